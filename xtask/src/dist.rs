@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail, ensure};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{call, cargo};
@@ -12,27 +12,50 @@ use crate::{call, cargo};
 /// # Errors
 /// Where the build fails, or what it built needs a loader.
 pub fn run(repository: &Path) -> anyhow::Result<()> {
-    let arch = std::env::consts::ARCH;
-    let target = format!("{arch}-unknown-linux-gnu");
-    let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
+    let built = build(repository)?;
+    let released = repository.join("dist/linerate");
+    fs::create_dir_all(repository.join("dist"))?;
+    let length = fs::copy(&built, &released).with_context(|| format!("writing {}", released.display()))?;
+    call(Command::new(&released).arg("--version"))?;
+    println!("{}: static, {:.1} MB", released.display(), length as f64 * 1e-6);
+    Ok(())
+}
+
+/// Builds the static binary, and says where it is. No directory of this machine is in it: the same source gives the
+/// same bytes in every working tree.
+///
+/// # Errors
+/// Where the build fails, or what it built needs a loader.
+pub fn build(repository: &Path) -> anyhow::Result<PathBuf> {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let directories = directories(repository)?;
+    let renamed = |option: &str| {
+        let rename = |(from, to): &(PathBuf, &str)| format!("{option}={}={to}", from.display());
+        directories.iter().map(rename).collect::<Vec<_>>()
+    };
+    let mut rust = vec!["-Ctarget-feature=+crt-static".to_owned()];
+    rust.extend(renamed("--remap-path-prefix"));
     // With an explicit target the flags are for the program only, not for what runs while it is built.
     call(
         cargo()
             .args(["build", "--locked", "--release", "--package", "linerate", "--target", &target])
-            .env(flags, "-C target-feature=+crt-static"),
+            .env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f"))
+            .env(format!("CFLAGS_{}", target.replace('-', "_")), renamed("-ffile-prefix-map").join(" ")),
     )?;
     let built = target_directory(repository).join(&target).join("release/linerate");
     let bytes = fs::read(&built).with_context(|| format!("reading {}", built.display()))?;
     ensure!(is_static(&bytes)?, "{} needs a loader: is libc.a installed?", built.display());
-    let released = repository.join("dist/linerate");
-    fs::create_dir_all(repository.join("dist"))?;
-    fs::copy(&built, &released).with_context(|| format!("writing {}", released.display()))?;
-    call(Command::new(&released).arg("--version"))?;
-    println!("{}: static, {:.1} MB", released.display(), bytes.len() as f64 * 1e-6);
-    Ok(())
+    Ok(built)
 }
 
-fn target_directory(repository: &Path) -> std::path::PathBuf {
+/// Directories of this machine, and their names in the binary. Of several that fit, the compilers take the last.
+fn directories(repository: &Path) -> anyhow::Result<[(PathBuf, &'static str); 3]> {
+    let home = std::env::home_dir().context("building: HOME is needed to find cargo's sources")?;
+    let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), Into::into);
+    Ok([(cargo, "cargo"), (repository.to_owned(), "linerate"), (target_directory(repository), "target")])
+}
+
+fn target_directory(repository: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), Into::into)
 }
 

@@ -9,6 +9,7 @@ mod fuzz;
 mod hostile;
 mod limits;
 mod names;
+mod release;
 mod rooms;
 mod setup;
 
@@ -32,7 +33,10 @@ cargo xtask COMMAND
                  make each limit of a transfer on purpose, as root, and count how often it is named right
   hostile [OPTIONS]  let a hostile far end at the program, with modes, commands and options at random, each followed by honest
                  runs of the same command: --seconds N, --seed S, --program FILE, --mode NAME; --all for the whole table
+  man DIR        write the manual pages of all commands into DIR
   dist           build the static binary as dist/linerate and check that it is static
+  release --out DIR [--program FILE]
+                 pack the static binary: tar.zst, deb, rpm, list of parts (SPDX), SHA-256 sums
   ci             everything that a change must pass: .ci/run
 ";
 
@@ -62,7 +66,9 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("limits", rest) => limits::run(rest),
         ("fuzz", rest) => fuzz::run(repository(), rest),
         ("hostile", rest) => hostile::run(rest),
+        ("man", [directory]) => man(Path::new(directory)),
         ("dist", []) => dist::run(repository()),
+        ("release", rest) => release::run(repository(), rest),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {
             print!("{USAGE}");
@@ -78,6 +84,13 @@ fn test(arguments: &[String]) -> anyhow::Result<()> {
     let mut env = Command::new("env");
     env.arg("--default-signal=INT,QUIT,HUP").arg(cargo().get_program()).current_dir(repository());
     call(env.args(["test", "--workspace"]).args(arguments))
+}
+
+/// Writes the manual pages of all commands.
+fn man(directory: &Path) -> anyhow::Result<()> {
+    let directory = std::path::absolute(directory).context("the directory for the pages")?;
+    let run = ["run", "--quiet", "--locked", "--package", "linerate", "--", "man", "--out"];
+    call(cargo().args(run).arg(directory))
 }
 
 /// The top of the working tree.

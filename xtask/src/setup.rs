@@ -25,6 +25,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ethtool", "ethtool"),
     ("strace", "strace"),
     ("python3", "python3"),
+    ("man", "man-db"),
+    ("zsh", "zsh"),
+    ("fish", "fish"),
+    ("rpm", "rpm"),
 ];
 
 /// Where programs are that an ordinary user's PATH may lack.

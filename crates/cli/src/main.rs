@@ -17,6 +17,7 @@ mod facts;
 mod keep;
 mod lab;
 mod load;
+mod manual;
 mod measure;
 mod rsync;
 mod stream;
@@ -87,6 +88,10 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Compare two results of a study
     Compare(compare::CompareArgs),
+    /// Print the manual page of a command
+    Man(manual::ManArgs),
+    /// Print what a shell needs to complete commands and options
+    Completions(manual::CompletionsArgs),
     /// The far end of the other commands; started by them
     #[command(hide = true)]
     Agent(agent::AgentArgs),
@@ -118,6 +123,8 @@ impl Command {
             Self::Lab(args) => lab::run(args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
+            Self::Man(args) => manual::man(&args, &command()),
+            Self::Completions(args) => manual::completions(&args, &command()),
             Self::Agent(args) => agent::run(args),
             Self::Data(args) => data::run(args),
             Self::Wan(args) => lab::emulate(args),

@@ -30,7 +30,7 @@ const fn call(command: &'static str, plain: &'static [&'static str], json: &'sta
 }
 
 /// Every command; those that print nothing on standard output in one of the two ways have no call for it.
-const CALLS: [Call; 28] = [
+const CALLS: [Call; 30] = [
     call("cp", &["-n -r tree far:/x"], &["-n -r tree far:/x"]),
     call("rsync", &["-nv tree {top}/new", "--help"], &[]),
     call("sync", &["-n {rsh} tree far:{top}/new"], &["{rsh} tree far:{top}/new"]),
@@ -60,6 +60,8 @@ const CALLS: [Call; 28] = [
     call("bench list", &[""], &[""]),
     call("bench report", &["results"], &["results"]),
     call("compare", &["base.json new.json"], &["base.json new.json", "--equal base.json"]),
+    call("man", &["", "lab run"], &[]),
+    call("completions", &["bash", "zsh", "fish"], &[]),
     call("agent", &["--id"], &[]),
     call("data task", &[""], &[]),
     call("data hold", &["-- echo x"], &[]),

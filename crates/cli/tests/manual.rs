@@ -1,0 +1,99 @@
+//! Manual pages in `man`, and completions in the shells themselves.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use linerate_testing::has;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    output
+}
+
+/// The completions of a shell, in a file.
+fn script(shell: &str) -> tempfile::NamedTempFile {
+    let script = tempfile::NamedTempFile::new().expect("a file");
+    let output = run(Command::new(PROGRAM).args(["completions", shell]));
+    fs::write(script.path(), output.stdout).expect("it is ours");
+    script
+}
+
+/// What bash offers for the last of `words`.
+fn offered_by_bash(script: &tempfile::NamedTempFile, words: &[&str]) -> Vec<String> {
+    let code = r#"source "$1"; shift
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+        _linerate linerate "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let output =
+        run(Command::new("bash").args(["--norc", "-c", code, "bash"]).arg(script.path()).args(words));
+    assert!(output.stderr.is_empty(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_commands_and_options() {
+    if !has("bash") {
+        return;
+    }
+    let script = script("bash");
+    assert_eq!(offered_by_bash(&script, &["linerate", "cp", "--manif"]), ["--manifest"]);
+    assert_eq!(offered_by_bash(&script, &["linerate", "lab", "st"]), ["status"]);
+    assert_eq!(offered_by_bash(&script, &["linerate", "completions", "z"]), ["zsh"]);
+    let commands = offered_by_bash(&script, &["linerate", ""]);
+    assert!(commands.contains(&"sync".to_owned()), "{commands:?}");
+    assert!(!commands.iter().any(|word| ["agent", "data", "wan", "guest"].contains(&word.as_str())));
+}
+
+#[test]
+fn fish_completes_commands_and_options() {
+    if !has("fish") {
+        return;
+    }
+    let script = script("fish");
+    let code = "source $argv[1]; complete -C 'linerate cp --manif'; complete -C 'linerate syn'";
+    let output =
+        run(Command::new("fish").args(["--no-config", "-c", code]).arg(script.path()).env("HOME", "/tmp"));
+    let offered = String::from_utf8_lossy(&output.stdout);
+    let words: Vec<_> = offered.lines().filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!(words, ["--manifest", "sync"], "{output:?}");
+}
+
+#[test]
+fn zsh_reads_its_completions() {
+    if !has("zsh") {
+        return;
+    }
+    let script = script("zsh");
+    run(Command::new("zsh").args(["-f", "-n"]).arg(script.path()));
+    let code = "autoload -U compinit; compinit -D; source $1; whence -w _linerate; print $_comps[linerate]";
+    let output = run(Command::new("zsh").args(["-f", "-c", code, "zsh"]).arg(script.path()));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "_linerate: function\n_linerate\n", "{output:?}");
+}
+
+#[test]
+fn man_shows_every_page_without_a_warning() {
+    if !has("man") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    run(Command::new(PROGRAM).args(["man", "--out"]).arg(directory.path()));
+    let pages: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|page| page.unwrap().path()).collect();
+    assert!(pages.len() > 20, "{pages:?}");
+    for page in pages {
+        let mut man = Command::new("man");
+        man.args(["--warnings", "--local-file"]).arg(&page);
+        let shown = run(man.env("MANWIDTH", "100").env("LC_ALL", "C.UTF-8").env("MANROFFOPT", "-rLL=100n"));
+        assert!(shown.stderr.is_empty(), "{}: {shown:?}", page.display());
+        assert!(String::from_utf8_lossy(&shown.stdout).contains("SYNOPSIS"), "{}", page.display());
+    }
+}
+
+#[test]
+fn the_page_of_an_unknown_command_is_refused() {
+    let output = Command::new(PROGRAM).args(["man", "lab", "cp"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("linerate lab has no command 'cp'"));
+}

@@ -1,0 +1,55 @@
+//! tar archives whose bytes depend on nothing but their files: sorted, of root, with one time.
+
+use anyhow::Context;
+use std::collections::BTreeSet;
+use std::path::Path;
+use tar::{Builder, EntryType, Header};
+
+use super::product::InstalledFile;
+
+/// The same files below another directory.
+pub fn below(directory: &str, files: &[InstalledFile]) -> Vec<InstalledFile> {
+    let moved =
+        |file: &InstalledFile| InstalledFile { path: format!("{directory}/{}", file.path), ..file.clone() };
+    files.iter().map(moved).collect()
+}
+
+/// An archive of `files` and of the directories above them.
+pub fn tar(files: &[InstalledFile], seconds: u32) -> anyhow::Result<Vec<u8>> {
+    let mut archive = Builder::new(Vec::new());
+    for directory in directories(files) {
+        append(&mut archive, EntryType::Directory, &format!("{directory}/"), 0o755, &[], seconds)?;
+    }
+    let mut sorted: Vec<_> = files.iter().collect();
+    sorted.sort_by(|a, b| a.path.cmp(&b.path));
+    for file in sorted {
+        append(&mut archive, EntryType::Regular, &file.path, file.mode, &file.bytes, seconds)?;
+    }
+    archive.into_inner().context("ending an archive")
+}
+
+/// Every directory above a file, parents first.
+fn directories(files: &[InstalledFile]) -> BTreeSet<String> {
+    let above = files.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
+    above.filter(|path| *path != Path::new("")).map(|path| path.display().to_string()).collect()
+}
+
+fn append(
+    archive: &mut Builder<Vec<u8>>,
+    kind: EntryType,
+    path: &str,
+    mode: u32,
+    bytes: &[u8],
+    seconds: u32,
+) -> anyhow::Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_mtime(seconds.into());
+    header.set_size(bytes.len() as u64);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_username("root")?;
+    header.set_groupname("root")?;
+    archive.append_data(&mut header, path, bytes).with_context(|| format!("packing {path}"))
+}

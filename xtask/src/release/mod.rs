@@ -1,0 +1,100 @@
+//! `cargo xtask release --out DIR`: the static binary as an archive and as packages, with what belongs beside it. The
+//! same tree gives the same bytes: every time is `SOURCE_DATE_EPOCH`, or that of the last commit.
+
+mod archive;
+mod deb;
+mod licences;
+mod parts;
+mod product;
+mod rpm;
+mod sbom;
+
+use anyhow::{Context, bail};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::dist;
+use product::Product;
+
+/// Writes all files of a release into a directory.
+///
+/// # Errors
+/// Where the build fails, or a file can't be read or written.
+pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
+    let (out, program) = parse(arguments)?;
+    let program = program.map_or_else(|| dist::build(repository), Ok)?;
+    let product = Product::gather(repository, &program, date(repository)?)?;
+    fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
+    let mut sums = String::new();
+    for (name, bytes) in product.packages()? {
+        let file = out.join(&name);
+        fs::write(&file, &bytes).with_context(|| format!("writing {}", file.display()))?;
+        sums += &format!("{}  {name}\n", hexadecimal(&bytes));
+        println!("{}: {:.1} MB", file.display(), bytes.len() as f64 * 1e-6);
+    }
+    let file = out.join("SHA256SUMS");
+    fs::write(&file, sums).with_context(|| format!("writing {}", file.display()))
+}
+
+/// The directory to write, and the program to pack instead of building one.
+fn parse(arguments: &[String]) -> anyhow::Result<(PathBuf, Option<PathBuf>)> {
+    let (mut out, mut program) = (None, None);
+    for pair in arguments.chunks(2) {
+        match pair {
+            [option, value] if option == "--out" => out = Some(std::path::absolute(value)?),
+            [option, value] if option == "--program" => program = Some(std::path::absolute(value)?),
+            _ => bail!("release takes --out DIR and --program FILE, not '{}'", pair.join(" ")),
+        }
+    }
+    Ok((out.context("release needs --out DIR, the directory for the packages")?, program))
+}
+
+/// The time that every file of the release gets, in seconds since 1970.
+fn date(repository: &Path) -> anyhow::Result<u32> {
+    let text = match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) => text,
+        Err(_) => output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(repository))
+            .context("dating the release: without git's history, set SOURCE_DATE_EPOCH")?,
+    };
+    text.trim()
+        .parse()
+        .with_context(|| format!("dating the release: '{}' is no time in seconds", text.trim()))
+}
+
+/// What a command prints.
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let shown = crate::show(command);
+    let output = command.output().with_context(|| format!("running {shown}"))?;
+    if !output.status.success() {
+        bail!("{shown}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("reading what {shown} prints"))
+}
+
+/// The SHA-256 digest of some bytes.
+fn hexadecimal(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_that_of_sha256sum() {
+        // FIPS 180-2, B.1.
+        let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hexadecimal(b"abc"), known);
+    }
+
+    #[test]
+    fn a_directory_is_needed_and_nothing_unknown_is_taken() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(parse(&words("--out /x --program /y")).unwrap(), ("/x".into(), Some("/y".into())));
+        for wrong in ["--program /y", "--out", "--out /x --fast 1"] {
+            assert!(parse(&words(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

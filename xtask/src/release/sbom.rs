@@ -1,0 +1,97 @@
+//! The list of parts (SBOM) as SPDX 2.3 writes it in JSON: <https://spdx.github.io/spdx-spec/v2.3/>.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::hexadecimal;
+use super::output;
+use super::parts::{Part, Parts};
+use std::process::Command;
+
+/// The document: every crate that cargo links into the program with its licence and digest, Rust's standard library and
+/// the C library. What runs only while it is built isn't in it.
+///
+/// # Errors
+/// Where a time can't be written.
+pub fn document(parts: &Parts, seconds: u32, digest: &str) -> anyhow::Result<Vec<u8>> {
+    let created =
+        output(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ", "-d"]).arg(format!("@{seconds}")))?;
+    let program = parts.program();
+    let crates = parts.crates.iter().map(|part| package(part, (part.id == program.id).then_some(digest)));
+    let packages: Vec<Value> = crates.chain(toolchain(parts)).collect();
+    let relations = relations(parts);
+    let body = json!([packages, relations]).to_string();
+    let name = format!("linerate-{}-{}", program.version, std::env::consts::ARCH);
+    let document = json!({
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "name": name,
+        "documentNamespace":
+            format!("https://spdx.org/spdxdocs/{name}-{}", hexadecimal(format!("{digest}{body}").as_bytes())),
+        "creationInfo": { "created": created.trim(), "creators": ["Organization: The linerate project"] },
+        "packages": packages,
+        "relationships": relations,
+    });
+    let mut bytes = serde_json::to_vec_pretty(&document).context("writing the list of parts")?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// A crate. `digest` is that of the built program, for its own crate.
+fn package(part: &Part, digest: Option<&str>) -> Value {
+    let mut package = described(&identifier(part), &part.name, &part.version, &part.licence());
+    if let Some(digest) = part.checksum.as_deref().or(digest) {
+        package["checksums"] = json!([{ "algorithm": "SHA256", "checksumValue": digest }]);
+    }
+    if part.source.is_some() {
+        let at = format!("https://crates.io/api/v1/crates/{}/{}/download", part.name, part.version);
+        package["downloadLocation"] = json!(at);
+        package["externalRefs"] = json!([{
+            "referenceCategory": "PACKAGE-MANAGER",
+            "referenceType": "purl",
+            "referenceLocator": format!("pkg:cargo/{}@{}", part.name, part.version.replace('+', "%2B")),
+        }]);
+    }
+    package
+}
+
+fn toolchain(parts: &Parts) -> [Value; 2] {
+    let rust = parts.rust.split(' ').nth(1).unwrap_or(&parts.rust);
+    [
+        described("SPDXRef-rust-std", "rust-std", rust, "Apache-2.0 OR MIT"),
+        described("SPDXRef-glibc", "glibc", &parts.libc, "LGPL-2.1-or-later"),
+    ]
+}
+
+fn described(identifier: &str, name: &str, version: &str, licence: &str) -> Value {
+    json!({
+        "SPDXID": identifier,
+        "name": name,
+        "versionInfo": version,
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": false,
+        "licenseConcluded": "NOASSERTION",
+        "licenseDeclared": licence,
+        "copyrightText": "NOASSERTION",
+    })
+}
+
+fn relations(parts: &Parts) -> Vec<Value> {
+    let relation = |from: &str, kind: &str, to: &str| json!({ "spdxElementId": from, "relationshipType": kind, "relatedSpdxElement": to });
+    let named = |id: &str| parts.crates.iter().find(|part| part.id == id).map(identifier);
+    let program = identifier(parts.program());
+    let mut relations = vec![relation("SPDXRef-DOCUMENT", "DESCRIBES", &program)];
+    let needs = parts.needs.iter().filter_map(|(from, to)| Some((named(from)?, named(to)?)));
+    relations.extend(needs.map(|(from, to)| relation(&from, "DEPENDS_ON", &to)));
+    for part in ["SPDXRef-rust-std", "SPDXRef-glibc"] {
+        relations.push(relation(&program, "STATIC_LINK", part));
+    }
+    relations
+}
+
+/// Letters, digits, dots and hyphens are all that SPDX allows.
+fn identifier(part: &Part) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    format!("SPDXRef-crate-{}-{}", part.name, part.version).chars().map(fit).collect()
+}

@@ -1,0 +1,232 @@
+//! The packages of a release: the same bytes each time, installable, and gone after their removal.
+//!
+//! A script that runs the built program stands for the static binary, which takes minutes to build.
+//! `LINERATE_TEST_PROGRAM=FILE` packs another program.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use linerate_testing::{has, is_root, skip};
+use tempfile::TempDir;
+
+const DATE: &str = "1700000000";
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    output
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The program to pack, below `directory` unless it is given.
+fn program(directory: &Path) -> Option<PathBuf> {
+    if let Some(given) = std::env::var_os("LINERATE_TEST_PROGRAM") {
+        return Some(given.into());
+    }
+    let built = Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("linerate");
+    if !built.exists() {
+        let why = format!("{} isn't built; `cargo test --workspace` does", built.display());
+        skip("linerate", why);
+        return None;
+    }
+    let script = directory.join("linerate");
+    fs::write(&script, format!("#!/bin/sh\nexec '{}' \"$@\"\n", built.display())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    Some(script)
+}
+
+fn release(program: &Path, out: &Path) {
+    let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    run(xtask
+        .arg("release")
+        .arg("--program")
+        .arg(program)
+        .arg("--out")
+        .arg(out)
+        .env("SOURCE_DATE_EPOCH", DATE));
+}
+
+/// A release in a directory that is removed with it.
+fn released() -> Option<TempDir> {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path())?;
+    release(&program, directory.path());
+    Some(directory)
+}
+
+/// The one file in `directory` whose name ends so.
+fn ending(directory: &Path, end: &str) -> PathBuf {
+    let mut files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    files.find(|path| path.to_string_lossy().ends_with(end)).expect("the release has it")
+}
+
+/// Everything below a directory, apart from what a package manager notes for itself.
+fn tree(root: &Path) -> BTreeSet<PathBuf> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![root.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let shown = path.strip_prefix(root).unwrap().to_owned();
+            if shown.starts_with("var") {
+                continue;
+            }
+            if path.symlink_metadata().unwrap().is_dir() {
+                open.push(path);
+            }
+            found.insert(shown);
+        }
+    }
+    found
+}
+
+/// What an installed package must bring, wherever it was installed.
+fn assert_installed(usr: &Path, zsh: &str) {
+    let version = run(Command::new(usr.join("bin/linerate")).arg("--version"));
+    assert_eq!(text(&version), format!("linerate {}\n", env!("CARGO_PKG_VERSION")));
+    for file in [
+        "share/man/man1/linerate.1.gz",
+        "share/man/man1/linerate-cp.1.gz",
+        "share/bash-completion/completions/linerate",
+        "share/fish/vendor_completions.d/linerate.fish",
+        "share/doc/linerate/copyright",
+        "share/doc/linerate/LICENSE-crates.txt",
+        "share/doc/linerate/LICENSE-LGPL-2.1",
+        "share/doc/linerate/linerate.spdx.json",
+        zsh,
+    ] {
+        assert!(usr.join(file).metadata().is_ok_and(|metadata| metadata.len() > 100), "{file}");
+    }
+    assert!(!usr.join("share/man/man1/linerate-agent.1.gz").exists(), "a hidden command");
+    if has("man") {
+        let page =
+            run(Command::new("man").args(["--local-file"]).arg(usr.join("share/man/man1/linerate-cp.1.gz")));
+        assert!(text(&page).contains("SYNOPSIS"), "{page:?}");
+    }
+}
+
+#[test]
+fn two_releases_of_one_program_have_the_same_bytes() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let Some(program) = program(first.path()) else { return };
+    let outs = [first.path().join("out"), second.path().join("elsewhere/out")];
+    outs.iter().for_each(|out| release(&program, out));
+    let names = |out: &Path| {
+        let entries = fs::read_dir(out).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(names(&outs[0]), names(&outs[1]));
+    assert_eq!(names(&outs[0]).len(), 5, "tar.zst, deb, rpm, list of parts, sums");
+    for name in names(&outs[0]) {
+        let [one, other] = [0, 1].map(|out: usize| fs::read(outs[out].join(&name)).unwrap());
+        assert!(one == other, "{name} differs");
+    }
+    let sums = run(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&outs[0]));
+    assert_eq!(text(&sums).matches(": OK").count(), 4, "{sums:?}");
+}
+
+#[test]
+fn the_date_is_that_of_every_file() {
+    let Some(release) = released() else { return };
+    let list = run(Command::new("tar")
+        .args(["--full-time", "--utc", "-tvf"])
+        .arg(ending(release.path(), ".tar.zst")));
+    for line in text(&list).lines() {
+        assert!(line.contains(" root/root ") && line.contains(" 2023-11-14 22:13:20 "), "{line}");
+    }
+    assert!(text(&list).lines().count() > 30);
+}
+
+#[test]
+fn a_deb_is_installed_into_a_fresh_root_and_nothing_is_left_after_it() {
+    if !is_root("dpkg installs as root only") || !has("dpkg") {
+        return;
+    }
+    let (Some(release), root) = (released(), tempfile::tempdir().unwrap()) else { return };
+    fs::create_dir_all(root.path().join("var/lib/dpkg/updates")).unwrap();
+    fs::create_dir_all(root.path().join("var/lib/dpkg/info")).unwrap();
+    fs::write(root.path().join("var/lib/dpkg/status"), "").unwrap();
+    let before = tree(root.path());
+    let dpkg = |words: &[&str]| {
+        let mut dpkg = Command::new("dpkg");
+        // An image of a container may leave out documentation.
+        dpkg.arg(format!("--root={}", root.path().display()))
+            .args(["--path-include=/usr/share/*", "--log=/dev/null"]);
+        text(&run(dpkg.args(words)))
+    };
+    dpkg(&["--install", ending(release.path(), ".deb").to_str().unwrap()]);
+    assert_installed(&root.path().join("usr"), "share/zsh/vendor-completions/_linerate");
+    assert_eq!(dpkg(&["--verify", "linerate"]), "", "what is installed is what the package has");
+    dpkg(&["--purge", "linerate"]);
+    assert_eq!(tree(root.path()), before);
+}
+
+#[test]
+fn an_rpm_is_installed_into_a_fresh_root_and_nothing_is_left_after_it() {
+    if !is_root("rpm installs as root only") || !has("rpm") {
+        return;
+    }
+    let (Some(release), root) = (released(), tempfile::tempdir().unwrap()) else { return };
+    // As a system has them; no package owns them here.
+    for directory in [
+        "usr/bin",
+        "usr/share/man/man1",
+        "usr/share/doc",
+        "usr/share/bash-completion/completions",
+        "usr/share/fish/vendor_completions.d",
+        "usr/share/zsh/site-functions",
+    ] {
+        fs::create_dir_all(root.path().join(directory)).unwrap();
+    }
+    let before = tree(root.path());
+    let package = ending(release.path(), ".rpm");
+    let rpm = |words: &[&str]| {
+        let mut rpm = Command::new("rpm");
+        text(&run(rpm.arg("--root").arg(root.path()).args(["--dbpath", "/var/lib/rpm"]).args(words)))
+    };
+    rpm(&["--initdb"]);
+    rpm(&["--install", "--ignoreos", package.to_str().unwrap()]);
+    assert_installed(&root.path().join("usr"), "share/zsh/site-functions/_linerate");
+    assert_eq!(rpm(&["--verify", "linerate"]), "", "what is installed is what the package has");
+    rpm(&["--erase", "linerate"]);
+    assert_eq!(tree(root.path()), before);
+}
+
+#[test]
+fn an_archive_is_unpacked_below_any_prefix() {
+    let (Some(release), prefix) = (released(), tempfile::tempdir().unwrap()) else { return };
+    let mut tar = Command::new("tar");
+    tar.args(["--strip-components=1", "-C"]).arg(prefix.path()).arg("-xf");
+    run(tar.arg(ending(release.path(), ".tar.zst")));
+    assert_installed(prefix.path(), "share/zsh/site-functions/_linerate");
+}
+
+#[test]
+fn the_list_of_parts_names_each_crate_with_its_licence_and_digest() {
+    let Some(release) = released() else { return };
+    let list = fs::read_to_string(ending(release.path(), "64.spdx.json")).unwrap();
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(list["creationInfo"]["created"], "2023-11-14T22:13:20Z");
+    let packages = list["packages"].as_array().unwrap();
+    let named = |name: &str| packages.iter().find(|package| package["name"] == name);
+    for foreign in ["rustls", "aws-lc-sys", "zstd-sys", "clap"] {
+        let package = named(foreign).expect(foreign);
+        assert_eq!(package["checksums"][0]["checksumValue"].as_str().map(str::len), Some(64), "{package}");
+        assert_ne!(package["licenseDeclared"], "NOASSERTION", "{package}");
+    }
+    for other in ["proptest", "xtask", "rpm"] {
+        assert!(named(other).is_none(), "{other} is in no release");
+    }
+    let ids: BTreeSet<_> = packages.iter().map(|package| package["SPDXID"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), packages.len(), "identifiers are unique");
+    for relation in list["relationships"].as_array().unwrap() {
+        let from = relation["spdxElementId"].as_str().unwrap();
+        assert!(ids.contains(from) || from == "SPDXRef-DOCUMENT", "{relation}");
+        assert!(ids.contains(relation["relatedSpdxElement"].as_str().unwrap()), "{relation}");
+    }
+}
