@@ -256,7 +256,7 @@ fn what_cannot_be_served_needs_no_login() {
     // A remote shell that must never run.
     let login = "touch ../logged-in";
     for (args, word) in [
-        (args!["x", "y"], "host"),
+        (args!["x", "a:y", "z"], "other sources are on another"),
         (args!["a:x", "b:y"], "one far host to another"),
         (args!["a:x", "b:x", "."], "several hosts"),
         (args!["missing", "b:"], "missing"),
