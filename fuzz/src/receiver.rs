@@ -11,8 +11,8 @@ use linerate_transfer::receiver;
 use linerate_transfer::session::{Client, Meters, Session};
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{
-    self, AbortKind, Change, Hello, Job, Keep, Listening, Message, Offered, Options, Problem, ProblemKind,
-    Source, Sync, Totals,
+    self, AbortKind, Backup, Change, Hello, Job, Keep, Listening, Message, Offered, Options, Problem,
+    ProblemKind, Source, Sync, Totals,
 };
 use linerate_wire::entry::{Chunk, Entry, Extra, Kind, Origin, Timestamp};
 use linerate_wire::frame::{FrameKind, Header};
@@ -101,6 +101,9 @@ impl Command {
             inplace: choices.flag(),
             delete: choices.flag(),
             dry_run: choices.flag(),
+            force: choices.flag(),
+            window: choices.flag().then_some(1),
+            backup: choices.flag().then(|| Backup { directory: None, suffix: b"~".to_vec() }),
             ..Sync::default()
         });
         let keep = Keep {
@@ -128,6 +131,8 @@ impl Command {
             filter: rules.build().expect("these are rules"),
             listed: listed.is_some(),
             safe_links: choices.flag(),
+            listed_whole: choices.flag(),
+            no_implied: choices.flag(),
             ..Options::default()
         };
         Self { options, listed, excludes, directory }

@@ -17,6 +17,8 @@ pub const ARCHIVE: Keep = Keep {
     acls: true,
     special_bits: true,
     sparse: true,
+    omit_dir_times: false,
+    omit_link_times: false,
 };
 
 /// A part of the metadata that can be kept.

@@ -94,7 +94,7 @@ impl Restriction {
 /// True where what isn't at the source goes, or a full directory that is in a file's way. What takes a file's place is no
 /// matter of this: its contents can be overwritten as well.
 fn deletes(options: &Options) -> bool {
-    options.sync.as_ref().is_some_and(|sync| sync.delete)
+    options.sync.as_ref().is_some_and(|sync| sync.delete || sync.force)
 }
 
 #[cfg(test)]

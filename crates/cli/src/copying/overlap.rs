@@ -1,5 +1,6 @@
 //! Sources and a destination on the same host that are, or hold, each other.
 
+use linerate_transfer::filter::FilesFrom;
 use linerate_transfer::sender::SourceRoot;
 use linerate_wire::control::Sync;
 use linerate_wire::path::{RelPath, printable};
@@ -9,23 +10,38 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Whether each source can be copied to `destination`; `sync` is there where the source becomes the destination.
+/// Whether each source, and of it what is `listed`, can be copied to `destination`.
 ///
 /// # Errors
 /// A message if a source would be copied onto or into itself, or be deleted with what it doesn't have.
-pub fn check(sources: &[SourceRoot], destination: &Path, sync: Option<&Sync>) -> Result<(), String> {
-    sources.iter().try_for_each(|source| check_one(source, destination, sync))
+pub fn check(
+    sources: &[SourceRoot],
+    destination: &Path,
+    sync: Option<&Sync>,
+    listed: Option<&FilesFrom>,
+) -> Result<(), String> {
+    let listed: Option<Vec<_>> = listed.map(|listed| listed.listed().map(|listed| listed.path).collect());
+    let paths = listed.unwrap_or_else(|| vec![RelPath::root()]);
+    let mut each = sources.iter().flat_map(|source| paths.iter().map(move |path| (source, path)));
+    each.try_for_each(|(source, path)| check_one(source, path, destination, sync))
 }
 
-fn check_one(source: &SourceRoot, destination: &Path, sync: Option<&Sync>) -> Result<(), String> {
-    let written = source.shown(&RelPath::root());
+fn check_one(
+    source: &SourceRoot,
+    path: &RelPath,
+    destination: &Path,
+    sync: Option<&Sync>,
+) -> Result<(), String> {
+    let written = source.shown(path);
     // What can't be looked at is reported by whoever opens it.
     let Ok(there) = fs::metadata(&written) else { return Ok(()) };
-    let place = place(source, destination, sync.is_some());
+    let mirrors = sync.is_some_and(|sync| !sync.into);
+    let top = place(source, destination, mirrors);
+    let place = if path.is_root() { top } else { top.join(path.as_os_str()) };
     let shown = |path: &Path| printable(path.as_os_str().as_bytes());
     let said = |what: &str| Err(format!("{} {what} {}", shown(&written), shown(&place)));
     // A link at the place is replaced, and never followed, but for a directory that is mirrored.
-    let found = if sync.is_some() { fs::metadata(&place) } else { fs::symlink_metadata(&place) };
+    let found = if mirrors { fs::metadata(&place) } else { fs::symlink_metadata(&place) };
     if found.is_ok_and(|found| is_same(&found, &there)) {
         return said("is the same as");
     }

@@ -23,7 +23,9 @@ impl Copy {
         if self.task.list {
             return Ok(self.survey(&found, &tell));
         }
-        overlap::check(&found, Path::new(destination), options.sync.as_ref()).map_err(Failure::usage)?;
+        let listed = self.task.selection.listed.as_ref();
+        overlap::check(&found, Path::new(destination), options.sync.as_ref(), listed)
+            .map_err(Failure::usage)?;
         let destination = destination.as_bytes().to_vec();
         let options = Options {
             streams: options.streams.or_else(|| Some(self.workers())),

@@ -1,6 +1,6 @@
 //! rsync's command line: its words, by the table of its options.
 
-use linerate_wire::control::{Keep, Sync};
+use linerate_wire::control::{Backup, Keep, ModeRule, Sync};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -22,6 +22,16 @@ pub struct Line {
     pub sync: Sync,
     pub safe_links: bool,
     pub one_file_system: bool,
+    /// Sources keep their paths, not only their names.
+    pub relative: Option<bool>,
+    pub no_implied: bool,
+    pub prune_empty: bool,
+    pub modes: Vec<ModeRule>,
+    pub backup: bool,
+    pub suffix: Option<Vec<u8>>,
+    pub backup_dir: Option<Vec<u8>>,
+    /// An option of ssh by which addresses it looks for the host.
+    pub family: Option<&'static str>,
     pub rules: Vec<(RuleOption, OsString)>,
     pub cvs_exclude: bool,
     pub delete_excluded: bool,
@@ -55,9 +65,17 @@ impl Default for Line {
             executability: false,
             links: false,
             keep: Keep::NOTHING,
-            sync: Sync { into: true, ..Sync::default() },
+            sync: Sync { into: true, window: Some(0), ..Sync::default() },
             safe_links: false,
             one_file_system: false,
+            relative: None,
+            no_implied: false,
+            prune_empty: false,
+            modes: Vec::new(),
+            backup: false,
+            suffix: None,
+            backup_dir: None,
+            family: None,
             rules: Vec::new(),
             cvs_exclude: false,
             delete_excluded: false,
@@ -160,10 +178,8 @@ impl Line {
 
     /// What options come to together.
     fn settle(mut self) -> Result<Self, String> {
-        if self.files_from.is_some() && self.recursion_named {
-            return Err(
-                "--files-from with -r is not supported by linerate rsync: name the files in the list".into(),
-            );
+        if self.files_from.is_some() && self.relative == Some(false) {
+            return Err("--files-from with --no-relative is not supported by linerate rsync".into());
         }
         if self.dirs && !self.recursive {
             return Err(
@@ -182,10 +198,32 @@ impl Line {
         if self.sync.max_delete.is_some() && !self.sync.delete {
             self.sync.max_delete = None;
         }
+        self.settle_backup()?;
         self.sync.itemize = true;
         self.sync.whole = self.whole.unwrap_or(false);
         self.keep.special_bits = self.keep.perms;
         Ok(self)
+    }
+}
+
+impl Line {
+    fn settle_backup(&mut self) -> Result<(), String> {
+        if !self.backup && self.backup_dir.is_none() {
+            return Ok(());
+        }
+        if self.sync.inplace {
+            return Err("--backup with --inplace is not supported by linerate rsync: what is written into has no copy".into());
+        }
+        let usual: &[u8] = if self.backup_dir.is_some() { b"" } else { b"~" };
+        let suffix = self.suffix.take().unwrap_or_else(|| usual.to_vec());
+        if self.backup_dir.is_none() && self.sync.delete && !self.delete_excluded {
+            let rule = [b"P *", suffix.as_slice()].concat();
+            self.rules.push((RuleOption::Filter, OsString::from_vec(rule)));
+        }
+        // Backups change the times of the directories that they are in.
+        self.keep.omit_dir_times |= self.backup_dir.is_none();
+        self.sync.backup = Some(Backup { directory: self.backup_dir.take(), suffix });
+        Ok(())
     }
 }
 

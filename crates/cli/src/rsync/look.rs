@@ -3,7 +3,7 @@
 use linerate_transfer::lock::lock;
 use linerate_wire::control::{Change, Totals};
 use std::ffi::OsStr;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Mutex;
@@ -131,11 +131,7 @@ impl RsyncLook {
         say!("Total file size: {} bytes", self.number(sums.there.bytes));
         say!("Total transferred file size: {} bytes", self.number(sums.moved.bytes));
         say!("Literal data: {} bytes", self.number(sums.moved.bytes));
-        say!("Matched data: 0 bytes");
-        say!("File list size: 0");
-        say!("File list generation time: 0.001 seconds");
-        say!("File list transfer time: 0.000 seconds");
-        let (sent, received) = if sums.received { (0, sums.moved.bytes) } else { (sums.moved.bytes, 0) };
+        let (sent, received) = ways(sums);
         say!("Total bytes sent: {}", self.number(sent));
         say!("Total bytes received: {}", self.number(received));
     }
@@ -148,9 +144,8 @@ impl RsyncLook {
             ("link", totals.symlinks),
             ("special", totals.specials),
         ];
-        let parts: Vec<_> = kinds.iter().filter(|(_, count)| *count > 0).collect();
-        let parts: Vec<_> =
-            parts.into_iter().map(|(kind, count)| format!("{kind}: {}", self.number(*count))).collect();
+        let there = kinds.iter().filter(|(_, count)| *count > 0);
+        let parts: Vec<_> = there.map(|(kind, count)| format!("{kind}: {}", self.number(*count))).collect();
         let sum = self.number(totals.entries());
         if parts.is_empty() { sum } else { format!("{sum} ({})", parts.join(", ")) }
     }
@@ -211,7 +206,9 @@ impl Look for RsyncLook {
     fn skip(&self, path: &str, message: &str) {
         let name = path.split_once("/./").map_or(path, |(_, below)| below);
         if self.quiet {
-        } else if message.starts_with("is a directory") {
+            return;
+        }
+        if message.starts_with("is a directory") {
             say!("skipping directory {name}");
         } else if message.ends_with("; not copied") {
             say!("skipping non-regular file \"{name}\"");
@@ -241,11 +238,10 @@ impl Look for RsyncLook {
             told.transferred,
             found.saturating_sub(landed),
         );
-        let (start, end) = if is_last { ("\r", "\n") } else { ("\r", "") };
-        let start = if std::io::stdout().is_terminal() || told.progress.is_some() { start } else { "" };
+        let end = if is_last { "\n" } else { "" };
         let mut out = std::io::stdout().lock();
         // Lost output is noticed by the next line.
-        let _ = write!(out, "{start}{line}{end}").and_then(|()| out.flush());
+        let _ = write!(out, "\r{line}{end}").and_then(|()| out.flush());
     }
 
     fn end(&self, sums: &Sums) {
@@ -256,8 +252,7 @@ impl Look for RsyncLook {
             self.statistics(sums);
         }
         if self.stats || self.verbose {
-            let sent = if sums.received { 0 } else { sums.moved.bytes };
-            let received = sums.moved.bytes - sent;
+            let (sent, received) = ways(sums);
             let rate = sums.moved.bytes as f64 / sums.elapsed.as_secs_f64().max(1e-3);
             let speedup = sums.there.bytes as f64 / (sums.moved.bytes.max(1)) as f64;
             say!("");
@@ -275,6 +270,11 @@ impl Look for RsyncLook {
             );
         }
     }
+}
+
+/// Bytes sent and bytes received.
+fn ways(sums: &Sums) -> (u64, u64) {
+    if sums.received { (0, sums.moved.bytes) } else { (sums.moved.bytes, 0) }
 }
 
 fn commas(digits: &str) -> String {

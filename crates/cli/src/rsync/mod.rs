@@ -1,8 +1,10 @@
 //! `linerate rsync`: an rsync command line, as it is.
 
+mod chmod;
 mod codes;
 mod line;
 mod look;
+mod relative;
 mod table;
 
 use clap::Args;
@@ -70,7 +72,7 @@ pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
     let mut task = line.task().map_err(|message| Failure(message, USAGE))?;
     let pulls = task.sources.first().is_some_and(|source| matches!(Spec::parse(source), Spec::Remote(..)));
     look.begin(pulls, line.makes_directory().as_deref());
-    if !line.recursive && line.files_from.is_none() {
+    if !line.recursive && task.selection.listed.is_none() {
         task.sources.retain(|source| !look.skips_directory(source));
         if task.sources.is_empty() {
             look.end(&Sums::default());
@@ -109,10 +111,15 @@ impl Line {
                 linerate_wire::path::printable(daemon.as_bytes())
             ));
         }
-        let listed = self.files_from.as_ref().map(|file| list(file, self.from0)).transpose()?;
-        if listed.is_some() && sources.len() > 1 {
-            return Err("--files-from takes exactly one source".into());
-        }
+        let (sources, listed) = match &self.files_from {
+            Some(_) if sources.len() > 1 => return Err("--files-from takes exactly one source".into()),
+            Some(file) => (sources.to_vec(), Some(list(file, self.from0)?)),
+            None if self.relative == Some(true) => {
+                let (top, listed) = relative::read(sources)?;
+                (vec![top], Some(listed))
+            }
+            None => (sources.to_vec(), None),
+        };
         let filter = self.filter()?;
         let whole =
             |source: &OsString| source.as_bytes().ends_with(b"/") || source == "." || listed.is_some();
@@ -120,11 +127,19 @@ impl Line {
             return Err("a rule that begins with '/' is supported by linerate rsync only where each source ends in '/'".into());
         }
         let options = Options {
-            recursive: self.recursive,
+            // A list is walked, and nothing but what it names is sent.
+            recursive: self.recursive || listed.is_some(),
             keep: self.keep,
             sync: Some(self.sync.clone()),
             filter,
             listed: listed.is_some(),
+            // -a doesn't mean -r to a list from a file.
+            listed_whole: listed.is_some()
+                && self.recursive
+                && (self.recursion_named || self.files_from.is_none()),
+            no_implied: self.no_implied,
+            prune_empty: self.prune_empty,
+            modes: self.modes.clone(),
             safe_links: self.safe_links,
             no_links: !self.links,
             one_file_system: self.one_file_system,
@@ -173,7 +188,9 @@ impl Line {
 
     fn shell(&self) -> Result<Option<String>, String> {
         let shell = self.rsh.clone().map(OsString::into_string).transpose();
-        shell.map_err(|_| "the remote shell's command is not text".to_owned())
+        let shell = shell.map_err(|_| "the remote shell's command is not text".to_owned())?;
+        let Some(family) = self.family else { return Ok(shell) };
+        Ok(Some(format!("{} {family}", shell.as_deref().unwrap_or("ssh"))))
     }
 }
 

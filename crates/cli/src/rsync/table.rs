@@ -1,9 +1,10 @@
 //! All options of rsync 3.5, and what becomes of each.
 
-use linerate_wire::control::Keep;
+use linerate_wire::control::{MAX_OTHER_TREES, OtherTrees, OtherUse};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use super::chmod;
 use super::line::Line;
 use crate::sync::selecting::RuleOption;
 use crate::units::{parse_rate, parse_rsync_size};
@@ -154,11 +155,22 @@ pub const OPTIONS: &[RsyncOption] = &[
     refused(&["atimes"], Some('U'), LATER),
     refused(&["open-noatime"], None, LATER),
     refused(&["crtimes"], Some('N'), "Linux lets nobody set them"),
-    refused(&["omit-dir-times"], Some('O'), LATER),
-    refused(&["omit-link-times"], Some('J'), LATER),
-    value(&["modify-window"], Some('@'), |_, value| match value.as_bytes() {
-        b"0" | b"-1" => Ok(()),
-        _ => Err("times are compared as finely as the destination keeps them, and no other way".into()),
+    switch(
+        &["omit-dir-times"],
+        Some('O'),
+        |line| line.keep.omit_dir_times = true,
+        |line| line.keep.omit_dir_times = false,
+    ),
+    switch(
+        &["omit-link-times"],
+        Some('J'),
+        |line| line.keep.omit_link_times = true,
+        |line| line.keep.omit_link_times = false,
+    ),
+    value(&["modify-window"], Some('@'), |line, value| {
+        let window: i32 = text(value)?.parse().map_err(|_| "not a number of seconds".to_owned())?;
+        line.sync.window = u32::try_from(window).ok();
+        Ok(())
     }),
     always(&["super"], None, "root does what root may"),
     refused(&["fake-super"], None, LATER),
@@ -190,9 +202,12 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| line.keep.hard_links = true,
         |line| line.keep.hard_links = false,
     ),
-    refused(&["relative"], Some('R'), LATER),
-    always(&["implied-dirs", "i-d"], None, "it is about -R"),
-    refused_of(&["chmod"], None, LATER),
+    switch(&["relative"], Some('R'), |line| line.relative = Some(true), |line| line.relative = Some(false)),
+    switch(&["implied-dirs", "i-d"], None, |line| line.no_implied = false, |line| line.no_implied = true),
+    value(&["chmod"], None, |line, value| {
+        line.modes.extend(chmod::parse(text(value)?, chmod::umask())?);
+        Ok(())
+    }),
     flag(&["ignore-times"], Some('I'), |line| line.sync.ignore_times = true),
     flag(&["size-only"], None, |line| line.sync.size_only = true),
     switch(
@@ -217,8 +232,13 @@ pub const OPTIONS: &[RsyncOption] = &[
     refused(&["delete-missing-args"], None, LATER),
     refused(&["ignore-missing-args"], None, LATER),
     refused(&["remove-source-files", "remove-sent-files"], None, LATER),
-    refused(&["force"], None, "--delete makes way where a directory is no longer one"),
-    refused(&["ignore-errors"], None, "nothing is deleted where the source could not be read whole"),
+    switch(&["force"], None, |line| line.sync.force = true, |line| line.sync.force = false),
+    switch(
+        &["ignore-errors"],
+        None,
+        |line| line.sync.ignore_errors = true,
+        |line| line.sync.ignore_errors = false,
+    ),
     value(&["max-delete"], None, |line, value| {
         let most = text(value)?.parse::<i64>().map_err(|error| error.to_string())?;
         line.sync.max_delete = u64::try_from(most).ok();
@@ -235,9 +255,9 @@ pub const OPTIONS: &[RsyncOption] = &[
     switch(&["checksum"], Some('c'), |line| line.sync.checksum = true, |line| line.sync.checksum = false),
     always_of(&["checksum-choice", "cc"], None, CHECKS),
     always_of(&["block-size"], Some('B'), SAME_TREE),
-    refused_of(&["compare-dest"], None, LATER),
-    refused_of(&["copy-dest"], None, LATER),
-    refused_of(&["link-dest"], None, LATER),
+    value(&["compare-dest"], None, |line, value| other_tree(line, OtherUse::Compare, value)),
+    value(&["copy-dest"], None, |line, value| other_tree(line, OtherUse::Copy, value)),
+    value(&["link-dest"], None, |line, value| other_tree(line, OtherUse::Link, value)),
     always(&["fuzzy"], Some('y'), SAME_TREE),
     always(&["compress", "old-compress", "new-compress"], Some('z'), NOT_COMPRESSED),
     always_of(&["compress-choice", "zc"], None, NOT_COMPRESSED),
@@ -249,7 +269,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     always(&["partial"], None, PARTIAL),
     always_of(&["partial-dir"], None, PARTIAL),
     refused(&["delay-updates"], None, "each file gets its name when it is whole and on stable storage"),
-    refused(&["prune-empty-dirs"], Some('m'), LATER),
+    switch(&["prune-empty-dirs"], Some('m'), |line| line.prune_empty = true, |line| line.prune_empty = false),
     refused_of(&["log-file"], None, LATER),
     refused_of(&["log-file-format"], None, LATER),
     value(&["out-format", "log-format"], None, |line, value| {
@@ -264,9 +284,15 @@ pub const OPTIONS: &[RsyncOption] = &[
             Ok(())
         })
     },
-    refused(&["backup"], Some('b'), LATER),
-    refused_of(&["backup-dir"], None, LATER),
-    refused_of(&["suffix"], None, LATER),
+    switch(&["backup"], Some('b'), |line| line.backup = true, |line| line.backup = false),
+    value(&["backup-dir"], None, |line, value| {
+        line.backup_dir = Some(value.as_bytes().to_vec());
+        Ok(())
+    }),
+    value(&["suffix"], None, |line, value| {
+        line.suffix = Some(value.as_bytes().to_vec());
+        Ok(())
+    }),
     refused(&["list-only"], None, "use ls, or 'linerate cp --dry-run'"),
     refused_of(&["read-batch"], None, LATER),
     refused_of(&["write-batch", "only-write-batch"], None, LATER),
@@ -300,8 +326,8 @@ pub const OPTIONS: &[RsyncOption] = &[
     refused_of(&["rsync-path"], None, "the far end is linerate, which brings itself where it is missing"),
     refused_of(&["temp-dir"], Some('T'), "files that are under way have no name, or lie beside their places"),
     refused_of(&["iconv"], None, "names are bytes, and stay as they are"),
-    refused(&["ipv4"], Some('4'), "use -e 'ssh -4'"),
-    refused(&["ipv6"], Some('6'), "use -e 'ssh -6'"),
+    flag(&["ipv4"], Some('4'), |line| line.family = Some("-4")),
+    flag(&["ipv6"], Some('6'), |line| line.family = Some("-6")),
     always(&["8-bit-output"], Some('8'), "names are shown as they are where they are UTF-8"),
     refused(&["mkpath"], None, "make the directories above the destination first"),
     always(&["qsort"], None, SAME_TREE),
@@ -324,23 +350,29 @@ pub const OPTIONS: &[RsyncOption] = &[
 
 fn archive(line: &mut Line) {
     (line.recursive, line.links) = (true, true);
-    let Keep { acls, xattrs, hard_links, numeric_ids, sparse, special_bits, .. } = line.keep;
-    let kept = (true, true, true, true, true, true);
-    let (perms, times, owner, group, devices, specials) = kept;
-    line.keep = Keep {
-        perms,
-        times,
-        owner,
-        group,
-        devices,
-        specials,
-        acls,
-        xattrs,
-        hard_links,
-        numeric_ids,
-        sparse,
-        special_bits,
-    };
+    let keep = &mut line.keep;
+    for kept in [
+        &mut keep.perms,
+        &mut keep.times,
+        &mut keep.owner,
+        &mut keep.group,
+        &mut keep.devices,
+        &mut keep.specials,
+    ] {
+        *kept = true;
+    }
+}
+
+fn other_tree(line: &mut Line, used: OtherUse, value: &OsStr) -> Result<(), String> {
+    let others = line.sync.others.get_or_insert_with(|| OtherTrees { directories: Vec::new(), used });
+    if others.used != used {
+        return Err("--compare-dest, --copy-dest and --link-dest can't be mixed".into());
+    }
+    if others.directories.len() == MAX_OTHER_TREES {
+        return Err(format!("there are {MAX_OTHER_TREES} of these at most"));
+    }
+    others.directories.push(value.as_bytes().to_vec());
+    Ok(())
 }
 
 fn rule(line: &mut Line, kind: RuleOption, value: &OsStr) -> Result<(), String> {

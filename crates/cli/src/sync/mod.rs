@@ -172,6 +172,7 @@ impl SyncArgs {
             max_delete: self.max_delete,
             dry_run: self.dry_run,
             itemize: self.is_itemized(),
+            ..Sync::default()
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +15,10 @@ use crate::support::Run;
 use crate::tree::{noise, set_time, temporaries, write};
 
 /// Lines for an empty destination.
-const NEW: [&str; 34] = [
+const NEW: [&str; 50] = [
+    "-aim --exclude=zz src/other DST/",
+    "-lptR src/sub/b DST/",
+    "-ai -r --files-from=list src/ DST/",
     "-av src/ DST/",
     "-avi src DST",
     "-rv src/ DST/",
@@ -50,10 +53,23 @@ const NEW: [&str; 34] = [
     "--archive --itemize-changes -- src/ DST",
     "src/ -ai DST",
     "-rlptgoDi -E --no-inc-recursive src/ DST",
+    "-aiR src/sub DST/",
+    "-aR src/./sub src/./a DST/",
+    "-aiR --no-implied-dirs src/sub/b DST/",
+    "-rR src/sub/b src/other DST/",
+    "-aim src/ DST/",
+    "-aim --exclude=b --exclude=large src/ DST/",
+    "-aim --include=*/ --include=zz --exclude=* src/ DST/",
+    "-ai --chmod=Du=rwx,go=rx,Fu=rw,go=r src/ DST/",
+    "-ri --chmod=ug=rw,o=,+X src/ DST/",
+    "-ai --chmod=a+x,D700 src/ DST/",
+    "-aiO src/ DST/",
+    "-aiJ src/ DST/",
+    "-aiR --chmod=F600 src/./sub/./b DST/",
 ];
 
 /// Lines for a destination that is there, and differs.
-const CHANGED: [&str; 32] = [
+const CHANGED: [&str; 46] = [
     "-avi --delete src/ DST/",
     "-av --delete src/ DST/",
     "-ai --delete src DST/",
@@ -86,6 +102,20 @@ const CHANGED: [&str; 32] = [
     "-ai --exclude-from=patterns src/ DST/",
     "-ai --delete src/sub/ DST/sub/",
     "-rdi src/ DST/",
+    "-aiO src/ DST/",
+    "-aiJ src/ DST/",
+    "-ai --modify-window=9999999 src/ DST/",
+    "-ai -@-1 src/ DST/",
+    "-aib src/ DST/",
+    "-aib --delete src/ DST/",
+    "-aib --suffix=.old --delete src/ DST/",
+    "-ai --backup-dir=../kept --delete src/ DST/",
+    "-aib --backup-dir=../kept --suffix=.1 src/ DST/",
+    "-ai --force src/ DST/",
+    "-ai --delete --ignore-errors src/ DST/",
+    "-aR src/sub DST/",
+    "-aim --delete src/ DST/",
+    "-ai --chmod=Fo-r src/ DST/",
 ];
 
 fn make_source(top: &Path) {
@@ -119,10 +149,19 @@ fn words(line: &str, destination: &str) -> Vec<OsString> {
     line.split(' ').map(|word| word.replace('_', " ").replace("DST", destination).into()).collect()
 }
 
-/// What scripts read of the output, in its order: sums of bytes on the wire are each program's own. rsync deletes as it goes, and
+/// What scripts read of the output, in its order: sums of bytes on the wire are each program's own, and that directories stay in
+/// which there are backups only rsync says. rsync deletes as it goes, and
 /// reads all names before it copies.
 fn lines(text: &str) -> Vec<String> {
-    let own = ["sent ", "total size is ", "File list ", "Total bytes ", "Total file size"];
+    let own = [
+        "cannot delete non-empty directory: ",
+        "sent ",
+        "total size is ",
+        "File list ",
+        "Matched data: ",
+        "Total bytes ",
+        "Total file size",
+    ];
     let is_own = |line: &&str| own.iter().any(|own| line.starts_with(own));
     let lines = text.lines().filter(|line| !is_own(line)).map(|line| line.replace("theirs", "ours"));
     let (mut apart, lines): (Vec<_>, Vec<_>) =
@@ -159,6 +198,7 @@ fn shape(top: &Path) -> Vec<String> {
 fn lines_for_a_new_destination_do_what_they_do_with_rsync() {
     let Some(case) = case().filter(|_| has("rsync")) else { return };
     make_source(&case.near.join("src"));
+    write(case.near.join("list"), "sub\nother/zz\n");
     NEW.iter().for_each(|line| assert_alike(&case, line, |_| ()));
 }
 
@@ -168,6 +208,41 @@ fn lines_for_a_changed_destination_do_what_they_do_with_rsync() {
     make_source(&case.near.join("src"));
     write(case.near.join("patterns"), "b\n# c\nsub/old\n");
     CHANGED.iter().for_each(|line| assert_alike(&case, line, make_changed));
+}
+
+/// Lines with other trees, of which `last` was made by rsync a day before.
+const OTHERS: [&str; 9] = [
+    "-ai --link-dest=../last src/ DST/",
+    "-aiH --link-dest=../last src/ DST/",
+    "-ai --link-dest=../nowhere --link-dest=../last --delete src/ DST/",
+    "-ai --copy-dest=../last src/ DST/",
+    "-ai --compare-dest=../last src/ DST/",
+    "-ai --link-dest=../last --chmod=F640 src/ DST/",
+    "-ain --link-dest=../last src/ DST/",
+    "-aci --link-dest=../last src/ DST/",
+    "-ri --size-only --compare-dest=../last src/ DST/",
+];
+
+#[test]
+fn lines_with_other_trees_do_what_they_do_with_rsync() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    make_source(&case.near.join("src"));
+    write(case.near.join("src/same/file"), "unchanged, in a directory that changes");
+    case.start_with(args!["rsync"], words("-aH src/ last/", "")).end().exits(0);
+    write(case.near.join("src/sub/b"), "changed since\n");
+    write(case.near.join("src/new"), "new");
+    fs::set_permissions(case.near.join("src/same"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(case.near.join("src/other/zz"), fs::Permissions::from_mode(0o600)).unwrap();
+    set_time(&case.near.join("src"), Duration::from_secs(1_577_836_800));
+    for line in OTHERS {
+        assert_alike(&case, line, |_| ());
+        assert_alike(&case, line, |top| fs::create_dir(top).unwrap());
+        if line.contains("--link-dest") && !line.contains("-ain") && !line.contains("--chmod") {
+            let [last, ours] =
+                ["last/a", "ours/a"].map(|file| fs::metadata(case.near.join(file)).unwrap().ino());
+            assert_eq!(last, ours, "{line}");
+        }
+    }
 }
 
 /// The same over ssh.
@@ -196,6 +271,17 @@ fn lines_go_over_ssh_both_ways() {
     let renamed = over_ssh(&case, "-a FAR/to/src/a FAR/to/src/sub/b new/").exits(0);
     assert_eq!((renamed.out.as_str(), fs::read(case.near.join("new/b")).unwrap()), ("", b"yo\n".to_vec()));
     over_ssh(&case, "-a nowhere.invalid:x there").exits(12);
+    let day = |line| over_ssh(&case, line).exits(0).out;
+    assert_eq!(day("-ai --link-dest=../to/src src/ FAR/day1/"), "");
+    let [first, next] = ["to/src/a", "day1/a"].map(|file| fs::metadata(case.far.join(file)).unwrap().ino());
+    assert_eq!(first, next, "the far end links what it has");
+    assert_eq!(
+        day("-aiR --chmod=F600 FAR/to/./src/sub/b part/"),
+        "created directory part\ncd+++++++++ src/\ncd+++++++++ src/sub/\n>f+++++++++ src/sub/b\n"
+    );
+    write(case.near.join("src/a"), "newer\n");
+    day("-ab --backup-dir=../kept src/ FAR/day1/");
+    assert_eq!(fs::read(case.far.join("kept/a")).unwrap(), b"hi\n");
 }
 
 #[test]
@@ -208,8 +294,10 @@ fn a_program_that_is_called_rsync_is_rsync_and_what_it_lacks_it_names() {
     run(&["-aH", "src/", "copy"]).exits(0);
     assert_eq!(everything(&case.near.join("src")), everything(&case.near.join("copy")));
     for (words, said) in [
-        (&["-aR", "src", "x"][..], "-R is not supported by linerate rsync: "),
-        (&["-a", "--link-dest=/y", "src", "x"], "--link-dest is not supported by linerate rsync: "),
+        (&["-aL", "src", "x"][..], "-L is not supported by linerate rsync: "),
+        (&["-aR", "../x", "x"], "can't be sent"),
+        (&["-a", "--chmod=u+q", "src", "x"], "--chmod u+q: 'u+q' is no change of modes"),
+        (&["-a", "--link-dest=/y", "--copy-dest=/z", "src", "x"], "can't be mixed"),
         (&["-a", "--nonsense", "src", "x"], "--nonsense: unknown option"),
         (&["-a", "host::module", "x"], "it is for rsync's daemon"),
         (&["-a", "rsync://host/module", "x"], "it is for rsync's daemon"),

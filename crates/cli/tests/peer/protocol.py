@@ -30,7 +30,7 @@ BATCH, CHUNK, DATA, GIVE_UP, END, HOLE, SAME, DIGEST, SPLIT = range(1, 10)
 MAX_MESSAGE = 1 << 20
 MAX_TUNNEL = 256 << 10
 KEEP = ("perms", "times", "owner", "group", "numeric_ids", "hard_links", "devices", "specials", "xattrs", "acls",
-        "special_bits", "sparse")
+        "special_bits", "sparse", "omit_dir_times", "omit_link_times")
 SYNC = ("into", "checksum", "size_only", "ignore_times", "update", "ignore_existing", "existing")
 SYNC_AFTER_SIZES = ("whole", "inplace", "delete")
 
@@ -134,6 +134,9 @@ def read_options(reader):
     read_rules(reader)
     options["listed"], options["safe_links"] = reader.boolean(), reader.boolean()
     options["no_links"], options["one_file_system"] = reader.boolean(), reader.boolean()
+    options["listed_whole"], options["no_implied"] = reader.boolean(), reader.boolean()
+    options["prune_empty"] = reader.boolean()
+    reader.vector(lambda: (reader.take(2), reader.varint(), reader.varint(), reader.take(1)))
     options["clear"] = reader.boolean()
     options["streams"] = reader.option(reader.varint)
     options["rate_limit"] = reader.option(reader.varint)
@@ -148,6 +151,10 @@ def read_sync(reader):
     sync = {name: reader.boolean() for name in SYNC}
     sync["least"], sync["most"] = reader.option(reader.varint), reader.option(reader.varint)
     sync |= {name: reader.boolean() for name in SYNC_AFTER_SIZES}
+    sync["force"], sync["ignore_errors"] = reader.boolean(), reader.boolean()
+    sync["window"] = reader.option(reader.varint)
+    sync["backup"] = reader.option(lambda: (reader.option(reader.blob), reader.blob()))
+    sync["others"] = reader.option(lambda: (reader.vector(reader.blob), reader.varint()))
     sync["max_delete"] = reader.option(reader.varint)
     sync["dry_run"], sync["itemize"] = reader.boolean(), reader.boolean()
     return sync

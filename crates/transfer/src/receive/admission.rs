@@ -41,14 +41,16 @@ pub struct Terms<'a> {
     asked: Option<Asked<'a>>,
     /// For each source whether its own entry has come.
     arrived: Vec<AtomicBool>,
-    /// Only what is on a list of files is sent.
-    is_listed: bool,
+    /// A directory's own entry needn't come.
+    may_lack: bool,
 }
 
 /// The request for the entries below a source.
 struct Asked<'a> {
     rules: Certain,
     listed: Option<&'a FilesFrom>,
+    /// With all that is in listed directories.
+    listed_whole: bool,
     safe_links: bool,
     no_links: bool,
 }
@@ -131,11 +133,13 @@ impl<'a> Terms<'a> {
         let asked = request.map(|request| Asked {
             rules: Certain::new(&options.filter),
             listed: request.listed,
+            listed_whole: options.listed_whole,
             safe_links: options.safe_links,
             no_links: options.no_links,
         });
         let arrived = landing.places.iter().map(|_| AtomicBool::new(false)).collect();
-        Self { landing, keep: options.keep, asked, arrived, is_listed: options.listed }
+        let may_lack = options.listed || options.prune_empty;
+        Self { landing, keep: options.keep, asked, arrived, may_lack }
     }
 
     /// The landing.
@@ -148,15 +152,16 @@ impl<'a> Terms<'a> {
         self.asked.as_ref().is_some_and(|asked| asked.safe_links)
     }
 
-    /// How many sources have been announced and not come. From a list of files a directory's own entry needn't.
+    /// How many sources have been announced and not come. From a list of files, and without empty directories, a directory's own
+    /// entry needn't.
     pub fn missing(&self) -> usize {
         let count = self.arrived.iter().filter(|arrived| !arrived.load(Ordering::Relaxed)).count();
         count - self.unlisted().count()
     }
 
-    /// Where directories land whose own entries haven't come, since only what is on a list of files is sent.
+    /// Where directories land whose own entries haven't come, and needn't.
     pub fn unlisted(&self) -> impl Iterator<Item = &RelPath> {
-        let places = self.landing.places.iter().zip(&self.arrived).filter(|_| self.is_listed);
+        let places = self.landing.places.iter().zip(&self.arrived).filter(|_| self.may_lack);
         places.filter_map(|((place, directory), arrived)| {
             (*directory && !arrived.load(Ordering::Relaxed)).then_some(place)
         })
@@ -229,7 +234,7 @@ impl<'a> Judge<'a> {
         let Some(asked) = &self.terms.asked else { return Ok(()) };
         let is_directory = entry.kind == Kind::Directory;
         if let Some(listed) = asked.listed
-            && !listed.wants(&entry.path, false).admits(is_directory)
+            && !listed.wants(&entry.path, asked.listed_whole).admits(is_directory)
         {
             return Err("an entry that isn't on the list of files");
         }

@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::base::problem::problem;
 use crate::base::several::Several;
 use crate::net::clock::Counters;
+use crate::receive::backup::Backups;
 use crate::receive::journal::{Done, Journal, Mark};
 use crate::receive::proof::{Proof, Verifier};
 use crate::receive::sink::OF_A_MOUNT;
@@ -40,6 +42,8 @@ const FEW: usize = 8;
 pub struct Finished {
     /// The file under its temporary name.
     pub temporary: Temporary,
+    /// Its place below the landing's root.
+    pub place: RelPath,
     /// The name that it gets.
     pub name: OsString,
     /// Its kind.
@@ -78,6 +82,8 @@ pub struct Committer<'a> {
     pub proven: &'a (dyn Fn(&Proof) + Sync),
     /// The destination.
     pub top: &'a Directory,
+    /// Keeps what is replaced, where it is to be kept.
+    pub backups: Option<&'a Backups>,
 }
 
 #[derive(Default)]
@@ -195,8 +201,14 @@ impl Committer<'_> {
 
     /// True where it has its name now.
     fn rename(&self, entry: Finished) -> bool {
-        let Finished { temporary, name, kind, shown, proof, .. } = entry;
+        let Finished { temporary, place, name, kind, shown, proof, .. } = entry;
         let parent = temporary.parent().clone();
+        let backups = self.backups.filter(|_| !temporary.is_in_place());
+        if let Some(Err(error)) = backups.map(|backups| backups.keep(&place, parent.as_fd(), &name)) {
+            let message = format!("keeping a backup of what it replaces failed: {error}");
+            (self.problem)(problem(shown, ProblemKind::Failed, message));
+            return false;
+        }
         match temporary.rename(&name) {
             Ok(()) => {
                 match kind {

@@ -2,9 +2,11 @@
 
 pub mod admission;
 pub mod again;
+pub mod backup;
 pub mod commit;
 pub mod journal;
 pub mod leftovers;
+pub mod near;
 pub mod proof;
 pub mod read_back;
 pub mod receiver;

@@ -232,6 +232,7 @@ mod tests {
         temporary.sync().unwrap();
         let path = RelPath::new(b"x").unwrap();
         Finished {
+            place: RelPath::root(),
             temporary,
             name: "x".into(),
             kind: Kind::File { size: contents.len() as u64 },

@@ -15,6 +15,7 @@ use crate::net::stream::Stream;
 use crate::receive::admission::{self, Request, Terms};
 use crate::receive::again;
 use crate::receive::commit::{Committer, ToCommit, Touched};
+use crate::receive::near::Near;
 use crate::receive::proof::{Proof, Verifier};
 use crate::receive::reception::{Ground, Reception, Reports, Settings};
 use crate::receive::remove::{News, Remover};
@@ -66,6 +67,7 @@ pub fn run(
         (None, Some(_)) => Landing::mirror(destination, &sources)?,
         (None, None) => Landing::find(destination, &sources)?,
     };
+    let near = Near::find(destination, options.sync.as_ref(), Settings::new(options, umask).created())?;
     let resume = Resume::find(session, &landing, options)?;
     let offers = options.sync.is_some() || resume.past.is_some();
     if options.digests {
@@ -75,7 +77,7 @@ pub fn run(
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
     let terms = Terms::new(&landing, options, request);
-    let received = receive(session, &terms, sources, options, &resume, umask, known);
+    let received = receive(session, (&terms, &near), sources, options, &resume, umask, known);
     rustix::process::umask(umask);
     // A client that is gone begins again, and must find the journal by which everything is there.
     let received = received.and_then(|received| session.stand_by().map(|()| received));
@@ -87,7 +89,7 @@ pub fn run(
 
 fn receive(
     session: &mut Session,
-    terms: &Terms<'_>,
+    (terms, near): (&Terms<'_>, &Near),
     sources: Vec<Source>,
     options: &Options,
     resume: &Resume,
@@ -109,7 +111,8 @@ fn receive(
     let names = Names::new(session.nonce(), options.verify).announced_by(&announce);
     let (finished, whole) = bounded(WAITING);
     let (writer, past) = (MetadataWriter::new(options.keep), resume.past.as_deref());
-    let ground = Ground { landing, sources: &sources, terms, names: &names, writer: &writer, past, journal };
+    let (names, writer) = (&names, &writer);
+    let ground = Ground { landing, near, sources: &sources, terms, names, writer, past, journal };
     let reports = Reports { finished, counters: &counters, problem: &tell, skip: &skip };
     let shared = Reception::new(Settings::new(options, umask), ground, reports);
     past.iter().for_each(|past| note_still_opened(past, &shared));
@@ -147,7 +150,7 @@ fn bring<'a>(
     last.make_further_names(&mut taken.touched, known).map_err(TransferError::Failed)?;
     let deletes = options.sync.as_ref().is_some_and(|sync| sync.delete);
     if let Some((offered, remover)) = taken.compared.take().filter(|_| deletes) {
-        match taken.announced.complete {
+        match taken.announced.complete || options.sync.as_ref().is_some_and(|sync| sync.ignore_errors) {
             true => remover.run(&shared.ground.landing.places, &offered, &mut taken.touched),
             false => remover.refuse(),
         }
@@ -181,8 +184,8 @@ fn take<'a>(
     let verifier = verifier.as_ref();
     let proven = |proof: &Proof| known(proof.source, &proof.path, Told::Digest(proof.digest));
     let journal = shared.ground.journal;
-    let top = shared.ground.landing.root.top();
-    let committer = Committer { counters, problem, journal, verifier, proven: &proven, top };
+    let (top, backups) = (shared.ground.landing.root.top(), shared.ground.near.backups.as_ref());
+    let committer = Committer { counters, problem, journal, verifier, proven: &proven, top, backups };
     let offers = options.sync.is_some() || shared.ground.past.is_some();
     thread::scope(|scope| {
         let committing = scope.spawn(|| committer.run(whole));

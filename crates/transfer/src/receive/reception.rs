@@ -5,7 +5,10 @@ use linerate_wire::control::{Keep, Options, Problem, Source, Sync};
 use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
 use rustix::fs::{Mode, Stat};
+use rustix::io::Errno;
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::sync::Mutex;
 
 use crate::base::lock::lock;
@@ -13,11 +16,13 @@ use crate::net::clock::Counters;
 use crate::receive::admission::Terms;
 use crate::receive::commit::{ToCommit, Touched};
 use crate::receive::journal::{Journal, Past};
+use crate::receive::near::Near;
 use crate::receive::sink::{Assemblies, FIRST_NAMES, FurtherName, Kept, Older, Resumed};
 use crate::receive::spool::Spool;
 use crate::tree::landing::Landing;
 use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::places::Places;
+use crate::tree::root::Directory;
 use crate::tree::temporary::Names;
 
 /// Files that stay and wait for the sender's digest: more than are offered and under way at a time.
@@ -41,6 +46,8 @@ pub struct Settings {
     pub leaves: Option<Sync>,
     /// Nothing is to be written.
     pub dry_run: bool,
+    /// Directories on the way to what is listed have no entries of their own.
+    pub no_implied: bool,
     /// Existing files are written into, instead of being replaced.
     pub inplace: bool,
     /// The properties of entries that are kept.
@@ -56,6 +63,8 @@ pub struct Settings {
 pub struct Ground<'a> {
     /// The destination.
     pub landing: &'a Landing,
+    /// What is near it.
+    pub near: &'a Near,
     /// The sources as the sender announced them.
     pub sources: &'a [Source],
     /// The terms by which entries are judged.
@@ -116,6 +125,16 @@ impl<'a> Reception<'a> {
     }
 }
 
+impl Reception<'_> {
+    /// Keeps what has the name, where backups are made.
+    ///
+    /// # Errors
+    /// The errors of link(2) and rename(2).
+    pub fn keep_backup(&self, place: &RelPath, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
+        self.ground.near.backups.as_ref().map_or(Ok(()), |backups| backups.keep(place, parent.as_fd(), name))
+    }
+}
+
 impl Settings {
     /// The settings of `options`, in a process that had the mask `umask`.
     pub fn new(options: &Options, umask: Mode) -> Self {
@@ -123,6 +142,7 @@ impl Settings {
         Self {
             leaves: sync.filter(|sync| sync.ignore_existing || sync.update).cloned(),
             dry_run: sync.is_some_and(|sync| sync.dry_run),
+            no_implied: options.no_implied,
             inplace: sync.is_some_and(|sync| sync.inplace),
             keep: options.keep,
             digests: options.digests,

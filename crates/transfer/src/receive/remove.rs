@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::base::problem::problem;
 use crate::net::session::Reporter;
+use crate::receive::backup::Backups;
 use crate::receive::commit::Touched;
 use crate::receive::reception::Reception;
 use crate::receive::wanted::below;
@@ -149,6 +150,7 @@ impl<'a> Remover<'a> {
     /// A message for the user where it has to stay.
     pub fn make_way(&mut self, path: &RelPath, place: &RelPath, parent: &Directory) -> Result<(), String> {
         let (_, name) = place.split().ok_or("the destination itself is a directory")?;
+        self.shown_below = top_of(place, path);
         let opened = self.open_directory(parent.as_fd(), name);
         let (directory, found) =
             opened.map_err(|error| format!("looking into the directory in the way failed: {error}"))?;
@@ -171,7 +173,7 @@ impl<'a> Remover<'a> {
         if found.is_empty() {
             return Ok(());
         }
-        if !self.sync.delete {
+        if !self.sync.delete && !self.sync.force {
             return Err(format!("{in_the_way}; --delete removes it"));
         }
         let scope = self.scope_in(path, place, &directory.fd).map_err(|error| unknown(&error))?;
@@ -194,11 +196,16 @@ impl<'a> Remover<'a> {
     ///
     /// # Errors
     /// A message for the user where it has to stay.
-    pub fn make_way_for_directory(&self, parent: &Directory, name: &OsStr) -> Result<(), String> {
+    pub fn make_way_for_directory(
+        &self,
+        place: &RelPath,
+        parent: &Directory,
+        name: &OsStr,
+    ) -> Result<(), String> {
         if self.sync.dry_run {
             return Ok(());
         }
-        rustix::fs::unlinkat(parent, name, AtFlags::empty())
+        self.take_away(place, parent.as_fd(), name)
             .map_err(|error| format!("removing what is in the directory's way failed: {error}"))
     }
 
@@ -292,9 +299,18 @@ impl<'a> Remover<'a> {
             return false;
         }
         if !self.sync.dry_run {
-            let flags = if found.directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            match rustix::fs::unlinkat(parent, &found.name, flags) {
+            let gone = match found.directory {
+                true => rustix::fs::unlinkat(parent, &found.name, AtFlags::REMOVEDIR),
+                false => self.take_away(&below(&self.shown_below, path), parent, &found.name),
+            };
+            match gone {
                 Ok(()) | Err(Errno::NOENT) => {}
+                // Backups stay in it.
+                Err(Errno::NOTEMPTY)
+                    if self.shared.ground.near.backups.as_ref().is_some_and(Backups::are_beside) =>
+                {
+                    return false;
+                }
                 Err(error) => {
                     self.tell(path, format!("deleting failed: {error}"));
                     return false;
@@ -305,6 +321,15 @@ impl<'a> Remover<'a> {
         let shown = if self.sync.into { below(&self.shown_below, path) } else { path.clone() };
         self.news.tell(change(Item::Deleted, shown, found.directory, None));
         true
+    }
+
+    /// Removes what is no directory, or keeps it as a backup.
+    fn take_away(&self, place: &RelPath, parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+        let taken = self.shared.ground.near.backups.as_ref().map(|backups| backups.take(place, parent, name));
+        match taken.transpose()? {
+            Some(true) => Ok(()),
+            _ => rustix::fs::unlinkat(parent, name, AtFlags::empty()),
+        }
     }
 
     /// Removes what is in a directory that is going, and gives it where nothing is left.
@@ -365,6 +390,12 @@ impl<'a> Remover<'a> {
         let shown = self.shared.ground.landing.root.shown(place);
         (self.shared.reports.problem)(problem(shown, ProblemKind::NotDeleted, message));
     }
+}
+
+/// Where the source begins, of which something at `path` is at `place`.
+fn top_of(place: &RelPath, path: &RelPath) -> RelPath {
+    let depth = path.components().count();
+    (0..depth).try_fold(place.clone(), |place, _| place.parent()).unwrap_or_default()
 }
 
 fn unknown(error: &FilterError) -> String {

@@ -10,7 +10,8 @@ use crate::base::totals::SharedTotals;
 use crate::net::session::{Session, out_of_turn};
 use crate::send::plan::Planner;
 use crate::send::worker::Transmission;
-use crate::tree::scan::{Scanner, Seen, Selection, Stopped, Taker};
+use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
+use crate::tree::selection::Selection;
 
 /// Added to the numbers of large files, which are those of the first round otherwise.
 const SECOND: u64 = 1 << 62;

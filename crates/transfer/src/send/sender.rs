@@ -29,7 +29,7 @@ use crate::tree::bounds::Bounds;
 use crate::tree::digest::ledger::{Known, Ledger};
 use crate::tree::pattern::expand;
 use crate::tree::scan::Scanner;
-pub use crate::tree::scan::Selection;
+pub use crate::tree::selection::Selection;
 pub use crate::tree::source_root::SourceRoot;
 
 /// Units that wait for a worker.

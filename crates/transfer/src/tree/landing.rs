@@ -217,7 +217,7 @@ fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, Stri
     Err(refusal.into())
 }
 
-fn make(at: &Destination) -> Result<Held, TransferError> {
+pub(crate) fn make(at: &Destination) -> Result<Held, TransferError> {
     at.make(Mode::from_raw_mode(0o777 & !umask().as_raw_mode()))
 }
 

@@ -1,6 +1,6 @@
 //! Walks the sources while the workers already send.
 
-use linerate_wire::control::{Keep, Options, Problem, ProblemKind};
+use linerate_wire::control::{Keep, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
@@ -14,11 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::base::problem::problem;
 use crate::base::several::Several;
 use crate::base::totals::SharedTotals;
-use crate::tree::filter::files_from::Selected;
-use crate::tree::filter::{FilesFrom, Filter, Rules, Scope, Side, merge_file};
+use crate::tree::filter::{FilesFrom, Filter, Scope, Side, merge_file};
 use crate::tree::metadata::holes::has_holes;
 use crate::tree::metadata::read::{At, Reader};
+use crate::tree::modes::changed;
+use crate::tree::prune::Held;
 use crate::tree::safe_link::leads_out;
+use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{atime, ctime, mtime};
 use crate::tree::temporary::{RESERVED, is_reserved};
@@ -52,37 +54,6 @@ pub struct Scanner<'a> {
     pub stop: &'a AtomicBool,
     /// The entries that are sent.
     pub selection: &'a Selection,
-}
-
-/// Which source entries are sent.
-#[derive(Default)]
-pub struct Selection {
-    /// Left out.
-    pub filter: Rules,
-    /// Sent, and nothing else.
-    pub listed: Option<FilesFrom>,
-    /// Symbolic links that lead out of their source are left out, too.
-    pub safe_links: bool,
-    /// All symbolic links are.
-    pub no_links: bool,
-    /// So is what is on another file system than its source.
-    pub one_file_system: bool,
-    /// As with rsync: of sources that land on each other the first has what several have, and names come in its order.
-    pub like_rsync: bool,
-}
-
-impl Selection {
-    /// What `options` send, and of that only what is `listed`.
-    pub fn new(options: &Options, listed: Option<FilesFrom>) -> Self {
-        Self {
-            filter: options.filter.clone(),
-            listed,
-            safe_links: options.safe_links,
-            no_links: options.no_links,
-            one_file_system: options.one_file_system,
-            like_rsync: options.sync.as_ref().is_some_and(|sync| sync.into),
-        }
-    }
 }
 
 /// Properties of a scanned entry that the entry itself doesn't hold.
@@ -196,6 +167,8 @@ struct ScanWalk<'a, 'b, T> {
     several: Several,
     /// Where something has landed, of sources that may land on each other.
     landed: Option<HashSet<Vec<u8>>>,
+    /// Directories that go with the first entry in them; none where empty ones go too.
+    held: Option<Held>,
 }
 
 impl Scanner<'_> {
@@ -207,6 +180,7 @@ impl Scanner<'_> {
             taker,
             several: Several::default(),
             landed: self.landed(),
+            held: self.selection.prune_empty.then(Held::default),
         };
         for number in 0..self.sources.len() {
             if walk.source(number).is_err() {
@@ -292,7 +266,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             };
             let Some((path, stat)) = self.path_of(source, level, &name, stat) else { continue };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            let wanted = self.wanted(&path, is_directory, &level.scope);
+            let wanted = self.scanner.selection.wanted(&path, is_directory, &level.scope);
             if is_reserved(OsStr::from_bytes(&name)) {
                 if wanted.sent {
                     self.tell(source, &path, ProblemKind::Skipped, RESERVED.into());
@@ -313,8 +287,15 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
 
     /// The next name in a directory, looked at; `None` at its end.
     fn next(&mut self, source: usize, level: &mut ScanLevel) -> Option<Looked> {
-        if level.ahead.is_empty() {
-            let names: Vec<_> = std::iter::from_fn(|| self.next_name(source, level)).take(TOGETHER).collect();
+        while level.ahead.is_empty() {
+            let selection = self.scanner.selection;
+            let next = std::iter::from_fn(|| self.next_name(source, level));
+            let names: Vec<_> = next.take(TOGETHER).collect();
+            if names.is_empty() {
+                return None;
+            }
+            let names: Vec<_> =
+                names.into_iter().filter(|name| selection.may_want(&level.path, name)).collect();
             // Looked at one after the other, attributes are read when it is known whose are sent.
             let is_bare = if self.several.wait() { self.reader.baring() } else { None };
             let look = |name: Vec<u8>| {
@@ -357,20 +338,6 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             Err(error) => self.fail(source, &path, "reading", error),
         }
         None
-    }
-
-    fn wanted(&self, path: &RelPath, is_directory: bool, scope: &Scope) -> Selected {
-        let selection = self.scanner.selection;
-        let wanted = match &selection.listed {
-            Some(listed) => listed.wants(path, false),
-            None => Selected { sent: true, entered: true, as_directory: false },
-        };
-        let excluded = (wanted.sent || wanted.entered) && scope.excludes(path, is_directory);
-        Selected {
-            sent: wanted.admits(is_directory) && !excluded,
-            entered: wanted.entered && !excluded,
-            ..wanted
-        }
     }
 
     fn enter(&mut self, source: usize, path: RelPath, scope: &Scope) -> Option<ScanLevel> {
@@ -438,11 +405,19 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
         };
         let mut entry = entry(source, path, kind, stat);
+        entry.mode = changed(&self.scanner.selection.modes, &entry);
         if let Err(message) = self.reader.complete(&mut entry, stat, at, bare) {
             self.tell(source, &entry.path, ProblemKind::NotKept, message);
         }
-        self.scanner.found.entry(&entry.kind);
         let seen = Seen::of(&entry.kind, stat);
+        let Some(held) = &mut self.held else { return self.take(entry, seen) };
+        let is_kept = entry.path.is_root() && self.scanner.sources[source].source.name.is_root();
+        let ready = if is_kept { vec![(entry, seen)] } else { held.ready(entry, seen) };
+        ready.into_iter().try_for_each(|(entry, seen)| self.take(entry, seen))
+    }
+
+    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
+        self.scanner.found.entry(&entry.kind);
         self.taker.take(entry, seen)
     }
 

@@ -358,7 +358,10 @@ impl Temporary {
 }
 
 /// Names what is held open. The way through /proc needs no privilege (open(2), at `O_TMPFILE`).
-fn link(file: BorrowedFd<'_>, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
+///
+/// # Errors
+/// The errors of link(2).
+pub fn link(file: BorrowedFd<'_>, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
     match rustix::fs::linkat(file, "", parent, name, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT | Errno::PERM) => {
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -1,5 +1,6 @@
 //! The job that the client gives the agent, with the user's options.
 
+use crate::entry::Kind;
 use crate::filter::Rules;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +78,14 @@ pub struct Options {
     pub no_links: bool,
     /// What is on another file system than its source is left out; the directory that it is mounted on is there, and empty.
     pub one_file_system: bool,
+    /// Listed directories come with all that is in them, at any depth; needs [`Options::recursive`].
+    pub listed_whole: bool,
+    /// Directories that are only on the way to what is listed aren't sent.
+    pub no_implied: bool,
+    /// Directories in which nothing else than directories would be sent are left out.
+    pub prune_empty: bool,
+    /// The sender changes modes by these rules, in their order; symbolic links have none.
+    pub modes: Vec<ModeRule>,
     /// Only the data's encryption is off; set by the user, never by negotiation.
     pub clear: bool,
     /// Streams; `None` lets the sender decide.
@@ -120,6 +129,25 @@ pub struct Keep {
     pub special_bits: bool,
     /// Holes.
     pub sparse: bool,
+    /// Directories don't keep their times.
+    pub omit_dir_times: bool,
+    /// Symbolic links don't keep their times.
+    pub omit_link_times: bool,
+}
+
+/// One change of modes, as `--chmod` asks for it: bits that stay, and bits that are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeRule {
+    /// It is for directories.
+    pub directories: bool,
+    /// It is for everything else.
+    pub others: bool,
+    /// Bits that stay.
+    pub keep: u32,
+    /// Bits that are set.
+    pub set: u32,
+    /// Execute bits are set only for directories, and where one is set already.
+    pub conditional: bool,
 }
 
 impl Keep {
@@ -139,7 +167,19 @@ impl Keep {
         acls: false,
         special_bits: false,
         sparse: false,
+        omit_dir_times: false,
+        omit_link_times: false,
     };
+
+    /// Whether an entry of this kind keeps its times.
+    pub fn times_of(&self, kind: &Kind) -> bool {
+        let omitted = match kind {
+            Kind::Directory => self.omit_dir_times,
+            Kind::Symlink { .. } => self.omit_link_times,
+            _ => false,
+        };
+        self.times && !omitted
+    }
 }
 
 /// How a receiver decides what it wants, by rsync's names.
@@ -169,6 +209,16 @@ pub struct Sync {
     pub inplace: bool,
     /// Remove what the sender doesn't have.
     pub delete: bool,
+    /// A full directory makes way for what is none, also without `delete`.
+    pub force: bool,
+    /// Remove also where the source could not be read whole.
+    pub ignore_errors: bool,
+    /// Whole seconds by which times may differ and count as the same; none compares as finely as the destination keeps them.
+    pub window: Option<u32>,
+    /// What is replaced or removed is kept, and where.
+    pub backup: Option<Backup>,
+    /// Trees at the receiver that may have what the destination lacks.
+    pub others: Option<OtherTrees>,
     /// How many entries may be removed at most.
     pub max_delete: Option<u64>,
     /// Tell each change, change nothing.
@@ -176,3 +226,35 @@ pub struct Sync {
     /// Tell each change.
     pub itemize: bool,
 }
+
+/// Where a receiver keeps what is replaced or removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backup {
+    /// A directory, relative to the destination; none: beside it.
+    pub directory: Option<Vec<u8>>,
+    /// What is put behind the name.
+    pub suffix: Vec<u8>,
+}
+
+/// Other trees at the receiver, and what becomes of an entry that is the same in one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherTrees {
+    /// Directories, relative to the destination, at most [`MAX_OTHER_TREES`]; the first that has the entry counts.
+    pub directories: Vec<Vec<u8>>,
+    /// What becomes of it.
+    pub used: OtherUse,
+}
+
+/// What becomes of an entry that one of [`OtherTrees`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OtherUse {
+    /// It isn't made.
+    Compare,
+    /// It is copied from there.
+    Copy,
+    /// It gets one more name.
+    Link,
+}
+
+/// The most [`OtherTrees::directories`].
+pub const MAX_OTHER_TREES: usize = 20;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
 pub use channel::{ControlError, read, write, write_from};
-pub use job::{Job, Keep, Options, Sync};
+pub use job::{Backup, Job, Keep, MAX_OTHER_TREES, ModeRule, Options, OtherTrees, OtherUse, Sync};
 
 /// The largest message in bytes.
 pub const MAX_MESSAGE: usize = 1 << 20;

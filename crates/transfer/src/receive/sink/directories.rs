@@ -128,7 +128,7 @@ impl ReceiveWorker<'_> {
             return mode.map_or(Ok(()), |mode| set_mode(held.as_fd(), mode));
         };
         // While its owner may still enter it.
-        if self.shared.settings.keep.times {
+        if self.shared.settings.keep.times_of(&entry.kind) {
             set_times(&held, entry)?;
         }
         self.tell_losses(
@@ -148,7 +148,7 @@ impl ReceiveWorker<'_> {
 
     fn is_as_sent(&self, held: &Directory, mode: Option<Mode>, entry: &Entry) -> bool {
         let Ok(there) = rustix::fs::fstat(held) else { return false };
-        let has_times = !self.shared.settings.keep.times || same_time(entry.mtime, &there);
+        let has_times = !self.shared.settings.keep.times_of(&entry.kind) || same_time(entry.mtime, &there);
         has_times && mode.is_none_or(|mode| mode.as_raw_mode() == there.st_mode & 0o7777)
     }
 }

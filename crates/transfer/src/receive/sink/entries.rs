@@ -75,6 +75,8 @@ impl ReceiveWorker<'_> {
         if is_new && let Some(parent) = place.parent() {
             lock(&shared.notes.changed).add(&shared.ground.landing.root.directory(&parent)?);
         }
+        // The destination itself may have been made for it.
+        let is_new = is_new || place.is_root() && shared.ground.landing.is_made;
         let is_first = shared.keep_directory(admitted, is_new, false)?;
         shared.reports.counters.landed.directory();
         Ok(is_first)

@@ -143,6 +143,7 @@ impl ReceiveWorker<'_> {
         let make = || Temporary::another_name(parent.clone(), self.shared.ground.names, first.as_fd());
         let temporary = self.with_access(place, make)?;
         touched.add(&parent);
+        self.shared.keep_backup(place, &parent, name)?;
         temporary.rename(name)
     }
 
@@ -167,6 +168,7 @@ impl ReceiveWorker<'_> {
             return Err(Errno::IO);
         }
         touched.add(&parent);
+        self.shared.keep_backup(place, &parent, name)?;
         temporary.rename(name)
     }
 
@@ -223,7 +225,7 @@ fn read_back(held: BorrowedFd<'_>, size: u64) -> Result<Option<Digest>, Errno> {
 }
 
 /// Copies what a file has, and leaves its holes.
-fn copy_data(from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
+pub(super) fn copy_data(from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
     rustix::fs::ftruncate(to, size)?;
     let mut at = 0;
     while at < size {

@@ -5,6 +5,7 @@ mod assembly;
 mod basis;
 mod covered;
 mod directories;
+mod elsewhere;
 mod entries;
 mod links;
 mod parts;
@@ -65,7 +66,7 @@ impl Reception<'_> {
         let was_begun = !is_new && self.was_begun(place, entry);
         let mode =
             Some(self.settings.mode(entry)).filter(|_| self.settings.keep.perms || is_new || was_begun);
-        let keeps_more = self.settings.keep.times
+        let keeps_more = self.settings.keep.times_of(&entry.kind)
             || self.settings.keep.acls
             || self.settings.keep.xattrs
             || entry.extra.is_some();
@@ -160,7 +161,8 @@ impl<'a> ReceiveWorker<'a> {
             return Ok(held.clone());
         }
         // How open it may be is known when its own entry comes.
-        let private = Mode::RWXU;
+        let private =
+            if self.shared.settings.no_implied { self.shared.settings.created() } else { Mode::RWXU };
         self.shared.note_made(&parent);
         let held = self
             .with_access(&parent, || self.shared.ground.landing.root.directory_or_make(&parent, private))?;
@@ -211,7 +213,7 @@ impl<'a> ReceiveWorker<'a> {
     ) -> Result<(), Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let is_kept = self.give(&temporary, admitted)?;
-        if self.shared.settings.keep.times {
+        if self.shared.settings.keep.times_of(&entry.kind) {
             temporary.set_times(entry)?;
         }
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
@@ -222,7 +224,8 @@ impl<'a> ReceiveWorker<'a> {
         let mark = || origin.map_or_else(|| mark(entry), |origin| mark_of(entry, origin));
         let journalled = is_done.then(|| (place.clone(), mark()));
         let proof = digest.map(|digest| Proof::of(entry, digest));
-        self.whole.push(Finished { temporary, name, kind, shown, proof, journalled });
+        let place = place.clone();
+        self.whole.push(Finished { temporary, place, name, kind, shown, proof, journalled });
         if self.whole.len() >= TOGETHER {
             self.hand_over();
         }
@@ -230,7 +233,7 @@ impl<'a> ReceiveWorker<'a> {
     }
 
     /// Hands what is whole to the committer.
-    fn hand_over(&mut self) {
+    pub fn hand_over(&mut self) {
         let whole = std::mem::take(&mut self.whole);
         if !whole.is_empty() {
             // Without a committer the transfer has failed, and dropping the files removes them.

@@ -384,7 +384,8 @@ impl ReceiveWorker<'_> {
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let (kind, shown) = (entry.kind.clone(), self.shown(place));
         let proof = digest.map(|digest| Proof::of(entry, digest));
-        self.whole.push(Finished { temporary, name, kind, shown, proof, journalled: None });
+        let place = place.clone();
+        self.whole.push(Finished { temporary, place, name, kind, shown, proof, journalled: None });
         self.hand_over();
     }
 

@@ -7,6 +7,7 @@ use rustix::fs::{FileType, Mode, Stat};
 use super::times::{is_newer, same_time};
 use crate::tree::itemize::{self, Changes, Item, Time, Update};
 use crate::tree::metadata::compare::Differences;
+use crate::tree::stamp::mtime;
 
 /// The decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,12 @@ impl Rules {
         if is_left { Decision::LeftAlone } else { Decision::New }
     }
 
+    /// It has the entry's time, as far as the user asks.
+    fn has_time(&self, entry: &Entry, there: &Stat) -> bool {
+        let apart = entry.mtime.seconds.abs_diff(mtime(there).seconds);
+        self.sync.window.is_some_and(|window| apart <= window.into()) || same_time(entry.mtime, there)
+    }
+
     /// A file of fewer or more bytes than the user wants.
     fn has_other_size(&self, entry: &Entry) -> bool {
         let Kind::File { size } = entry.kind else { return false };
@@ -71,12 +78,12 @@ impl Rules {
             Kind::File { .. } if self.sync.checksum => value_differs,
             Kind::File { .. } if self.sync.ignore_times => true,
             Kind::File { .. } if self.sync.size_only => changes.size,
-            Kind::File { .. } => changes.size || !same_time(entry.mtime, there),
+            Kind::File { .. } => changes.size || !self.has_time(entry, there),
             _ => value_differs,
         };
-        if replaced && !self.keep.times {
+        if replaced && !self.keep.times_of(&entry.kind) {
             // The new file's time is that of the transfer, whatever the old one's was.
-            changes.modified = Some(Time::OfTransfer);
+            changes.modified = Some(if self.keep.times { Time::Kept } else { Time::OfTransfer });
         }
         if replaced { Decision::Contents(changes) } else { Decision::Attributes(changes) }
     }
@@ -94,7 +101,7 @@ impl Rules {
         Changes {
             value: value_differs,
             size,
-            modified: (self.keep.times && !same_time(entry.mtime, there)).then_some(Time::Kept),
+            modified: (self.keep.times_of(&entry.kind) && !self.has_time(entry, there)).then_some(Time::Kept),
             permissions: self.keep.perms && !is_link && mode.as_raw_mode() != there.st_mode & 0o7777,
             owner: more.owner,
             group: more.group,
@@ -146,7 +153,8 @@ pub fn shown(kind: &Kind) -> itemize::Kind {
     }
 }
 
-fn is_same_kind(kind: &Kind, there: FileType) -> bool {
+/// Whether what is there is of the entry's kind.
+pub fn is_same_kind(kind: &Kind, there: FileType) -> bool {
     match kind {
         Kind::File { .. } => there == FileType::RegularFile,
         Kind::HardLink { .. } => there != FileType::Directory,

@@ -1,16 +1,18 @@
 //! Answers the sender's offers: what of them the destination doesn't have.
 
 mod decide;
+mod elsewhere;
 mod existing;
 mod names;
 mod older;
 mod times;
+mod view;
 
 use crossbeam_channel::Receiver;
 use linerate_wire::control::{Change, Digest, Link, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, FileType, Mode, Stat};
+use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -31,15 +33,16 @@ use crate::tree::metadata::read::At;
 use crate::tree::metadata::write::MetadataTarget;
 use crate::tree::places::{Places, Recent};
 use crate::tree::reading::hash;
-use crate::tree::root::Directory;
 pub use decide::is_left_alone;
 use decide::{Decision, Rules};
+use elsewhere::Elsewhere;
 use existing::hold_existing;
 pub use existing::open_existing;
 pub use names::Offered as OfferedNames;
 pub use times::same_time;
+use view::{Occupant, View};
 
-/// Compares offers with what is there. One directory is held, since offers come directory by directory.
+/// Compares offers with what is there.
 pub struct Comparer<'a, 'b> {
     shared: &'b Reception<'a>,
     sync: Option<&'b Sync>,
@@ -50,7 +53,8 @@ pub struct Comparer<'a, 'b> {
     comparing: Comparing,
     judge: Judge<'b>,
     recent: Recent,
-    parent: Option<(RelPath, Option<Arc<Directory>>)>,
+    here: View<'b>,
+    elsewhere: Option<Elsewhere<'b>>,
     buffer: Vec<u8>,
     /// Files of the offer that is being answered which may be compared chunk by chunk.
     large: u64,
@@ -60,18 +64,6 @@ pub struct Comparer<'a, 'b> {
 
 /// Entries that the sender could send, and their memory until they are answered.
 pub type Offer = (Vec<Offered>, Option<Room>);
-
-/// The file or directory that is at an entry's place.
-struct Occupant {
-    parent: Arc<Directory>,
-    stat: Stat,
-}
-
-impl Occupant {
-    fn kind(&self) -> FileType {
-        FileType::from_raw_mode(self.stat.st_mode)
-    }
-}
 
 impl<'a, 'b> Comparer<'a, 'b> {
     /// Answers on `channel`; without `sync` everything is wanted that no earlier run brought, as the journal shows.
@@ -93,7 +85,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
             comparing,
             judge: Judge::new(shared.ground.terms),
             recent: Recent::default(),
-            parent: None,
+            here: View::new(&shared.ground.landing.root),
+            elsewhere: sync.and_then(|sync| Elsewhere::new(shared, sync)),
             buffer: Vec::new(),
             large: 0,
             linked: Places::new(FIRST_NAMES),
@@ -119,6 +112,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             let sent = self.channel.send(&Message::Wanted(wants));
             sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
         }
+        self.elsewhere.iter_mut().for_each(Elsewhere::finish);
         // Sources that land on each other have the directory in common.
         if !self.names.sort() && !self.sync.is_some_and(|sync| sync.into) {
             return Err(breach("it offers a path twice"));
@@ -142,18 +136,23 @@ impl<'a, 'b> Comparer<'a, 'b> {
             None => {}
         }
         let Some(sync) = self.sync else { return Ok(Want::Whole) };
-        let there = self.look(place);
+        let there = self.here.look(place);
         let decision = match &there {
+            Some(_) if self.is_made_top(entry) => Decision::New,
             Some(there) => self.decide(&admitted, digest, there),
             None if sync.ignore_existing && self.is_under_something_else(place) => Decision::LeftAlone,
             None => self.rules.missing(entry),
         };
+        let is_missing = decision == Decision::New && (there.is_none() || self.is_made_top(entry));
+        if let Some(want) = is_missing.then(|| self.elsewhere(&admitted, digest)).flatten() {
+            return Ok(want);
+        }
         Ok(self.act(sync, &admitted, there.as_ref(), decision))
     }
 
     /// An earlier run gave the entry its name.
     fn done(&mut self, entry: &Entry, place: &RelPath) -> Want {
-        let Some(there) = self.look(place) else { return Want::Whole };
+        let Some(there) = self.here.look(place) else { return Want::Whole };
         self.keeps_first_name(entry, place, &there);
         let want = self.proof(entry, place, &there).unwrap_or(Want::Nothing);
         match want {
@@ -191,23 +190,6 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    /// `None` where nothing is there, or what is can't be seen: then the writer reports why it can't.
-    fn look(&mut self, place: &RelPath) -> Option<Occupant> {
-        let Some(name) = place.name() else {
-            let top = self.shared.ground.landing.root.top().clone();
-            let stat = rustix::fs::fstat(&top).ok()?;
-            return Some(Occupant { parent: top, stat });
-        };
-        if self.parent.as_ref().is_none_or(|(held, _)| !place.is_in(held)) {
-            let parent = place.parent()?;
-            let held = self.shared.ground.landing.root.directory(&parent).ok();
-            self.parent = Some((parent, held));
-        }
-        let parent = self.parent.as_ref().and_then(|(_, held)| held.clone())?;
-        let stat = parent.stat(name).ok()?;
-        Some(Occupant { parent, stat })
-    }
-
     /// Something that is no directory, and stays, has the name of a directory above `place`.
     fn is_under_something_else(&self, place: &RelPath) -> bool {
         let parent = place.parent().unwrap_or_default();
@@ -215,10 +197,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     fn decide(&mut self, admitted: &Admitted<'_>, digest: Option<Digest>, there: &Occupant) -> Decision {
+        let early = self.rules.early(admitted.entry(), &there.stat);
+        early.unwrap_or_else(|| self.compare(admitted, digest, there))
+    }
+
+    /// Decides by what is there, which is of the entry's kind.
+    fn compare(&mut self, admitted: &Admitted<'_>, digest: Option<Digest>, there: &Occupant) -> Decision {
         let (entry, place) = (admitted.entry(), admitted.place());
-        if let Some(decision) = self.rules.early(entry, &there.stat) {
-            return decision;
-        }
         if let Kind::HardLink { source, path } = &entry.kind {
             return self.another_name(entry, *source, path, there);
         }
@@ -325,13 +310,16 @@ impl<'a, 'b> Comparer<'a, 'b> {
     fn itemize(&mut self, entry: &Entry, decision: &Decision) {
         let received = !self.remover.news.is_told_far_away();
         let shown = self.shown_kind(entry);
-        // To its user, rsync makes the destination as the first of all.
-        let is_made = self.shared.ground.landing.is_made && entry.path.is_root();
-        let decision = if is_made && entry.kind == Kind::Directory { &Decision::New } else { decision };
-        let Some(item) = decision.item(&entry.kind, shown, received).filter(|item| !item.is_unchanged())
-        else {
+        let decision = if self.is_made_top(entry) { &Decision::New } else { decision };
+        if let Some(item) = decision.item(&entry.kind, shown, received) {
+            self.show(entry, item);
+        }
+    }
+
+    fn show(&mut self, entry: &Entry, item: Item) {
+        if item.is_unchanged() {
             return;
-        };
+        }
         let link = match &entry.kind {
             Kind::Symlink { target } => Some(Link::Target(target.clone())),
             Kind::HardLink { source, path } => Some(Link::SameAs(self.named(*source, path))),
@@ -341,6 +329,11 @@ impl<'a, 'b> Comparer<'a, 'b> {
             let directory = entry.kind == Kind::Directory;
             self.remover.news.tell(change(item, self.shown_path(entry), directory, link));
         }
+    }
+
+    /// The destination, which was made for its entry: to its user, rsync makes it as the first of all.
+    fn is_made_top(&self, entry: &Entry) -> bool {
+        self.shared.ground.landing.is_made && entry.path.is_root() && entry.kind == Kind::Directory
     }
 
     /// A directory that several sources become was told of by the first of them.
@@ -430,7 +423,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
                 (self.shared.reports.problem)(problem(shown, ProblemKind::NotKept, loss.message()));
             }
         }
-        if self.shared.settings.keep.times && !same_time(entry.mtime, &there.stat) {
+        if changes.modified.is_some() {
             let times = crate::tree::temporary::timestamps(entry);
             rustix::fs::utimensat(&there.parent, name(place), &times, AtFlags::SYMLINK_NOFOLLOW)?;
         }
@@ -440,8 +433,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
     /// Something of another kind has the entry's name. A rename replaces it, unless one of the two is a directory.
     fn make_way(&mut self, entry: &Entry, place: &RelPath, there: &Occupant) -> Result<(), String> {
         match (&entry.kind, there.kind()) {
+            (Kind::Directory, FileType::Directory) => Ok(()),
             (_, FileType::Directory) => self.remover.make_way(&entry.path, place, &there.parent),
-            (Kind::Directory, _) => self.remover.make_way_for_directory(&there.parent, name(place)),
+            (Kind::Directory, _) => self.remover.make_way_for_directory(place, &there.parent, name(place)),
             _ => Ok(()),
         }
     }

@@ -134,6 +134,25 @@ impl Named {
         Self { bounds: self.bounds.clone(), written: path.clone(), path, far: false }
     }
 
+    /// Another path within the same bounds, relative to this one unless it is absolute.
+    ///
+    /// # Errors
+    /// If it goes up, and may not.
+    pub fn beside(&self, written: &[u8]) -> Result<Self, TransferError> {
+        if written.starts_with(b"/") {
+            return self.bounds.name(written);
+        }
+        let (mut above, mut below) = (&self.written[..], written);
+        // A directory that isn't there yet has no way up, but a name that leads nowhere else.
+        while let (Some((parent, _)), Some(rest)) = (split(above), below.strip_prefix(b"../"))
+            && !self.exists(above)
+        {
+            (above, below) = (parent, rest);
+        }
+        let slash: &[u8] = if above.is_empty() || above.ends_with(b"/") { b"" } else { b"/" };
+        self.bounds.name(&[above, slash, below].concat())
+    }
+
     /// The pattern.
     pub(crate) fn path(&self) -> &[u8] {
         &self.path

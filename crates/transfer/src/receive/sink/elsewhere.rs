@@ -1,0 +1,38 @@
+//! Entries that another tree of this host has.
+
+use linerate_wire::entry::Kind;
+use linerate_wire::path::RelPath;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::ReceiveWorker;
+use super::links::copy_data;
+use crate::base::lock::lock;
+use crate::receive::admission::Admitted;
+use crate::tree::temporary::link;
+
+impl ReceiveWorker<'_> {
+    /// Gives what is held one more name at `place`, where nothing is.
+    ///
+    /// # Errors
+    /// The errors of link(2): `EXDEV` where that is another file system.
+    pub fn link_from(&mut self, place: &RelPath, held: &OwnedFd) -> Result<(), Errno> {
+        let parent = self.parent_of(place)?;
+        let (_, name) = place.split().ok_or(Errno::ISDIR)?;
+        self.with_access(place, || link(held.as_fd(), &parent, name))?;
+        lock(&self.shared.notes.changed).add(&parent);
+        Ok(())
+    }
+
+    /// Makes the entry, a file, with the contents of `file`.
+    ///
+    /// # Errors
+    /// The errors of reading and writing.
+    pub fn copy_from(&mut self, admitted: &Admitted<'_>, file: &OwnedFd) -> Result<(), Errno> {
+        let Kind::File { size } = admitted.entry().kind else { return Err(Errno::INVAL) };
+        let parent = self.parent_of(admitted.place())?;
+        let temporary = self.new_file(admitted.place(), parent, admitted.entry())?;
+        copy_data(file.as_fd(), temporary.fd()?, size)?;
+        self.hand_on(temporary, admitted, None, None)
+    }
+}

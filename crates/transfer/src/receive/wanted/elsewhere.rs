@@ -1,0 +1,131 @@
+//! What the destination lacks, and another tree of the receiver's may have: `--compare-dest`, `--copy-dest`, `--link-dest`.
+
+use linerate_wire::control::{Digest, OtherUse, Sync, Want};
+use linerate_wire::entry::{Entry, Kind};
+use rustix::io::Errno;
+
+use super::decide::{self, Decision, is_same_kind};
+use super::existing::{hold_existing, open_existing};
+use super::view::{Occupant, View};
+use super::{Comparer, name};
+use crate::receive::admission::Admitted;
+use crate::receive::reception::Reception;
+use crate::receive::sink::ReceiveWorker;
+use crate::tree::itemize::{Changes, Item, Update};
+
+/// The other trees.
+pub struct Elsewhere<'a> {
+    views: Vec<View<'a>>,
+    used: OtherUse,
+    worker: ReceiveWorker<'a>,
+}
+
+impl<'a> Elsewhere<'a> {
+    /// `None` where there are none.
+    pub fn new(shared: &'a Reception<'a>, sync: &Sync) -> Option<Self> {
+        let views: Vec<_> = shared.ground.near.others.iter().map(View::new).collect();
+        let used = sync.others.as_ref().filter(|_| !views.is_empty())?.used;
+        Some(Self { views, used, worker: ReceiveWorker::new(shared) })
+    }
+
+    /// Hands on what was copied.
+    pub fn finish(&mut self) {
+        self.worker.hand_over();
+    }
+
+    /// Puts what is `there` into its place.
+    fn bring(&mut self, admitted: &Admitted<'_>, there: &Occupant, copied: bool) -> Result<(), Errno> {
+        let name = name(admitted.place());
+        if copied {
+            let file = open_existing(&there.parent, name, &there.stat)?;
+            return self.worker.copy_from(admitted, &file);
+        }
+        self.worker.link_from(admitted.place(), &hold_existing(&there.parent, name, &there.stat)?)
+    }
+}
+
+impl Comparer<'_, '_> {
+    /// What becomes of an entry that another tree has; `None` where it comes as if there were none.
+    pub(super) fn elsewhere(&mut self, admitted: &Admitted<'_>, digest: Option<Digest>) -> Option<Want> {
+        let entry = admitted.entry();
+        let (there, decision) = self.found_elsewhere(admitted, digest)?;
+        let used = self.elsewhere.as_ref()?.used;
+        let Decision::Attributes(changes) = decision else {
+            // It is shown as what has changed since.
+            self.itemize(entry, &decision);
+            return Some(self.comes_whole(entry));
+        };
+        let is_same = changes.is_empty();
+        if entry.kind == Kind::Directory {
+            self.show_as_local(entry, changes);
+            return Some(self.comes_whole(entry));
+        }
+        if is_same && used == OtherUse::Compare {
+            self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
+            return Some(Want::LeftAlone);
+        }
+        let copied = !is_same || used == OtherUse::Copy;
+        let is_file = matches!(entry.kind, Kind::File { .. });
+        // Of a copy the sender's digest would not be known.
+        let can_be_brought = !self.shared.settings.digests && (is_file || !copied);
+        if can_be_brought && !self.rules.sync.dry_run {
+            self.elsewhere.as_mut()?.bring(admitted, &there, copied).ok()?;
+        }
+        self.show_as_local(entry, changes);
+        if !can_be_brought {
+            return Some(self.comes_whole(entry));
+        }
+        if !copied {
+            self.keeps_first_name(entry, admitted.place(), &there);
+        }
+        let counters = self.shared.reports.counters;
+        counters.unchanged.entry(&entry.kind);
+        // A copy is counted when it has its name.
+        if !copied || self.rules.sync.dry_run {
+            counters.landed.entry(&entry.kind);
+        }
+        Some(Want::Nothing)
+    }
+
+    /// The first tree that has the entry as it is; else the first with its contents; else the first with a file of that name.
+    fn found_elsewhere(
+        &mut self,
+        admitted: &Admitted<'_>,
+        digest: Option<Digest>,
+    ) -> Option<(Occupant, Decision)> {
+        let entry = admitted.entry();
+        // One more name of what another tree has is there, too.
+        if matches!(entry.kind, Kind::HardLink { .. }) && self.elsewhere.as_ref()?.used != OtherUse::Link {
+            return None;
+        }
+        // Below the destination, also where that isn't made.
+        let place = self.named(entry.source, &entry.path);
+        let mut best: Option<(u8, Occupant, Decision)> = None;
+        for number in 0..self.elsewhere.as_ref()?.views.len() {
+            let there = self.elsewhere.as_mut()?.views[number].look(&place);
+            let Some(there) = there.filter(|there| is_same_kind(&entry.kind, there.kind())) else { continue };
+            let decision = self.compare(admitted, digest, &there);
+            let rank = match decision {
+                Decision::Attributes(changes) if changes.is_empty() => return Some((there, decision)),
+                Decision::Attributes(_) => 2,
+                Decision::Contents(_) if matches!(entry.kind, Kind::File { .. }) => 1,
+                _ => continue,
+            };
+            if best.as_ref().is_none_or(|(before, ..)| *before < rank) {
+                best = Some((rank, there, decision));
+            }
+        }
+        best.map(|(_, there, decision)| (there, decision))
+    }
+
+    fn comes_whole(&self, entry: &Entry) -> Want {
+        self.count(entry, &Want::Whole, self.rules.sync.dry_run);
+        Want::Whole
+    }
+
+    fn show_as_local(&mut self, entry: &Entry, changes: Changes) {
+        if !changes.is_empty() {
+            self.show(entry, Item::Existing(Update::Local, decide::shown(&entry.kind), changes));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Looks at places in a tree.
+
+use linerate_wire::path::RelPath;
+use rustix::fs::{FileType, Stat};
+use std::sync::Arc;
+
+use crate::tree::root::{Directory, Root};
+
+/// A tree. One directory is held, since offers come directory by directory.
+pub struct View<'a> {
+    root: &'a Root,
+    parent: Option<(RelPath, Option<Arc<Directory>>)>,
+}
+
+/// The file or directory that is at an entry's place.
+pub struct Occupant {
+    pub parent: Arc<Directory>,
+    pub stat: Stat,
+}
+
+impl Occupant {
+    pub fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
+}
+
+impl<'a> View<'a> {
+    /// Of the tree at `root`.
+    pub fn new(root: &'a Root) -> Self {
+        Self { root, parent: None }
+    }
+
+    /// `None` where nothing is there, or what is can't be seen: then the writer reports why it can't.
+    pub fn look(&mut self, place: &RelPath) -> Option<Occupant> {
+        let Some(name) = place.name() else {
+            let top = self.root.top().clone();
+            let stat = rustix::fs::fstat(&top).ok()?;
+            return Some(Occupant { parent: top, stat });
+        };
+        if self.parent.as_ref().is_none_or(|(held, _)| !place.is_in(held)) {
+            let parent = place.parent()?;
+            let held = self.root.directory(&parent).ok();
+            self.parent = Some((parent, held));
+        }
+        let parent = self.parent.as_ref().and_then(|(_, held)| held.clone())?;
+        let stat = parent.stat(name).ok()?;
+        Some(Occupant { parent, stat })
+    }
+}
