@@ -30,12 +30,12 @@ struct BackupDirectory {
 }
 
 /// What holds a backup.
-enum Holder<'a> {
+enum BackupHolder<'a> {
     Same(BorrowedFd<'a>),
     Other(Arc<Directory>),
 }
 
-impl AsFd for Holder<'_> {
+impl AsFd for BackupHolder<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Same(fd) => *fd,
@@ -113,12 +113,12 @@ impl Backups {
         place: &RelPath,
         parent: BorrowedFd<'a>,
         name: &OsStr,
-    ) -> Result<(Holder<'a>, OsString), Errno> {
+    ) -> Result<(BackupHolder<'a>, OsString), Errno> {
         let kept = OsString::from_vec([name.as_bytes(), &self.suffix].concat());
-        let Some(below) = &self.below else { return Ok((Holder::Same(parent), kept)) };
+        let Some(below) = &self.below else { return Ok((BackupHolder::Same(parent), kept)) };
         let root = below.held.get_or_init(|| below.open().ok()).as_ref().ok_or(Errno::NOENT)?;
         let above = place.parent().unwrap_or_default();
-        Ok((Holder::Other(root.directory_or_make(&above, self.mode)?), kept))
+        Ok((BackupHolder::Other(root.directory_or_make(&above, self.mode)?), kept))
     }
 }
 

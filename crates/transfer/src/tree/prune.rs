@@ -6,9 +6,9 @@ use crate::tree::scan::Seen;
 
 /// Directories on the way down, of which nothing has been sent.
 #[derive(Default)]
-pub struct Held(Vec<(Entry, Seen)>);
+pub struct WaitingDirectories(Vec<(Entry, Seen)>);
 
-impl Held {
+impl WaitingDirectories {
     /// What is to be sent now that `entry` was found: a directory waits; anything else goes behind the directories that it is in.
     pub fn ready(&mut self, entry: Entry, seen: Seen) -> Vec<(Entry, Seen)> {
         while self.0.last().is_some_and(|(above, _)| !holds(above, &entry)) {
@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn directories_wait_for_what_is_in_them() {
         let stat = rustix::fs::stat("/").unwrap();
-        let mut held = Held::default();
+        let mut held = WaitingDirectories::default();
         let mut found = |path: &str, kind: Kind| {
             let seen = Seen::of(&kind, &stat);
             let ready = held.ready(entry(0, RelPath::new(path.as_bytes()).unwrap(), kind, &stat), seen);

@@ -18,7 +18,7 @@ use crate::tree::filter::{FilesFrom, Filter, Scope, Side, merge_file};
 use crate::tree::metadata::holes::has_holes;
 use crate::tree::metadata::read::{At, Reader};
 use crate::tree::modes::changed;
-use crate::tree::prune::Held;
+use crate::tree::prune::WaitingDirectories;
 use crate::tree::safe_link::leads_out;
 use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
@@ -168,7 +168,7 @@ struct ScanWalk<'a, 'b, T> {
     /// Where something has landed, of sources that may land on each other.
     landed: Option<HashSet<Vec<u8>>>,
     /// Directories that go with the first entry in them; none where empty ones go too.
-    held: Option<Held>,
+    held: Option<WaitingDirectories>,
 }
 
 impl Scanner<'_> {
@@ -180,7 +180,7 @@ impl Scanner<'_> {
             taker,
             several: Several::default(),
             landed: self.landed(),
-            held: self.selection.prune_empty.then(Held::default),
+            held: self.selection.prune_empty.then(WaitingDirectories::default),
         };
         for number in 0..self.sources.len() {
             if walk.source(number).is_err() {
