@@ -95,8 +95,11 @@ fn perform(
         Job::Receive { destination, options } => receive(session, &bounds.name(&destination)?, &options),
         Job::Send { sources, options } => {
             let tell = session.reporter();
-            let found =
+            let mut found =
                 sender::find_sources(bounds, &sources, options.recursive, &|problem| tell.problem(problem))?;
+            if options.follows_links() {
+                found.iter_mut().for_each(SourceRoot::follow_links);
+            }
             send(session, &found, &options)
         }
         Job::List { sources, recursive, keep, safe_links } => {

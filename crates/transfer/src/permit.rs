@@ -76,6 +76,11 @@ impl Restriction {
                 let read_only = read_only.then_some("write anything (--read-only)");
                 read_only.or(is_delete.then_some("delete anything (--no-delete)"))
             }
+            // What they lead to may be anywhere.
+            Job::Send { options, .. } if options.follows_links() => Some("have symbolic links followed"),
+            Job::Send { options, .. } if options.remove_sources && (read_only || no_delete) => {
+                Some("remove anything (--read-only, --no-delete)")
+            }
             Job::Send { .. } | Job::List { .. } | Job::Digests { .. } => {
                 write_only.then_some("read, list or compare anything (--write-only)")
             }

@@ -36,7 +36,12 @@ impl Copy {
     /// Finds sources on this host.
     pub fn find(&self, sources: Vec<OsString>, tell: &dyn Fn(Problem)) -> Result<Vec<SourceRoot>, Failure> {
         let written: Vec<Vec<u8>> = sources.into_iter().map(OsString::into_vec).collect();
-        Ok(sender::find_sources(&Bounds::here(), &written, self.task.options.recursive, tell)?)
+        let options = &self.task.options;
+        let mut found = sender::find_sources(&Bounds::here(), &written, options.recursive, tell)?;
+        if options.follows_links() {
+            found.iter_mut().for_each(SourceRoot::follow_links);
+        }
+        Ok(found)
     }
 
     /// Lists what is in them.

@@ -62,10 +62,14 @@ refused by its name, before anything is done.";
 /// # Errors
 /// If the command failed as a whole; the code is rsync's.
 pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
-    let line = Line::parse(&args.words).map_err(|message| Failure(message, USAGE))?;
+    let mut line = Line::parse(&args.words).map_err(|message| Failure(message, USAGE))?;
     if line.help || line.version {
         let version = format!("linerate {} as rsync", env!("CARGO_PKG_VERSION"));
         say!("{}", if line.help { help() } else { version });
+        return Ok(Code::Done);
+    }
+    line.find().map_err(|message| Failure(message, USAGE))?;
+    if line.paths.len() < 2 && line.ignore_missing {
         return Ok(Code::Done);
     }
     let look = RsyncLook::new(&line).map_err(|message| Failure(message, USAGE))?;
@@ -95,6 +99,36 @@ fn codes_table() -> String {
 }
 
 impl Line {
+    /// Passes over sources that aren't there, and makes what is above the destination, where that is asked for.
+    fn find(&mut self) -> Result<(), String> {
+        let Some((destination, sources)) = self.paths.split_last() else { return Ok(()) };
+        let is_here = |path: &OsString| matches!(Spec::parse(path), Spec::Local(_));
+        if self.ignore_missing {
+            if !sources.iter().all(is_here) {
+                return Err(
+                    "--ignore-missing-args is supported by linerate rsync for sources of this host alone"
+                        .into(),
+                );
+            }
+            let is_there = |source: &&OsString| Path::new(source).symlink_metadata().is_ok();
+            let there = sources.iter().filter(is_there).chain([destination]).cloned().collect();
+            self.paths = there;
+        }
+        let Some(destination) = self.paths.last().filter(|_| self.makes_path && !self.sync.dry_run) else {
+            return Ok(());
+        };
+        if !is_here(destination) {
+            return Err("--mkpath is supported by linerate rsync for a destination on this host alone: make the directories \
+                        above the destination first"
+                .into());
+        }
+        let above = Path::new(destination).parent().filter(|above| !above.as_os_str().is_empty());
+        above.map_or(Ok(()), std::fs::create_dir_all).map_err(|error| {
+            let shown = linerate_wire::path::printable(destination.as_bytes());
+            format!("making the directories above {shown} failed: {error}")
+        })
+    }
+
     fn task(&self) -> Result<Task, String> {
         let Some(([destination], sources)) = self.paths.split_last().map(|(last, rest)| ([last], rest))
         else {
@@ -139,6 +173,10 @@ impl Line {
                 && (self.recursion_named || self.files_from.is_none()),
             no_implied: self.no_implied,
             prune_empty: self.prune_empty,
+            copy_links: self.copy_links,
+            copy_dirlinks: self.copy_dirlinks,
+            copy_unsafe_links: self.copy_unsafe_links,
+            remove_sources: self.remove_sources,
             modes: self.modes.clone(),
             safe_links: self.safe_links,
             no_links: !self.links,

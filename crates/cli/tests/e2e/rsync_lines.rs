@@ -245,6 +245,56 @@ fn lines_with_other_trees_do_what_they_do_with_rsync() {
     }
 }
 
+/// Lines for sources with links, which lead to a file, to a directory, out of the source, and nowhere.
+const LINKS: [&str; 8] = [
+    "-aiL links/ DST/",
+    "-rtLi links/ DST/",
+    "-aik links/ DST/",
+    "-ai --copy-unsafe-links links/ DST/",
+    "-ai --copy-unsafe-links -k links/ DST/",
+    "-aiL --exclude=nowhere links/ DST/",
+    "-ai --ignore-missing-args links/ missing DST/",
+    "-ai --mkpath links/ DST/above/below",
+];
+
+#[test]
+fn lines_with_links_do_what_they_do_with_rsync() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    let top = case.near.join("links");
+    write(top.join("file"), "contents");
+    write(top.join("tree/deep/file"), noise(2, 100_000));
+    write(case.near.join("beside"), "what is beside");
+    for (target, name) in
+        [("file", "to a file"), ("tree", "to a tree"), ("../beside", "out"), ("gone", "nowhere")]
+    {
+        symlink(target, top.join(name)).unwrap();
+    }
+    LINKS.iter().for_each(|line| assert_alike(&case, line, |_| ()));
+}
+
+#[test]
+fn sources_are_removed_when_they_are_in_place() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    make_source(&case.near.join("src"));
+    let left = |program: OsString, to: &str| {
+        let from = format!("{to}-from");
+        case.start_with(args!["rsync"], words(&format!("-aH src/ {from}/"), "")).end().exits(0);
+        let rsync = program == "rsync";
+        let program = if rsync { args!["rsync"] } else { args![program, "rsync"] };
+        let line = format!("-aH --remove-source-files --exclude=core {from}/ {to}/");
+        case.start_with(program, words(&line, "")).end().exits(0);
+        [shape(&case.near.join(from)), shape(&case.near.join(to))]
+    };
+    let program = case.bed.program().into();
+    assert_eq!(left(program, "ours"), left("rsync".into(), "theirs"));
+    make_source(&case.near.join("whole"));
+    fs::create_dir_all(case.near.join("full/a/way")).unwrap();
+    let run = case
+        .start_with(args![case.bed.program(), "rsync"], words("-a --remove-source-files whole/ full/", ""));
+    run.end().exits(23).says(&["nothing is removed here, since not everything arrived"]);
+    assert!(case.near.join("whole/sub/b").exists());
+}
+
 /// The same over ssh.
 fn over_ssh(case: &Case, line: &str) -> Run {
     let shell = format!("ssh -F {}", case.bed.lab.ssh_config().display());
@@ -294,7 +344,7 @@ fn a_program_that_is_called_rsync_is_rsync_and_what_it_lacks_it_names() {
     run(&["-aH", "src/", "copy"]).exits(0);
     assert_eq!(everything(&case.near.join("src")), everything(&case.near.join("copy")));
     for (words, said) in [
-        (&["-aL", "src", "x"][..], "-L is not supported by linerate rsync: "),
+        (&["-aK", "src", "x"][..], "-K is not supported by linerate rsync: "),
         (&["-aR", "../x", "x"], "can't be sent"),
         (&["-a", "--chmod=u+q", "src", "x"], "--chmod u+q: 'u+q' is no change of modes"),
         (&["-a", "--link-dest=/y", "--copy-dest=/z", "src", "x"], "can't be mixed"),

@@ -135,7 +135,8 @@ def read_options(reader):
     options["listed"], options["safe_links"] = reader.boolean(), reader.boolean()
     options["no_links"], options["one_file_system"] = reader.boolean(), reader.boolean()
     options["listed_whole"], options["no_implied"] = reader.boolean(), reader.boolean()
-    options["prune_empty"] = reader.boolean()
+    for name in ("copy_links", "copy_dirlinks", "copy_unsafe_links", "remove_sources", "prune_empty"):
+        options[name] = reader.boolean()
     reader.vector(lambda: (reader.take(2), reader.varint(), reader.varint(), reader.take(1)))
     options["clear"] = reader.boolean()
     options["streams"] = reader.option(reader.varint)

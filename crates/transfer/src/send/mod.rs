@@ -7,6 +7,7 @@ pub mod orphans;
 pub mod plan;
 mod ranges;
 pub mod reading;
+mod removable;
 pub mod sender;
 mod speed;
 pub mod streams;

@@ -12,6 +12,7 @@ use crate::net::channel::Channel;
 use crate::net::clock::Counters;
 use crate::send::orphans::Orphans;
 use crate::send::plan::{Cut, HeldChunks, Planner};
+use crate::send::removable::Removable;
 use crate::tree::scan::{Seen, Stopped, Taker};
 
 /// An offer is sent when it has about this many bytes: far below the longest message, with its largest entry
@@ -50,6 +51,8 @@ pub struct Offers<'a> {
     pub hash: Option<Hash<'a>>,
     /// What the session's thread hears of the offers.
     pub state: &'a OfferState,
+    /// Notes what the receiver has or gets, where that is removed then.
+    removable: Option<&'a Removable>,
     /// Wanted entries aren't sent.
     dry_run: bool,
     /// Digests are sent of all files, also of those that the receiver has.
@@ -80,6 +83,7 @@ impl<'a> Offers<'a> {
             counters,
             hash,
             state,
+            removable: None,
             dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
             digests: options.digests,
             pending: Vec::new(),
@@ -88,6 +92,11 @@ impl<'a> Offers<'a> {
             open: VecDeque::new(),
             orphans: Orphans::default(),
         }
+    }
+
+    /// The same, which notes what the receiver has or gets.
+    pub fn noting(self, removable: Option<&'a Removable>) -> Self {
+        Self { removable, ..self }
     }
 
     fn offer(&mut self) -> Result<(), Stopped> {
@@ -135,6 +144,9 @@ impl<'a> Offers<'a> {
     }
 
     fn wanted(&mut self, entry: Entry, seen: Seen, want: Want) -> Result<(), Stopped> {
+        if let Some(removable) = self.removable.filter(|_| want != Want::LeftAlone && !self.dry_run) {
+            removable.note(&entry, &seen);
+        }
         match want {
             Want::Nothing => {
                 self.counters.unchanged.entry(&entry.kind);

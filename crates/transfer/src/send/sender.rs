@@ -21,6 +21,7 @@ use crate::send::ahead::Ahead;
 use crate::send::offer::{Hash, OfferState, Offers};
 use crate::send::plan::{Planner, Unit};
 use crate::send::reading::digest;
+use crate::send::removable::Removable;
 use crate::send::streams::Streams;
 use crate::send::under_way::UnderWay;
 use crate::send::work::Work;
@@ -131,6 +132,7 @@ pub fn run(
     let is_paced = !options.unpaced && options.rate_limit.is_none() && !session.is_within();
     let shared = Transmission {
         sources,
+        removable: options.remove_sources.then(Removable::default),
         counters: &counters,
         problem: ahead.problem,
         rate: rate.as_ref(),
@@ -147,6 +149,10 @@ pub fn run(
     let rounds =
         Rounds { shared: &shared, options, selection: ahead.selection, whole: ahead.whole, state: &state };
     let (landed, streams) = rounds.run(session, ahead, offers)?;
+    if let Some(removable) = &shared.removable {
+        let is_all = landed == counters.found.get() && counters.has_no_problem();
+        removable.remove(sources, is_all, shared.problem);
+    }
     Ok(Sent { landed, streams, within })
 }
 
@@ -197,7 +203,9 @@ impl<'a> Rounds<'a> {
         let Some((channel, answers)) = offers else { return ahead.hand_on(planner) };
         let hash = |entry: &Entry| digest(shared.sources, entry, shared.stop);
         let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
-        ahead.hand_on(Offers::new(channel, answers, planner, shared.counters, hash, state, options));
+        let removable = shared.removable.as_ref();
+        let offers = Offers::new(channel, answers, planner, shared.counters, hash, state, options);
+        ahead.hand_on(offers.noting(removable));
     }
 
     /// Waits for the receiver's word, and sends once more the files that came damaged to stable storage.

@@ -18,6 +18,7 @@ use crate::net::rate::RateLimit;
 use crate::net::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
 use crate::send::plan::{BATCH_BYTES, HeldChunks, LargeFile, Unit};
 use crate::send::reading::{NotRead, OpenedSource, file_size, open_large, read_full, read_small};
+use crate::send::removable::Removable;
 use crate::send::speed::{Others, Speed};
 use crate::send::under_way::UnderWay;
 use crate::send::work::Work;
@@ -40,6 +41,8 @@ pub(super) type FileProblem = (ProblemKind, String);
 pub struct Transmission<'a> {
     /// The sources, in their order.
     pub sources: &'a [SourceRoot],
+    /// Notes what is removed when all is in place.
+    pub removable: Option<Removable>,
     /// This end's counters.
     pub counters: &'a Counters,
     /// Receives problems.
@@ -232,7 +235,7 @@ impl<'a> SendWorker<'a> {
             Some((number, path, held)) if number == entry.source && path == parent => held,
             _ => source.root.directory(&parent)?,
         };
-        let opened = held.open_file(name);
+        let opened = held.open_file(name, source.root.follows());
         self.parent = Some((entry.source, parent, held));
         opened.map(Some)
     }

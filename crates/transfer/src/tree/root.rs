@@ -52,6 +52,8 @@ pub struct Root {
     path: PathBuf,
     place: Place,
     held: Mutex<HashMap<RelPath, Arc<Directory>>>,
+    /// Links below it are followed, wherever they lead.
+    follows: bool,
     /// Directories made because something below them came before they did.
     made_early: Early,
 }
@@ -73,8 +75,14 @@ impl Root {
             path: shown.to_owned(),
             place: Place { root: real.into_os_string().into_vec(), prefix: RelPath::root(), bounds },
             held: Mutex::default(),
+            follows: false,
             made_early: Early::default(),
         })
+    }
+
+    /// From now on links below it are followed, wherever they lead: for a user's own sources.
+    pub fn follow_links(&mut self) {
+        self.follows = true;
     }
 
     /// The directory at `path`, for tests.
@@ -100,14 +108,23 @@ impl Root {
         &self.top
     }
 
-    /// Opens what is at `path`, never through a link; a link at its end is an error too (`ELOOP`).
+    /// Opens what is at `path`, never through a link unless links are followed; a link at its end is an error too (`ELOOP`).
     ///
     /// # Errors
     /// The errors of open(2).
     pub fn open_at(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
         // A fifo that took a file's place must not block; openat2 refuses the flag beside PATH, which never blocks.
         let patience = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
-        resolve(self.top.as_fd(), path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | patience)
+        let flags = flags | OFlags::CLOEXEC | patience;
+        if self.follows && !path.is_root() {
+            return rustix::fs::openat(&self.top, path.as_os_str(), flags, Mode::empty());
+        }
+        resolve(self.top.as_fd(), path, flags | OFlags::NOFOLLOW)
+    }
+
+    /// Whether links below it are followed.
+    pub fn follows(&self) -> bool {
+        self.follows
     }
 
     /// The directory at `path`, held open for the next call.
@@ -221,13 +238,14 @@ impl Directory {
         rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Opens `name` in it for reading, which must be no link; one that a fifo took is not waited for.
+    /// Opens `name` in it for reading, which must be no link unless `follows` is set; one that a fifo took is not waited for.
     ///
     /// # Errors
     /// The errors of open(2).
-    pub fn open_file(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        rustix::fs::openat(self, name, flags, Mode::empty())
+    pub fn open_file(&self, name: &OsStr, follows: bool) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let link = if follows { OFlags::empty() } else { OFlags::NOFOLLOW };
+        rustix::fs::openat(self, name, flags | link, Mode::empty())
     }
 
     /// Removes what this program has put there under a name of its own. The directory's time of change stays as it was: it is

@@ -3,7 +3,7 @@
 use linerate_wire::control::{Keep, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
@@ -109,13 +109,15 @@ impl Listing {
     }
 
     /// Other names than directories' come first, and those by their bytes with a slash behind them.
-    fn sorted(mut dir: Dir, fd: &OwnedFd) -> Self {
+    fn sorted(mut dir: Dir, fd: &OwnedFd, selection: &Selection) -> Self {
+        let follows = selection.copy_links || selection.copy_dirlinks;
         let (mut found, mut ended) = (Vec::new(), None);
         while let Some(read) = read_name(&mut dir) {
             match read {
                 Ok((name, kind)) => {
                     let is_directory = match kind {
-                        FileType::Unknown => is_directory(fd, &name),
+                        FileType::Unknown => is_directory(fd, &name, AtFlags::SYMLINK_NOFOLLOW),
+                        FileType::Symlink if follows => is_directory(fd, &name, AtFlags::empty()),
                         kind => kind == FileType::Directory,
                     };
                     found.push((is_directory, name));
@@ -146,8 +148,8 @@ fn read_name(dir: &mut Dir) -> Option<Result<(Vec<u8>, FileType), Errno>> {
     }
 }
 
-fn is_directory(fd: &OwnedFd, name: &[u8]) -> bool {
-    let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW);
+fn is_directory(fd: &OwnedFd, name: &[u8], flags: AtFlags) -> bool {
+    let stat = rustix::fs::statat(fd, name, flags);
     stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
@@ -265,6 +267,16 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 continue;
             };
             let Some((path, stat)) = self.path_of(source, level, &name, stat) else { continue };
+            let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+            let followed =
+                match is_link.then(|| self.scanner.selection.followed(level.fd.as_fd(), &path, &name)) {
+                    Some(Err(error)) => {
+                        self.fail(source, &path, "following the symbolic link", error);
+                        continue;
+                    }
+                    followed => followed.and_then(Result::ok).flatten(),
+                };
+            let stat = followed.unwrap_or(stat);
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let wanted = self.scanner.selection.wanted(&path, is_directory, &level.scope);
             if is_reserved(OsStr::from_bytes(&name)) {
@@ -274,7 +286,10 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 continue;
             }
             if wanted.sent {
-                self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name), bare)?;
+                match followed.and_then(|_| open_followed(&level.fd, &name)) {
+                    Some(held) => self.found(source, path.clone(), &stat, At::Open(held.as_fd()), bare)?,
+                    None => self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name), bare)?,
+                }
             }
             let is_here = device.is_none_or(|device| device == stat.st_dev);
             if is_directory && wanted.entered && is_here {
@@ -355,7 +370,11 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         match scope.enter(&path, &mut |name| merge_file(&fd, name)) {
             Ok(scope) => {
                 let sorts = self.scanner.selection.like_rsync;
-                let listing = if sorts { Listing::sorted(listing, &fd) } else { Listing::Read(listing) };
+                let listing = if sorts {
+                    Listing::sorted(listing, &fd, self.scanner.selection)
+                } else {
+                    Listing::Read(listing)
+                };
                 Some(ScanLevel { path, listing, ahead: VecDeque::new(), fd, scope })
             }
             Err(error) => {
@@ -444,6 +463,11 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let shown = self.scanner.sources[source].shown(path);
         (self.scanner.problem)(problem(shown, kind, message));
     }
+}
+
+/// What a link leads to, as a mere path; `None` where it is gone by now.
+fn open_followed(directory: &OwnedFd, name: &[u8]) -> Option<OwnedFd> {
+    rustix::fs::openat(directory, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// An entry with the mode and times of `stat`.

@@ -3,8 +3,13 @@
 use linerate_wire::control::{ModeRule, Options};
 use linerate_wire::path::RelPath;
 
+use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::io::Errno;
+use std::os::fd::BorrowedFd;
+
 use crate::tree::filter::files_from::Selected;
 use crate::tree::filter::{FilesFrom, Rules, Scope};
+use crate::tree::safe_link::leads_out;
 
 /// Which source entries are sent.
 #[derive(Default)]
@@ -19,6 +24,12 @@ pub struct Selection {
     pub no_implied: bool,
     /// Directories in which nothing else than directories would be sent are left out.
     pub prune_empty: bool,
+    /// Symbolic links are followed: all,
+    pub copy_links: bool,
+    /// those that lead to directories,
+    pub copy_dirlinks: bool,
+    /// those that lead out of their source.
+    pub copy_unsafe_links: bool,
     /// Modes are changed by these.
     pub modes: Vec<ModeRule>,
     /// Symbolic links that lead out of their source are left out, too.
@@ -40,6 +51,9 @@ impl Selection {
             listed_whole: options.listed_whole,
             no_implied: options.no_implied,
             prune_empty: options.prune_empty,
+            copy_links: options.copy_links,
+            copy_dirlinks: options.copy_dirlinks,
+            copy_unsafe_links: options.copy_unsafe_links,
             modes: options.modes.clone(),
             safe_links: options.safe_links,
             no_links: options.no_links,
@@ -58,6 +72,33 @@ impl Selection {
             entered: wanted.entered && !excluded,
             ..wanted
         }
+    }
+
+    /// The stat of what the link `name` in `directory`, at `path`, leads to, where it is followed.
+    ///
+    /// # Errors
+    /// The errors of stat(2): `ENOENT` where it leads nowhere.
+    pub fn followed(
+        &self,
+        directory: BorrowedFd<'_>,
+        path: &RelPath,
+        name: &[u8],
+    ) -> Result<Option<Stat>, Errno> {
+        let leads = || rustix::fs::statat(directory, name, AtFlags::empty());
+        if self.copy_links {
+            return leads().map(Some);
+        }
+        let is_directory = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        if self.copy_dirlinks
+            && let Some(stat) = leads().ok().filter(is_directory)
+        {
+            return Ok(Some(stat));
+        }
+        if !self.copy_unsafe_links {
+            return Ok(None);
+        }
+        let target = rustix::fs::readlinkat(directory, name, Vec::new())?;
+        if leads_out(path, target.as_bytes()) { leads().map(Some) } else { Ok(None) }
     }
 
     /// False where the list has nothing at or below `name` in `directory`: it isn't even looked at.

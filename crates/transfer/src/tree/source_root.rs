@@ -51,6 +51,11 @@ impl SourceRoot {
         Ok(Self { root, file, shown, source: Source { argument, name, directory } })
     }
 
+    /// From now on links in it are followed, wherever they lead.
+    pub fn follow_links(&mut self) {
+        self.root.follow_links();
+    }
+
     /// The path of the source itself below its root.
     pub fn top_path(&self) -> RelPath {
         self.file.clone()

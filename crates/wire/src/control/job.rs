@@ -82,6 +82,14 @@ pub struct Options {
     pub listed_whole: bool,
     /// Directories that are only on the way to what is listed aren't sent.
     pub no_implied: bool,
+    /// Symbolic links are followed, as if what they lead to were in their places.
+    pub copy_links: bool,
+    /// Those that lead to directories are.
+    pub copy_dirlinks: bool,
+    /// Those that lead out of their source are.
+    pub copy_unsafe_links: bool,
+    /// The sender removes what isn't a directory when all that was found is in place.
+    pub remove_sources: bool,
     /// Directories in which nothing else than directories would be sent are left out.
     pub prune_empty: bool,
     /// The sender changes modes by these rules, in their order; symbolic links have none.
@@ -148,6 +156,13 @@ pub struct ModeRule {
     pub set: u32,
     /// Execute bits are set only for directories, and where one is set already.
     pub conditional: bool,
+}
+
+impl Options {
+    /// Whether some symbolic links are followed.
+    pub fn follows_links(&self) -> bool {
+        self.copy_links || self.copy_dirlinks || self.copy_unsafe_links
+    }
 }
 
 impl Keep {

@@ -1,0 +1,77 @@
+//! Sources that are removed when all is in place (`--remove-source-files`).
+
+use linerate_wire::control::{Problem, ProblemKind};
+use linerate_wire::entry::{Entry, Kind, Timestamp};
+use linerate_wire::path::RelPath;
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+use std::path::Path;
+use std::sync::Mutex;
+
+use crate::base::lock::lock;
+use crate::base::problem::problem;
+use crate::tree::root::Root;
+use crate::tree::scan::Seen;
+use crate::tree::source_root::SourceRoot;
+use crate::tree::stamp::mtime;
+
+/// Everything but directories that the receiver has or gets: some 100 bytes of memory each.
+#[derive(Default)]
+pub struct Removable(Mutex<Vec<Sent>>);
+
+/// One of them, as it was scanned.
+struct Sent {
+    source: u32,
+    path: RelPath,
+    inode: u64,
+    modified: Timestamp,
+    size: Option<u64>,
+}
+
+impl Removable {
+    /// Notes what the receiver has or gets.
+    pub fn note(&self, entry: &Entry, seen: &Seen) {
+        if entry.kind == Kind::Directory {
+            return;
+        }
+        let size = if let Kind::File { size } = entry.kind { Some(size) } else { None };
+        let (source, path, modified) = (entry.source, entry.path.clone(), entry.mtime);
+        lock(&self.0).push(Sent { source, path, inode: seen.origin.inode, modified, size });
+    }
+
+    /// Removes all of them that are as they were scanned; none where not `all` that was found has arrived.
+    pub fn remove(&self, sources: &[SourceRoot], all: bool, tell: &(dyn Fn(Problem) + Sync)) {
+        let sent = std::mem::take(&mut *lock(&self.0));
+        if !all {
+            let message = "nothing is removed here, since not everything arrived; run the same command again";
+            return tell(problem(Path::new("--remove-source-files"), ProblemKind::Failed, message));
+        }
+        for sent in sent {
+            let source = &sources[sent.source as usize];
+            let path = source.full_path(&sent.path);
+            let failed = match sent.remove(&source.root, &path) {
+                Ok(true) => continue,
+                Ok(false) => "has changed since it was sent, and stays".to_owned(),
+                Err(error) => format!("is at the destination, but removing it here failed: {error}"),
+            };
+            tell(problem(source.shown(&sent.path), ProblemKind::Failed, failed));
+        }
+    }
+}
+
+impl Sent {
+    /// False where it isn't what was sent.
+    fn remove(&self, root: &Root, path: &RelPath) -> Result<bool, Errno> {
+        let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
+        let parent = root.directory(&parent)?;
+        let flags = if root.follows() { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        let now = rustix::fs::statat(&parent, name, flags)?;
+        let is_same = now.st_ino == self.inode
+            && mtime(&now) == self.modified
+            && self.size.is_none_or(|size| size == now.st_size as u64);
+        if is_same {
+            rustix::fs::unlinkat(&parent, name, AtFlags::empty())?;
+        }
+        Ok(is_same)
+    }
+}
