@@ -76,6 +76,10 @@ impl Restriction {
                 let read_only = read_only.then_some("write anything (--read-only)");
                 read_only.or(is_delete.then_some("delete anything (--no-delete)"))
             }
+            // What a link leads to may lie anywhere.
+            Job::Send { options, .. } if options.copy_links && !write_only => {
+                Some("have symbolic links followed")
+            }
             Job::Send { .. } | Job::List { .. } | Job::Digests { .. } => {
                 write_only.then_some("read, list or compare anything (--write-only)")
             }
@@ -108,6 +112,7 @@ mod tests {
             Options { sync: Some(sync), ..Options::default() }
         };
         let path = || b"x".to_vec();
+        let follow = Options { copy_links: true, ..Options::default() };
         vec![
             ("receive", Job::Receive { destination: path(), options: options(false) }),
             ("delete", Job::Receive { destination: path(), options: options(true) }),
@@ -116,6 +121,7 @@ mod tests {
                 "list",
                 Job::List { sources: vec![path()], recursive: true, keep: Keep::NOTHING, safe_links: false },
             ),
+            ("follow", Job::Send { sources: vec![path()], options: follow }),
             ("discard", Job::Discard { options: options(true) }),
             ("observe", Job::Observe),
             ("clean", Job::Clean { destination: path(), remove: true }),
@@ -132,15 +138,18 @@ mod tests {
     #[test]
     fn each_restriction_takes_away_what_it_says() {
         let all = Restriction::default();
-        assert_eq!(refused(all), ["observe"]);
+        assert_eq!(refused(all), ["follow", "observe"]);
         let read_only = Restriction { read_only: true, ..all };
-        assert_eq!(refused(read_only), ["receive", "delete", "observe", "clean"]);
+        assert_eq!(refused(read_only), ["receive", "delete", "follow", "observe", "clean"]);
         let write_only = Restriction { write_only: true, ..all };
-        assert_eq!(refused(write_only), ["send", "list", "observe", "left", "digests"]);
+        assert_eq!(refused(write_only), ["send", "list", "follow", "observe", "left", "digests"]);
         let no_delete = Restriction { no_delete: true, ..all };
-        assert_eq!(refused(no_delete), ["delete", "observe", "clean"]);
+        assert_eq!(refused(no_delete), ["delete", "follow", "observe", "clean"]);
         let both = Restriction { write_only: true, no_delete: true, ..all };
-        assert_eq!(refused(both), ["delete", "send", "list", "observe", "clean", "left", "digests"]);
+        assert_eq!(
+            refused(both),
+            ["delete", "send", "list", "follow", "observe", "clean", "left", "digests"]
+        );
         assert!(jobs().iter().all(|(_, job)| Permit::all().check(job).is_ok()));
     }
 

@@ -36,7 +36,9 @@ impl Copy {
     /// Finds sources on this host.
     pub fn find(&self, sources: Vec<OsString>, tell: &dyn Fn(Problem)) -> Result<Vec<SourceRoot>, Failure> {
         let written: Vec<Vec<u8>> = sources.into_iter().map(OsString::into_vec).collect();
-        Ok(sender::find_sources(&Bounds::here(), &written, self.task.options.recursive, tell)?)
+        let options = &self.task.options;
+        let how = (options.recursive, options.copy_links);
+        Ok(sender::find_sources(&Bounds::here(), &written, how, tell)?)
     }
 
     /// Lists what is in them.

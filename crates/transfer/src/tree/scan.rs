@@ -180,6 +180,20 @@ fn is_directory(fd: &OwnedFd, name: &[u8]) -> bool {
     stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
+fn is_link(fd: &OwnedFd, name: &[u8]) -> bool {
+    let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}
+
+/// True for a directory that is one of `levels`: a link has led back to it.
+fn is_above(levels: &[ScanLevel], stat: &Stat) -> bool {
+    let is_it = |level: &ScanLevel| {
+        rustix::fs::fstat(&level.fd)
+            .is_ok_and(|above| (above.st_dev, above.st_ino) == (stat.st_dev, stat.st_ino))
+    };
+    levels.iter().any(is_it)
+}
+
 /// A name in a directory, looked at.
 struct Looked {
     name: Vec<u8>,
@@ -302,6 +316,12 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             if wanted.sent {
                 self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name), bare)?;
             }
+            if is_directory && self.follows(source) && is_above(&levels, &stat) {
+                let why = "is a symbolic link to a directory above it; nothing in it is sent";
+                self.tell(source, &path, ProblemKind::Failed, why.into());
+                continue;
+            }
+            let Some(level) = levels.last() else { return Ok(()) };
             let is_here = device.is_none_or(|device| device == stat.st_dev);
             if is_directory && wanted.entered && is_here {
                 let scope = level.scope.clone();
@@ -317,14 +337,20 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             let names: Vec<_> = std::iter::from_fn(|| self.next_name(source, level)).take(TOGETHER).collect();
             // Looked at one after the other, attributes are read when it is known whose are sent.
             let is_bare = if self.several.wait() { self.reader.baring() } else { None };
+            let flags = if self.follows(source) { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
             let look = |name: Vec<u8>| {
-                let stat = rustix::fs::statat(&level.fd, &name, AtFlags::SYMLINK_NOFOLLOW);
+                let stat = rustix::fs::statat(&level.fd, &name, flags);
                 let bare = is_bare.as_ref().is_some_and(|is_bare| is_bare(At::In(level.fd.as_fd(), &name)));
                 Looked { name, stat, bare }
             };
             level.ahead = self.several.map(names, look).into();
         }
         level.ahead.pop_front()
+    }
+
+    /// Links below the source are followed.
+    fn follows(&self, source: usize) -> bool {
+        self.scanner.sources[source].root.follows_links()
     }
 
     /// The next name in a directory; `None` at its end, and where it can't be listed, which is reported.
@@ -353,6 +379,10 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         };
         match stat {
             Ok(stat) => return Some((path, stat)),
+            Err(Errno::NOENT) if is_link(&level.fd, name) => {
+                let why = "is a symbolic link that leads nowhere; nothing is sent".to_owned();
+                self.tell(source, &path, ProblemKind::Failed, why);
+            }
             Err(Errno::NOENT) => self.vanished(source, &path),
             Err(error) => self.fail(source, &path, "reading", error),
         }

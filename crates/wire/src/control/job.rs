@@ -75,6 +75,8 @@ pub struct Options {
     pub safe_links: bool,
     /// Symbolic links are left out.
     pub no_links: bool,
+    /// What symbolic links lead to is sent in their place.
+    pub copy_links: bool,
     /// What is on another file system than its source is left out; the directory that it is mounted on is there, and empty.
     pub one_file_system: bool,
     /// Only the data's encryption is off; set by the user, never by negotiation.
