@@ -9,6 +9,10 @@ pub trait Look: Send + Sync {
     fn program(&self) -> &'static str {
         "linerate"
     }
+    /// The line on standard error for what is wrong with the entry at this path.
+    fn error(&self, path: &str, message: &str) -> String {
+        format!("{}: {path}: {message}", self.program())
+    }
     /// Whether it is no error that the entry at this path is left out, for what the message says.
     fn leaves_out(&self, _path: &str, _message: &str) -> bool {
         true

@@ -360,7 +360,8 @@ impl Observer for Output {
         } else if problem.kind == ProblemKind::NotKept && self.style != Style::Verbose {
             lock(&self.losses).add(message, path);
         } else {
-            self.line(&format!("{}: {path}: {message}", self.program()));
+            let plain = || format!("linerate: {path}: {message}");
+            self.line(&self.look.as_ref().map_or_else(plain, |look| look.error(&path, &message)));
         }
     }
 

@@ -36,6 +36,10 @@ impl Look for ScpLook {
         "scp"
     }
 
+    fn error(&self, path: &str, message: &str) -> String {
+        format!("scp: {path}: {}", in_scps_words(message))
+    }
+
     /// What is in a tree and no regular file is left out with a line; a source itself is an error.
     fn leaves_out(&self, path: &str, message: &str) -> bool {
         !message.starts_with("is a directory") && !self.sources.iter().any(|source| source == path)
@@ -44,7 +48,7 @@ impl Look for ScpLook {
     fn change(&self, _: &Change, _: &str, _: &str) {}
 
     fn skip(&self, path: &str, _: &str) {
-        tell!("scp: {path}: not a regular file");
+        tell!("scp: {path}: {NO_FILE}");
     }
 
     fn progress(&self, done: &Done) {
@@ -56,6 +60,17 @@ impl Look for ScpLook {
     }
 
     fn end(&self, _: &Sums) {}
+}
+
+const NO_FILE: &str = "not a regular file";
+
+/// The reason alone, as scripts look for it: `No such file or directory`.
+fn in_scps_words(message: &str) -> &str {
+    if message.starts_with("is a directory") || message.ends_with("; not copied") {
+        return NO_FILE;
+    }
+    let reason = message.strip_prefix("can't be opened: ").unwrap_or(message);
+    reason.split(" (os error").next().unwrap_or(reason)
 }
 
 /// `name   45%  1.20 GB  980.50 MB/s   00:12 ETA`.
@@ -84,6 +99,18 @@ mod tests {
             "{line}"
         );
         assert!(meter("file", &Done { is_last: true, ..done }).ends_with("00:00    "));
+    }
+
+    #[test]
+    fn errors_are_scps_where_it_has_them() {
+        for (message, words) in [
+            ("can't be opened: No such file or directory (os error 2)", "No such file or directory"),
+            ("is a directory; not copied without -r", "not a regular file"),
+            ("is a fifo; not copied", "not a regular file"),
+            ("vanished while the tree was read", "vanished while the tree was read"),
+        ] {
+            assert_eq!(in_scps_words(message), words);
+        }
     }
 
     #[test]

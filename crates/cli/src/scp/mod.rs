@@ -109,9 +109,13 @@ impl ScpLine {
     fn copy_together(&self, sources: &[SourcePlace], destination: &SourcePlace) -> u8 {
         let style = if self.verbose > 0 { Style::Verbose } else { Style::Quiet };
         let output = Output::new(style).looking_like(ScpLook::new(sources, self.quiet));
-        let code = perform(output, Ok(self.task(sources, destination))).unwrap_or_else(|failure| {
-            tell!("scp: {}", failure.0);
-            failure.1
+        let code = perform(output, Ok(self.task(sources, destination)));
+        let code = code.unwrap_or_else(|Failure(message, code)| {
+            // Without any source each has had its line.
+            if code != Code::NoSource {
+                tell!("scp: {message}");
+            }
+            code
         });
         match code {
             // What was to be a directory of the far host isn't one.

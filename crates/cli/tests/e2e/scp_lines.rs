@@ -230,6 +230,26 @@ fn what_is_wrong_ends_as_with_scp() {
 }
 
 #[test]
+fn errors_are_lines_with_scps_reasons() {
+    let Some(case) = case() else { return };
+    make_source(&case.near);
+    make_source(&case.far);
+    let (far, there) = (case.far.display(), case.b(""));
+    let there = there.to_str().unwrap();
+    for (line, code, said) in [
+        ("nothere TO/x", 255, "scp: stat local \"nothere\": No such file or directory\n".to_owned()),
+        ("src TO/x", 1, "scp: src: not a regular file\n".to_owned()),
+        ("src/a src/run nodir", 1, "scp: nodir: No such file or directory\n".to_owned()),
+        ("src/a src/run other/a", 1, "scp: other/a: Not a directory\n".to_owned()),
+        ("TOnothere x", 1, format!("scp: {far}//nothere: No such file or directory\n").replace("//", "/")),
+        ("TOsrc x", 1, format!("scp: {far}/src: not a regular file\n")),
+    ] {
+        let ours = run(&case, our_scp(&case), words(line, there, "")).exits(code);
+        assert!(ours.err.starts_with(&said) && ours.out.is_empty(), "{line}: {ours}");
+    }
+}
+
+#[test]
 fn a_uri_names_a_user_a_port_and_a_path() {
     let Some(case) = case() else { return };
     make_source(&case.near);
