@@ -20,6 +20,7 @@ mod load;
 mod manual;
 mod measure;
 mod rsync;
+mod scp;
 mod stream;
 mod sync;
 mod units;
@@ -66,6 +67,9 @@ enum Command {
     /// Do what rsync does with the same words, over linerate's streams
     #[command(disable_help_flag = true)]
     Rsync(rsync::RsyncArgs),
+    /// Do what scp does with the same words, over linerate's streams
+    #[command(disable_help_flag = true)]
+    Scp(scp::ScpArgs),
     /// List and remove what interrupted transfers have left
     Clean(clean::CleanArgs),
     /// Compare a tree here with another one, here or on another host, by hashes
@@ -112,6 +116,7 @@ impl Command {
             Self::Cp(args) => cp::run(args),
             Self::Sync(args) => sync::run(args),
             Self::Rsync(args) => rsync::run(args),
+            Self::Scp(args) => scp::run(args),
             Self::Clean(args) => clean::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Stream(args) => stream::run(args),
@@ -153,12 +158,13 @@ fn main() -> ExitCode {
     code.into()
 }
 
-/// The words of the command line; a program that is called `rsync` does what rsync does.
+/// The words of the command line; a program that is called `rsync` or `scp` does what that does.
 fn words(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = args.collect();
     let called = words.first().and_then(|program| Path::new(program).file_name());
-    if called.is_some_and(|name| name == "rsync") {
-        words.splice(..1, ["linerate", "rsync"].map(OsString::from));
+    let name = called.and_then(|name| ["rsync", "scp"].into_iter().find(|known| name == *known));
+    if let Some(name) = name {
+        words.splice(..1, ["linerate", name].map(OsString::from));
     }
     words
 }

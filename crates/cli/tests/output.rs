@@ -30,9 +30,10 @@ const fn call(command: &'static str, plain: &'static [&'static str], json: &'sta
 }
 
 /// Every command; those that print nothing on standard output in one of the two ways have no call for it.
-const CALLS: [Call; 30] = [
+const CALLS: [Call; 31] = [
     call("cp", &["-n -r tree far:/x"], &["-n -r tree far:/x"]),
     call("rsync", &["-nv tree {top}/new", "--help"], &[]),
+    call("scp", &["--help"], &[]),
     call("sync", &["-n {rsh} tree far:{top}/new"], &["{rsh} tree far:{top}/new"]),
     call("clean", &["-n left"], &["-n left"]),
     Call { code: 3, ..call("verify", &["{rsh} tree far:{top}/other"], &["{rsh} tree far:{top}/other"]) },

@@ -120,9 +120,9 @@ pub fn bootstrap(binary: &Binary, install: bool) -> String {
         id = identity(),
     );
     let bring = format!(
-        "echo; echo \"{WANTED} $(uname -sm)\"; umask 077; t=$d/.new.$$; \
+        "echo; echo \"{WANTED} $(uname -sm)\"; u=$(umask); umask 077; t=$d/.new.$$; \
          mkdir -p \"$d\" && own && read -r h && head -c {size} >\"$t\" && \
-         case $(sha256sum <\"$t\") in \"$h \"*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && {{ {tidy}; exec \"$a\" agent; }};; esac; \
+         case $(sha256sum <\"$t\") in \"$h \"*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && {{ {tidy}; umask \"$u\"; exec \"$a\" agent; }};; esac; \
          rm -f \"$t\"; echo; echo \"{FAILED}: cannot install it in $d, which must be yours and writable by nobody else\"; exit 126",
         tidy = TIDY,
     );

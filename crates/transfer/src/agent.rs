@@ -95,16 +95,18 @@ fn perform(
         Job::Receive { destination, options } => receive(session, &bounds.name(&destination)?, &options),
         Job::Send { sources, options } => {
             let tell = session.reporter();
-            let mut found =
-                sender::find_sources(bounds, &sources, options.recursive, &|problem| tell.problem(problem))?;
-            if options.follows_links() {
-                found.iter_mut().for_each(SourceRoot::follow_links);
-            }
+            let found = sender::find_sources(
+                bounds,
+                &sources,
+                (options.recursive, options.follows_links()),
+                &|problem| tell.problem(problem),
+            )?;
             send(session, &found, &options)
         }
         Job::List { sources, recursive, keep, safe_links } => {
             let tell = session.reporter();
-            let found = sender::find_sources(bounds, &sources, recursive, &|problem| tell.problem(problem))?;
+            let found =
+                sender::find_sources(bounds, &sources, (recursive, false), &|problem| tell.problem(problem))?;
             list(session, &found, keep, safe_links)
         }
         Job::Discard { options } => {

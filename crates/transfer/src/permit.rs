@@ -77,7 +77,9 @@ impl Restriction {
                 read_only.or(is_delete.then_some("delete anything (--no-delete)"))
             }
             // What they lead to may be anywhere.
-            Job::Send { options, .. } if options.follows_links() => Some("have symbolic links followed"),
+            Job::Send { options, .. } if options.follows_links() && !write_only => {
+                Some("have symbolic links followed")
+            }
             Job::Send { options, .. } if options.remove_sources && (read_only || no_delete) => {
                 Some("remove anything (--read-only, --no-delete)")
             }
@@ -113,6 +115,7 @@ mod tests {
             Options { sync: Some(sync), ..Options::default() }
         };
         let path = || b"x".to_vec();
+        let follow = Options { copy_links: true, ..Options::default() };
         vec![
             ("receive", Job::Receive { destination: path(), options: options(false) }),
             ("delete", Job::Receive { destination: path(), options: options(true) }),
@@ -121,6 +124,7 @@ mod tests {
                 "list",
                 Job::List { sources: vec![path()], recursive: true, keep: Keep::NOTHING, safe_links: false },
             ),
+            ("follow", Job::Send { sources: vec![path()], options: follow }),
             ("discard", Job::Discard { options: options(true) }),
             ("observe", Job::Observe),
             ("clean", Job::Clean { destination: path(), remove: true }),
@@ -137,15 +141,18 @@ mod tests {
     #[test]
     fn each_restriction_takes_away_what_it_says() {
         let all = Restriction::default();
-        assert_eq!(refused(all), ["observe"]);
+        assert_eq!(refused(all), ["follow", "observe"]);
         let read_only = Restriction { read_only: true, ..all };
-        assert_eq!(refused(read_only), ["receive", "delete", "observe", "clean"]);
+        assert_eq!(refused(read_only), ["receive", "delete", "follow", "observe", "clean"]);
         let write_only = Restriction { write_only: true, ..all };
-        assert_eq!(refused(write_only), ["send", "list", "observe", "left", "digests"]);
+        assert_eq!(refused(write_only), ["send", "list", "follow", "observe", "left", "digests"]);
         let no_delete = Restriction { no_delete: true, ..all };
-        assert_eq!(refused(no_delete), ["delete", "observe", "clean"]);
+        assert_eq!(refused(no_delete), ["delete", "follow", "observe", "clean"]);
         let both = Restriction { write_only: true, no_delete: true, ..all };
-        assert_eq!(refused(both), ["delete", "send", "list", "observe", "clean", "left", "digests"]);
+        assert_eq!(
+            refused(both),
+            ["delete", "send", "list", "follow", "observe", "clean", "left", "digests"]
+        );
         assert!(jobs().iter().all(|(_, job)| Permit::all().check(job).is_ok()));
     }
 

@@ -5,6 +5,18 @@ use std::time::Duration;
 
 /// Prints on standard output what that program prints.
 pub trait Look: Send + Sync {
+    /// Begins each line on standard error.
+    fn program(&self) -> &'static str {
+        "linerate"
+    }
+    /// The line on standard error for what is wrong with the entry at this path.
+    fn error(&self, path: &str, message: &str) -> String {
+        format!("{}: {path}: {message}", self.program())
+    }
+    /// Whether it is no error that the entry at this path is left out, for what the message says.
+    fn leaves_out(&self, _path: &str, _message: &str) -> bool {
+        true
+    }
     /// A change of an entry with this name, and with this behind it: where a link leads to.
     fn change(&self, change: &Change, name: &str, link: &str);
     /// An entry that is left out on purpose; its path is as its source was written.

@@ -95,6 +95,11 @@ impl Output {
         self.left_out.load(Ordering::Relaxed)
     }
 
+    /// Begins each line for people.
+    fn program(&self) -> &'static str {
+        self.look.as_ref().map_or("linerate", |look| look.program())
+    }
+
     /// The same, with a line for each change where `itemize` is set.
     pub fn itemizing(self, itemize: bool) -> Self {
         Self { itemize, ..self }
@@ -131,7 +136,7 @@ impl Output {
     /// A step that only `-v` shows.
     pub fn detail(&self, text: &str) {
         if self.style == Style::Verbose {
-            self.line(&format!("linerate: {text}"));
+            self.line(&format!("{}: {text}", self.program()));
         }
     }
 
@@ -300,13 +305,14 @@ impl Output {
             self.detail(&format!("{} connection{s} to the data port turned away", show_count(count)));
         }
         let losses = lock(&self.losses);
-        losses.lines().for_each(|line| tell!("linerate: {line}"));
+        losses.lines().for_each(|line| tell!("{}: {line}", self.program()));
         let failed = meters.local.failed.load(Ordering::Relaxed).saturating_sub(self.left_out());
         let changed = meters.local.changed.load(Ordering::Relaxed);
         if failed + changed > 0 && self.style != Style::Json {
             let entries = if failed == 1 { "entry is" } else { "entries are" };
             tell!(
-                "linerate: {} {entries} not there or not whole, {} changed under way: see the messages above",
+                "{}: {} {entries} not there or not whole, {} changed under way: see the messages above",
+                self.program(),
                 show_count(failed),
                 show_count(changed)
             );
@@ -341,7 +347,10 @@ fn show_left(seconds: f64) -> String {
 impl Observer for Output {
     fn problem(&self, problem: Problem) {
         let path = printable_path(&problem.path);
-        if let Some(look) = self.look.as_ref().filter(|_| problem.kind == ProblemKind::Skipped) {
+        let is_skipped = problem.kind == ProblemKind::Skipped;
+        if let Some(look) =
+            self.look.as_ref().filter(|look| is_skipped && look.leaves_out(&path, &problem.message))
+        {
             self.left_out.fetch_add(1, Ordering::Relaxed);
             return look.skip(&path, &printable(problem.message.as_bytes()));
         }
@@ -351,7 +360,8 @@ impl Observer for Output {
         } else if problem.kind == ProblemKind::NotKept && self.style != Style::Verbose {
             lock(&self.losses).add(message, path);
         } else {
-            self.line(&format!("linerate: {path}: {message}"));
+            let plain = || format!("linerate: {path}: {message}");
+            self.line(&self.look.as_ref().map_or_else(plain, |look| look.error(&path, &message)));
         }
     }
 
@@ -363,7 +373,7 @@ impl Observer for Output {
         match self.style {
             Style::Json => self.event(&Event::Note { message: note.to_owned() }),
             Style::Quiet => {}
-            Style::Plain | Style::Verbose => self.line(&format!("linerate: {note}")),
+            Style::Plain | Style::Verbose => self.line(&format!("{}: {note}", self.program())),
         }
     }
 }

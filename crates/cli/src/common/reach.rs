@@ -42,6 +42,9 @@ pub struct Reach {
     /// CMD is split into words as a shell does it.
     #[arg(short = 'e', long, value_name = "CMD", help_heading = "ssh")]
     pub rsh: Option<String>,
+    /// A program instead of ssh that takes ssh's options.
+    #[arg(skip)]
+    pub program: Option<OsString>,
     /// Never copy this program to a far host that lacks it
     #[arg(long, help_heading = "ssh")]
     pub no_install: bool,
@@ -79,7 +82,7 @@ impl Reach {
                 words.ok_or_else(|| format!("--rsh '{rsh}': the quotes don't match, or it is empty"))?;
             return Ok(words.into_iter().map(OsString::from).collect());
         }
-        let mut words = vec![OsString::from("ssh")];
+        let mut words = vec![self.program.clone().unwrap_or_else(|| "ssh".into())];
         words.extend(quiet_ssh_options().map(OsStr::to_owned));
         let mut pair = |flag: &str, value: &OsStr| words.extend([OsString::from(flag), value.to_owned()]);
         self.port.iter().for_each(|port| pair("-p", OsStr::new(&port.to_string())));

@@ -37,11 +37,8 @@ impl Copy {
     pub fn find(&self, sources: Vec<OsString>, tell: &dyn Fn(Problem)) -> Result<Vec<SourceRoot>, Failure> {
         let written: Vec<Vec<u8>> = sources.into_iter().map(OsString::into_vec).collect();
         let options = &self.task.options;
-        let mut found = sender::find_sources(&Bounds::here(), &written, options.recursive, tell)?;
-        if options.follows_links() {
-            found.iter_mut().for_each(SourceRoot::follow_links);
-        }
-        Ok(found)
+        let how = (options.recursive, options.follows_links());
+        Ok(sender::find_sources(&Bounds::here(), &written, how, tell)?)
     }
 
     /// Lists what is in them.

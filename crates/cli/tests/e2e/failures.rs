@@ -253,6 +253,8 @@ fn a_far_end_without_linerate_gets_it_unless_that_is_forbidden() {
     case.cp_by(&shell, args!["x", case.b("")]).exits(0).says(&["bringing this binary"]);
     let kept = fs::read_dir(case.aside("home").join("cache/linerate")).unwrap().count();
     assert_eq!(kept, 1, "one copy and no remains");
+    let modes = [&case.near, &case.far].map(|top| top.join("x").metadata().unwrap().mode());
+    assert_eq!(modes[0], modes[1], "what is brought keeps others out, what is copied doesn't");
     let run = case.cp_by(&shell, args!["--no-install", "x", case.b("")]).exits(0);
     assert!(!run.err.contains("bringing"), "it is there: {run}");
     assert_eq!(fs::read_to_string(case.far.join("x")).unwrap(), "x");

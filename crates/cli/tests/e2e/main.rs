@@ -25,6 +25,7 @@ mod proofs;
 mod restricted;
 mod resumed;
 mod rsync_lines;
+mod scp_lines;
 mod slow;
 mod stalled;
 mod surroundings;

@@ -254,7 +254,7 @@ const LINKS: [&str; 8] = [
     "-ai --copy-unsafe-links -k links/ DST/",
     "-aiL --exclude=nowhere links/ DST/",
     "-ai --ignore-missing-args links/ missing DST/",
-    "-ai --mkpath links/ DST/above/below",
+    "-a --mkpath links/ DST/above/below",
 ];
 
 #[test]

@@ -135,7 +135,7 @@ impl<'a> Terms<'a> {
             listed: request.listed,
             listed_whole: options.listed_whole,
             safe_links: options.safe_links,
-            no_links: options.no_links,
+            no_links: options.no_links || options.copy_links,
         });
         let arrived = landing.places.iter().map(|_| AtomicBool::new(false)).collect();
         let may_lack = options.listed || options.prune_empty;
@@ -239,7 +239,7 @@ impl<'a> Judge<'a> {
             return Err("an entry that isn't on the list of files");
         }
         if asked.no_links && matches!(entry.kind, Kind::Symlink { .. }) {
-            return Err("a symbolic link, which this command leaves out");
+            return Err("a symbolic link, which this command leaves out or follows");
         }
         if let Kind::Symlink { target } = &entry.kind
             && asked.safe_links

@@ -64,7 +64,7 @@ impl Sent {
     fn remove(&self, root: &Root, path: &RelPath) -> Result<bool, Errno> {
         let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
         let parent = root.directory(&parent)?;
-        let flags = if root.follows() { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        let flags = if root.follows_links() { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
         let now = rustix::fs::statat(&parent, name, flags)?;
         let is_same = now.st_ino == self.inode
             && mtime(&now) == self.modified

@@ -46,14 +46,14 @@ pub struct Sent {
 }
 
 /// Finds the sources that the user named; the ones that aren't there are reported. At the far end patterns
-/// are expanded, since no shell has seen the names.
+/// are expanded, since no shell has seen the names. With `follows`, links below them may be followed.
 ///
 /// # Errors
 /// If not one is there, or they are more than one transfer can announce.
 pub fn find_sources(
     bounds: &Bounds,
     written: &[Vec<u8>],
-    recursive: bool,
+    (recursive, follows): (bool, bool),
     tell: &dyn Fn(Problem),
 ) -> Result<Vec<SourceRoot>, TransferError> {
     let mut sources = Vec::new();
@@ -64,7 +64,8 @@ pub fn find_sources(
             tell(problem);
             Vec::new()
         }) {
-            match SourceRoot::find(&name, argument, recursive) {
+            let found = SourceRoot::find(&name, argument, recursive);
+            match if follows { found.and_then(SourceRoot::following_links) } else { found } {
                 Ok(source) => sources.push(source),
                 Err(problem) => tell(problem),
             }

@@ -235,7 +235,7 @@ impl<'a> SendWorker<'a> {
             Some((number, path, held)) if number == entry.source && path == parent => held,
             _ => source.root.directory(&parent)?,
         };
-        let opened = held.open_file(name, source.root.follows());
+        let opened = held.open_file(name);
         self.parent = Some((entry.source, parent, held));
         opened.map(Some)
     }

@@ -35,6 +35,8 @@ static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub struct Directory {
     fd: OwnedFd,
+    /// Files in it may be links that are followed.
+    follows: bool,
     /// The device that it is on.
     pub device: u64,
     inherits: OnceLock<bool>,
@@ -51,9 +53,9 @@ pub struct Root {
     top: Arc<Directory>,
     path: PathBuf,
     place: Place,
-    held: Mutex<HashMap<RelPath, Arc<Directory>>>,
-    /// Links below it are followed, wherever they lead.
+    /// Links below it are followed, wherever they lead: only where its user's own files are read.
     follows: bool,
+    held: Mutex<HashMap<RelPath, Arc<Directory>>>,
     /// Directories made because something below them came before they did.
     made_early: Early,
 }
@@ -71,18 +73,25 @@ impl Root {
         let fd = rustix::fs::openat(&fd, ".", flags, Mode::empty()).unwrap_or(fd);
         let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
         Ok(Self {
-            top: Arc::new(Directory::new(fd)?),
+            top: Arc::new(Directory::new(fd, false)?),
             path: shown.to_owned(),
+            follows: false,
             place: Place { root: real.into_os_string().into_vec(), prefix: RelPath::root(), bounds },
             held: Mutex::default(),
-            follows: false,
             made_early: Early::default(),
         })
     }
 
-    /// From now on links below it are followed, wherever they lead: for a user's own sources.
-    pub fn follow_links(&mut self) {
-        self.follows = true;
+    /// The same, but links below it are followed. Nothing may be written below it.
+    pub(crate) fn following_links(mut self) -> Result<Self, Errno> {
+        let fd = rustix::io::fcntl_dupfd_cloexec(&*self.top, 0)?;
+        (self.top, self.follows) = (Arc::new(Directory::new(fd, true)?), true);
+        Ok(self)
+    }
+
+    /// True where links are followed.
+    pub fn follows_links(&self) -> bool {
+        self.follows
     }
 
     /// The directory at `path`, for tests.
@@ -108,7 +117,7 @@ impl Root {
         &self.top
     }
 
-    /// Opens what is at `path`, never through a link unless links are followed; a link at its end is an error too (`ELOOP`).
+    /// Opens what is at `path`. Unless links are followed, never through one; a link at its end is an error too (`ELOOP`).
     ///
     /// # Errors
     /// The errors of open(2).
@@ -116,15 +125,11 @@ impl Root {
         // A fifo that took a file's place must not block; openat2 refuses the flag beside PATH, which never blocks.
         let patience = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
         let flags = flags | OFlags::CLOEXEC | patience;
-        if self.follows && !path.is_root() {
-            return rustix::fs::openat(&self.top, path.as_os_str(), flags, Mode::empty());
+        if self.follows {
+            let path = if path.is_root() { OsStr::new(".") } else { path.as_os_str() };
+            return rustix::fs::openat(&self.top, path, flags, Mode::empty());
         }
         resolve(self.top.as_fd(), path, flags | OFlags::NOFOLLOW)
-    }
-
-    /// Whether links below it are followed.
-    pub fn follows(&self) -> bool {
-        self.follows
     }
 
     /// The directory at `path`, held open for the next call.
@@ -209,7 +214,7 @@ impl Root {
     }
 
     fn hold(&self, path: RelPath, fd: OwnedFd) -> Result<Arc<Directory>, Errno> {
-        let directory = Arc::new(Directory::new(fd)?);
+        let directory = Arc::new(Directory::new(fd, self.follows)?);
         let mut held = lock(&self.held);
         if held.len() >= HELD_DIRECTORIES {
             held.clear();
@@ -220,9 +225,9 @@ impl Root {
 }
 
 impl Directory {
-    fn new(fd: OwnedFd) -> Result<Self, Errno> {
+    fn new(fd: OwnedFd, follows: bool) -> Result<Self, Errno> {
         let device = rustix::fs::fstat(&fd)?.st_dev;
-        Ok(Self { fd, device, inherits: OnceLock::new() })
+        Ok(Self { fd, follows, device, inherits: OnceLock::new() })
     }
 
     /// True where what is made in it gets an ACL, and other permissions than it is made with. It's looked at once.
@@ -238,14 +243,14 @@ impl Directory {
         rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Opens `name` in it for reading, which must be no link unless `follows` is set; one that a fifo took is not waited for.
+    /// Opens `name` in it for reading, which must be no link unless these are followed; one that a fifo took is not waited for.
     ///
     /// # Errors
     /// The errors of open(2).
-    pub fn open_file(&self, name: &OsStr, follows: bool) -> Result<OwnedFd, Errno> {
+    pub fn open_file(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let last = if self.follows { OFlags::empty() } else { OFlags::NOFOLLOW };
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let link = if follows { OFlags::empty() } else { OFlags::NOFOLLOW };
-        rustix::fs::openat(self, name, flags | link, Mode::empty())
+        rustix::fs::openat(self, name, flags | last, Mode::empty())
     }
 
     /// Removes what this program has put there under a name of its own. The directory's time of change stays as it was: it is
@@ -394,8 +399,13 @@ mod tests {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
             assert!(walk(root.top().as_fd(), &path(refused), flags).is_err(), "{refused} by a walk");
         }
+        assert!(root.top().open_file("file".as_ref()).is_err());
         assert!(root.open_at(&path("real/x"), OFlags::RDONLY).is_ok());
         assert!(walk(root.top().as_fd(), &path("real/x"), OFlags::RDONLY).is_ok());
+        let root = root.following_links().unwrap();
+        assert!(root.open_at(&path("link/secret"), OFlags::RDONLY).is_ok());
+        assert!(root.directory(&path("link")).unwrap().open_file("secret".as_ref()).is_ok());
+        assert!(root.top().open_file("file".as_ref()).is_ok());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Walks the sources while the workers already send.
 
+mod listing;
+
 use linerate_wire::control::{Keep, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
@@ -24,6 +26,7 @@ use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{atime, ctime, mtime};
 use crate::tree::temporary::{RESERVED, is_reserved};
+use listing::Listing;
 
 /// Takes the scanner's entries.
 pub trait Taker {
@@ -92,65 +95,13 @@ struct ScanLevel {
     scope: Scope,
 }
 
-/// The names of a directory, without `.` and `..`.
-enum Listing {
-    /// As the file system has them.
-    Read(Dir),
-    /// In rsync's order; behind them the error by which the list ended.
-    Sorted(std::vec::IntoIter<Vec<u8>>, Option<Errno>),
-}
-
-impl Listing {
-    fn next(&mut self) -> Option<Result<Vec<u8>, Errno>> {
-        match self {
-            Self::Read(dir) => read_name(dir).map(|read| read.map(|(name, _)| name)),
-            Self::Sorted(names, error) => names.next().map(Ok).or_else(|| error.take().map(Err)),
-        }
-    }
-
-    /// Other names than directories' come first, and those by their bytes with a slash behind them.
-    fn sorted(mut dir: Dir, fd: &OwnedFd, selection: &Selection) -> Self {
-        let follows = selection.copy_links || selection.copy_dirlinks;
-        let (mut found, mut ended) = (Vec::new(), None);
-        while let Some(read) = read_name(&mut dir) {
-            match read {
-                Ok((name, kind)) => {
-                    let is_directory = match kind {
-                        FileType::Unknown => is_directory(fd, &name, AtFlags::SYMLINK_NOFOLLOW),
-                        FileType::Symlink if follows => is_directory(fd, &name, AtFlags::empty()),
-                        kind => kind == FileType::Directory,
-                    };
-                    found.push((is_directory, name));
-                }
-                Err(error) => {
-                    ended = Some(error);
-                    break;
-                }
-            }
-        }
-        let key = |(is_directory, name): &(bool, Vec<u8>)| {
-            let slash: &[u8] = if *is_directory { b"/" } else { b"" };
-            (*is_directory, [name, slash].concat())
-        };
-        found.sort_by_cached_key(key);
-        let names: Vec<_> = found.into_iter().map(|(_, name)| name).collect();
-        Self::Sorted(names.into_iter(), ended)
-    }
-}
-
-fn read_name(dir: &mut Dir) -> Option<Result<(Vec<u8>, FileType), Errno>> {
-    loop {
-        let read = dir.read()?;
-        let named = read.map(|entry| (entry.file_name().to_bytes().to_vec(), entry.file_type()));
-        if !matches!(&named, Ok((name, _)) if name == b"." || name == b"..") {
-            return Some(named);
-        }
-    }
-}
-
-fn is_directory(fd: &OwnedFd, name: &[u8], flags: AtFlags) -> bool {
-    let stat = rustix::fs::statat(fd, name, flags);
-    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+/// True for a directory that is one of `levels`: a link has led back to it.
+fn is_above(levels: &[ScanLevel], stat: &Stat) -> bool {
+    let is_it = |level: &ScanLevel| {
+        rustix::fs::fstat(&level.fd)
+            .is_ok_and(|above| (above.st_dev, above.st_ino) == (stat.st_dev, stat.st_ino))
+    };
+    levels.iter().any(is_it)
 }
 
 /// A name in a directory, looked at.
@@ -268,15 +219,12 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             };
             let Some((path, stat)) = self.path_of(source, level, &name, stat) else { continue };
             let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
-            let followed =
-                match is_link.then(|| self.scanner.selection.followed(level.fd.as_fd(), &path, &name)) {
-                    Some(Err(error)) => {
-                        self.fail(source, &path, "following the symbolic link", error);
-                        continue;
-                    }
-                    followed => followed.and_then(Result::ok).flatten(),
-                };
-            let stat = followed.unwrap_or(stat);
+            let follow = || self.scanner.selection.followed(level.fd.as_fd(), &path, &name);
+            let followed = is_link.then(follow).transpose().map(Option::flatten);
+            let (stat, is_followed) = match &followed {
+                Ok(Some(followed)) => (*followed, true),
+                _ => (stat, false),
+            };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let wanted = self.scanner.selection.wanted(&path, is_directory, &level.scope);
             if is_reserved(OsStr::from_bytes(&name)) {
@@ -285,12 +233,23 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 }
                 continue;
             }
-            if wanted.sent {
-                match followed.and_then(|_| open_followed(&level.fd, &name)) {
-                    Some(held) => self.found(source, path.clone(), &stat, At::Open(held.as_fd()), bare)?,
-                    None => self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name), bare)?,
-                }
+            if let Err(error) = followed.as_ref().map_err(|error| *error)
+                && wanted.sent
+            {
+                self.leads_nowhere(source, &path, error);
+                continue;
             }
+            if wanted.sent {
+                let held = is_followed.then(|| open_followed(&level.fd, &name)).flatten();
+                let at = held.as_ref().map_or(At::In(level.fd.as_fd(), &name), |held| At::Open(held.as_fd()));
+                self.found(source, path.clone(), &stat, at, bare)?;
+            }
+            if is_directory && is_followed && is_above(&levels, &stat) {
+                let why = "is a symbolic link to a directory above it; nothing in it is sent";
+                self.tell(source, &path, ProblemKind::Failed, why.into());
+                continue;
+            }
+            let Some(level) = levels.last() else { return Ok(()) };
             let is_here = device.is_none_or(|device| device == stat.st_dev);
             if is_directory && wanted.entered && is_here {
                 let scope = level.scope.clone();
@@ -371,7 +330,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             Ok(scope) => {
                 let sorts = self.scanner.selection.like_rsync;
                 let listing = if sorts {
-                    Listing::sorted(listing, &fd, self.scanner.selection)
+                    Listing::sorted(listing, &fd, self.scanner.selection.follows_directories())
                 } else {
                     Listing::Read(listing)
                 };
@@ -442,6 +401,16 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
 
     fn fail(&self, source: usize, path: &RelPath, doing: &str, error: Errno) {
         self.tell(source, path, ProblemKind::Failed, format!("{doing} failed: {error}"));
+    }
+
+    fn leads_nowhere(&self, source: usize, path: &RelPath, error: Errno) {
+        match error {
+            Errno::NOENT => {
+                let why = "is a symbolic link that leads nowhere; nothing is sent".to_owned();
+                self.tell(source, path, ProblemKind::Failed, why);
+            }
+            error => self.fail(source, path, "following the symbolic link", error),
+        }
     }
 
     fn vanished(&self, source: usize, path: &RelPath) {

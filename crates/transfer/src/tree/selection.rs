@@ -74,6 +74,11 @@ impl Selection {
         }
     }
 
+    /// Links to directories are followed.
+    pub fn follows_directories(&self) -> bool {
+        self.copy_links || self.copy_dirlinks
+    }
+
     /// The stat of what the link `name` in `directory`, at `path`, leads to, where it is followed.
     ///
     /// # Errors

@@ -51,9 +51,16 @@ impl SourceRoot {
         Ok(Self { root, file, shown, source: Source { argument, name, directory } })
     }
 
-    /// From now on links in it are followed, wherever they lead.
-    pub fn follow_links(&mut self) {
-        self.root.follow_links();
+    /// The same, but what links below it lead to is sent in their place.
+    ///
+    /// # Errors
+    /// A message for the user.
+    pub fn following_links(self) -> Result<Self, Problem> {
+        let Self { root, file, shown, source } = self;
+        let root = root.following_links().map_err(|error| {
+            problem(&shown, ProblemKind::Failed, format!("can't be opened once more: {error}"))
+        })?;
+        Ok(Self { root, file, shown, source })
     }
 
     /// The path of the source itself below its root.

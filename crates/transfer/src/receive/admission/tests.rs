@@ -71,6 +71,8 @@ fn links_are_refused_where_none_were_asked_for() {
         |no_links, kind| judged(&[], "", Options { no_links, ..Options::default() }, entry("x", kind));
     assert!(judged(true, link("y")).unwrap().contains("which this command leaves out"));
     assert_eq!((judged(true, FILE), judged(false, link("y"))), (None, None));
+    let follows = Options { copy_links: true, ..Options::default() };
+    assert!(self::judged(&[], "", follows, entry("x", link("y"))).unwrap().contains("or follows"));
 }
 
 fn judged(rules: &[&str], list: &str, options: Options, entry: Entry) -> Option<String> {

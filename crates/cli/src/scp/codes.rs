@@ -1,0 +1,26 @@
+//! scp's exit codes.
+
+use crate::exit::Code;
+
+/// Something failed.
+pub const FAILED: u8 = 1;
+/// It was given up before anything could be copied, or the connection went away.
+pub const FATAL: u8 = 255;
+
+/// The codes and their meanings, as the help and the guide have them.
+pub const MEANINGS: [(u8, &str); 4] = [
+    (0, "everything is there, whole and on stable storage"),
+    (FAILED, "an option or path is wrong or refused, or something failed; the others are there"),
+    (130, "interrupted"),
+    (FATAL, "the far end or the connection failed, or a source of this host isn't there"),
+];
+
+/// scp's number for the end of one copy.
+pub fn number(code: Code) -> u8 {
+    match code {
+        Code::Done => 0,
+        Code::FarEnd | Code::Version => FATAL,
+        Code::Interrupted => Code::Interrupted.number(),
+        _ => FAILED,
+    }
+}

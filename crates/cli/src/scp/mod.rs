@@ -1,0 +1,238 @@
+//! `linerate scp`: an scp command line, as it is.
+
+mod codes;
+mod line;
+mod look;
+mod place;
+mod table;
+
+use clap::Args;
+use linerate_remote::patience::Patience;
+use linerate_transfer::sender::Selection;
+use linerate_wire::control::{Keep, Options};
+use linerate_wire::path::printable;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use crate::common::failure::Failure;
+use crate::common::far::SILENCE;
+use crate::common::output::{Output, Style};
+use crate::common::reach::Reach;
+use crate::copying::perform;
+use crate::copying::task::Task;
+use crate::exit::Code;
+use codes::{FAILED, FATAL, MEANINGS, number};
+use line::{ScpLine, Wrong};
+use look::ScpLook;
+use place::SourcePlace;
+use table::OPTIONS;
+
+/// Arguments of `linerate scp`.
+#[derive(Debug, Args)]
+#[command(before_long_help = EXAMPLES, after_long_help = codes_table())]
+pub struct ScpArgs {
+    /// scp's own options and paths
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SCP-ARGUMENT")]
+    words: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate scp -rp tree host:/data/
+      what scp does with the same words
+  linerate scp --help
+      scp's options, and what becomes of each
+";
+
+const USAGE: &str = "\
+usage: linerate scp [-346ABCOpqRrsTv] [-c cipher] [-F ssh_config]
+           [-i identity_file] [-J destination] [-l limit] [-o ssh_option]
+           [-P port] [-S program] [-X sftp_option] source ... target";
+
+/// Copies as scp would.
+///
+/// # Errors
+/// None: what failed is printed as scp prints it.
+pub fn run(args: ScpArgs) -> Result<Code, Failure> {
+    let done = ScpLine::parse(&args.words).and_then(|line| line.copy());
+    Ok(Code::Command(done.unwrap_or_else(|Wrong { message, code }| {
+        tell!("scp: {message}");
+        code
+    })))
+}
+
+/// How it is called, and what becomes of each of scp's options.
+fn help() -> String {
+    let rows = OPTIONS.iter().map(|option| format!("\n  {:<20} {}", option.shown(), option.verdict()));
+    format!("{USAGE}\n\nscp's options:{}\n\n{}", rows.collect::<String>(), codes_table())
+}
+
+fn codes_table() -> String {
+    let codes = MEANINGS.iter().map(|(code, meaning)| format!("\n  {code:<4} {meaning}"));
+    format!("Exit codes:{}", codes.collect::<String>())
+}
+
+fn failed(message: String) -> Wrong {
+    Wrong { message, code: FAILED }
+}
+
+impl ScpLine {
+    /// scp's exit code.
+    fn copy(&self) -> Result<u8, Wrong> {
+        if self.help || self.version {
+            let version = format!("linerate {} as scp", env!("CARGO_PKG_VERSION"));
+            say!("{}", if self.help { help() } else { version });
+            return Ok(0);
+        }
+        let Some((destination, sources)) = self.paths.split_last().filter(|(_, rest)| !rest.is_empty())
+        else {
+            return Err(failed(format!("there are no source and target\n{USAGE}")));
+        };
+        let destination = SourcePlace::parse(destination).map_err(failed)?;
+        let sources: Result<Vec<_>, _> = sources.iter().map(|word| SourcePlace::parse(word)).collect();
+        let (sources, missing) = there(sources.map_err(failed)?, &destination)?;
+        let destination = if self.is_into() { as_directory(destination)? } else { destination };
+        let mut worst = missing;
+        for group in groups(sources) {
+            let code = self.copy_together(&group, &destination);
+            worst = worst.max(code);
+            if code > FAILED {
+                break;
+            }
+        }
+        Ok(worst)
+    }
+
+    /// Copies sources of one host.
+    fn copy_together(&self, sources: &[SourcePlace], destination: &SourcePlace) -> u8 {
+        let style = if self.verbose > 0 { Style::Verbose } else { Style::Quiet };
+        let output = Output::new(style).looking_like(ScpLook::new(sources, self.quiet));
+        let code = perform(output, Ok(self.task(sources, destination)));
+        let code = code.unwrap_or_else(|Failure(message, code)| {
+            // Without any source each has had its line.
+            if code != Code::NoSource {
+                tell!("scp: {message}");
+            }
+            code
+        });
+        match code {
+            // What was to be a directory of the far host isn't one.
+            Code::Usage if self.is_into() && destination.host.is_some() => FATAL,
+            code => number(code),
+        }
+    }
+
+    /// The destination must be a directory.
+    fn is_into(&self) -> bool {
+        self.into_directory || self.paths.len() > 2
+    }
+
+    fn task(&self, sources: &[SourcePlace], destination: &SourcePlace) -> Task {
+        let far = sources.iter().chain([destination]).find(|place| place.host.is_some());
+        let port = far.and_then(|far| far.port).or(self.reach.port);
+        let options = Options {
+            recursive: self.recursive,
+            // Within one host scp is cp, which keeps links.
+            copy_links: self.recursive && far.is_some(),
+            keep: self.keep(far.is_none()),
+            rate_limit: self.limit,
+            timeout: Some(SILENCE),
+            ..Options::default()
+        };
+        Task {
+            selection: Selection::new(&options, None),
+            sources: sources.iter().map(|source| source.written.clone()).collect(),
+            destination: destination.written.clone(),
+            options,
+            manifest: None,
+            list: false,
+            login: Patience::by_option(None),
+            quiet: self.quiet,
+            retries: 0,
+            reach: Reach { port, ..self.reach.clone() },
+        }
+    }
+
+    /// What cp keeps within this host, else what scp keeps.
+    fn keep(&self, within: bool) -> Keep {
+        let kept = if self.preserve { Keep::SCP } else { Keep::NOTHING };
+        if !within {
+            return kept;
+        }
+        let (own, special) = (self.preserve, self.recursive);
+        Keep { owner: own, group: own, special_bits: own, devices: special, specials: special, ..kept }
+    }
+}
+
+/// The sources of this host that are there, up to the first that isn't, and the exit code so far: scp gives up at that one.
+fn there(mut sources: Vec<SourcePlace>, destination: &SourcePlace) -> Result<(Vec<SourcePlace>, u8), Wrong> {
+    if destination.host.is_none() {
+        return Ok((sources, 0));
+    }
+    if let Some(far) = sources.iter().find(|source| source.host.is_some()) {
+        return Err(failed(format!(
+            "{}: copying between two remote hosts is not supported by linerate scp: run it on one of the two",
+            printable(far.written.as_bytes())
+        )));
+    }
+    let stats = sources.iter().enumerate().map(|(at, source)| (at, fs::metadata(&source.written)));
+    let missing = stats.into_iter().find_map(|(at, stat)| Some((at, stat.err()?)));
+    let Some((at, error)) = missing else { return Ok((sources, 0)) };
+    let errno = rustix::io::Errno::from_io_error(&error);
+    let why = errno.map_or_else(|| error.to_string(), |errno| errno.to_string());
+    let why = why.split(" (os error").next().unwrap_or_default().to_owned();
+    tell!("scp: stat local \"{}\": {why}", printable(sources[at].written.as_bytes()));
+    sources.truncate(at);
+    Ok((sources, FATAL))
+}
+
+/// The same, and nothing but a directory: one of this host must be there, another one is made.
+fn as_directory(mut destination: SourcePlace) -> Result<SourcePlace, Wrong> {
+    if destination.host.is_none() {
+        let why = match fs::metadata(&destination.written) {
+            Ok(found) if found.is_dir() => return Ok(destination),
+            Ok(_) => "Not a directory".to_owned(),
+            Err(error) => error.to_string().split(" (os error").next().unwrap_or_default().to_owned(),
+        };
+        return Err(failed(format!("{}: {why}", printable(destination.written.as_bytes()))));
+    }
+    if !destination.path.is_empty() && !destination.path.ends_with(b"/") {
+        let written = destination.written.into_vec();
+        destination.written = OsString::from_vec([&written, &b"/"[..]].concat());
+    }
+    Ok(destination)
+}
+
+/// Sources that are copied together, in their order: those of one host. Of two with the same name the later one lands on the
+/// earlier one, as with scp.
+fn groups(sources: Vec<SourcePlace>) -> Vec<Vec<SourcePlace>> {
+    let mut groups: Vec<Vec<SourcePlace>> = Vec::new();
+    let mut names = HashSet::new();
+    for source in sources {
+        let is_new = names.insert(source.name().to_vec());
+        let host = |place: &SourcePlace| (place.host.clone(), place.port);
+        match groups.last_mut().filter(|group| is_new && host(&group[0]) == host(&source)) {
+            Some(group) => group.push(source),
+            None => {
+                names = HashSet::from([source.name().to_vec()]);
+                groups.push(vec![source]);
+            }
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_of_one_host_travel_together_unless_they_have_the_same_name() {
+        let places = ["a", "b", "x/a", "h:a", "h:b", "g:b", "scp://g:22/c"];
+        let places = places.map(|word| SourcePlace::parse(word.as_ref()).unwrap());
+        let counts: Vec<_> = groups(places.to_vec()).iter().map(Vec::len).collect();
+        assert_eq!(counts, [2, 1, 2, 1, 1]);
+    }
+}

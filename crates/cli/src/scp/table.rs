@@ -1,0 +1,210 @@
+//! All options of OpenSSH 10's scp, and what becomes of each.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use super::line::ScpLine;
+
+/// One of scp's options.
+pub struct ScpOption {
+    /// Its letter; scp has no long names.
+    pub letter: char,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// What it does.
+    pub does: Effect,
+}
+
+/// What becomes of an option.
+#[derive(Clone, Copy)]
+pub enum Fate {
+    /// What becomes of it with scp.
+    Same,
+    /// It is taken, though it changes less than with scp, or nothing. Why.
+    Taken(&'static str),
+    /// It is refused. Why, and what to do.
+    Refused(&'static str),
+}
+
+/// What an option does.
+#[derive(Clone, Copy)]
+pub enum Effect {
+    /// It stands alone.
+    Flag(fn(&mut ScpLine)),
+    /// It has a value, with this name in scp's manual.
+    Value(&'static str, fn(&mut ScpLine, &OsStr) -> Result<(), String>),
+}
+
+impl ScpOption {
+    /// The option with this letter.
+    pub fn of(letter: u8) -> Option<&'static Self> {
+        OPTIONS.iter().find(|option| option.letter == char::from(letter))
+    }
+
+    /// As the manual writes it.
+    pub fn shown(&self) -> String {
+        match self.does {
+            Effect::Flag(_) => format!("-{}", self.letter),
+            Effect::Value(name, _) => format!("-{} {name}", self.letter),
+        }
+    }
+
+    /// What becomes of it, in words.
+    pub fn verdict(&self) -> String {
+        match self.fate {
+            Fate::Same => "as scp".to_owned(),
+            Fate::Taken(why) => format!("taken: {why}"),
+            Fate::Refused(why) => format!("refused: {why}"),
+        }
+    }
+}
+
+const HOSTS: &str = "it is about copies between two remote hosts, which are refused themselves";
+const PROTOCOL: &str = "the protocol is linerate's with and without it";
+const CHECKS: &str = "both ends know patterns by the same rules, and what wasn't asked for is always refused";
+const SERVER: &str = "it is how scp calls itself at the far end; linerate calls linerate there";
+
+const fn flag(letter: char, set: fn(&mut ScpLine)) -> ScpOption {
+    ScpOption { letter, fate: Fate::Same, does: Effect::Flag(set) }
+}
+
+const fn value(
+    letter: char,
+    name: &'static str,
+    set: fn(&mut ScpLine, &OsStr) -> Result<(), String>,
+) -> ScpOption {
+    ScpOption { letter, fate: Fate::Same, does: Effect::Value(name, set) }
+}
+
+const fn taken(letter: char, why: &'static str) -> ScpOption {
+    ScpOption { fate: Fate::Taken(why), ..flag(letter, |_| ()) }
+}
+
+const fn refused(letter: char, why: &'static str) -> ScpOption {
+    ScpOption { fate: Fate::Refused(why), ..flag(letter, |_| ()) }
+}
+
+/// In the order of scp's manual, and behind them those that it doesn't name.
+pub const OPTIONS: &[ScpOption] = &[
+    taken('3', HOSTS),
+    flag('4', |line| line.reach.ipv4 = true),
+    flag('6', |line| line.reach.ipv6 = true),
+    flag('A', |line| line.ssh("ForwardAgent=yes")),
+    flag('B', |line| line.ssh("BatchMode=yes")),
+    ScpOption {
+        fate: Fate::Taken("ssh gets it; the data doesn't travel through ssh, and isn't compressed"),
+        ..flag('C', |line| line.ssh("Compression=yes"))
+    },
+    ScpOption {
+        fate: Fate::Taken("ssh gets it; the data doesn't travel through ssh, and has the ciphers of TLS 1.3"),
+        ..value('c', "cipher", |line, value| {
+            line.ssh(&format!("Ciphers={}", text(value)?));
+            Ok(())
+        })
+    },
+    ScpOption {
+        fate: Fate::Refused(
+            "the far end is linerate, no SFTP server; within this host leave out HOST: as with cp",
+        ),
+        ..value('D', "sftp_server_path", |_, _| Ok(()))
+    },
+    value('F', "ssh_config", |line, value| {
+        line.reach.config = Some(value.to_owned());
+        Ok(())
+    }),
+    value('i', "identity_file", |line, value| {
+        line.reach.identity.push(value.to_owned());
+        Ok(())
+    }),
+    value('J', "destination", |line, value| {
+        line.reach.jump = Some(value.to_owned());
+        Ok(())
+    }),
+    value('l', "limit", limit),
+    taken('O', PROTOCOL),
+    value('o', "ssh_option", |line, value| {
+        line.reach.option.push(value.to_owned());
+        Ok(())
+    }),
+    value('P', "port", |line, value| {
+        line.reach.port = Some(port(value.as_bytes())?);
+        Ok(())
+    }),
+    flag('p', |line| line.preserve = true),
+    flag('q', |line| line.quiet = true),
+    taken('R', HOSTS),
+    flag('r', |line| line.recursive = true),
+    value('S', "program", |line, value| {
+        line.reach.program = Some(value.to_owned());
+        Ok(())
+    }),
+    taken('s', PROTOCOL),
+    taken('T', CHECKS),
+    flag('v', |line| line.verbose += 1),
+    ScpOption {
+        fate: Fate::Taken(
+            "it is about requests of SFTP; linerate's streams keep the path full by themselves",
+        ),
+        ..value('X', "sftp_option", sftp)
+    },
+    refused('1', "SSH protocol v.1 is no longer supported, by scp neither"),
+    taken('2', "ssh has no other protocol any more"),
+    flag('d', |line| line.into_directory = true),
+    refused('f', SERVER),
+    refused('t', SERVER),
+];
+
+/// A TCP port.
+///
+/// # Errors
+/// If it is none.
+pub fn port(value: &[u8]) -> Result<u16, String> {
+    let port = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    port.filter(|port| *port > 0).ok_or_else(|| "is no TCP port".to_owned())
+}
+
+/// Units of 1024 bits a second.
+fn limit(line: &mut ScpLine, value: &OsStr) -> Result<(), String> {
+    const MOST: u64 = 100 << 20;
+    let kbits = text(value)?.parse().ok().filter(|kbits| (1..=MOST).contains(kbits));
+    let kbits: u64 = kbits.ok_or_else(|| format!("is no number of Kbit/s from 1 to {MOST}"))?;
+    line.limit = Some(kbits * 1024 / 8);
+    Ok(())
+}
+
+/// Nothing comes of it, but a wrong one stays wrong.
+fn sftp(_: &mut ScpLine, value: &OsStr) -> Result<(), String> {
+    let text = text(value)?;
+    match text.strip_prefix("nrequests=").or_else(|| text.strip_prefix("buffer=")) {
+        Some(number) if number.starts_with(|c: char| c.is_ascii_digit()) => Ok(()),
+        _ => Err("is neither nrequests=NUMBER nor buffer=NUMBER".to_owned()),
+    }
+}
+
+fn text(value: &OsStr) -> Result<&str, String> {
+    value.to_str().ok_or_else(|| "is not text".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scp::codes::MEANINGS;
+    use std::collections::HashSet;
+
+    /// The letters in the usage of OpenSSH 10's scp, and those that it takes and doesn't name.
+    const LETTERS: &str = "346ABCOpqRrsTvcDFiJloPSX12dft";
+
+    #[test]
+    fn each_letter_stands_once_and_the_guide_has_each_option() {
+        let letters: HashSet<_> = OPTIONS.iter().map(|option| option.letter).collect();
+        assert_eq!((letters.len(), letters), (OPTIONS.len(), LETTERS.chars().collect()));
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/scp.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let rows = OPTIONS.iter().map(|option| format!("| `{}` | {} |", option.shown(), option.verdict()));
+        let codes = MEANINGS.iter().map(|(code, meaning)| format!("| {code} | {meaning} |"));
+        let missing: Vec<_> = rows.chain(codes).filter(|row| !page.contains(row)).collect();
+        assert!(missing.is_empty(), "docs/guide/scp.md lacks:\n{}", missing.join("\n"));
+        let listed = page.lines().filter(|line| line.starts_with("| `-")).count();
+        assert_eq!(listed, OPTIONS.len(), "the page has rows of no option");
+    }
+}

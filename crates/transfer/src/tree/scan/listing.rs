@@ -1,0 +1,67 @@
+//! The names in a directory, in the order in which they are walked.
+
+use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+
+/// The names of a directory, without `.` and `..`.
+pub enum Listing {
+    /// As the file system has them.
+    Read(Dir),
+    /// In rsync's order; behind them the error by which the list ended.
+    Sorted(std::vec::IntoIter<Vec<u8>>, Option<Errno>),
+}
+
+impl Listing {
+    /// The next name.
+    pub fn next(&mut self) -> Option<Result<Vec<u8>, Errno>> {
+        match self {
+            Self::Read(dir) => read_name(dir).map(|read| read.map(|(name, _)| name)),
+            Self::Sorted(names, error) => names.next().map(Ok).or_else(|| error.take().map(Err)),
+        }
+    }
+
+    /// Other names than directories' come first, and those by their bytes with a slash behind them.
+    /// So do links to directories if `follows` is set.
+    pub fn sorted(mut dir: Dir, fd: &OwnedFd, follows: bool) -> Self {
+        let (mut found, mut ended) = (Vec::new(), None);
+        while let Some(read) = read_name(&mut dir) {
+            match read {
+                Ok((name, kind)) => {
+                    let is_directory = match kind {
+                        FileType::Unknown => is_directory(fd, &name, AtFlags::SYMLINK_NOFOLLOW),
+                        FileType::Symlink if follows => is_directory(fd, &name, AtFlags::empty()),
+                        kind => kind == FileType::Directory,
+                    };
+                    found.push((is_directory, name));
+                }
+                Err(error) => {
+                    ended = Some(error);
+                    break;
+                }
+            }
+        }
+        let key = |(is_directory, name): &(bool, Vec<u8>)| {
+            let slash: &[u8] = if *is_directory { b"/" } else { b"" };
+            (*is_directory, [name, slash].concat())
+        };
+        found.sort_by_cached_key(key);
+        let names: Vec<_> = found.into_iter().map(|(_, name)| name).collect();
+        Self::Sorted(names.into_iter(), ended)
+    }
+}
+
+fn read_name(dir: &mut Dir) -> Option<Result<(Vec<u8>, FileType), Errno>> {
+    loop {
+        let read = dir.read()?;
+        let named = read.map(|entry| (entry.file_name().to_bytes().to_vec(), entry.file_type()));
+        if !matches!(&named, Ok((name, _)) if name == b"." || name == b"..") {
+            return Some(named);
+        }
+    }
+}
+
+fn is_directory(fd: &OwnedFd, name: &[u8], flags: AtFlags) -> bool {
+    let stat = rustix::fs::statat(fd, name, flags);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
