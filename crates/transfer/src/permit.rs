@@ -116,6 +116,8 @@ mod tests {
         };
         let path = || b"x".to_vec();
         let follow = Options { copy_links: true, ..Options::default() };
+        let remove = Options { remove_sources: true, ..Options::default() };
+        let force = Options { sync: Some(Sync { force: true, ..Sync::default() }), ..Options::default() };
         vec![
             ("receive", Job::Receive { destination: path(), options: options(false) }),
             ("delete", Job::Receive { destination: path(), options: options(true) }),
@@ -125,6 +127,8 @@ mod tests {
                 Job::List { sources: vec![path()], recursive: true, keep: Keep::NOTHING, safe_links: false },
             ),
             ("follow", Job::Send { sources: vec![path()], options: follow }),
+            ("move", Job::Send { sources: vec![path()], options: remove }),
+            ("force", Job::Receive { destination: path(), options: force }),
             ("discard", Job::Discard { options: options(true) }),
             ("observe", Job::Observe),
             ("clean", Job::Clean { destination: path(), remove: true }),
@@ -143,15 +147,15 @@ mod tests {
         let all = Restriction::default();
         assert_eq!(refused(all), ["follow", "observe"]);
         let read_only = Restriction { read_only: true, ..all };
-        assert_eq!(refused(read_only), ["receive", "delete", "follow", "observe", "clean"]);
+        assert_eq!(refused(read_only), ["receive", "delete", "follow", "move", "force", "observe", "clean"]);
         let write_only = Restriction { write_only: true, ..all };
-        assert_eq!(refused(write_only), ["send", "list", "follow", "observe", "left", "digests"]);
+        assert_eq!(refused(write_only), ["send", "list", "follow", "move", "observe", "left", "digests"]);
         let no_delete = Restriction { no_delete: true, ..all };
-        assert_eq!(refused(no_delete), ["delete", "follow", "observe", "clean"]);
+        assert_eq!(refused(no_delete), ["delete", "follow", "move", "force", "observe", "clean"]);
         let both = Restriction { write_only: true, no_delete: true, ..all };
         assert_eq!(
             refused(both),
-            ["delete", "send", "list", "follow", "observe", "clean", "left", "digests"]
+            ["delete", "send", "list", "follow", "move", "force", "observe", "clean", "left", "digests"]
         );
         assert!(jobs().iter().all(|(_, job)| Permit::all().check(job).is_ok()));
     }

@@ -6,7 +6,9 @@ use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use linerate_wire::control::{AbortKind, Job, Keep, Message, Options, Sampling, Sync};
+use linerate_wire::control::{
+    AbortKind, Backup, Job, Keep, Message, Options, OtherTrees, OtherUse, Sampling, Sync,
+};
 use linerate_wire::filter::{DirMerge, MergeStyle, Rule, Rules};
 use linerate_wire::frame::FrameKind::{Batch, End};
 
@@ -192,6 +194,27 @@ fn rules_are_read_from_no_file_above() {
         let _ = served.near.say(&Message::Abort { reason: String::new(), kind: AbortKind::Failed });
         served.end();
     }
+}
+
+#[test]
+fn other_trees_and_backups_are_below_too() {
+    let ground = yard();
+    for written in ["..", "../..", "/..", "tree/../../x"] {
+        let others = OtherTrees { directories: vec![written.into()], used: OtherUse::Link };
+        let backup = Backup { directory: Some(written.into()), suffix: Vec::new() };
+        for sync in [
+            Sync { others: Some(others), ..Sync::default() },
+            Sync { backup: Some(backup), ..Sync::default() },
+        ] {
+            let options = Options { sync: Some(sync), ..options() };
+            let (code, said) =
+                done(&ground, &["--below", "."], Job::Receive { destination: b"tree".to_vec(), options });
+            let (kind, reason) = abort(&said).unwrap_or_else(|| panic!("{written}: {said:?}"));
+            assert_eq!((code, kind), (Some(2), AbortKind::Arguments), "{written}: {reason}");
+            assert!(reason.contains("goes up by '..'"), "{written}: {reason}");
+        }
+    }
+    ground.assert_untouched();
 }
 
 #[test]

@@ -17,10 +17,10 @@ use crate::tree::stamp::mtime;
 
 /// Everything but directories that the receiver has or gets: some 100 bytes of memory each.
 #[derive(Default)]
-pub struct Removable(Mutex<Vec<Sent>>);
+pub struct Removable(Mutex<Vec<RemovableEntry>>);
 
 /// One of them, as it was scanned.
-struct Sent {
+struct RemovableEntry {
     source: u32,
     path: RelPath,
     inode: u64,
@@ -36,7 +36,7 @@ impl Removable {
         }
         let size = if let Kind::File { size } = entry.kind { Some(size) } else { None };
         let (source, path, modified) = (entry.source, entry.path.clone(), entry.mtime);
-        lock(&self.0).push(Sent { source, path, inode: seen.origin.inode, modified, size });
+        lock(&self.0).push(RemovableEntry { source, path, inode: seen.origin.inode, modified, size });
     }
 
     /// Removes all of them that are as they were scanned; none where not `all` that was found has arrived.
@@ -59,7 +59,7 @@ impl Removable {
     }
 }
 
-impl Sent {
+impl RemovableEntry {
     /// False where it isn't what was sent.
     fn remove(&self, root: &Root, path: &RelPath) -> Result<bool, Errno> {
         let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
