@@ -17,7 +17,7 @@ use crate::tree::bounds::{Bounds, Named};
 use crate::tree::digest::ledger::Known;
 use crate::tree::filter::FilesFrom;
 use crate::tree::root::Root;
-use crate::tree::source_root::SourceRoot;
+use crate::tree::source_root::{Finding, SourceRoot};
 use crate::{differences, memory};
 
 /// Digests are the client's to keep.
@@ -95,18 +95,15 @@ fn perform(
         Job::Receive { destination, options } => receive(session, &bounds.name(&destination)?, &options),
         Job::Send { sources, options } => {
             let tell = session.reporter();
-            let found = sender::find_sources(
-                bounds,
-                &sources,
-                (options.recursive, options.follows_links()),
-                &|problem| tell.problem(problem),
-            )?;
+            let found = sender::find_sources(bounds, &sources, Finding::of(&options), &|problem| {
+                tell.problem(problem)
+            })?;
             send(session, &found, &options)
         }
         Job::List { sources, recursive, keep, safe_links } => {
             let tell = session.reporter();
-            let found =
-                sender::find_sources(bounds, &sources, (recursive, false), &|problem| tell.problem(problem))?;
+            let finding = Finding { recursive, ..Finding::default() };
+            let found = sender::find_sources(bounds, &sources, finding, &|problem| tell.problem(problem))?;
             list(session, &found, keep, safe_links)
         }
         Job::Discard { options } => {

@@ -3,7 +3,7 @@
 use linerate_transfer::ahead::{Ahead, scan_ahead};
 use linerate_transfer::bounds::Bounds;
 use linerate_transfer::sender;
-use linerate_transfer::sender::SourceRoot;
+use linerate_transfer::sender::{Finding, SourceRoot};
 use linerate_wire::control::{Job, Options, Problem};
 use linerate_wire::path::RelPath;
 use std::ffi::{OsStr, OsString};
@@ -37,8 +37,7 @@ impl Copy {
     pub fn find(&self, sources: Vec<OsString>, tell: &dyn Fn(Problem)) -> Result<Vec<SourceRoot>, Failure> {
         let written: Vec<Vec<u8>> = sources.into_iter().map(OsString::into_vec).collect();
         let options = &self.task.options;
-        let how = (options.recursive, options.follows_links());
-        Ok(sender::find_sources(&Bounds::here(), &written, how, tell)?)
+        Ok(sender::find_sources(&Bounds::here(), &written, Finding::of(options), tell)?)
     }
 
     /// Lists what is in them.

@@ -40,7 +40,7 @@ fn one(part: &str, umask: u32) -> Option<ModeRule> {
             'u' => (0o100, 0o4000),
             'g' => (0o010, 0o2000),
             'o' => (0o001, 0),
-            'a' => (0o111, 0),
+            'a' => (0o111, 0o6000),
             _ => return None,
         };
         (classes, special) = (classes | class, special | bit);

@@ -27,6 +27,8 @@ pub struct RsyncLook {
     progress: bool,
     dry_run: bool,
     human: u8,
+    /// The sources, as they are shown.
+    sources: Vec<String>,
     told: Mutex<Told>,
 }
 
@@ -63,6 +65,7 @@ impl RsyncLook {
             None if line.verbose > 0 || line.progress => Some(vec![Piece::Name, Piece::Link]),
             None => None,
         };
+        let sources = line.paths.split_last().map_or(&[][..], |(_, sources)| sources);
         let itemizes = format.as_ref().is_some_and(|format| format.contains(&Piece::Item));
         Ok(Self {
             format: format.filter(|_| !line.quiet),
@@ -73,6 +76,7 @@ impl RsyncLook {
             progress: line.progress,
             dry_run: line.sync.dry_run,
             human: line.human,
+            sources: sources.iter().map(|source| shown(source)).collect(),
             told: Mutex::default(),
         })
     }
@@ -90,7 +94,7 @@ impl RsyncLook {
 
     /// True for a directory of this host, which comes with `-r` alone; that has a line.
     pub fn skips_directory(&self, source: &OsStr) -> bool {
-        let is_one = matches!(Spec::parse(source), Spec::Local(path) if Path::new(&path).is_dir());
+        let is_one = matches!(Spec::parse(source), Spec::Local(path) if is_directory(&path));
         if is_one && !self.quiet {
             let shown = linerate_wire::path::printable(source.as_bytes());
             say!(
@@ -99,6 +103,16 @@ impl RsyncLook {
             );
         }
         is_one
+    }
+
+    /// The path without what is in front of its source's own name.
+    fn named<'a>(&self, path: &'a str) -> &'a str {
+        let is_in = |source: &&String| {
+            path.strip_prefix(source.as_str()).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        };
+        let source = self.sources.iter().find(is_in);
+        let own = source.and_then(|source| source.rfind('/')).map_or(0, |slash| slash + 1);
+        &path[own..]
     }
 
     fn count(&self, change: &Change) {
@@ -204,7 +218,7 @@ impl Look for RsyncLook {
     }
 
     fn skip(&self, path: &str, message: &str) {
-        let name = path.split_once("/./").map_or(path, |(_, below)| below);
+        let name = path.split_once("/./").map_or_else(|| self.named(path), |(_, below)| below);
         if self.quiet {
             return;
         }
@@ -275,6 +289,19 @@ impl Look for RsyncLook {
 /// Bytes sent and bytes received.
 fn ways(sums: &Sums) -> (u64, u64) {
     if sums.received { (0, sums.moved.bytes) } else { (sums.moved.bytes, 0) }
+}
+
+/// A source's path, safe on a terminal.
+fn shown(source: &OsStr) -> String {
+    match Spec::parse(source) {
+        Spec::Local(path) => linerate_wire::path::printable(path.as_bytes()),
+        Spec::Remote(_, path) => linerate_wire::path::printable(&path),
+    }
+}
+
+/// A directory by this name; a link to one only with a slash behind it.
+pub fn is_directory(path: &OsStr) -> bool {
+    Path::new(path).symlink_metadata().is_ok_and(|found| found.is_dir())
 }
 
 fn commas(digits: &str) -> String {

@@ -64,7 +64,11 @@ refused by its name, before anything is done.";
 pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
     let mut line = Line::parse(&args.words).map_err(|message| Failure(message, USAGE))?;
     if line.help || line.version {
-        let version = format!("linerate {} as rsync", env!("CARGO_PKG_VERSION"));
+        // Scripts look for the first words.
+        let version = format!(
+            "rsync  version 3.5.0  protocol version 32: as linerate {} has it",
+            env!("CARGO_PKG_VERSION")
+        );
         say!("{}", if line.help { help() } else { version });
         return Ok(Code::Done);
     }
@@ -186,6 +190,8 @@ impl Line {
             ..Options::default()
         };
         let contents = listed.is_some();
+        let mut sources = sources;
+        sort_named(&mut sources);
         Ok(Task {
             selection: Selection::new(&options, listed),
             sources: sources.iter().map(|source| source_of(source, contents)).collect(),
@@ -206,7 +212,7 @@ impl Line {
         let Spec::Local(path) = Spec::parse(destination) else { return None };
         let slash = |path: &OsString| path.as_bytes().ends_with(b"/");
         let is_directory = |source: &OsString| match Spec::parse(source) {
-            Spec::Local(path) => Path::new(&path).is_dir(),
+            Spec::Local(path) => look::is_directory(&path),
             Spec::Remote(..) => slash(source),
         };
         let has_directory =
@@ -230,6 +236,25 @@ impl Line {
         let Some(family) = self.family else { return Ok(shell) };
         Ok(Some(format!("{} {family}", shell.as_deref().unwrap_or("ssh"))))
     }
+}
+
+/// Sources of this host that come under their own names come as if they were in one directory: first what is no directory, each
+/// by the bytes of its name. Of the same name the first stays the first.
+fn sort_named(sources: &mut [OsString]) {
+    let name = |source: &OsString| match Spec::parse(source) {
+        Spec::Local(path) => Path::new(&path).file_name().map(|name| name.as_bytes().to_vec()),
+        Spec::Remote(..) => None,
+    };
+    let has_name =
+        |source: &OsString| !source.as_bytes().ends_with(b"/") && !source.as_bytes().ends_with(b"/.");
+    if !sources.iter().all(|source| has_name(source) && name(source).is_some()) {
+        return;
+    }
+    sources.sort_by_cached_key(|source| {
+        let is_directory = look::is_directory(source);
+        let slash: &[u8] = if is_directory { b"/" } else { b"" };
+        (is_directory, [name(source).unwrap_or_default().as_slice(), slash].concat())
+    });
 }
 
 /// The rule's pattern begins at the top of what is copied.

@@ -334,7 +334,7 @@ pub const OPTIONS: &[RsyncOption] = &[
         Ok(())
     }),
     refused_of(&["rsync-path"], None, "the far end is linerate, which brings itself where it is missing"),
-    refused_of(&["temp-dir"], Some('T'), "files that are under way have no name, or lie beside their places"),
+    always_of(&["temp-dir"], Some('T'), "files that are under way have no name, or lie beside their places"),
     refused_of(&["iconv"], None, "names are bytes, and stay as they are"),
     flag(&["ipv4"], Some('4'), |line| line.family = Some("-4")),
     flag(&["ipv6"], Some('6'), |line| line.family = Some("-6")),

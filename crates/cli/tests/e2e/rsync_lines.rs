@@ -246,7 +246,14 @@ fn lines_with_other_trees_do_what_they_do_with_rsync() {
 }
 
 /// Lines for sources with links, which lead to a file, to a directory, out of the source, and nowhere.
-const LINKS: [&str; 8] = [
+const LINKS: [&str; 15] = [
+    "-ri links/tree links/to_a_tree links/file DST/",
+    "-ai links/to_a_tree links/out links/tree links/nowhere links/file DST/",
+    "-lti links/to_a_tree DST",
+    "-ri links/file links/out DST/",
+    "-aik links/to_a_file links/to_a_tree DST/",
+    "-aiL links/out links/to_a_tree DST/",
+    "-ai links/to_a_tree/ DST/",
     "-aiL links/ DST/",
     "-rtLi links/ DST/",
     "-aik links/ DST/",
@@ -263,6 +270,7 @@ fn lines_with_links_do_what_they_do_with_rsync() {
     let top = case.near.join("links");
     write(top.join("file"), "contents");
     write(top.join("tree/deep/file"), noise(2, 100_000));
+    symlink("file", top.join("tree/deep/link")).unwrap();
     write(case.near.join("beside"), "what is beside");
     for (target, name) in
         [("file", "to a file"), ("tree", "to a tree"), ("../beside", "out"), ("gone", "nowhere")]
@@ -361,5 +369,5 @@ fn a_program_that_is_called_rsync_is_rsync_and_what_it_lacks_it_names() {
         assert!(!case.near.join("x").exists(), "{words:?}");
     }
     let version = run(&["--version"]).exits(0);
-    assert!(version.out.starts_with("linerate ") && version.out.contains(" as rsync"), "{version}");
+    assert!(version.out.starts_with("rsync  version 3.5.0  protocol version 32: as linerate "), "{version}");
 }

@@ -14,7 +14,7 @@ use std::thread;
 use crate::base::problem::TransferError;
 use crate::net::session::Session;
 use crate::tree::bounds::Bounds;
-use crate::tree::source_root::SourceRoot;
+use crate::tree::source_root::{Finding, SourceRoot};
 use attributes::{Links, acls_differ, attributes_differ, groups_differ, users_differ};
 use walk::walk;
 
@@ -91,10 +91,12 @@ impl Compared {
 /// If it isn't there.
 pub fn open(bounds: &Bounds, written: &[u8]) -> Result<SourceRoot, TransferError> {
     let written = if written.is_empty() { b"." } else { written };
-    SourceRoot::find(&bounds.name(written)?, 0, true).map_err(|problem| {
-        let shown = linerate_wire::path::printable(&problem.path);
-        TransferError::Arguments(format!("{shown}: {}", problem.message))
-    })
+    SourceRoot::find(&bounds.name(written)?, 0, Finding { recursive: true, ..Finding::default() }).map_err(
+        |problem| {
+            let shown = linerate_wire::path::printable(&problem.path);
+            TransferError::Arguments(format!("{shown}: {}", problem.message))
+        },
+    )
 }
 
 /// The agent: sends everything that is in `source`, sorted, with digests.

@@ -43,6 +43,8 @@ pub struct Terms<'a> {
     arrived: Vec<AtomicBool>,
     /// A directory's own entry needn't come.
     may_lack: bool,
+    /// A source may be a symbolic link.
+    takes_links: bool,
 }
 
 /// The request for the entries below a source.
@@ -139,7 +141,8 @@ impl<'a> Terms<'a> {
         });
         let arrived = landing.places.iter().map(|_| AtomicBool::new(false)).collect();
         let may_lack = options.listed || options.prune_empty;
-        Self { landing, keep: options.keep, asked, arrived, may_lack }
+        let takes_links = options.sync.as_ref().is_some_and(|sync| sync.into);
+        Self { landing, keep: options.keep, asked, arrived, may_lack, takes_links }
     }
 
     /// The landing.
@@ -153,10 +156,14 @@ impl<'a> Terms<'a> {
     }
 
     /// How many sources have been announced and not come. From a list of files, and without empty directories, a directory's own
-    /// entry needn't.
+    /// entry needn't; nor a source that may be a link, which may also be of a kind that isn't kept.
     pub fn missing(&self) -> usize {
-        let count = self.arrived.iter().filter(|arrived| !arrived.load(Ordering::Relaxed)).count();
-        count - self.unlisted().count()
+        let may_be_left_out = |directory: bool| if directory { self.may_lack } else { self.takes_links };
+        let each = self.landing.places.iter().zip(&self.arrived);
+        let missing = each.filter(|((_, directory), arrived)| {
+            !may_be_left_out(*directory) && !arrived.load(Ordering::Relaxed)
+        });
+        missing.count()
     }
 
     /// Where directories land whose own entries haven't come, and needn't.
@@ -213,11 +220,14 @@ impl<'a> Judge<'a> {
         Ok(place)
     }
 
-    /// A source's own entry is what was announced; a link in its name was followed where it was found.
+    /// A source's own entry is what was announced; a link in its name was followed where it was found, unless links come as such.
     fn own_entry(&self, entry: &Entry) -> Result<(), &'static str> {
         let is_directory = self.terms.landing.is_directory(entry.source);
         match entry.kind {
-            Kind::Symlink { .. } => return Err("a symbolic link as the source itself"),
+            Kind::Symlink { .. } if is_directory || !self.terms.takes_links => {
+                return Err("a symbolic link as the source itself");
+            }
+            Kind::Symlink { ref target } => self.link_asked_for(entry, target)?,
             Kind::Directory => {}
             _ if is_directory => return Err("something else in place of the directory that was announced"),
             _ => {}
@@ -230,6 +240,18 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
+    /// Links were asked for, and ones that lead where this one does.
+    fn link_asked_for(&self, entry: &Entry, target: &[u8]) -> Result<(), &'static str> {
+        let Some(asked) = &self.terms.asked else { return Ok(()) };
+        if asked.no_links {
+            return Err("a symbolic link, which this command leaves out or follows");
+        }
+        if asked.safe_links && leads_out(&entry.path, target) {
+            return Err("a link that leads out of the tree, which --safe-links leaves out");
+        }
+        Ok(())
+    }
+
     fn asked_for(&mut self, entry: &Entry) -> Result<(), &'static str> {
         let Some(asked) = &self.terms.asked else { return Ok(()) };
         let is_directory = entry.kind == Kind::Directory;
@@ -238,14 +260,8 @@ impl<'a> Judge<'a> {
         {
             return Err("an entry that isn't on the list of files");
         }
-        if asked.no_links && matches!(entry.kind, Kind::Symlink { .. }) {
-            return Err("a symbolic link, which this command leaves out or follows");
-        }
-        if let Kind::Symlink { target } = &entry.kind
-            && asked.safe_links
-            && leads_out(&entry.path, target)
-        {
-            return Err("a link that leads out of the tree, which --safe-links leaves out");
+        if let Kind::Symlink { target } = &entry.kind {
+            self.link_asked_for(entry, target)?;
         }
         if asked.rules.is_empty() {
             return Ok(());

@@ -144,6 +144,7 @@ pub(super) fn read_full(
 mod tests {
     use super::*;
     use crate::tree::bounds::Bounds;
+    use crate::tree::source_root::Finding;
     use linerate_wire::path::RelPath;
     use std::os::unix::ffi::OsStrExt;
 
@@ -154,7 +155,7 @@ mod tests {
         let path = directory.path().join("x");
         std::fs::write(&path, "before").unwrap();
         let named = Bounds::here().name(path.as_os_str().as_bytes()).unwrap();
-        let source = SourceRoot::find(&named, 0, false).unwrap();
+        let source = SourceRoot::find(&named, 0, Finding::default()).unwrap();
         let stat = rustix::fs::stat(&path).unwrap();
         let mtime = mtime(&stat);
         let (kind, path_below) = (Kind::File { size: 6 }, RelPath::root());

@@ -31,7 +31,7 @@ use crate::tree::digest::ledger::{Known, Ledger};
 use crate::tree::pattern::expand;
 use crate::tree::scan::Scanner;
 pub use crate::tree::selection::Selection;
-pub use crate::tree::source_root::SourceRoot;
+pub use crate::tree::source_root::{Finding, SourceRoot};
 
 /// Units that wait for a worker.
 const QUEUE: usize = 32;
@@ -46,14 +46,14 @@ pub struct Sent {
 }
 
 /// Finds the sources that the user named; the ones that aren't there are reported. At the far end patterns
-/// are expanded, since no shell has seen the names. With `follows`, links below them may be followed.
+/// are expanded, since no shell has seen the names. How is what `finding` says.
 ///
 /// # Errors
 /// If not one is there, or they are more than one transfer can announce.
 pub fn find_sources(
     bounds: &Bounds,
     written: &[Vec<u8>],
-    (recursive, follows): (bool, bool),
+    finding: Finding,
     tell: &dyn Fn(Problem),
 ) -> Result<Vec<SourceRoot>, TransferError> {
     let mut sources = Vec::new();
@@ -64,8 +64,8 @@ pub fn find_sources(
             tell(problem);
             Vec::new()
         }) {
-            let found = SourceRoot::find(&name, argument, recursive);
-            match if follows { found.and_then(SourceRoot::following_links) } else { found } {
+            let found = SourceRoot::find(&name, argument, finding);
+            match if finding.follows { found.and_then(SourceRoot::following_links) } else { found } {
                 Ok(source) => sources.push(source),
                 Err(problem) => tell(problem),
             }

@@ -169,6 +169,9 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
 
     fn source(&mut self, number: usize) -> Result<(), Stopped> {
         let source = &self.scanner.sources[number];
+        if let Some(name) = source.link() {
+            return self.named_link(number, name);
+        }
         let at = source.top_path();
         let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
         let (stat, held) = match opened {
@@ -189,6 +192,21 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         self.descend(number, RelPath::root())?;
         self.tell_missing(number);
         Ok(())
+    }
+
+    /// A source that is a link itself.
+    fn named_link(&mut self, number: usize, name: &OsStr) -> Result<(), Stopped> {
+        let top = self.scanner.sources[number].root.top().clone();
+        match top.stat(name) {
+            Ok(stat) => {
+                let at = At::In(top.as_fd(), name.as_bytes());
+                self.found(number, RelPath::root(), &stat, at, false)
+            }
+            Err(error) => {
+                self.fail(number, &RelPath::root(), "reading", error);
+                Ok(())
+            }
+        }
     }
 
     /// Reports listed paths that the walk can't have found.
@@ -455,7 +473,7 @@ pub fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
 fn link_target(at: At<'_>) -> Result<Vec<u8>, Errno> {
     match at {
         At::In(directory, name) => Ok(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()),
-        // A source that is a link itself was resolved before the scan.
+        // A link is never opened itself.
         At::Open(_) => Err(Errno::LOOP),
     }
 }

@@ -1,8 +1,8 @@
 //! A path that the user named to be sent or compared: a [`SourceRoot`].
 
-use linerate_wire::control::{Problem, ProblemKind, Source};
+use linerate_wire::control::{Options, Problem, ProblemKind, Source};
 use linerate_wire::path::RelPath;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -17,24 +17,73 @@ pub struct SourceRoot {
     pub root: Root,
     /// The file's name in it; the root for a directory.
     file: RelPath,
+    /// That is a link, and the source.
+    is_link: bool,
     /// The user's own words, for messages.
     shown: PathBuf,
     /// As the other end gets it.
     pub source: Source,
 }
 
+/// How sources are found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Finding {
+    /// Directories are sources.
+    pub recursive: bool,
+    /// Links below them may be followed.
+    pub follows: bool,
+    /// What becomes of a name that is a link.
+    pub named: NamedLink,
+}
+
+/// What becomes of a source that is a symbolic link by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NamedLink {
+    /// What it leads to is the source, as with scp.
+    #[default]
+    Followed,
+    /// The link is, as with rsync, unless a slash behind the name says otherwise.
+    Kept,
+    /// The link is, unless it leads to a directory.
+    KeptUnlessDirectory,
+}
+
+impl Finding {
+    /// As `options` ask for it.
+    pub fn of(options: &Options) -> Self {
+        let is_like_rsync = options.sync.as_ref().is_some_and(|sync| sync.into);
+        let named = match is_like_rsync && !options.copy_links && !options.copy_unsafe_links {
+            false => NamedLink::Followed,
+            true if options.copy_dirlinks => NamedLink::KeptUnlessDirectory,
+            true => NamedLink::Kept,
+        };
+        Self { recursive: options.recursive, follows: options.follows_links(), named }
+    }
+}
+
 impl SourceRoot {
-    /// Finds what the user named. A link in that name is followed, also at its end.
+    /// Finds what the user named. A link in that name is followed; at its end as `finding` says.
     ///
     /// # Errors
     /// A message for the user.
-    pub fn find(named: &Named, argument: u32, recursive: bool) -> Result<Self, Problem> {
+    pub fn find(named: &Named, argument: u32, finding: Finding) -> Result<Self, Problem> {
         let shown = PathBuf::from(OsString::from_vec(named.written.clone()));
         let failed = |kind, message: String| problem(&shown, kind, message);
-        let (top, file) =
-            named.find().map_err(|stop| failed(ProblemKind::Failed, format!("can't be opened: {stop}")))?;
+        let found =
+            || named.find().map_err(|stop| failed(ProblemKind::Failed, format!("can't be opened: {stop}")));
+        let is_kept = match finding.named {
+            NamedLink::Followed => false,
+            NamedLink::Kept => true,
+            NamedLink::KeptUnlessDirectory => !found().is_ok_and(|(_, file)| file.is_none()),
+        };
+        let link = is_kept.then(|| named.find_link()).flatten();
+        let is_link = link.is_some();
+        let (top, file) = match link {
+            Some((top, name)) => (top, Some(name)),
+            None => found()?,
+        };
         let directory = file.is_none();
-        if directory && !recursive {
+        if directory && !finding.recursive {
             return Err(failed(ProblemKind::Skipped, "is a directory; not copied without -r".into()));
         }
         let name = RelPath::new(named.own_name()).map_err(|error| {
@@ -48,7 +97,7 @@ impl SourceRoot {
         let real = top.real.clone();
         let root = Root::at(top, &real)
             .map_err(|error| failed(ProblemKind::Failed, format!("can't be opened: {error}")))?;
-        Ok(Self { root, file, shown, source: Source { argument, name, directory } })
+        Ok(Self { root, file, is_link, shown, source: Source { argument, name, directory } })
     }
 
     /// The same, but what links below it lead to is sent in their place.
@@ -56,11 +105,16 @@ impl SourceRoot {
     /// # Errors
     /// A message for the user.
     pub fn following_links(self) -> Result<Self, Problem> {
-        let Self { root, file, shown, source } = self;
+        let Self { root, file, is_link, shown, source } = self;
         let root = root.following_links().map_err(|error| {
             problem(&shown, ProblemKind::Failed, format!("can't be opened once more: {error}"))
         })?;
-        Ok(Self { root, file, shown, source })
+        Ok(Self { root, file, is_link, shown, source })
+    }
+
+    /// The name of a source that is a link itself.
+    pub fn link(&self) -> Option<&OsStr> {
+        self.file.name().filter(|_| self.is_link)
     }
 
     /// The path of the source itself below its root.
@@ -107,7 +161,12 @@ mod tests {
     fn a_directory_needs_recursion() {
         let directory = tempfile::tempdir().unwrap();
         let named = Bounds::here().name(directory.path().as_os_str().as_bytes()).unwrap();
-        assert_eq!(SourceRoot::find(&named, 0, false).err().unwrap().kind, ProblemKind::Skipped);
-        assert!(SourceRoot::find(&named, 0, true).unwrap().source.directory);
+        assert_eq!(SourceRoot::find(&named, 0, Finding::default()).err().unwrap().kind, ProblemKind::Skipped);
+        assert!(
+            SourceRoot::find(&named, 0, Finding { recursive: true, ..Finding::default() })
+                .unwrap()
+                .source
+                .directory
+        );
     }
 }

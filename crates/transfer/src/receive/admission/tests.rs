@@ -75,6 +75,24 @@ fn links_are_refused_where_none_were_asked_for() {
     assert!(self::judged(&[], "", follows, entry("x", link("y"))).unwrap().contains("or follows"));
 }
 
+#[test]
+fn a_source_is_a_link_only_as_with_rsync() {
+    let own = |into, safe_links| {
+        let sync = Some(linerate_wire::control::Sync { into, ..Default::default() });
+        let options = Options { sync, safe_links, ..Options::default() };
+        let top = tempfile::tempdir().unwrap();
+        let mut landing = landing(top.path());
+        landing.places[0].1 = false;
+        let request = Request { sources: &[b"tree".to_vec()], options: &options, listed: None };
+        let terms = Terms::new(&landing, &options, Some(&request));
+        let judged = Judge::new(&terms).admit(Cow::Owned(entry("", link("../x"))));
+        judged.err().map(|refused| refused.to_string())
+    };
+    assert_eq!(own(true, false), None);
+    assert!(own(false, false).unwrap().contains("a symbolic link as the source itself"));
+    assert!(own(true, true).unwrap().contains("--safe-links"));
+}
+
 fn judged(rules: &[&str], list: &str, options: Options, entry: Entry) -> Option<String> {
     let top = tempfile::tempdir().unwrap();
     let landing = landing(top.path());

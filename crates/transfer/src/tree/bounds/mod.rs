@@ -7,7 +7,7 @@ pub(crate) mod tests;
 mod walk;
 
 use linerate_wire::path::printable;
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -188,6 +188,17 @@ impl Named {
         let mut walk = PathWalk::begin(&self.bounds, &self.path, Follow::All)?;
         let file = walk.along(&self.path)?;
         Ok((walk.held(), file))
+    }
+
+    /// The link that is at the path, by the directory that holds it and its name; `None` where the path doesn't end in the name of
+    /// one.
+    pub(crate) fn find_link(&self) -> Option<(Held, OsString)> {
+        let ends_in_name = !self.path.ends_with(b"/") && !self.path.ends_with(b"/.");
+        let (parent, name) = split(&self.path).filter(|_| ends_in_name)?;
+        let walk = self.walk_to(parent).ok()?;
+        let stat = walk.stat(name).ok()?;
+        let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        is_link.then(|| (walk.held(), name.to_owned()))
     }
 
     /// The directory that is there, to change what is in it.

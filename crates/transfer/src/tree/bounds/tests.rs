@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::tree::pattern::expand;
-use crate::tree::source_root::SourceRoot;
+use crate::tree::source_root::{Finding, SourceRoot};
 
 /// A directory that may be reached, `in`, and one beside it that may not, `out`.
 struct Yard(tempfile::TempDir);
@@ -36,7 +36,8 @@ impl Yard {
     /// The inode of what a source is found to be.
     fn reached(&self, written: &str) -> Result<u64, String> {
         let named = self.bounds().name(written.as_bytes()).map_err(|error| error.to_string())?;
-        let source = SourceRoot::find(&named, 0, true).map_err(|problem| problem.message)?;
+        let source = SourceRoot::find(&named, 0, Finding { recursive: true, ..Finding::default() })
+            .map_err(|problem| problem.message)?;
         let stat = source.root.open_at(&source.top_path(), OFlags::PATH).and_then(rustix::fs::fstat);
         Ok(stat.unwrap().st_ino)
     }
