@@ -1,6 +1,6 @@
 //! `--relative`: sources keep their paths, from `/./` on where they have that.
 
-use linerate_transfer::filter::FilesFrom;
+use linerate_transfer::filter::{FilesFrom, FilesFromError};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -33,7 +33,14 @@ pub fn read(sources: &[OsString]) -> Result<(OsString, FilesFrom), String> {
                     each"
             .into());
     };
-    let listed = FilesFrom::parse(&paths.join(&0), true).map_err(|error| error.to_string())?;
+    let listed = FilesFrom::parse(&paths.join(&0), true).map_err(|error| match error {
+        FilesFromError::Path { shown, error, .. } => {
+            format!(
+                "-R {shown}: {error}; name paths below the working directory, or put '/./' where they begin"
+            )
+        }
+        error => error.to_string(),
+    })?;
     Ok((OsString::from_vec(top.clone()), listed))
 }
 

@@ -353,7 +353,7 @@ fn a_program_that_is_called_rsync_is_rsync_and_what_it_lacks_it_names() {
     assert_eq!(everything(&case.near.join("src")), everything(&case.near.join("copy")));
     for (words, said) in [
         (&["-aK", "src", "x"][..], "-K is not supported by linerate rsync: "),
-        (&["-aR", "../x", "x"], "can't be sent"),
+        (&["-aR", "../x", "x"], "-R ../x: a component of the path is"),
         (&["-a", "--chmod=u+q", "src", "x"], "--chmod u+q: 'u+q' is no change of modes"),
         (&["-a", "--link-dest=/y", "--copy-dest=/z", "src", "x"], "can't be mixed"),
         (&["-a", "--nonsense", "src", "x"], "--nonsense: unknown option"),

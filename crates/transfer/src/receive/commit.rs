@@ -205,7 +205,9 @@ impl Committer<'_> {
         let parent = temporary.parent().clone();
         let backups = self.backups.filter(|_| !temporary.is_in_place());
         if let Some(Err(error)) = backups.map(|backups| backups.keep(&place, parent.as_fd(), &name)) {
-            let message = format!("keeping a backup of what it replaces failed: {error}");
+            let message = format!(
+                "keeping a backup of what it replaces failed: {error}; backups need a directory that can be made, on the same file system"
+            );
             (self.problem)(problem(shown, ProblemKind::Failed, message));
             return false;
         }

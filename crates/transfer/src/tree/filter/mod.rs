@@ -30,7 +30,7 @@ mod tests;
 pub use builder::Builder;
 pub use certain::Certain;
 pub use error::FilterError;
-pub use files_from::FilesFrom;
+pub use files_from::{FilesFrom, FilesFromError};
 pub use linerate_wire::filter::{Reading, Rules};
 pub use merge::{ReadsMergeFile, merge_file};
 pub use parse::BadRule;
