@@ -90,9 +90,9 @@ fn list(text: &[u8], nul: bool) {
     let Ok(list) = FilesFrom::parse(text, nul) else { return };
     let mut again = FilesFrom::default();
     for listed in list.listed() {
-        assert!(list.wants(&listed.path, false).sent);
+        assert!(list.of(0).wants(&listed.path, false).sent);
         let above = listed.path.split().map(|(parent, _)| parent);
-        assert!(above.is_none_or(|above| list.wants(&above, false).entered));
+        assert!(above.is_none_or(|above| list.of(0).wants(&above, false).entered));
         again.add(listed).expect("no more than before");
     }
     assert_eq!(list, again);

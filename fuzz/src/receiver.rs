@@ -11,8 +11,8 @@ use linerate_transfer::receiver;
 use linerate_transfer::session::{Client, Meters, Session};
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{
-    self, AbortKind, Backup, Change, Hello, Job, Keep, Listening, Message, Offered, Options, Problem,
-    ProblemKind, Source, Sync, Totals,
+    self, AbortKind, Backup, BlockSearch, Change, Hello, Job, Keep, Listening, Message, Offered, Options,
+    Problem, ProblemKind, Source, Sync, Totals,
 };
 use linerate_wire::entry::{Chunk, Entry, Extra, Kind, Origin, Timestamp};
 use linerate_wire::frame::{FrameKind, Header};
@@ -99,7 +99,9 @@ impl Command {
             update: choices.flag(),
             ignore_existing: choices.flag(),
             inplace: choices.flag(),
+            search: if choices.flag() { BlockSearch::Everywhere } else { BlockSearch::SamePlaces },
             delete: choices.flag(),
+            make_path: choices.flag(),
             dry_run: choices.flag(),
             force: choices.flag(),
             window: choices.flag().then_some(1),
@@ -132,6 +134,7 @@ impl Command {
             listed: listed.is_some(),
             safe_links: choices.flag(),
             listed_whole: choices.flag(),
+            ignore_missing: choices.flag(),
             no_implied: choices.flag(),
             ..Options::default()
         };
@@ -184,7 +187,7 @@ fn script(command: &Command, choices: &mut Choices<'_>) -> Vec<u8> {
 }
 
 fn next(command: &Command, choices: &mut Choices<'_>) -> Message {
-    match choices.below(13) {
+    match choices.below(14) {
         0..3 => batch(command, choices),
         3 => chunk(command, choices),
         4 => frame(FrameKind::Data, &vec![choices.byte(); 1 + choices.below(200)]),
@@ -192,6 +195,7 @@ fn next(command: &Command, choices: &mut Choices<'_>) -> Message {
         6 => frame(FrameKind::Same, &[]),
         7 => frame(FrameKind::Digest, &[choices.byte(); 32]),
         8 => frame(FrameKind::GiveUp, &[]),
+        13 => frame(FrameKind::Copy, &[choices.below(9) as u64 * 1024; 2].map(u64::to_le_bytes).concat()),
         9 => frame(FrameKind::Split, &u32::from(choices.byte()).to_le_bytes()),
         10 | 11 if command.options.sync.is_some() => {
             Message::Offer((0..=choices.below(3)).map(|_| offered(command, choices)).collect())
@@ -253,7 +257,7 @@ fn chunk(command: &Command, choices: &mut Choices<'_>) -> Message {
 fn offered(command: &Command, choices: &mut Choices<'_>) -> Offered {
     let entry = entry(command, choices);
     let digest = choices.flag().then_some([choices.byte(); 32]);
-    Offered { ctime: entry.mtime, inode: u64::from(choices.byte()), digest, entry }
+    Offered { ctime: entry.mtime, inode: u64::from(choices.byte()), digest, whole: choices.flag(), entry }
 }
 
 /// Mostly one that may come, by the options.

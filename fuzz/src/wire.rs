@@ -25,7 +25,7 @@ fn greeting(data: &[u8]) {
         match greeting.take(*byte) {
             Ok(Some(Heard::Ready) | None) => {}
             Ok(Some(Heard::Failed(why))) => assert!(!why.contains(char::is_control)),
-            Ok(Some(Heard::Wanted(machine))) => check_printed(&machine),
+            Ok(Some(Heard::Wanted { machine, .. })) => check_printed(&machine),
             Ok(Some(Heard::Noise)) => assert_eq!(*byte, b'\n'),
             Err(TooMuch) => break,
         }
@@ -56,7 +56,7 @@ fn check_message(message: &Message) {
     match message {
         Message::Sources(sources) => sources.iter().for_each(|Source { name, .. }| check_path(name)),
         Message::Problem(problem) => check_printed(&problem.path),
-        Message::Listed { path, entry } => {
+        Message::Listed { path, entry, .. } => {
             check_printed(path);
             check_entry(entry);
         }

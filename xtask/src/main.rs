@@ -9,9 +9,12 @@ mod fuzz;
 mod hostile;
 mod limits;
 mod names;
+mod race;
 mod release;
+mod resent;
 mod rooms;
 mod setup;
+mod suites;
 
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
@@ -27,12 +30,21 @@ cargo xtask COMMAND
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
   fuzz TARGET [--seconds N]
                  feed a decoder with what a fuzzer makes up, for ten minutes unless told otherwise
-  chaos [OPTIONS]  kill transfers at random moments, run them again, compare: --kills N, --size 2GB, --seed S,
-                 --dir DIR, --program FILE
+  chaos [OPTIONS]  hit transfers of every kind onto every file system, as root, run them again, compare: --kills N, --seed S,
+                 --program FILE; --round N repeats one
+  race [CASE...] [--blocks N] [--program FILE]
+                 time linerate beside cp, rsync and its own options in shuffled blocks, as root, and print the ratios
+  resent [OPTIONS]  kill transfers at random moments, run them again, and count the bytes that are sent again: --kills N,
+                 --size 2GB, --seed S, --dir DIR, --program FILE
   limits [--tries N] [--only KIND,KIND] [--program FILE]
                  make each limit of a transfer on purpose, as root, and count how often it is named right
   hostile [OPTIONS]  let a hostile far end at the program, with modes, commands and options at random, each followed by honest
                  runs of the same command: --seconds N, --seed S, --program FILE, --mode NAME; --all for the whole table
+  rsync-suite [--program FILE] [--only NAME,NAME] [--may-lack]
+                 run rsync's own test suite, fetched from Debian, with linerate in rsync's place, and compare with the list
+                 of its cases in crates/cli/tests/suites; --may-lack: a suite that can't be fetched fails nothing
+  scp-suite [--program FILE] [--only NAME,NAME] [--may-lack]
+                 the same with OpenSSH's tests of scp
   man DIR        write the manual pages of all commands into DIR
   dist           build the static binary as dist/linerate and check that it is static
   release --out DIR [--program FILE]
@@ -60,12 +72,16 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("rooms", []) => rooms::run(repository()),
         ("names", []) => names::run(repository()),
         ("chaos", rest) => chaos::run(rest),
-        ("chaos-far", rest) => chaos::far(rest),
+        ("resent", rest) => resent::run(rest),
+        ("resent-far", rest) => resent::far(rest),
         ("aa", []) => aa::run(repository(), 200),
         ("aa", [number]) => aa::run(repository(), number.parse().context("the number of comparisons")?),
         ("limits", rest) => limits::run(rest),
         ("fuzz", rest) => fuzz::run(repository(), rest),
         ("hostile", rest) => hostile::run(rest),
+        ("race", rest) => race::run(rest),
+        ("rsync-suite", rest) => suites::rsync(rest),
+        ("scp-suite", rest) => suites::scp(rest),
         ("man", [directory]) => man(Path::new(directory)),
         ("dist", []) => dist::run(repository()),
         ("release", rest) => release::run(repository(), rest),
@@ -83,6 +99,11 @@ fn test(arguments: &[String]) -> anyhow::Result<()> {
     // A shell that runs this in the background has these signals ignored, and the tests' children would inherit that.
     let mut env = Command::new("env");
     env.arg("--default-signal=INT,QUIT,HUP").arg(cargo().get_program()).current_dir(repository());
+    // Most tests that last wait for a link or a timeout.
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        env.env("RUST_TEST_THREADS", (processors + processors.div_ceil(2)).to_string());
+    }
     call(env.args(["test", "--workspace"]).args(arguments))
 }
 

@@ -12,6 +12,7 @@ use crate::copying::task::Task;
 use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::KeepArgs;
+use crate::sync::selecting::Filtering;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
@@ -52,6 +53,8 @@ pub struct CpArgs {
     #[arg(short = 'p', long)]
     preserve: bool,
     #[command(flatten)]
+    filtering: Filtering,
+    #[command(flatten)]
     keep: KeepArgs,
     #[command(flatten)]
     prove: Prove,
@@ -74,16 +77,20 @@ pub struct CpArgs {
 /// If the command failed as a whole.
 pub fn run(args: CpArgs) -> Result<Code, Failure> {
     let output = Output::new(args.common.style());
-    perform(output, Ok(args.into_task()))
+    perform(output, args.into_task())
 }
 
 impl CpArgs {
-    fn into_task(self) -> Task {
+    fn into_task(self) -> Result<Task, Failure> {
         let keep = self.keep.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
+        let keep = self.common.details.keeping(keep);
         let recursive = self.recursive || self.keep.archive;
-        Task {
-            options: self.prove.options(Options { recursive, keep, ..self.common.options() }),
-            selection: Selection { safe_links: self.common.safe_links, ..Selection::default() },
+        let filter = self.filtering.rules(None, false);
+        let filter = filter.map_err(|error| Failure::usage(error.to_string()))?;
+        let options = Options { recursive, keep, filter, ..self.common.options() };
+        Ok(Task {
+            selection: Selection::new(&options, None),
+            options: self.prove.options(options),
             sources: self.sources,
             destination: self.destination,
             list: self.dry_run,
@@ -91,8 +98,9 @@ impl CpArgs {
             login: self.common.login(),
             quiet: self.common.quiet,
             retries: self.common.retry,
+            stop: None,
             reach: self.common.reach,
-        }
+        })
     }
 }
 

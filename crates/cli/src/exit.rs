@@ -41,6 +41,8 @@ pub enum Code {
     Changed,
     /// The far end could not be started or went away.
     FarEnd,
+    /// The same: the remote shell ended by itself, with this code.
+    Shell(u8),
     /// A doctor's finding is as severe as the user said.
     Found,
     /// The two ends' versions don't match.
@@ -66,7 +68,7 @@ impl Code {
             Self::Usage | Self::NoSource => 2,
             Self::Some => 3,
             Self::Changed => 4,
-            Self::FarEnd => 5,
+            Self::FarEnd | Self::Shell(_) => 5,
             Self::Found => 6,
             Self::Version => 7,
             Self::NotDeleted => 25,

@@ -19,6 +19,7 @@ mod lab;
 mod load;
 mod manual;
 mod measure;
+mod modes;
 mod rsync;
 mod scp;
 mod stream;
@@ -63,7 +64,7 @@ enum Command {
     /// Copy files and trees to another host, from it, or within this one
     Cp(cp::CpArgs),
     /// Make a tree like another one, here or on another host; only what differs travels
-    Sync(sync::SyncArgs),
+    Sync(Box<sync::SyncArgs>),
     /// Do what rsync does with the same words, over linerate's streams
     #[command(disable_help_flag = true)]
     Rsync(rsync::RsyncArgs),
@@ -114,7 +115,7 @@ impl Command {
     fn run(self) -> Result<Code, Failure> {
         match self {
             Self::Cp(args) => cp::run(args),
-            Self::Sync(args) => sync::run(args),
+            Self::Sync(args) => sync::run(*args),
             Self::Rsync(args) => rsync::run(args),
             Self::Scp(args) => scp::run(args),
             Self::Clean(args) => clean::run(args),

@@ -48,9 +48,37 @@ pub fn json(value: &impl serde::Serialize) {
     }
 }
 
+/// Set where lines for standard output go to standard error.
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// From now on every line goes to standard error.
+pub fn all_aside() {
+    ASIDE.store(true, Ordering::Relaxed);
+}
+
 pub fn line(text: Arguments<'_>) {
+    if ASIDE.load(Ordering::Relaxed) {
+        return aside(text);
+    }
     let mut out = io::stdout().lock();
     note_loss(writeln!(out, "{}", fit(&text.to_string())).and_then(|()| out.flush()));
+}
+
+/// A line on standard output with bytes that are no characters, of which the caller wants these to pass.
+pub fn bytes(text: &[u8]) {
+    if ASIDE.load(Ordering::Relaxed) {
+        // There is no other place to report that it is lost.
+        let _ = io::stderr().write_all(&[&fit_bytes(text)[..], b"\n"].concat());
+        return;
+    }
+    let mut out = io::stdout().lock();
+    note_loss(out.write_all(&[&fit_bytes(text)[..], b"\n"].concat()).and_then(|()| out.flush()));
+}
+
+/// The same as [`fit`] of the characters in it; other bytes pass.
+pub fn fit_bytes(text: &[u8]) -> Vec<u8> {
+    let chunks = text.utf8_chunks();
+    chunks.flat_map(|chunk| [fit(chunk.valid()).as_bytes(), chunk.invalid()].concat()).collect()
 }
 
 /// Reports once that standard output can't be written. A reader that went away is no loss.

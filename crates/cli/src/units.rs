@@ -1,5 +1,6 @@
 //! Quantities as users write and read them.
 
+use linerate_wire::control::{CompressionLevel, MAX_COMPRESSION};
 use std::time::Duration;
 
 use linerate_quantity::{BitRate, Bytes, Seconds};
@@ -31,6 +32,19 @@ pub fn parse_streams(text: &str) -> Result<Option<u32>, String> {
     match text.parse() {
         Ok(streams @ 1..=64) => Ok(Some(streams)),
         _ => Err(format!("'{text}' isn't a number of streams; write 1 to 64, or auto")),
+    }
+}
+
+/// `auto`, `off`, or a level of zstd.
+///
+/// # Errors
+/// A message with examples of what to write.
+pub fn parse_compression(text: &str) -> Result<CompressionLevel, String> {
+    match (text, text.parse()) {
+        ("auto", _) => Ok(CompressionLevel::Auto),
+        ("off", _) => Ok(CompressionLevel::Off),
+        (_, Ok(level @ 1..=MAX_COMPRESSION)) => Ok(CompressionLevel::Fixed(level)),
+        _ => Err(format!("'{text}' isn't a level; write auto, off, or 1 to {MAX_COMPRESSION}")),
     }
 }
 

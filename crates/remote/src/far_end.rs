@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::command::AgentCommand;
 use crate::greeting::{Greeting, Heard, TooMuch};
-use crate::install::{Binary, bootstrap};
+use crate::install::{Binary, bootstrap_by};
 use crate::patience::{Login, Patience, PatientInput, is_readable};
 
 /// The way to another host.
@@ -22,6 +23,8 @@ pub struct FarEnd {
     pub host: OsString,
     /// True to copy the binary to hosts that lack it.
     pub install: bool,
+    /// How the agent is called there.
+    pub command: AgentCommand,
     /// Time limits of the login.
     pub patience: Patience,
 }
@@ -51,6 +54,14 @@ pub enum StartError {
         program: String,
         /// The reason.
         error: io::Error,
+    },
+    /// It ended before it answered.
+    #[error("{message}")]
+    Ended {
+        /// The reason.
+        message: String,
+        /// Its exit code.
+        code: Option<u8>,
     },
     /// This program's own binary can't be read.
     #[error("reading this program's own binary failed: {0}")]
@@ -82,7 +93,7 @@ impl FarEnd {
             return Err(StartError::Host);
         }
         let binary = Binary::own().map_err(StartError::OwnBinary)?;
-        let mut agent = self.spawn(&bootstrap(&binary, self.install))?;
+        let mut agent = self.spawn(&bootstrap_by(&binary, self.install, &self.command))?;
         let (mut greeting, mut brought) = (Greeting::default(), false);
         let mut login = Login::begin(self.patience);
         loop {
@@ -91,24 +102,30 @@ impl FarEnd {
                 Heard::Failed(why) => return Err(StartError::Failed(why)),
                 Heard::Noise => login.heard(),
                 // Retries would fail in the same way.
-                Heard::Wanted(_) if brought => return Err(agent.never_ready(&greeting)),
-                Heard::Wanted(there) => {
-                    check_machine(&there)?;
-                    self.bring(&binary, &mut agent, note)?;
+                Heard::Wanted { .. } if brought => return Err(agent.never_ready(&greeting)),
+                Heard::Wanted { machine, unpacks } => {
+                    check_machine(&machine)?;
+                    self.bring(&binary, &mut agent, unpacks, note)?;
                     (login, brought) = (Login::begin(self.patience), true);
                 }
             }
         }
     }
 
-    fn bring(&self, binary: &Binary, agent: &mut Agent, note: &dyn Fn(&str)) -> Result<(), StartError> {
+    fn bring(
+        &self,
+        binary: &Binary,
+        agent: &mut Agent,
+        unpacks: bool,
+        note: &dyn Fn(&str),
+    ) -> Result<(), StartError> {
         note(&format!(
             "{} has no linerate {}: bringing this binary ({} MB) into ~/.cache/linerate there",
             printable(self.host.as_bytes()),
             env!("CARGO_PKG_VERSION"),
             binary.size / 1_000_000
         ));
-        match binary.bring(&mut agent.input) {
+        match binary.bring(&mut agent.input, unpacks) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 agent.shell.end();
                 let option = self.patience.option();
@@ -170,11 +187,12 @@ impl Agent {
     }
 
     fn never_ready(&mut self, greeting: &Greeting) -> StartError {
-        let status = self.shell.end();
-        StartError::Failed(format!(
+        let (status, code) = self.shell.end_with_code();
+        let message = format!(
             "no agent could be started at the far end: the remote shell ended ({status}) before it answered{}",
             printed(greeting)
-        ))
+        );
+        StartError::Ended { message, code }
     }
 
     /// The remote shell, and the two pipes.
@@ -186,17 +204,24 @@ impl Agent {
 impl RemoteShell {
     /// Waits a moment for the process to end by itself, then ends it, and returns its status.
     pub fn end(&mut self) -> String {
+        self.end_with_code().0
+    }
+
+    /// The same, with its exit code where it ended by itself.
+    fn end_with_code(&mut self) -> (String, Option<u8>) {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(2) {
             match self.0.try_wait() {
                 Ok(None) => thread::sleep(Duration::from_millis(1)),
-                Ok(Some(status)) => return status.to_string(),
-                Err(error) => return error.to_string(),
+                Ok(Some(status)) => {
+                    return (status.to_string(), status.code().and_then(|code| code.try_into().ok()));
+                }
+                Err(error) => return (error.to_string(), None),
             }
         }
         // The process is this object's own child.
         let _ = self.0.kill();
-        self.0.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+        (self.0.wait().map_or_else(|error| error.to_string(), |status| status.to_string()), None)
     }
 }
 

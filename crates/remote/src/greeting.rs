@@ -3,7 +3,7 @@
 use linerate_wire::control::AGENT_LINE;
 use linerate_wire::path::printable;
 
-use crate::install::{FAILED, WANTED};
+use crate::install::{FAILED, UNPACKS, WANTED};
 
 /// The most bytes that a login shell may print before the agent's line.
 const MAX_NOISE: usize = 64 << 10;
@@ -25,7 +25,12 @@ pub enum Heard {
     /// The agent is ready: the next byte is the control channel's.
     Ready,
     /// The far shell waits for the binary, for this kind of machine.
-    Wanted(Vec<u8>),
+    Wanted {
+        /// Its `uname -sm`.
+        machine: Vec<u8>,
+        /// It can decompress the binary.
+        unpacks: bool,
+    },
     /// No agent can be started, with the reason, which is safe on a terminal.
     Failed(String),
 }
@@ -65,10 +70,15 @@ fn meaning(line: &[u8]) -> Heard {
         return Heard::Ready;
     }
     match line.strip_prefix(WANTED.as_bytes()) {
-        Some(machine) => Heard::Wanted(machine.trim_ascii().to_vec()),
+        Some(said) => wanted(said.trim_ascii()),
         None if line.starts_with(FAILED.as_bytes()) => Heard::Failed(printable(line)),
         None => Heard::Noise,
     }
+}
+
+fn wanted(said: &[u8]) -> Heard {
+    let unpacking = said.strip_suffix(UNPACKS.as_bytes()).filter(|machine| machine.ends_with(b" "));
+    Heard::Wanted { machine: unpacking.unwrap_or(said).trim_ascii().to_vec(), unpacks: unpacking.is_some() }
 }
 
 #[cfg(test)]
@@ -82,12 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn three_lines_are_meant_for_us() {
-        let said = b"Welcome!\r\n\nlinerate-agent wanted Linux x86_64\r\nlinerate-agent failed: \x1b[31m\nlinerate-agent ready\n";
+    fn three_kinds_of_lines_are_meant_for_us() {
+        let said = b"Welcome!\r\n\nlinerate-agent wanted Linux x86_64\r\nlinerate-agent wanted Linux x86_64 zstd\nlinerate-agent failed: \x1b[31m\nlinerate-agent ready\n";
         let expected = [
             Heard::Noise,
             Heard::Noise,
-            Heard::Wanted(b"Linux x86_64".to_vec()),
+            Heard::Wanted { machine: b"Linux x86_64".to_vec(), unpacks: false },
+            Heard::Wanted { machine: b"Linux x86_64".to_vec(), unpacks: true },
             Heard::Failed("linerate-agent failed: \\u{1b}[31m".into()),
             Heard::Ready,
         ];

@@ -2,6 +2,7 @@
 
 pub mod ethtool;
 pub mod limits;
+pub mod local_time;
 pub mod netns;
 pub mod replace;
 pub mod tcp;

@@ -23,7 +23,8 @@ pub struct TcpInfo {
     pub sndbuf_limited_us: u64,
     /// Segments retransmitted.
     pub retransmits: u32,
-    /// True while a retransmitted segment awaits its acknowledgement.
+    /// True while a retransmitted segment, or a probe of a closed window or of an idle peer, awaits its acknowledgement.
+    /// A segment that this host's own firewall or routes discard is never under way: it is probed for.
     pub repeats: bool,
     /// Bytes that the peer has acknowledged; 0 before Linux 4.1.
     pub acknowledged: u64,
@@ -71,7 +72,7 @@ impl TcpInfo {
             rwnd_limited_us: info.tcpi_rwnd_limited,
             sndbuf_limited_us: info.tcpi_sndbuf_limited,
             retransmits: info.tcpi_total_retrans,
-            repeats: info.tcpi_unacked > 0 && info.tcpi_retransmits > 0,
+            repeats: (info.tcpi_unacked > 0 && info.tcpi_retransmits > 0) || info.tcpi_probes > 0,
             acknowledged: info.tcpi_bytes_acked,
             acknowledged_ms: info.tcpi_last_ack_recv,
             unsent: info.tcpi_notsent_bytes,

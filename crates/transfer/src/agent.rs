@@ -1,6 +1,6 @@
 //! The far end: does the job that the client names, and answers questions about its host.
 
-use linerate_wire::control::{AbortKind, Job, Keep, MAX_SAMPLES, Message, Options, Sampling};
+use linerate_wire::control::{AbortKind, Job, MAX_SAMPLES, Message, Options, Sampling};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -61,7 +61,7 @@ pub fn serve(
     let done = permit.and_then(|permit| {
         permit.check(&job)?;
         session.dials_client_alone(permit.is_restricted());
-        perform(&mut session, job, host, permit.bounds())
+        perform(&mut session, permit.guarded(job), host, permit.bounds())
     });
     done.map_err(|error| session.give_up(error))
 }
@@ -98,13 +98,15 @@ fn perform(
             let found = sender::find_sources(bounds, &sources, Finding::of(&options), &|problem| {
                 tell.problem(problem)
             })?;
+            let found = sender::not_left_out(found, &options)?;
             send(session, &found, &options)
         }
-        Job::List { sources, recursive, keep, safe_links } => {
+        Job::List { sources, options } => {
             let tell = session.reporter();
-            let finding = Finding { recursive, ..Finding::default() };
-            let found = sender::find_sources(bounds, &sources, finding, &|problem| tell.problem(problem))?;
-            list(session, &found, keep, safe_links)
+            let found = sender::find_sources(bounds, &sources, Finding::of(&options), &|problem| {
+                tell.problem(problem)
+            })?;
+            list(session, &found, &options)
         }
         Job::Discard { options } => {
             session.offer(&options)?;
@@ -148,18 +150,15 @@ fn receive_selection(session: &mut Session) -> Result<FilesFrom, TransferError> 
     Ok(listed)
 }
 
-fn list(
-    session: &mut Session,
-    found: &[SourceRoot],
-    keep: Keep,
-    safe_links: bool,
-) -> Result<(), TransferError> {
+fn list(session: &mut Session, found: &[SourceRoot], options: &Options) -> Result<(), TransferError> {
     let reporter = session.reporter();
     let tell = |problem| reporter.problem(problem);
     let channel = session.channel();
-    let selection = Selection { safe_links, ..Selection::default() };
-    sender::survey(found, keep, &selection, &session.meters.local, &tell, |path, entry| {
-        let listed = Message::Listed { path: path.as_os_str().as_bytes().to_vec(), entry: entry.clone() };
+    let listed = options.listed.then(|| receive_selection(session)).transpose()?;
+    let selection = Selection::new(options, listed);
+    sender::survey(found, options.keep, &selection, &session.meters.local, &tell, |path, entry, size| {
+        let path = path.as_os_str().as_bytes().to_vec();
+        let listed = Message::Listed { path, entry: entry.clone(), size };
         // A client that is gone is noticed below.
         let _ = channel.send(&listed);
     });

@@ -25,6 +25,6 @@ pub mod permit;
 pub use base::{lock, problem};
 pub use memory::feed;
 pub use net::{clock, pulse, session};
-pub use receive::{admission, leftovers, receiver};
+pub use receive::{admission, leftovers, near::NO_TEMP_DIR, receiver, remove::NOT_ALL_READ};
 pub use send::{ahead, sender};
-pub use tree::{bounds, digest, filter, itemize, pattern};
+pub use tree::{bounds, digest, filter, itemize, pattern, root};

@@ -1,6 +1,6 @@
 //! The jobs that an agent does for its client: all that the account may, or fewer.
 
-use linerate_wire::control::{Job, Options};
+use linerate_wire::control::{Appending, BlockSearch, CompressionLevel, Job, Options};
 use std::path::Path;
 
 use crate::base::problem::{BY_WHOM, TransferError};
@@ -54,6 +54,16 @@ impl Permit {
         self.restriction.is_some()
     }
 
+    /// The job as it is done: of a file that the client may not read it learns no sums of small blocks, and no name of another file.
+    pub fn guarded(&self, mut job: Job) -> Job {
+        let is_guarded = self.restriction.is_some_and(|restriction| restriction.write_only);
+        if let (true, Job::Receive { options, .. }) = (is_guarded, &mut job) {
+            options.sync.iter_mut().for_each(|sync| sync.search = BlockSearch::SamePlaces);
+            options.details.placing.fuzzy = 0;
+        }
+        job
+    }
+
     /// Whether `job` may be done.
     ///
     /// # Errors
@@ -74,14 +84,25 @@ impl Restriction {
             Job::Receive { options, .. } => {
                 let is_delete = no_delete && deletes(options);
                 let read_only = read_only.then_some("write anything (--read-only)");
-                read_only.or(is_delete.then_some("delete anything (--no-delete)"))
+                // What a file comes to says what it is, where so little of it is unknown as its sender wants.
+                let append = write_only && options.details.placing.append != Appending::Never;
+                let append = append.then_some("have files appended to that it may not read (--write-only)");
+                let follows = options.details.keep_dirlinks || follows_ways(options);
+                let follows = follows.then_some("have symbolic links followed");
+                read_only.or(is_delete.then_some("delete anything (--no-delete)")).or(append).or(follows)
             }
             // What they lead to may be anywhere.
-            Job::Send { options, .. } if options.follows_links() && !write_only => {
+            Job::Send { options, .. } | Job::List { options, .. }
+                if options.follows_links() && !write_only =>
+            {
                 Some("have symbolic links followed")
             }
             Job::Send { options, .. } if options.remove_sources && (read_only || no_delete) => {
                 Some("remove anything (--read-only, --no-delete)")
+            }
+            // Higher levels take much memory for each stream.
+            Job::Send { options, .. } if compresses_hard(options) => {
+                Some("have data compressed by a level above 9")
             }
             Job::Send { .. } | Job::List { .. } | Job::Digests { .. } => {
                 write_only.then_some("read, list or compare anything (--write-only)")
@@ -98,16 +119,26 @@ impl Restriction {
     }
 }
 
-/// True where what isn't at the source goes, or a full directory that is in a file's way. What takes a file's place is no
-/// matter of this: its contents can be overwritten as well.
+/// True where links at the directories on the way to what is sent may be followed.
+fn follows_ways(options: &Options) -> bool {
+    options.no_implied && options.sync.as_ref().is_some_and(|sync| sync.into)
+}
+
+fn compresses_hard(options: &Options) -> bool {
+    matches!(options.compression.level, CompressionLevel::Fixed(level) if level > 9)
+}
+
+/// True where what isn't at the source goes, or a full directory that is in a file's way, or what lies in a directory of parts: that
+/// may be any. What takes a file's place is no matter of this: its contents can be overwritten as well.
 fn deletes(options: &Options) -> bool {
     options.sync.as_ref().is_some_and(|sync| sync.delete || sync.force)
+        || options.details.placing.partial.is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_wire::control::{Keep, Sync};
+    use linerate_wire::control::{Details, Keep, Placing, Sync};
 
     fn jobs() -> Vec<(&'static str, Job)> {
         let options = |delete| {
@@ -117,18 +148,30 @@ mod tests {
         let path = || b"x".to_vec();
         let follow = Options { copy_links: true, ..Options::default() };
         let remove = Options { remove_sources: true, ..Options::default() };
+        let details = Details { keep_dirlinks: true, ..Details::default() };
+        let dirlinks = Options { details: Box::new(details), ..Options::default() };
+        let placing = Placing { partial: Some(b"x".to_vec()), ..Placing::default() };
+        let partial =
+            Options { details: Box::new(Details { placing, ..Details::default() }), ..follow.clone() };
+        let placing = Placing { append: Appending::Trusting, ..Placing::default() };
+        let append =
+            Options { details: Box::new(Details { placing, ..Details::default() }), ..follow.clone() };
+        let sync = Some(Sync { into: true, ..Sync::default() });
+        let ways = Options { no_implied: true, sync, ..Options::default() };
         let force = Options { sync: Some(Sync { force: true, ..Sync::default() }), ..Options::default() };
         vec![
+            ("parts", Job::Receive { destination: path(), options: partial }),
+            ("append", Job::Receive { destination: path(), options: append }),
             ("receive", Job::Receive { destination: path(), options: options(false) }),
             ("delete", Job::Receive { destination: path(), options: options(true) }),
             ("send", Job::Send { sources: vec![path()], options: options(true) }),
-            (
-                "list",
-                Job::List { sources: vec![path()], recursive: true, keep: Keep::NOTHING, safe_links: false },
-            ),
+            ("list", Job::List { sources: vec![path()], options: options(false) }),
+            ("look", Job::List { sources: vec![path()], options: follow.clone() }),
             ("follow", Job::Send { sources: vec![path()], options: follow }),
             ("move", Job::Send { sources: vec![path()], options: remove }),
             ("force", Job::Receive { destination: path(), options: force }),
+            ("dirlinks", Job::Receive { destination: path(), options: dirlinks }),
+            ("ways", Job::Receive { destination: path(), options: ways }),
             ("discard", Job::Discard { options: options(true) }),
             ("observe", Job::Observe),
             ("clean", Job::Clean { destination: path(), remove: true }),
@@ -145,19 +188,57 @@ mod tests {
     #[test]
     fn each_restriction_takes_away_what_it_says() {
         let all = Restriction::default();
-        assert_eq!(refused(all), ["follow", "observe"]);
+        assert_eq!(refused(all), ["look", "follow", "dirlinks", "ways", "observe"]);
         let read_only = Restriction { read_only: true, ..all };
-        assert_eq!(refused(read_only), ["receive", "delete", "follow", "move", "force", "observe", "clean"]);
+        assert_eq!(
+            refused(read_only),
+            [
+                "parts", "append", "receive", "delete", "look", "follow", "move", "force", "dirlinks",
+                "ways", "observe", "clean"
+            ]
+        );
         let write_only = Restriction { write_only: true, ..all };
-        assert_eq!(refused(write_only), ["send", "list", "follow", "move", "observe", "left", "digests"]);
+        assert_eq!(
+            refused(write_only),
+            [
+                "append", "send", "list", "look", "follow", "move", "dirlinks", "ways", "observe", "left",
+                "digests"
+            ]
+        );
         let no_delete = Restriction { no_delete: true, ..all };
-        assert_eq!(refused(no_delete), ["delete", "follow", "move", "force", "observe", "clean"]);
+        assert_eq!(
+            refused(no_delete),
+            ["parts", "delete", "look", "follow", "move", "force", "dirlinks", "ways", "observe", "clean"]
+        );
         let both = Restriction { write_only: true, no_delete: true, ..all };
         assert_eq!(
             refused(both),
-            ["delete", "send", "list", "follow", "move", "force", "observe", "clean", "left", "digests"]
+            [
+                "parts", "append", "delete", "send", "list", "look", "follow", "move", "force", "dirlinks",
+                "ways", "observe", "clean", "left", "digests"
+            ]
         );
         assert!(jobs().iter().all(|(_, job)| Permit::all().check(job).is_ok()));
+    }
+
+    #[test]
+    fn a_login_that_may_not_read_learns_no_small_blocks_and_no_names() {
+        let placing = Placing { fuzzy: 2, ..Placing::default() };
+        let sync = Some(Sync::default());
+        let options = Options {
+            sync,
+            details: Box::new(Details { placing, ..Details::default() }),
+            ..Options::default()
+        };
+        let job = Job::Receive { destination: b"x".to_vec(), options };
+        let guarded = |write_only| {
+            let restriction = Restriction { write_only, ..Restriction::default() };
+            let permit = Permit::below(Path::new("/"), restriction).unwrap();
+            let Job::Receive { options, .. } = permit.guarded(job.clone()) else { unreachable!() };
+            (options.sync.unwrap().search == BlockSearch::SamePlaces, options.details.placing.fuzzy)
+        };
+        assert_eq!(guarded(true), (true, 0));
+        assert_eq!(guarded(false), (Sync::default().search == BlockSearch::SamePlaces, 2));
     }
 
     #[test]

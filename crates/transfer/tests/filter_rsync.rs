@@ -62,7 +62,7 @@ fn a_list_of_files_sends_what_rsync_sends() {
         let mut ours = Names::new();
         let mut entered = BTreeSet::from([RelPath::root()]);
         walk(&case.path().join("a"), &mut |path, is_directory| {
-            let wanted = parsed.wants(path, recursive);
+            let wanted = parsed.of(0).wants(path, recursive);
             let parent = path.split().unwrap().0;
             if wanted.sent && entered.contains(&parent) {
                 ours.insert(with_slash(path.as_bytes(), is_directory));

@@ -164,6 +164,6 @@ impl Chunk {
     pub fn is_consistent(&self) -> bool {
         let Kind::File { size } = self.entry.kind else { return false };
         let inside = self.offset.checked_add(self.length).is_some_and(|end| end <= size);
-        inside && self.parts > 0 && (self.parts > 1 || (self.offset == 0 && self.length == size))
+        inside && self.parts > 0 && (self.parts > 1 || self.offset + self.length == size)
     }
 }

@@ -78,6 +78,8 @@ pub struct PatternRule {
     pub perishable: bool,
     /// It is matched against the absolute path.
     pub absolute: bool,
+    /// It is for the names of extended attributes, and for no paths.
+    pub attributes: bool,
     /// As it was written, raw bytes.
     pub pattern: Vec<u8>,
 }
@@ -216,8 +218,10 @@ fn is_text(bytes: &[u8]) -> bool {
 pub struct ListedPath {
     /// Where it is below the source; empty is the source itself.
     pub path: RelPath,
-    /// It ended in a slash: what is directly in it is wanted too.
+    /// It ended in a slash: what is directly in it is wanted too. The source itself without this is its own entry alone.
     pub contents: bool,
+    /// Which of the sources, by its number on the command line.
+    pub argument: u32,
 }
 
 #[cfg(test)]
@@ -232,6 +236,7 @@ mod tests {
             negated: false,
             perishable: false,
             absolute: false,
+            attributes: false,
             pattern: pattern.to_vec(),
         })
     }

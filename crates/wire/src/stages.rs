@@ -24,8 +24,14 @@ pub struct Stages {
     pub limit: u64,
     /// Sender: of its lifetime, with the rate held a little below the path's.
     pub held: u64,
-    /// Payload bytes.
+    /// Compressing or decompressing.
+    pub compress: u64,
+    /// Payload bytes, without compression.
     pub bytes: u64,
+    /// Bytes that the data connections carried for it: frames and records.
+    pub wire: u64,
+    /// Payload bytes of frames that travelled compressed.
+    pub packed: u64,
     /// Entries.
     pub entries: u64,
     /// Microseconds that TCP had something to send (`tcpi_busy_time`), summed over streams.

@@ -1,213 +1,187 @@
-//! The kill test: transfers whose ends and whose remote shell are killed at random moments, and run again
-//! until they are done. Everything is in a network namespace of its own, so that the loopback's counter tells
-//! what was sent.
+//! The kill test: each *round* is one command, of any kind and onto any file system, whose ends, whose remote shell or whose link
+//! is hit while it runs, and which is then run again until it is done. A watcher reads the destination all the time; at the end
+//! rsync compares the trees, and nothing may be left.
+//!
+//! Everything lives in a lab and in a mount namespace of the test's own, so that nothing stays behind a test that is killed.
 
-mod far;
-mod run;
-mod tree;
+mod bed;
+mod blow;
+mod compare;
+mod ground;
+mod operation;
+mod processes;
+mod round;
+pub mod tree;
 mod watch;
 
 use anyhow::{Context, bail};
 use fastrand::Rng;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::{built_release, call};
-pub use far::run as far;
-use run::{ChaosBed, EndWay, RunEnd};
-use watch::Watch;
-
-/// From so many kills on the bytes that were sent again are judged. In fewer, what waited for busy storage at
-/// one kill outweighs them all.
-const ENOUGH_KILLS: u32 = 100;
-/// So many percent of what had to be sent may have been sent again beyond chunk size times streams.
-const MAX_BEYOND: f64 = 2.0;
+use bed::ChaosBed;
+use operation::OPERATIONS;
+use round::{ChaosRound, RoundOutcome};
 
 /// Names the process that is in its own namespace.
 const INSIDE: &str = "LINERATE_CHAOS_INSIDE";
 
 /// The arguments.
-pub struct ChaosOptions {
+#[derive(Debug, PartialEq)]
+struct ChaosOptions {
     kills: u32,
-    size: u64,
     seed: u64,
-    directory: PathBuf,
+    /// One round alone.
+    round: Option<u64>,
     program: Option<PathBuf>,
 }
 
 impl ChaosOptions {
     fn parse(arguments: &[String]) -> anyhow::Result<Self> {
-        let directory = std::env::temp_dir();
-        let mut options =
-            Self { kills: 20, size: 200_000_000, seed: fastrand::u64(..), directory, program: None };
+        let mut options = Self { kills: 20, seed: fastrand::u64(..1 << 32), round: None, program: None };
         for pair in arguments.chunks(2) {
             let [name, value] = pair else { bail!("{} needs a value", pair[0]) };
             match name.as_str() {
                 "--kills" => options.kills = value.parse().context("--kills")?,
-                "--size" => options.size = bytes(value).context("--size: a number of MB or GB")?,
                 "--seed" => options.seed = value.parse().context("--seed")?,
-                "--dir" => options.directory = value.into(),
-                "--program" => options.program = Some(Path::new(value).canonicalize()?),
-                _ => bail!("{name} is no option: --kills, --size, --seed, --dir, --program"),
+                "--round" => options.round = Some(value.parse().context("--round")?),
+                "--program" => options.program = Some(Path::new(value).canonicalize().context("--program")?),
+                _ => bail!("{name} is no option: --kills, --seed, --round, --program"),
             }
         }
         Ok(options)
     }
 }
 
-fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
-}
-
-/// Runs the test, in a network namespace of its own.
+/// Runs the test, in a mount namespace of its own.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let options = ChaosOptions::parse(arguments)?;
     if std::env::var_os(INSIDE).is_none() {
         return enter(arguments);
     }
-    call(Command::new("ip").args(["link", "set", "lo", "up"]))?;
     let program = options.program.clone().map_or_else(built_release, Ok)?;
-    println!("chaos: {} kills, {} MB, seed {}", options.kills, options.size / 1_000_000, options.seed);
-    let mut rng = Rng::with_seed(options.seed);
-    let bed = ChaosBed::make(&options.directory, program, options.size, &mut rng)?;
-    let outcome = Test::new(&bed, rng).and_then(|mut test| test.run(options.kills));
-    bed.remove();
-    outcome
+    let bed = ChaosBed::up(&program)?;
+    let mut figures = ChaosFigures::default();
+    match options.round {
+        Some(seed) => figures.play(&bed, seed)?,
+        None => {
+            println!("chaos: {} kills, --seed {}", options.kills, options.seed);
+            figures.play_all(&bed, &options)?;
+        }
+    }
+    figures.report()
 }
 
 fn enter(arguments: &[String]) -> anyhow::Result<()> {
-    let mut unshare = Command::new("unshare");
-    unshare.arg("--net");
     if !rustix::process::geteuid().is_root() {
-        unshare.arg("--map-root-user");
+        bail!("the kill test mounts file systems: run it as root");
     }
-    call(unshare.arg(std::env::current_exe()?).arg("chaos").args(arguments).env(INSIDE, "1"))
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--propagation", "private"]).arg(std::env::current_exe()?);
+    call(unshare.arg("chaos").args(arguments).env(INSIDE, "1"))
 }
 
 /// The results of the test.
 #[derive(Default)]
-struct Figures {
-    kills: [u32; 4],
-    cycles: u32,
-    /// Bytes that would have been sent without a kill.
-    needed: u64,
-    /// Bytes that were sent again.
-    again: u64,
-    /// Chunk size times streams, summed over the kills.
-    allowed: u64,
-    /// The bytes sent again beyond that, transfer by transfer.
-    beyond: u64,
-    wrong: Vec<String>,
+struct ChaosFigures {
+    rounds: u32,
+    kills: BTreeMap<&'static str, u32>,
+    operations: BTreeMap<&'static str, u32>,
+    grounds: BTreeMap<&'static str, u32>,
+    /// Files read by the watcher.
+    read: u64,
+    /// Reruns that needed another one.
+    again: u32,
+    failed: Vec<(u64, Vec<String>)>,
 }
 
-struct Test<'a> {
-    bed: &'a ChaosBed,
-    rng: Rng,
-    /// Bytes on the wire, and the time, of a run that nobody disturbs.
-    undisturbed: (u64, Duration),
-    figures: Figures,
-}
-
-impl<'a> Test<'a> {
-    fn new(bed: &'a ChaosBed, rng: Rng) -> anyhow::Result<Self> {
-        // The first one brings the program, the second is measured.
-        let mut undisturbed = Default::default();
-        for _ in 0..2 {
-            let (before, begun) = (run::sent()?, Instant::now());
-            let ended = bed.start(EndWay::Push, 4)?.end()?;
-            if ended != RunEnd::Done {
-                bail!("a run that nobody disturbed failed: {ended:?}");
+impl ChaosFigures {
+    /// Until there were so many kills, and at least once each operation and each file system.
+    fn play_all(&mut self, bed: &ChaosBed, options: &ChaosOptions) -> anyhow::Result<()> {
+        let (operations, grounds) = (OPERATIONS.len() as u64, bed.grounds.len() as u64);
+        let mut rng = Rng::with_seed(options.seed);
+        for number in 0.. {
+            if self.kills.values().sum::<u32>() >= options.kills && number >= operations.max(grounds) {
+                break;
             }
-            undisturbed = (run::sent()? - before, begun.elapsed());
-            bed.empty()?;
+            // The seed itself says which operation and which file system, so that it repeats the round alone.
+            let draw = rng.u64(..1 << 32);
+            // Both walk round, and the second one step further behind each turn of the first: all pairs come.
+            let (operation, ground) = (number % operations, (number + number / operations) % grounds);
+            self.play(
+                bed,
+                (draw * ground::KINDS.len() as u64 + bed.grounds[ground as usize].number()) * operations
+                    + operation,
+            )?;
         }
-        Ok(Self { bed, rng, undisturbed, figures: Figures::default() })
+        Ok(())
     }
 
-    fn run(&mut self, kills: u32) -> anyhow::Result<()> {
-        // One fault is enough: it is reported, and its consequences aren't.
-        while self.figures.kills.iter().sum::<u32>() < kills && self.figures.wrong.is_empty() {
-            self.cycle(kills)?;
-            self.figures.cycles += 1;
-            self.bed.empty()?;
-        }
-        self.report()
-    }
-
-    /// One destination, from nothing to the end.
-    fn cycle(&mut self, kills: u32) -> anyhow::Result<()> {
-        let way = if self.rng.bool() { EndWay::Push } else { EndWay::Pull };
-        let watch = Watch::start(&self.bed.tree, &self.bed.destination);
-        let (before, mut allowed) = (run::sent()?, 0);
-        loop {
-            let streams = 1 << self.rng.u32(0..4);
-            let mut running = self.bed.start(way, streams)?;
-            let moment = self.undisturbed.1.mul_f64(self.rng.f64() * 0.9).max(Duration::from_millis(20));
-            let may_kill = self.figures.kills.iter().sum::<u32>() < kills;
-            if may_kill && !running.ends_within(moment)? {
-                let whom = self.rng.usize(0..4);
-                running.kill(run::WHOM[whom], way)?;
-                self.figures.kills[whom] += 1;
-                allowed += self.bed.chunk(streams) * u64::from(streams);
-                continue;
-            }
-            match running.end()? {
-                RunEnd::Done => break,
-                RunEnd::Failed(why) => {
-                    self.figures.wrong.push(format!("a run failed: {why}"));
-                    break;
-                }
-            }
-        }
-        let again = (run::sent()? - before).saturating_sub(self.undisturbed.0);
-        self.figures.again += again;
-        self.figures.beyond += again.saturating_sub(allowed);
-        self.figures.allowed += allowed;
-        self.figures.needed += self.undisturbed.0;
-        self.figures.wrong.extend(watch.end());
-        self.figures.wrong.extend(tree::differences(&self.bed.tree, &self.bed.destination)?);
-        self.figures.wrong.extend(self.bed.leftovers()?);
+    fn play(&mut self, bed: &ChaosBed, seed: u64) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        let round = ChaosRound::draw(bed, seed)?;
+        let outcome = round.play().with_context(|| format!("--round {seed}"))?;
+        let RoundOutcome { blows, wrong, read, again } = outcome;
         println!(
-            "{way:?}: {} kills so far, {} MB again, {} things wrong",
-            self.figures.kills.iter().sum::<u32>(),
-            again / 1_000_000,
-            self.figures.wrong.len()
+            "--round {seed}: {round}: {}; {} files read, {:.1} s{}",
+            blows.join(", "),
+            read,
+            begun.elapsed().as_secs_f64(),
+            if wrong.is_empty() { "" } else { ": WRONG" }
         );
+        wrong.iter().take(12).for_each(|line| println!("  WRONG: {line}"));
+        blows.iter().for_each(|name| *self.kills.entry(name).or_default() += 1);
+        *self.operations.entry(round.operation.name).or_default() += 1;
+        *self.grounds.entry(round.ground.name()).or_default() += 1;
+        self.rounds += 1;
+        self.read += read;
+        self.again += again;
+        if !wrong.is_empty() {
+            self.failed.push((seed, wrong));
+        }
         Ok(())
     }
 
     fn report(&self) -> anyhow::Result<()> {
-        let Figures { kills, cycles, needed, again, allowed, beyond, wrong } = &self.figures;
-        let mega = |bytes: &u64| *bytes / 1_000_000;
-        let percent = |bytes: &u64| *bytes as f64 / (*needed).max(1) as f64 * 100.0;
+        let list = |counts: &BTreeMap<&'static str, u32>| {
+            counts.iter().map(|(name, number)| format!("{number} {name}")).collect::<Vec<_>>().join(", ")
+        };
+        println!("kills: {} ({})", self.kills.values().sum::<u32>(), list(&self.kills));
+        println!("operations: {}", list(&self.operations));
+        println!("file systems: {}", list(&self.grounds));
         println!(
-            "kills: {} sender, {} receiver, {} remote shell, {} both ends; {cycles} transfers came through",
-            kills[0], kills[1], kills[2], kills[3]
+            "{} rounds, {} files read meanwhile, {} reruns that needed another; rounds with something wrong: {}",
+            self.rounds,
+            self.read,
+            self.again,
+            self.failed.len()
         );
-        println!(
-            "wrong or missing, half a file under a real name, failed reruns, left-overs: {}",
-            wrong.len()
-        );
-        println!(
-            "sent again: {} of {} MB ({:.2} %); chunk size x streams of all kills are {} MB; beyond: {:.2} %",
-            mega(again),
-            mega(needed),
-            percent(again),
-            mega(allowed),
-            percent(beyond)
-        );
-        wrong.iter().take(20).for_each(|line| println!("WRONG: {line}"));
-        let is_judged = kills.iter().sum::<u32>() >= ENOUGH_KILLS;
-        if !wrong.is_empty() || is_judged && percent(beyond) > MAX_BEYOND {
-            bail!("the kill test has found something: run it again with the same seed");
+        for (seed, wrong) in &self.failed {
+            println!("WRONG: --round {seed}: {} ({} in all)", wrong[0], wrong.len());
+        }
+        if !self.failed.is_empty() {
+            bail!("the kill test has found something: cargo xtask chaos --round N repeats one round");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> anyhow::Result<ChaosOptions> {
+        ChaosOptions::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_pairs() {
+        let options = parse("--kills 7 --seed 3").unwrap();
+        assert_eq!((options.kills, options.seed, options.round), (7, 3, None));
+        assert_eq!(parse("--round 12").unwrap().round, Some(12));
+        assert!(parse("--kills").is_err() && parse("--size 3").is_err());
     }
 }

@@ -1,6 +1,8 @@
-//! Looks at the destination all the time: what is there under a real name must be the source's, whole.
+//! Looks at the destination all the time: a file under a real name must be the source's or the older one, whole, and nothing may
+//! be open to more users than at either end.
 
 use std::collections::HashSet;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,48 +12,112 @@ use std::time::Duration;
 
 use super::tree::{is_same, names};
 
-/// A thread that looks until it is ended.
-pub struct Watch {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<String>>,
+/// What it looks at.
+#[derive(Clone)]
+pub struct Scene {
+    pub tree: PathBuf,
+    pub older: Option<PathBuf>,
+    pub destination: PathBuf,
+    /// False where readers may see mixtures.
+    pub reads: bool,
+    /// False where rights come through links.
+    pub judges_modes: bool,
 }
 
-impl Watch {
-    pub fn start(tree: &Path, destination: &Path) -> Self {
+/// A thread that looks until it is ended.
+pub struct SceneWatch {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Seen>,
+}
+
+/// What it has seen.
+#[derive(Default)]
+pub struct Seen {
+    pub read: u64,
+    pub wrong: Vec<String>,
+    known: HashSet<(PathBuf, u64, u64, i64)>,
+}
+
+impl SceneWatch {
+    pub fn start(scene: Scene) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (tree, destination, stopped) = (tree.to_owned(), destination.to_owned(), stop.clone());
+        let stopped = stop.clone();
         let thread = thread::spawn(move || {
-            let (mut seen, mut wrong) = (HashSet::new(), Vec::new());
+            let mut seen = Seen::default();
             while !stopped.load(Ordering::Relaxed) {
-                look(&tree, &destination, &mut seen, &mut wrong);
+                scene.look(&mut seen);
                 thread::sleep(Duration::from_millis(20));
             }
-            wrong
+            scene.look(&mut seen);
+            seen
         });
         Self { stop, thread }
     }
 
-    /// The faults found.
-    pub fn end(self) -> Vec<String> {
+    pub fn end(self) -> Seen {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_else(|_| vec!["the one who looks has failed".into()])
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Seen { wrong: vec!["the watcher has failed".into()], ..Seen::default() })
     }
 }
 
-/// Each file is read once; one that takes its place is another.
-fn look(tree: &Path, destination: &Path, seen: &mut HashSet<(PathBuf, u64)>, wrong: &mut Vec<String>) {
-    for path in names(destination).unwrap_or_default() {
-        let is_temporary =
-            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".linerate."));
-        let Ok(meta) = destination.join(&path).symlink_metadata() else { continue };
-        if is_temporary || !meta.is_file() || !seen.insert((path.clone(), meta.ino())) {
-            continue;
-        }
-        match is_same(&tree.join(&path), &destination.join(&path)) {
-            Ok(true) => {}
-            Ok(false) => wrong.push(format!("{} was half a file under its real name", path.display())),
-            // It has gone again, which the comparison at the end finds.
-            Err(_) => drop(seen.remove(&(path, meta.ino()))),
+impl Scene {
+    fn look(&self, seen: &mut Seen) {
+        for path in names(&self.destination) {
+            let Ok(meta) = self.destination.join(&path).symlink_metadata() else { continue };
+            if self.judges_modes {
+                self.judge_mode(&path, &meta, seen);
+            }
+            // Each file is read once; one that takes its place is another, as is one that has changed.
+            let identity = (path.clone(), meta.ino(), meta.len(), meta.ctime_nsec());
+            if self.reads && meta.is_file() && !is_temporary(&path) && seen.known.insert(identity) {
+                self.read(&path, seen);
+            }
         }
     }
+
+    fn read(&self, path: &Path, seen: &mut Seen) {
+        let here = self.destination.join(path);
+        let is_one = |top: &Path| is_same(&top.join(path), &here).unwrap_or(false);
+        if is_one(&self.tree) || self.older.as_deref().is_some_and(is_one) {
+            seen.read += 1;
+        } else if here.symlink_metadata().is_ok_and(|meta| meta.is_file()) && !is_one(&self.tree) {
+            // Read twice, since it may have given way to another in between.
+            seen.wrong.push(format!("{path:?} was half a file, or a wrong one, under its real name"));
+        }
+    }
+
+    fn judge_mode(&self, path: &Path, meta: &Metadata, seen: &mut Seen) {
+        if meta.is_symlink() {
+            return;
+        }
+        let open = meta.mode() & 0o077;
+        if open & !self.may_be_open(path) != 0 {
+            let line = format!("{path:?} was open as {:o}", meta.mode() & 0o7777);
+            if !seen.wrong.contains(&line) {
+                seen.wrong.push(line);
+            }
+        }
+    }
+
+    /// Rights that others have on this path in either version; for a temporary name, on any file beside it.
+    fn may_be_open(&self, path: &Path) -> u32 {
+        let tops = [Some(&self.tree), self.older.as_ref()];
+        let mode = |path: PathBuf| path.symlink_metadata().map_or(0, |meta| meta.mode() & 0o077);
+        tops.into_iter().flatten().fold(0, |open, top| {
+            open | if is_temporary(path) {
+                let beside = top.join(path.parent().unwrap_or(Path::new("")));
+                let files = std::fs::read_dir(beside).into_iter().flatten().flatten();
+                files.fold(0, |open, file| open | mode(file.path()))
+            } else {
+                mode(top.join(path))
+            }
+        })
+    }
+}
+
+/// True for the names that linerate gives what isn't whole.
+pub fn is_temporary(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".linerate."))
 }

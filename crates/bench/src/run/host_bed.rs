@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use linerate_host::Facts;
 use linerate_lab::{Undo, UndoJournal};
+use linerate_remote::command::AgentCommand;
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::install::{Binary, find};
@@ -343,7 +344,13 @@ fn bring(
     stop: &Stop,
     note: &dyn Fn(&str),
 ) -> io::Result<PathBuf> {
-    let far = FarEnd { rsh: rsh.to_vec(), host: host.to_owned(), install: true, patience: Patience::LOGIN };
+    let far = FarEnd {
+        rsh: rsh.to_vec(),
+        host: host.to_owned(),
+        install: true,
+        command: AgentCommand::default(),
+        patience: Patience::LOGIN,
+    };
     drop(far.start(note, stop).map_err(io::Error::other)?);
     ask(place, &find(&Binary::own()?)).map(PathBuf::from)
 }

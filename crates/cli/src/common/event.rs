@@ -137,6 +137,7 @@ pub struct CopySummary {
     pub payload_seconds: f64,
     pub elapsed_seconds: f64,
     pub gbit_per_second: f64,
+    pub wire_bytes: u64,
     pub encrypted: bool,
     pub cipher: Option<&'static str>,
     pub within_host: bool,
@@ -170,6 +171,7 @@ pub struct SyncFields {
     pub deleted: u64,
     pub unchanged_files: u64,
     pub unchanged_bytes: u64,
+    pub matched_bytes: u64,
 }
 
 /// A kind of problem, as events call it.
@@ -180,6 +182,8 @@ pub fn problem_name(kind: ProblemKind) -> &'static str {
         ProblemKind::Skipped => "skipped",
         ProblemKind::NotKept => "not-kept",
         ProblemKind::NotDeleted => "not-deleted",
+        ProblemKind::Noted => "noted",
+        ProblemKind::Remark => "remark",
     }
 }
 
@@ -246,6 +250,7 @@ mod tests {
             payload_seconds: 0.0,
             elapsed_seconds: 0.0,
             gbit_per_second: 0.0,
+            wire_bytes: 0,
             encrypted: true,
             cipher: None,
             within_host: false,
@@ -265,7 +270,13 @@ mod tests {
     /// One of each. A new event fails to compile in `page` until it is documented.
     fn events() -> Vec<Event> {
         let text = String::new;
-        let synced = SyncFields { dry_run: false, deleted: 0, unchanged_files: 0, unchanged_bytes: 0 };
+        let synced = SyncFields {
+            dry_run: false,
+            deleted: 0,
+            unchanged_files: 0,
+            unchanged_bytes: 0,
+            matched_bytes: 0,
+        };
         vec![
             Event::Progress {
                 seconds: 0.0,
@@ -386,6 +397,8 @@ mod tests {
             ProblemKind::Skipped,
             ProblemKind::NotKept,
             ProblemKind::NotDeleted,
+            ProblemKind::Noted,
+            ProblemKind::Remark,
         ];
         let entries = [
             Kind::File { size: 0 },

@@ -1,6 +1,9 @@
 //! Another program's way to print what a copy does, where a command stands in for that program.
 
 use linerate_wire::control::{Change, Totals};
+use linerate_wire::entry::Entry;
+use linerate_wire::path::printable_path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Prints on standard output what that program prints.
@@ -17,10 +20,20 @@ pub trait Look: Send + Sync {
     fn leaves_out(&self, _path: &str, _message: &str) -> bool {
         true
     }
-    /// A change of an entry with this name, and with this behind it: where a link leads to.
-    fn change(&self, change: &Change, name: &str, link: &str);
+    /// The far end has been reached.
+    fn connected(&self) {}
+    /// A path as text that is safe on a terminal.
+    fn shown(&self, name: &[u8]) -> String {
+        printable_path(name)
+    }
+    /// A change of an entry.
+    fn change(&self, change: &Change);
+    /// An entry of a list; its path is as its source was written, raw bytes.
+    fn listed(&self, _path: &[u8], _entry: &Entry, _size: u64) {}
     /// An entry that is left out on purpose; its path is as its source was written.
     fn skip(&self, path: &str, message: &str);
+    /// Something that was done with an entry, in the words of the end that did it.
+    fn remark(&self, _message: &str) {}
     /// How far it is. Called a few times a second.
     fn progress(&self, done: &Done);
     /// The end of a run that went through.
@@ -36,6 +49,8 @@ pub struct Done {
     pub entries: (u64, u64),
     /// Since the beginning.
     pub seconds: f64,
+    /// Everything was found.
+    pub scanned: bool,
     /// Nothing follows.
     pub is_last: bool,
 }
@@ -47,8 +62,58 @@ pub struct Sums {
     pub there: Totals,
     /// What was sent of it.
     pub moved: Totals,
+    /// Bytes of changed files that were there.
+    pub matched: u64,
+    /// Bytes that the data connections carried for it.
+    pub wire: u64,
     /// Of the whole command.
     pub elapsed: Duration,
     /// True where this end received.
     pub received: bool,
+}
+
+impl<T: Look + ?Sized> Look for Arc<T> {
+    fn program(&self) -> &'static str {
+        (**self).program()
+    }
+
+    fn error(&self, path: &str, message: &str) -> String {
+        (**self).error(path, message)
+    }
+
+    fn leaves_out(&self, path: &str, message: &str) -> bool {
+        (**self).leaves_out(path, message)
+    }
+
+    fn connected(&self) {
+        (**self).connected();
+    }
+
+    fn shown(&self, name: &[u8]) -> String {
+        (**self).shown(name)
+    }
+
+    fn change(&self, change: &Change) {
+        (**self).change(change);
+    }
+
+    fn listed(&self, path: &[u8], entry: &Entry, size: u64) {
+        (**self).listed(path, entry, size);
+    }
+
+    fn skip(&self, path: &str, message: &str) {
+        (**self).skip(path, message);
+    }
+
+    fn remark(&self, message: &str) {
+        (**self).remark(message);
+    }
+
+    fn progress(&self, done: &Done) {
+        (**self).progress(done);
+    }
+
+    fn end(&self, sums: &Sums) {
+        (**self).end(sums);
+    }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::event::{Event, entry_name, problem_name};
 use super::failure::Failure;
-use super::look::{Done, Look};
+use super::look::{Done, Look, Sums};
 use super::losses::Losses;
 use super::summary::Summary;
 use crate::exit::Code;
@@ -115,8 +115,7 @@ impl Output {
             self.deleted.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(look) = &self.look {
-            let (name, link) = (name(change), link(change));
-            return look.change(change, &name, &link);
+            return look.change(change);
         }
         if !self.itemize {
             return;
@@ -126,6 +125,11 @@ impl Output {
             return self.event(&Event::Change { item, path: printable_path(change.path.as_bytes()) });
         }
         self.bar.suspend(|| say!("{item} {}", shown(change)));
+    }
+
+    /// The far end has been reached.
+    pub fn connected(&self) {
+        self.look.iter().for_each(|look| look.connected());
     }
 
     /// A line for people on standard error, above the bar.
@@ -169,6 +173,7 @@ impl Output {
                 bytes: (done, sender.found.bytes),
                 entries: (receiver.landed.entries(), sender.found.entries()),
                 seconds,
+                scanned: sender.scanned,
                 is_last: false,
             });
         }
@@ -244,8 +249,11 @@ impl Output {
         self.bar.finish_and_clear();
     }
 
-    /// An entry of `--dry-run`.
-    pub fn listed(&self, path: &[u8], entry: &Entry) {
+    /// An entry of `--dry-run`, with the bytes that its file system counts for it.
+    pub fn listed(&self, path: &[u8], entry: &Entry, size: u64) {
+        if let Some(look) = &self.look {
+            return look.listed(path, entry, size);
+        }
         let bytes = if let Kind::File { size } = entry.kind { size } else { 0 };
         let (path, kind) = (printable_path(path), entry_name(&entry.kind));
         match self.style {
@@ -257,6 +265,9 @@ impl Output {
 
     /// The sums of `--dry-run`.
     pub fn surveyed(&self, found: Totals, code: Code) {
+        if let Some(look) = &self.look {
+            look.end(&Sums { there: found, ..Sums::default() });
+        }
         match self.style {
             Style::Json => {
                 self.event(&Event::Surveyed { dry_run: true, found: found.into(), exit: code.number() });
@@ -290,6 +301,7 @@ impl Output {
                 bytes: (bytes, bytes),
                 entries: (entries, entries),
                 seconds: sums.elapsed.as_secs_f64(),
+                scanned: true,
                 is_last: true,
             });
             look.end(&sums);
@@ -344,9 +356,25 @@ fn show_left(seconds: f64) -> String {
     format!("{} left", show_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
 }
 
+impl Output {
+    fn remark(&self, path: &str, message: &str) {
+        if let Some(look) = &self.look {
+            look.remark(message);
+        } else if self.style == Style::Verbose {
+            self.line(&format!("linerate: {path}: {message}"));
+        }
+    }
+}
+
 impl Observer for Output {
     fn problem(&self, problem: Problem) {
-        let path = printable_path(&problem.path);
+        let path = self
+            .look
+            .as_ref()
+            .map_or_else(|| printable_path(&problem.path), |look| look.shown(&problem.path));
+        if problem.kind == ProblemKind::Remark && self.style != Style::Json {
+            return self.remark(&path, &printable(problem.message.as_bytes()));
+        }
         let is_skipped = problem.kind == ProblemKind::Skipped;
         if let Some(look) =
             self.look.as_ref().filter(|look| is_skipped && look.leaves_out(&path, &problem.message))

@@ -1,12 +1,13 @@
 //! How a command reaches the far host: the user's ssh with its options, or another remote shell.
 
 use clap::Args;
+use linerate_remote::command::AgentCommand;
 use linerate_remote::far_end::{FarEnd, StartError, quiet_ssh_options};
 use linerate_remote::patience::Patience;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -45,6 +46,11 @@ pub struct Reach {
     /// A program instead of ssh that takes ssh's options.
     #[arg(skip)]
     pub program: Option<OsString>,
+    /// How linerate is called at the far end: 'sudo linerate'
+    ///
+    /// A line for the far shell. Its last word is linerate, in whose place the agent is called, or a path of linerate there.
+    #[arg(long, value_name = "COMMAND", value_parser = agent_command, help_heading = "ssh")]
+    pub agent_command: Option<AgentCommand>,
     /// Never copy this program to a far host that lacks it
     #[arg(long, help_heading = "ssh")]
     pub no_install: bool,
@@ -61,6 +67,7 @@ impl Reach {
             rsh: self.shell(quiet).map_err(Failure::usage)?,
             host: bare_host(host),
             install: !self.no_install,
+            command: self.agent_command.clone().unwrap_or_default(),
             patience: Patience::LOGIN,
         })
     }
@@ -106,6 +113,10 @@ impl Reach {
     }
 }
 
+fn agent_command(line: &str) -> Result<AgentCommand, String> {
+    AgentCommand::parse(line, None)
+}
+
 /// ssh takes an IPv6 address without the brackets that separate it from a path.
 fn bare_host(host: &OsStr) -> OsString {
     let bytes = host.as_bytes();
@@ -135,6 +146,14 @@ fn ignored(status: &str) -> u64 {
 /// returns.
 const LAST_MOMENTS: Duration = Duration::from_millis(2300);
 
+/// The exit code of a program that was interrupted.
+static EXIT: AtomicU8 = AtomicU8::new(130);
+
+/// From now on an interrupted program exits with this code.
+pub fn interrupted_exits_with(code: u8) {
+    EXIT.store(code, Ordering::Relaxed);
+}
+
 /// Set by Ctrl-C and the signals that end a program. A second Ctrl-C ends it at once, and so does the time.
 ///
 /// # Errors
@@ -143,7 +162,8 @@ pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     use signal_hook::flag;
     let interrupted = Arc::new(AtomicBool::new(false));
     let catch = |signal| {
-        flag::register_conditional_shutdown(signal, Code::Interrupted.number().into(), interrupted.clone())?;
+        let code = EXIT.load(Ordering::Relaxed).into();
+        flag::register_conditional_shutdown(signal, code, interrupted.clone())?;
         flag::register(signal, interrupted.clone())
     };
     let caught = ending_signals().into_iter().try_for_each(|signal| catch(signal).map(drop));
@@ -159,7 +179,7 @@ fn end_in_time(interrupted: &AtomicBool) {
     }
     thread::sleep(LAST_MOMENTS);
     tell!("linerate: interrupted, without waiting for the far end");
-    std::process::exit(Code::Interrupted.number().into());
+    std::process::exit(EXIT.load(Ordering::Relaxed).into());
 }
 
 /// A far end that could not be started.
@@ -167,7 +187,11 @@ pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> Failure {
     if interrupted.load(Ordering::Relaxed) {
         return Failure("interrupted".into(), Code::Interrupted);
     }
-    let code = if matches!(error, StartError::Host) { Code::Usage } else { Code::FarEnd };
+    let code = match error {
+        StartError::Host => Code::Usage,
+        StartError::Ended { code: Some(code), .. } => Code::Shell(*code),
+        _ => Code::FarEnd,
+    };
     Failure(error.to_string(), code)
 }
 

@@ -45,6 +45,8 @@ pub struct Summary {
 pub struct Synced {
     /// Files that were there already; the bytes include chunks that were there.
     pub unchanged: Totals,
+    /// Bytes among them of files that have changed.
+    pub matched: u64,
     /// Entries that were deleted.
     pub deleted: u64,
     /// Nothing was done.
@@ -93,9 +95,16 @@ impl Summary {
         Sums {
             there: self.landed,
             moved: self.moved(),
+            matched: self.synced.map_or(0, |synced| synced.matched),
+            wire: self.wire().unwrap_or(self.moved().bytes),
             elapsed: Duration::from_secs_f64(self.elapsed_seconds),
             received: !self.pushed,
         }
+    }
+
+    /// Bytes that the data connections carried; none where there were none.
+    fn wire(&self) -> Option<u64> {
+        Some(self.sender.0.wire.max(self.receiver.0.wire)).filter(|wire| *wire > 0 && !self.within)
     }
 
     fn cpu_per_gb(&self, usage: Usage) -> f64 {
@@ -138,7 +147,12 @@ impl Summary {
         let cipher = if self.cipher.is_some() { "encrypted" } else { "NOT ENCRYPTED" };
         match (self.within, u64::from(self.streams)) {
             (true, workers) => format!("within this host, {}", show_counted(workers, "worker", "workers")),
-            (false, streams) => format!("{cipher}, {}", show_counted(streams, "stream", "streams")),
+            (false, streams) => {
+                let wire = self.wire().filter(|_| self.sender.0.packed > 0);
+                let wire = wire.map(|wire| format!(", {} on the wire", show_bytes(wire)));
+                let streams = show_counted(streams, "stream", "streams");
+                format!("{cipher}, {streams}{}", wire.unwrap_or_default())
+            }
         }
     }
 
@@ -170,6 +184,7 @@ impl Summary {
             payload_seconds: self.payload_seconds,
             elapsed_seconds: self.elapsed_seconds,
             gbit_per_second: self.moved().bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
+            wire_bytes: self.wire().unwrap_or_default(),
             encrypted: self.cipher.is_some(),
             cipher: self.cipher,
             within_host: self.within,
@@ -187,6 +202,7 @@ impl Summary {
                 deleted: synced.deleted,
                 unchanged_files: synced.unchanged.files,
                 unchanged_bytes: synced.unchanged.bytes,
+                matched_bytes: synced.matched,
             }),
         }))
     }

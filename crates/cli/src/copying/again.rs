@@ -55,7 +55,7 @@ impl Copy {
 /// Whether the reason of a failure may be gone some seconds later: a lost far end, or one of an earlier try that doesn't know yet
 /// that it was lost, and holds the destination.
 fn may_pass(code: Code) -> bool {
-    matches!(code, Code::FarEnd | Code::Busy)
+    matches!(code, Code::FarEnd | Code::Shell(_) | Code::Busy)
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 
 use clap::Args;
 use linerate_remote::patience::Patience;
-use linerate_wire::control::Options;
+use linerate_wire::control::{Compression, CompressionLevel, Options};
 use std::ffi::OsString;
 
+use super::details::DetailArgs;
 use crate::common::far::SILENCE;
 use crate::common::output::Style;
 use crate::common::reach::Reach;
-use crate::units::{parse_ports, parse_rate, parse_streams};
+use crate::units::{parse_compression, parse_ports, parse_rate, parse_streams};
 
 /// Options of every command that moves files.
 #[derive(Debug, Args)]
@@ -37,7 +38,13 @@ pub struct CopyingArgs {
     /// For sources that you don't trust.
     #[arg(long)]
     pub safe_links: bool,
-    /// Limit the payload rate: 20m (MiB/s), 500mbit; 100 is 100 KiB/s
+    /// Compress the data: auto, off, or a level of 1 to 19
+    ///
+    /// The levels are zstd's. auto compresses while that makes the transfer faster: where the path is slower than the compressor, and the data
+    /// becomes smaller. A level always compresses.
+    #[arg(long, value_name = "LEVEL", default_value = "auto", value_parser = parse_compression)]
+    compress: CompressionLevel,
+    /// Limit the rate on the wire: 20m (MiB/s), 500mbit; 100 is 100 KiB/s
     ///
     /// The units are rsync's; with bit they are powers of ten.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
@@ -60,6 +67,8 @@ pub struct CopyingArgs {
     /// Print events as JSON lines on standard output
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub details: DetailArgs,
     #[command(flatten)]
     pub reach: Reach,
 }
@@ -111,12 +120,14 @@ impl CopyingArgs {
     pub fn options(&self) -> Options {
         Options {
             clear: self.no_encrypt,
+            compression: Compression { level: self.compress, skip: None },
             streams: self.streams,
             rate_limit: self.bwlimit.flatten(),
             unpaced: self.no_pacing,
             ports: self.port_range,
             safe_links: self.safe_links,
             timeout: Some(self.timeout.unwrap_or(SILENCE)).filter(|seconds| *seconds > 0),
+            details: Box::new(self.details.details()),
             ..Options::default()
         }
     }

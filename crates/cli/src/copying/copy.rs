@@ -25,6 +25,8 @@ use crate::units::show_counted;
 /// Follows the reason why a run ended early.
 const GO_ON: &str =
     "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
+/// The same where files that are under way lie in a directory of which no journal knows.
+const BEGIN_AGAIN: &str = "; run the same command again: what isn't whole begins anew, since --temp-dir without --partial-dir keeps no parts";
 
 /// The state of a run.
 pub struct Copy {
@@ -63,6 +65,9 @@ impl Copy {
     pub fn new(task: Task, output: Arc<Output>) -> Result<Self, Failure> {
         let begun = Instant::now();
         let interrupted = interrupted()?;
+        if let Some(stop) = task.stop.clone() {
+            stop.watch(interrupted.clone());
+        }
         let delivered = Delivered::new(task.manifest.as_deref(), output.clone());
         let delivered = Arc::new(delivered.map_err(Failure::usage)?);
         let (meters, was_connected) = (Meters::default(), AtomicBool::new(false));
@@ -94,6 +99,7 @@ impl Copy {
         let far_end = FarEnd { patience: self.task.login, ..far_end };
         let far = FarSession::open(&far_end, job, self.task.options.timeout, self.near_end())?;
         self.was_connected.store(true, Ordering::Relaxed);
+        self.output.connected();
         self.output.detail(&format!("data connection: {}", far.session.route()));
         Ok(far)
     }
@@ -154,6 +160,7 @@ impl Copy {
     fn synced(&self) -> Option<Synced> {
         self.task.options.sync.as_ref().map(|sync| Synced {
             unchanged: self.meters.local.unchanged.get(),
+            matched: self.meters.local.matched.load(Ordering::Relaxed),
             deleted: self.output.deleted(),
             dry_run: sync.dry_run,
         })
@@ -173,7 +180,12 @@ impl Copy {
     /// A note that data that has arrived isn't lost.
     fn how_to_go_on(&self) -> &'static str {
         let moved = self.meters.local.stages().bytes > 0;
-        if moved && self.task.options.resume.is_some() { GO_ON } else { "" }
+        let placing = &self.task.options.details.placing;
+        match moved && self.task.options.resume.is_some() {
+            true if placing.temporary.is_some() && placing.partial.is_none() => BEGIN_AGAIN,
+            true => GO_ON,
+            false => "",
+        }
     }
 
     /// The end of a run that only listed.

@@ -3,6 +3,8 @@
 mod again;
 pub mod args;
 mod copy;
+pub mod details;
+pub mod identities;
 mod manifest;
 mod overlap;
 mod pull;

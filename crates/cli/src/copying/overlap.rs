@@ -20,10 +20,16 @@ pub fn check(
     sync: Option<&Sync>,
     listed: Option<&FilesFrom>,
 ) -> Result<(), String> {
-    let listed: Option<Vec<_>> = listed.map(|listed| listed.listed().map(|listed| listed.path).collect());
-    let paths = listed.unwrap_or_else(|| vec![RelPath::root()]);
-    let mut each = sources.iter().flat_map(|source| paths.iter().map(move |path| (source, path)));
-    each.try_for_each(|(source, path)| check_one(source, path, destination, sync))
+    sources.iter().try_for_each(|source| {
+        let argument = source.source.argument;
+        match listed.map(|listed| listed.of(argument)) {
+            None => check_one(source, &RelPath::root(), destination, sync),
+            Some(list) => {
+                let below = list.listed(argument).filter(|listed| listed.contents || !listed.path.is_root());
+                below.into_iter().try_for_each(|path| check_one(source, &path.path, destination, sync))
+            }
+        }
+    })
 }
 
 fn check_one(

@@ -35,12 +35,13 @@ impl Copy {
 
     /// Lists what [`Copy::pull`] would copy.
     pub fn list(&self, host: &OsStr, sources: Vec<Vec<u8>>) -> Result<Code, Failure> {
-        let options = &self.task.options;
-        let (recursive, keep, safe_links) = (options.recursive, options.keep, options.safe_links);
-        let job = Job::List { sources, recursive, keep, safe_links };
-        let listed = self
-            .connect(host, job)?
-            .work(|session| session.receive_list(|path, entry| self.output.listed(path, entry)));
+        let job = Job::List { sources, options: self.task.options.clone() };
+        let listed = self.connect(host, job)?.work(|session| {
+            if let Some(listed) = &self.task.selection.listed {
+                session.send_selection(listed.listed())?;
+            }
+            session.receive_list(|path, entry, size| self.output.listed(path, entry, size))
+        });
         listed.map_err(|error| self.gave_up(error))?;
         let found = lock(&self.meters.remote).found;
         Ok(self.surveyed(found))

@@ -37,12 +37,15 @@ impl Copy {
     pub fn find(&self, sources: Vec<OsString>, tell: &dyn Fn(Problem)) -> Result<Vec<SourceRoot>, Failure> {
         let written: Vec<Vec<u8>> = sources.into_iter().map(OsString::into_vec).collect();
         let options = &self.task.options;
-        Ok(sender::find_sources(&Bounds::here(), &written, Finding::of(options), tell)?)
+        let found = sender::find_sources(&Bounds::here(), &written, Finding::of(options), tell)?;
+        Ok(sender::not_left_out(found, options)?)
     }
 
     /// Lists what is in them.
     pub fn survey(&self, found: &[SourceRoot], tell: &(dyn Fn(Problem) + Sync)) -> Code {
-        let show = |path: &Path, entry: &_| self.output.listed(path.as_os_str().as_bytes(), entry);
+        let show = |path: &Path, entry: &_, size| {
+            self.output.listed(path.as_os_str().as_bytes(), entry, size);
+        };
         let (keep, selection) = (self.task.options.keep, &self.task.selection);
         sender::survey(found, keep, selection, &self.meters.local, tell, show);
         self.surveyed(self.meters.local.found.get())

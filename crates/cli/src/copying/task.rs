@@ -6,8 +6,12 @@ use linerate_wire::control::Options;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
 
-use crate::common::reach::Reach;
+use crate::common::reach::{Reach, interrupted_exits_with};
 use crate::common::spec::Spec;
 
 /// One run of a command that moves files.
@@ -32,6 +36,34 @@ pub struct Task {
     pub quiet: bool,
     /// The number of further tries after the far end was lost.
     pub retries: u32,
+    /// The time at which the run ends, wherever it is.
+    pub stop: Option<Stop>,
+}
+
+/// The end of a run by the clock.
+#[derive(Clone)]
+pub struct Stop {
+    /// When.
+    pub at: SystemTime,
+    /// Set when it is reached.
+    pub reached: Arc<AtomicBool>,
+    /// The program's exit code then.
+    pub code: u8,
+}
+
+impl Stop {
+    /// Interrupts the run at its time.
+    pub fn watch(self, interrupted: Arc<AtomicBool>) {
+        thread::spawn(move || {
+            // The clock may be set meanwhile.
+            while let Ok(left) = self.at.duration_since(SystemTime::now()) {
+                thread::sleep(left.min(Duration::from_secs(1)));
+            }
+            self.reached.store(true, Ordering::Relaxed);
+            interrupted_exits_with(self.code);
+            interrupted.store(true, Ordering::Relaxed);
+        });
+    }
 }
 
 impl Task {

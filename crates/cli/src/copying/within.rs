@@ -1,7 +1,7 @@
 //! Within this host: both ends are threads, and large files are copied by the kernel.
 
 use linerate_transfer::ahead::scan_ahead;
-use linerate_wire::control::{Job, Options, Sync};
+use linerate_wire::control::{BlockSearch, Job, Options, Sync};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -12,6 +12,11 @@ use super::{overlap, workers};
 use crate::common::failure::Failure;
 use crate::common::far::FarSession;
 use crate::exit::Code;
+
+/// Comparing reads as much as copying does: only who asks for it gets it.
+fn whole(sync: Sync) -> Sync {
+    Sync { whole: sync.search != BlockSearch::Everywhere, ..sync }
+}
 
 impl Copy {
     /// Copies `sources` to `destination`, both on this host.
@@ -29,8 +34,7 @@ impl Copy {
         let destination = destination.as_bytes().to_vec();
         let options = Options {
             streams: options.streams.or_else(|| Some(self.workers())),
-            // Comparing reads as much as copying does.
-            sync: options.sync.clone().map(|sync| Sync { whole: true, ..sync }),
+            sync: options.sync.clone().map(whole),
             ..options.clone()
         };
         let job = Job::Receive { destination: destination.clone(), options: options.clone() };

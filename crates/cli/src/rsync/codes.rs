@@ -5,28 +5,53 @@ use crate::exit::Code;
 
 /// The command line can't be served.
 pub const USAGE: Code = Code::Command(1);
+/// This rsync hasn't what is asked for.
+pub const UNSUPPORTED: Code = Code::Command(4);
 const INCOMPATIBLE: u8 = 2;
 const FILE_SELECTION: u8 = 3;
 const FILE: u8 = 11;
 const STREAM: u8 = 12;
-const SIGNAL: u8 = 20;
+/// A signal ended it.
+pub const SIGNAL: u8 = 20;
 const PARTIAL: u8 = 23;
-const VANISHED: u8 = 24;
+/// Sources vanished; a warning.
+pub const VANISHED: u8 = 24;
 const DELETE_LIMIT: u8 = 25;
+/// `--stop-after` or `--stop-at` ended it.
+pub const TIMEOUT: u8 = 30;
 
 /// The codes and their meanings, as the help and the guide have them.
-pub const MEANINGS: [(u8, &str); 10] = [
+pub const MEANINGS: [(u8, &str); 12] = [
     (0, "everything is there"),
     (1, "an option or path that isn't supported or is wrong, or output that could not be written"),
     (INCOMPATIBLE, "the two ends' versions don't match"),
     (FILE_SELECTION, "the destination can't take the sources"),
+    (4, "a sum that rsync has not is asked for, or links can't be munged"),
     (FILE, "it failed as a whole"),
-    (STREAM, "the far end could not be started, or it or the connection went away"),
+    (STREAM, "the far end or the connection failed, or the code of the remote shell where that is higher"),
     (SIGNAL, "interrupted"),
     (PARTIAL, "some entries failed; the others are there"),
     (VANISHED, "some sources changed or vanished while they were read"),
     (DELETE_LIMIT, "not everything was deleted"),
+    (TIMEOUT, "--stop-after or --stop-at ended it"),
 ];
+
+/// The words with which rsync ends a run, which scripts look for in logs.
+pub fn rsync_name(code: u8) -> &'static str {
+    match code {
+        1 => "syntax or usage error",
+        INCOMPATIBLE => "protocol incompatibility",
+        FILE_SELECTION => "errors selecting input/output files, dirs",
+        STREAM => "error in rsync protocol data stream",
+        124..=127 => "remote command failed or not found",
+        SIGNAL => "received SIGINT, SIGTERM, or SIGHUP",
+        PARTIAL => "some files/attrs were not transferred (see previous errors)",
+        VANISHED => "some files vanished before they could be transferred",
+        DELETE_LIMIT => "the --max-delete limit stopped deletions",
+        TIMEOUT => "timeout in data send/receive",
+        _ => "error in file IO",
+    }
+}
 
 /// The code of a command that came to its end.
 pub fn of_result(result: Result<Code, Failure>) -> Result<Code, Failure> {
@@ -46,6 +71,8 @@ fn number(code: Code) -> u8 {
         Code::NotDeleted => DELETE_LIMIT,
         Code::Usage => FILE_SELECTION,
         Code::FarEnd => STREAM,
+        // As rsync ends with the code of its remote shell where that is higher.
+        Code::Shell(code) => code.max(STREAM),
         Code::Version => INCOMPATIBLE,
         Code::Interrupted => SIGNAL,
         Code::Command(number) => number,

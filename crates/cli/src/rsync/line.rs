@@ -1,10 +1,17 @@
 //! rsync's command line: its words, by the table of its options.
 
-use linerate_wire::control::{Backup, Keep, ModeRule, Sync};
+use linerate_remote::command::AgentCommand;
+use linerate_wire::control::{Appending, Backup, BlockSearch, Keep, ModeRule, Sync};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::SystemTime;
 
-use super::table::{Does, OPTIONS, RsyncOption};
+use super::checked::Checked;
+use super::compress::CompressWords;
+use super::details::DetailWishes;
+use super::info::InfoLevels;
+use super::table::{DEBUG_HELP, Does, OPTIONS, RsyncOption};
+use crate::common::spec::Spec;
 use crate::sync::selecting::RuleOption;
 
 /// What an rsync command line asks for.
@@ -15,22 +22,29 @@ pub struct Line {
     pub recursion_named: bool,
     /// Directories without what is in them, unless they come whole.
     pub dirs: bool,
+    /// They do not, and what is in a source itself does.
+    pub shallow: bool,
+    /// Nothing is copied; there may be no destination.
+    pub list: bool,
     /// Of the permissions those to execute, unless all are kept.
     pub executability: bool,
     pub links: bool,
     pub keep: Keep,
+    pub details: DetailWishes,
+    pub checked: Checked,
     pub sync: Sync,
     pub safe_links: bool,
     pub one_file_system: bool,
     /// Sources keep their paths, not only their names.
     pub relative: Option<bool>,
     pub no_implied: bool,
+    pub insecure_links: bool,
     pub prune_empty: bool,
     pub copy_links: bool,
     pub copy_dirlinks: bool,
     pub copy_unsafe_links: bool,
     pub remove_sources: bool,
-    /// Sources of this host that aren't there are passed over.
+    /// Sources that aren't there are passed over.
     pub ignore_missing: bool,
     /// Directories above the destination are made.
     pub makes_path: bool,
@@ -48,18 +62,35 @@ pub struct Line {
     pub files_from: Option<OsString>,
     pub from0: bool,
     pub rsh: Option<OsString>,
+    /// `--rsync-path`.
+    pub agent: Option<AgentCommand>,
+    pub compress: CompressWords,
     pub bwlimit: Option<u64>,
     pub timeout: u32,
     pub whole: Option<bool>,
     pub verbose: u8,
     pub quiet: bool,
-    pub itemize: bool,
+    /// How often `-i` was named.
+    pub itemize: u8,
     pub out_format: Option<OsString>,
+    pub stop_at: Option<SystemTime>,
+    pub log_file: Option<OsString>,
+    pub log_format: Option<OsString>,
     pub stats: bool,
     pub progress: bool,
+    pub info: InfoLevels,
+    /// rsync would have the whole list before it begins, and says so.
+    pub whole_list: bool,
     pub human: u8,
     pub help: bool,
-    pub version: bool,
+    /// What `help` in the place of words prints.
+    pub words_help: Option<&'static str>,
+    /// A far shell would split what is behind `HOST:` into words.
+    pub old_args: bool,
+    /// `-8`.
+    pub eight_bit: bool,
+    /// How often it was asked for.
+    pub version: u8,
     /// Sources, and behind them the destination.
     pub paths: Vec<OsString>,
 }
@@ -70,14 +101,19 @@ impl Default for Line {
             recursive: false,
             recursion_named: false,
             dirs: false,
+            shallow: false,
+            list: false,
             executability: false,
             links: false,
             keep: Keep::NOTHING,
+            details: DetailWishes::default(),
+            checked: Checked::default(),
             sync: Sync { into: true, window: Some(0), ..Sync::default() },
             safe_links: false,
             one_file_system: false,
             relative: None,
             no_implied: false,
+            insecure_links: false,
             prune_empty: false,
             copy_links: false,
             copy_dirlinks: false,
@@ -97,18 +133,28 @@ impl Default for Line {
             files_from: None,
             from0: false,
             rsh: std::env::var_os("RSYNC_RSH").filter(|rsh| !rsh.is_empty()),
+            agent: None,
+            compress: CompressWords::default(),
             bwlimit: None,
             timeout: 0,
             whole: None,
             verbose: 0,
             quiet: false,
-            itemize: false,
+            itemize: 0,
             out_format: None,
+            stop_at: None,
+            log_file: None,
+            log_format: None,
             stats: false,
             progress: false,
+            info: InfoLevels::default(),
+            whole_list: false,
             human: 1,
             help: false,
-            version: false,
+            words_help: None,
+            old_args: std::env::var("RSYNC_OLD_ARGS").is_ok_and(|value| !matches!(&*value, "" | "0")),
+            eight_bit: false,
+            version: 0,
             paths: Vec::new(),
         }
     }
@@ -175,6 +221,8 @@ impl Line {
 
     fn apply(&mut self, option: &RsyncOption, shown: &str, value: Option<OsString>) -> Result<(), String> {
         let missing = || format!("{shown} needs a value");
+        // With these a variable of the environment counts.
+        self.details.placing.partial |= matches!(shown, "-P" | "--partial");
         match option.does {
             Does::Flag(set) => set(self),
             Does::Value(set) => {
@@ -182,7 +230,16 @@ impl Line {
                 set(self, &value).map_err(|why| format!("{shown} {}: {why}", printable(&value)))?;
             }
             Does::Always(_) => {}
-            Does::AlwaysOf(_) => drop(value.ok_or_else(missing)?),
+            Does::AlwaysOf(_) => {
+                let value = value.ok_or_else(missing)?;
+                if shown == "--debug" && value.eq_ignore_ascii_case("help") {
+                    self.words_help = Some(DEBUG_HELP);
+                }
+                if shown == "--debug" {
+                    self.details.placing.debug(&value);
+                    self.checked.debug(&value);
+                }
+            }
             Does::Refused(why) | Does::RefusedOf(why) => {
                 return Err(format!("{shown} is not supported by linerate rsync: {why}"));
             }
@@ -190,19 +247,33 @@ impl Line {
         Ok(())
     }
 
+    /// Whether the first source is on another host.
+    pub fn pulls(&self) -> bool {
+        self.paths.first().is_some_and(|source| matches!(Spec::parse(source), Spec::Remote(..)))
+    }
+
+    /// The sources, without the destination.
+    pub fn sources(&self) -> &[OsString] {
+        match self.paths.split_last() {
+            Some((_, [])) if self.list => &self.paths,
+            Some((_, sources)) => sources,
+            None => &[],
+        }
+    }
+
     /// What options come to together.
     fn settle(mut self) -> Result<Self, String> {
-        if self.files_from.is_some() && self.relative == Some(false) {
-            return Err("--files-from with --no-relative is not supported by linerate rsync".into());
+        self.name_hosts();
+        if self.old_args {
+            self.paths = self.paths.iter().flat_map(far_words).collect();
         }
-        if self.dirs && !self.recursive {
-            return Err(
-                "-d without -r is not supported by linerate rsync: use 'linerate sync --files-from'".into()
-            );
+        if self.files_from.is_some() && self.paths.len() == 1 {
+            return Err("--files-from needs SRC and DST: a list by it has --list-only, too".into());
         }
-        if self.executability && !self.keep.perms {
-            return Err("-E without -p is not supported by linerate rsync: -p keeps all permissions".into());
-        }
+        self.list |= self.paths.len() == 1;
+        self.shallow = (self.dirs || self.list) && !self.recursive && self.files_from.is_none();
+        self.details.executability = self.executability;
+        self.details.dig_holes = self.keep.sparse;
         if self.delete_excluded {
             self.sync.delete = true;
         }
@@ -212,21 +283,46 @@ impl Line {
         if self.sync.max_delete.is_some() && !self.sync.delete {
             self.sync.max_delete = None;
         }
+        if self.details.placing.append != Appending::Never {
+            if self.whole == Some(true) {
+                return Err("--append cannot be used with --whole-file".into());
+            }
+            self.sync.inplace = true;
+        }
         self.settle_backup()?;
+        self.details.placing.settle(self.sync.inplace)?;
         self.sync.itemize = true;
         self.sync.whole = self.whole.unwrap_or(false);
+        self.sync.search = match self.whole {
+            None => BlockSearch::Measured,
+            Some(true) => BlockSearch::SamePlaces,
+            Some(false) => BlockSearch::Everywhere,
+        };
         self.keep.special_bits = self.keep.perms;
         Ok(self)
     }
 }
 
 impl Line {
+    /// A source `:PATH` is on the host of the one before it.
+    fn name_hosts(&mut self) {
+        let mut host: Option<Vec<u8>> = None;
+        for path in &mut self.paths {
+            if let (Some(host), [b':', rest @ ..]) = (&host, path.as_bytes())
+                && !rest.starts_with(b":")
+            {
+                *path = OsString::from_vec([host.as_slice(), path.as_bytes()].concat());
+            }
+            host = match Spec::parse(path) {
+                Spec::Remote(host, _) => Some(host.as_bytes().to_vec()),
+                Spec::Local(_) => None,
+            };
+        }
+    }
+
     fn settle_backup(&mut self) -> Result<(), String> {
         if !self.backup && self.backup_dir.is_none() {
             return Ok(());
-        }
-        if self.sync.inplace {
-            return Err("--backup with --inplace is not supported by linerate rsync: what is written into has no copy".into());
         }
         let usual: &[u8] = if self.backup_dir.is_some() { b"" } else { b"~" };
         let suffix = self.suffix.take().unwrap_or_else(|| usual.to_vec());
@@ -238,6 +334,17 @@ impl Line {
         self.keep.omit_dir_times |= self.backup_dir.is_none();
         self.sync.backup = Some(Backup { directory: self.backup_dir.take(), suffix });
         Ok(())
+    }
+}
+
+/// The paths that a shell makes of one on another host: each word is one there.
+fn far_words(path: &OsString) -> Vec<OsString> {
+    let Spec::Remote(host, words) = Spec::parse(path) else { return vec![path.clone()] };
+    let words = String::from_utf8(words).ok().and_then(|words| shlex::split(&words));
+    let far = |word: String| OsString::from_vec([host.as_bytes(), b":", word.as_bytes()].concat());
+    match words {
+        Some(words) if words.len() > 1 => words.into_iter().map(far).collect(),
+        _ => vec![path.clone()],
     }
 }
 

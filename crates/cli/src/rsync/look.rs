@@ -1,15 +1,26 @@
 //! What rsync prints on standard output: lines of changes, sums, progress.
 
+use linerate_transfer::NOT_ALL_READ;
 use linerate_transfer::lock::lock;
-use linerate_wire::control::{Change, Totals};
-use std::ffi::OsStr;
-use std::io::Write;
+use linerate_wire::control::{Change, Link, OtherUse, Totals};
+use linerate_wire::entry::{Entry, Kind};
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::escape::Escape;
+use super::format::{LineFormat, Subject, is_mere_name, is_unchanged};
+use super::info::{InfoWord, Levels};
 use super::line::Line;
+use super::lines::StandardLines;
+use super::log::{LogFile, shown_time};
+use super::numbers::{Human, clock, permissions, shown_rate};
+use super::summed::Summed;
+use super::tops::{Top, full_name, tops};
 use crate::common::look::{Done, Look, Sums};
 use crate::common::spec::Spec;
 
@@ -18,28 +29,47 @@ const PROGRESS: Duration = Duration::from_secs(1);
 
 /// rsync's way to print.
 pub struct RsyncLook {
-    format: Option<Vec<Piece>>,
-    /// Changes of attributes alone have a line too.
-    itemizes: bool,
+    format: Option<LineFormat>,
+    /// `--log-file`.
+    log: Option<Arc<LogFile>>,
+    log_format: LineFormat,
+    /// This end receives from another host.
+    pulls: bool,
+    escape: Escape,
     quiet: bool,
-    verbose: bool,
-    stats: bool,
-    progress: bool,
+    /// Links are shown as the sender has them.
+    unmunges: bool,
+    /// The first line.
+    heading: Option<&'static str>,
+    levels: Levels,
+    /// The line about the directory for backups.
+    backup_dir: Option<String>,
     dry_run: bool,
-    human: u8,
+    /// `--link-dest`.
+    links_others: bool,
+    /// A list has what links lead to.
+    shows_links: bool,
+    human: Human,
+    /// Where the sources are on this host.
+    tops: Vec<Top>,
     /// The sources, as they are shown.
     sources: Vec<String>,
+    /// The destination, as it is shown.
+    destination: String,
     told: Mutex<Told>,
-}
-
-/// A piece of `--out-format`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
-    Text(String),
-    Item,
-    Name,
-    Link,
-    Operation,
+    lines: StandardLines,
+    /// A directory of this host that is to be made.
+    made: Option<String>,
+    has_begun: AtomicBool,
+    /// A directory was left out.
+    skipped: AtomicBool,
+    has_errors: AtomicBool,
+    /// The text before the names of sent entries: the root, of which `-R` keeps all.
+    root: &'static str,
+    /// Changes that wait for sums of their files.
+    summed: Option<Summed>,
+    /// The lines about what was chosen, of `--debug=NSTR`.
+    choices: Vec<String>,
 }
 
 /// What was told of, by kind.
@@ -49,6 +79,8 @@ struct Told {
     deleted: Totals,
     transferred: u64,
     progress: Option<Instant>,
+    /// That the destination was made.
+    made: bool,
 }
 
 impl RsyncLook {
@@ -58,49 +90,122 @@ impl RsyncLook {
     /// If its format has something that isn't known.
     pub fn new(line: &Line) -> Result<Self, String> {
         let format = match &line.out_format {
-            Some(format) => Some(pieces(format)?),
-            None if line.itemize => {
-                Some(vec![Piece::Item, Piece::Text(" ".into()), Piece::Name, Piece::Link])
-            }
-            None if line.verbose > 0 || line.progress => Some(vec![Piece::Name, Piece::Link]),
+            Some(format) => Some(LineFormat::parse("--out-format", format)?),
+            None if line.itemize > 0 => Some(LineFormat::itemized()),
+            None if line.info(InfoWord::Name) > 0 => Some(LineFormat::named()),
             None => None,
         };
-        let sources = line.paths.split_last().map_or(&[][..], |(_, sources)| sources);
-        let itemizes = format.as_ref().is_some_and(|format| format.contains(&Piece::Item));
+        let logged = line.log_format.as_deref();
+        let logged = logged.map(|format| LineFormat::parse("--log-file-format", format)).transpose()?;
+        let escape = Escape::of_locale(line.eight_bit);
+        let log_format = logged.unwrap_or_else(LineFormat::itemized);
+        let sums = format.as_ref().is_some_and(LineFormat::needs_sums)
+            || line.log_file.is_some() && log_format.needs_sums();
+        let destination = line.paths.last().map(|destination| shown(destination, escape)).unwrap_or_default();
         Ok(Self {
-            format: format.filter(|_| !line.quiet),
-            itemizes,
+            levels: Levels::of(line, format.as_ref().is_some_and(LineFormat::itemizes)),
+            format,
+            log: None,
+            log_format,
+            pulls: line.pulls(),
             quiet: line.quiet,
-            verbose: line.verbose > 0,
-            stats: line.stats,
-            progress: line.progress,
+            unmunges: line.details.munges_at_the_far_end(line.way()),
+            heading: line.heading(),
+            backup_dir: backup_dir(line, escape),
+            escape,
             dry_run: line.sync.dry_run,
-            human: line.human,
-            sources: sources.iter().map(|source| shown(source)).collect(),
+            links_others: line.sync.others.as_ref().is_some_and(|others| others.used == OtherUse::Link),
+            human: Human(line.human),
+            sources: line.sources().iter().map(|source| shown(source, escape)).collect(),
+            tops: tops(line),
+            destination,
+            shows_links: line.links,
             told: Mutex::default(),
+            lines: StandardLines::default(),
+            made: line.makes_directory().map(|made| escape.shown(made.as_bytes())),
+            has_begun: AtomicBool::new(false),
+            skipped: AtomicBool::new(false),
+            has_errors: AtomicBool::new(false),
+            root: if keeps_root(line) { "/" } else { "" },
+            summed: sums.then(|| Summed::new(line)),
+            choices: line.checked.choices(line),
         })
     }
 
-    /// The first lines; `made` is a directory that is to be made.
-    pub fn begin(&self, pulls: bool, made: Option<&OsStr>) {
-        if self.verbose && !self.quiet {
-            say!("{} incremental file list", if pulls { "receiving" } else { "sending" });
+    /// The same with a log.
+    pub fn logging(self, log: Option<Arc<LogFile>>) -> Self {
+        Self { log, ..self }
+    }
+
+    /// The first lines, once.
+    pub fn begin(&self) {
+        if self.has_begun.swap(true, Ordering::Relaxed) {
+            return;
         }
-        if let Some(made) = made.filter(|_| (self.verbose || self.itemizes) && !self.quiet) {
-            let shown = linerate_wire::path::printable(made.as_bytes());
-            say!("created directory {}", shown.trim_end_matches('/'));
+        self.choices.iter().for_each(|choice| self.lines.say(choice.as_bytes()));
+        self.log(if self.pulls { "receiving file list" } else { "building file list" });
+        if let Some(heading) = self.heading.filter(|_| !self.quiet) {
+            self.lines.say(heading.as_bytes());
+            if heading.ends_with(' ') {
+                self.lines.wait_for_count();
+            }
+        }
+        if let Some(made) = &self.made {
+            self.created(made);
+        }
+        if let Some(line) = self.backup_dir.as_ref().filter(|_| self.levels.backup > 0) {
+            self.print(line);
         }
     }
 
+    /// Whether directories were left out, and nothing else went wrong.
+    pub fn skipped_all(&self) -> bool {
+        self.skipped.load(Ordering::Relaxed) && !self.has_errors.load(Ordering::Relaxed)
+    }
+
+    /// The destination itself is made.
+    fn created(&self, shown: &str) {
+        // Where both ends know of it, the first says it.
+        let is_first = !std::mem::replace(&mut lock(&self.told).made, true);
+        if is_first && (self.levels.name > 0 || self.levels.itemize > 0) {
+            self.print(format!("created directory {}", shown.trim_end_matches('/')));
+        }
+    }
+
+    /// A line on standard output and in the log.
+    fn print(&self, line: impl AsRef<[u8]>) {
+        self.log(line.as_ref());
+        if !self.quiet {
+            self.lines.say(line.as_ref());
+        }
+    }
+
+    fn log(&self, line: impl AsRef<[u8]>) {
+        if let Some(log) = &self.log {
+            log.write(line);
+        }
+    }
+
+    /// The reports that these lines need of the other end: entries that stay as they are, and properties.
+    pub fn needs(&self) -> (bool, bool) {
+        let levels = &self.levels;
+        let unchanged = levels.itemizes_all() || levels.says_uptodate() || levels.skip > 0;
+        let formats = self.format.iter().chain(self.log.as_ref().map(|_| &self.log_format));
+        (unchanged, formats.into_iter().any(LineFormat::needs_facts))
+    }
+
     /// True for a directory of this host, which comes with `-r` alone; that has a line.
-    pub fn skips_directory(&self, source: &OsStr) -> bool {
+    pub fn skips_directory(&self, source: &OsStr, relative: bool) -> bool {
         let is_one = matches!(Spec::parse(source), Spec::Local(path) if is_directory(&path));
-        if is_one && !self.quiet {
-            let shown = linerate_wire::path::printable(source.as_bytes());
-            say!(
-                "skipping directory {}",
-                shown.strip_suffix('.').filter(|rest| rest.ends_with('/')).unwrap_or(&shown)
-            );
+        if is_one {
+            let shown = self.escape.shown(source.as_bytes());
+            let mut shown = if shown.ends_with("/.") { "." } else { &shown };
+            let written = self.escape.shown(source.as_bytes());
+            if relative {
+                let below = written.split_once("/./").map_or(&*written, |(_, below)| below);
+                shown = below.trim_start_matches("./").trim_end_matches('/');
+            }
+            self.print(format!("skipping directory {shown}"));
         }
         is_one
     }
@@ -113,6 +218,128 @@ impl RsyncLook {
         let source = self.sources.iter().find(is_in);
         let own = source.and_then(|source| source.rfind('/')).map_or(0, |slash| slash + 1);
         &path[own..]
+    }
+
+    /// The name of a listed entry, below what is in front of its source's own name.
+    fn listed_name<'a>(&self, path: &'a str) -> &'a str {
+        if path == "." || path.ends_with("/.") {
+            return ".";
+        }
+        if let Some((_, below)) = path.rsplit_once("/./") {
+            return below;
+        }
+        let path = path.strip_prefix("./").unwrap_or(path);
+        let named = self.named(path);
+        let pattern = self.sources.iter().find(|source| source.contains(['*', '?', '[']));
+        // A pattern matches no slash, so that the name begins behind as many.
+        let slashes = pattern.map_or(0, |pattern| pattern.matches('/').count());
+        let start = path.match_indices('/').nth(slashes.wrapping_sub(1)).map_or(0, |(at, _)| at + 1);
+        if named.len() == path.len() { &path[start..] } else { named }
+    }
+
+    /// Writes the lines that waited for sums of files.
+    pub fn show_held(&self) {
+        let held = self.summed.iter().flat_map(Summed::take);
+        held.for_each(|(change, sum)| self.show(&change, &sum));
+    }
+
+    /// The line for an entry, if it has one.
+    fn show(&self, change: &Change, sum: &str) {
+        if self.is_as_it_was(change) { self.uptodate(change, sum) } else { self.changed(change, sum) }
+    }
+
+    fn is_as_it_was(&self, change: &Change) -> bool {
+        let is_named_only = self.links_others && self.levels.says_uptodate() && is_mere_name(change);
+        is_unchanged(change) || is_named_only
+    }
+
+    /// The lines for something that isn't as it was, on standard output and in the log.
+    fn changed(&self, change: &Change, sum: &str) {
+        let mut change = Cow::Borrowed(change);
+        if let (true, Some(Link::Target(target))) = (self.unmunges, &change.link)
+            && let Some(own) = target.strip_prefix(b"/rsyncd-munged/")
+        {
+            let link = Some(Link::Target(own.to_vec()));
+            change = Cow::Owned(Change { link, ..Change::clone(&change) });
+        }
+        let also = self.levels.says_uptodate();
+        let printed = self.format.as_ref().filter(|_| !self.quiet);
+        if let Some(line) = printed.and_then(|format| self.line(format, &change, sum, self.escape, also)) {
+            self.say_in_turn(line);
+        }
+        // rsync's log of a dry run has neither what would be sent nor what would be deleted.
+        let is_unlogged = self.dry_run && matches!(change.item[0], b'<' | b'>' | b'*');
+        if !is_unlogged {
+            self.log_change(&change, sum);
+        }
+    }
+
+    /// Where rsync's receiver also writes lines of its own, those of the sender come a little later.
+    fn say_in_turn(&self, line: Vec<u8>) {
+        if self.levels.says_uptodate() || self.levels.skip > 0 {
+            self.lines.hold(line)
+        } else {
+            self.lines.say(&line)
+        }
+    }
+
+    fn line(
+        &self,
+        format: &LineFormat,
+        change: &Change,
+        sum: &str,
+        escape: Escape,
+        also: bool,
+    ) -> Option<Vec<u8>> {
+        let full = full_name(&self.tops, change, self.pulls);
+        let root = if change.item == Change::DELETED { "" } else { self.root };
+        format.line(&Subject { change, pulls: self.pulls, full: &full, root, sum, escape }, also)
+    }
+
+    fn log_change(&self, change: &Change, sum: &str) {
+        if let Some(log) = &self.log
+            && let Some(line) = self.line(&self.log_format, change, sum, Escape::Log, false)
+        {
+            log.write(&line);
+        }
+    }
+
+    /// Something stays as it is.
+    fn uptodate(&self, change: &Change, sum: &str) {
+        if self.levels.itemizes_all() {
+            if let Some(format) = self.format.as_ref().filter(|_| !self.quiet) {
+                self.line(format, change, sum, self.escape, true)
+                    .into_iter()
+                    .for_each(|line| self.say_in_turn(line));
+            }
+            if self.log_format.itemizes() {
+                self.log_change(change, sum);
+            }
+        } else if self.levels.says_uptodate() && (!change.directory || change.item[0] == b'c') && !self.quiet
+        {
+            self.lines.say(&[&self.subject_name(change)[..], b" is uptodate"].concat());
+        }
+    }
+
+    /// Something is left alone, and why.
+    fn left(&self, change: &Change) {
+        if self.levels.skip == 0 {
+            return;
+        }
+        let name = self.escape.bytes(change.path.as_bytes());
+        let (before, behind) = match change.item {
+            Change::NEWER => ("", " is newer"),
+            Change::OVER => ("", " is over max-size"),
+            Change::UNDER => ("", " is under min-size"),
+            Change::MISSING if change.directory => ("not creating new directory \"", "\""),
+            Change::MISSING => ("not creating new file \"", "\""),
+            _ => ("", " exists"),
+        };
+        self.print([before.as_bytes(), &name, behind.as_bytes()].concat());
+    }
+
+    fn subject_name(&self, change: &Change) -> Vec<u8> {
+        Subject { change, pulls: self.pulls, full: b"", root: "", sum: "", escape: self.escape }.name()
     }
 
     fn count(&self, change: &Change) {
@@ -137,17 +364,21 @@ impl RsyncLook {
 
     fn statistics(&self, sums: &Sums) {
         let told = lock(&self.told);
-        say!("");
-        say!("Number of files: {}", self.counts(&sums.there));
-        say!("Number of created files: {}", self.counts(&told.created));
-        say!("Number of deleted files: {}", self.counts(&told.deleted));
-        say!("Number of regular files transferred: {}", self.number(told.transferred));
-        say!("Total file size: {} bytes", self.number(sums.there.bytes));
-        say!("Total transferred file size: {} bytes", self.number(sums.moved.bytes));
-        say!("Literal data: {} bytes", self.number(sums.moved.bytes));
+        self.print("");
+        self.print(format!("Number of files: {}", self.counts(&sums.there)));
+        self.print(format!("Number of created files: {}", self.counts(&told.created)));
+        self.print(format!("Number of deleted files: {}", self.counts(&told.deleted)));
+        self.print(format!("Number of regular files transferred: {}", self.human.number(told.transferred)));
+        self.print(format!("Total file size: {} bytes", self.human.number(sums.there.bytes)));
+        let size = sums.moved.bytes.saturating_add(sums.matched);
+        // A dry run sends nothing.
+        let (moved, matched) = if self.dry_run { (0, 0) } else { (sums.moved.bytes, sums.matched) };
+        self.print(format!("Total transferred file size: {} bytes", self.human.number(size)));
+        self.print(format!("Literal data: {} bytes", self.human.number(moved)));
+        self.print(format!("Matched data: {} bytes", self.human.number(matched)));
         let (sent, received) = ways(sums);
-        say!("Total bytes sent: {}", self.number(sent));
-        say!("Total bytes received: {}", self.number(received));
+        self.print(format!("Total bytes sent: {}", self.human.number(sent)));
+        self.print(format!("Total bytes received: {}", self.human.number(received)));
     }
 
     /// `3 (reg: 1, dir: 1, link: 1)`.
@@ -159,81 +390,108 @@ impl RsyncLook {
             ("special", totals.specials),
         ];
         let there = kinds.iter().filter(|(_, count)| *count > 0);
-        let parts: Vec<_> = there.map(|(kind, count)| format!("{kind}: {}", self.number(*count))).collect();
-        let sum = self.number(totals.entries());
+        let parts: Vec<_> =
+            there.map(|(kind, count)| format!("{kind}: {}", self.human.number(*count))).collect();
+        let sum = self.human.number(totals.entries());
         if parts.is_empty() { sum } else { format!("{sum} ({})", parts.join(", ")) }
-    }
-
-    /// By the number of `-h`: as it is, with commas, in units of 1000, in units of 1024.
-    fn number(&self, number: u64) -> String {
-        match self.human {
-            0 => number.to_string(),
-            1 => commas(&number.to_string()),
-            2 => unit(number as f64, 1000.0).unwrap_or_else(|| number.to_string()),
-            _ => unit(number as f64, 1024.0).unwrap_or_else(|| number.to_string()),
-        }
-    }
-
-    fn decimal(&self, number: f64) -> String {
-        let plain = format!("{number:.2}");
-        match self.human {
-            0 => plain,
-            1 => plain
-                .split_once('.')
-                .map_or(plain.clone(), |(whole, part)| format!("{}.{part}", commas(whole))),
-            2 => unit(number, 1000.0).unwrap_or(plain),
-            _ => unit(number, 1024.0).unwrap_or(plain),
-        }
     }
 }
 
 impl Look for RsyncLook {
-    fn change(&self, change: &Change, name: &str, link: &str) {
-        self.count(change);
-        let Some(format) = &self.format else { return };
-        let is_deleted = change.item == Change::DELETED;
-        let is_brought = change.item[0] != b'.' || change.directory;
-        if !self.itemizes && is_deleted {
-            return say!("deleting {name}");
+    fn connected(&self) {
+        self.begin();
+    }
+
+    fn shown(&self, name: &[u8]) -> String {
+        self.escape.shown(name)
+    }
+
+    fn change(&self, change: &Change) {
+        match change.item {
+            Change::MADE => return self.created(&self.destination),
+            Change::NEWER | Change::EXISTS | Change::MISSING | Change::OVER | Change::UNDER => {
+                return self.left(change);
+            }
+            _ => {}
         }
-        if !self.itemizes && !is_brought {
-            return;
+        if !self.is_as_it_was(change) {
+            self.count(change);
         }
-        let item = String::from_utf8_lossy(&change.item).into_owned();
-        let operation = if is_deleted {
-            "del."
-        } else if item.starts_with('>') {
-            "recv"
-        } else {
-            "send"
+        match &self.summed {
+            Some(summed) => summed.hold(change.clone()),
+            None => self.show(change, ""),
+        }
+    }
+
+    fn error(&self, path: &str, message: &str) -> String {
+        self.has_errors.store(true, Ordering::Relaxed);
+        if message.ends_with(NOT_ALL_READ) {
+            self.print("IO error encountered -- skipping file deletion");
+        }
+        let line = format!("{}: {path}: {message}", self.program());
+        self.log(&line);
+        line
+    }
+
+    fn remark(&self, message: &str) {
+        let is_shown = (message.starts_with("backed up ") && self.levels.backup > 0)
+            || (message.starts_with("created ") && (self.levels.name > 0 || self.levels.itemize > 0))
+            || (message.starts_with("ignoring unsafe symlink ") && self.levels.symsafe > 0)
+            || (message.starts_with("fuzzy basis selected ") && self.levels.fuzzy);
+        if is_shown {
+            self.print(message);
+        }
+    }
+
+    fn listed(&self, path: &[u8], entry: &Entry, size: u64) {
+        let shown = self.escape.shown(path);
+        let name = self.listed_name(&shown);
+        let names: Vec<_> = path.split(|byte| *byte == b'/').collect();
+        // It has the last names of the path, which may be other bytes than are shown elsewhere.
+        let own = names.len().saturating_sub(name.split('/').count());
+        let own = names[own..].join(&b'/');
+        let name = if name == "." { b".".to_vec() } else { self.escape.bytes(&own) };
+        let width = if self.human == Human(0) { 11 } else { 14 };
+        let link = match &entry.kind {
+            Kind::Symlink { target } if self.shows_links => {
+                [b" -> ", &self.escape.bytes(target)[..]].concat()
+            }
+            _ => Vec::new(),
         };
-        let text = |piece: &Piece| match piece {
-            Piece::Text(text) => text.clone(),
-            Piece::Item => item.clone(),
-            Piece::Name => name.to_owned(),
-            Piece::Link => link.to_owned(),
-            Piece::Operation => operation.to_owned(),
+        let size = match &entry.kind {
+            Kind::File { size } => *size,
+            Kind::Directory | Kind::Symlink { .. } => size,
+            _ => 0,
         };
-        say!("{}", format.iter().map(text).collect::<String>());
+        let facts = format!(
+            "{} {:>width$} {} ",
+            kind_and_permissions(entry),
+            self.human.number(size),
+            shown_time(entry.mtime.seconds)
+        );
+        self.print([facts.as_bytes(), &name, &link].concat());
     }
 
     fn skip(&self, path: &str, message: &str) {
         let name = path.split_once("/./").map_or_else(|| self.named(path), |(_, below)| below);
-        if self.quiet {
-            return;
-        }
-        if message.starts_with("is a directory") {
-            say!("skipping directory {name}");
+        self.print(if message.starts_with("is a directory") {
+            self.skipped.store(true, Ordering::Relaxed);
+            let name = if name.ends_with("/.") { "." } else { name };
+            format!("skipping directory {name}")
         } else if message.ends_with("; not copied") {
-            say!("skipping non-regular file \"{name}\"");
+            if self.levels.nonreg == 0 {
+                return;
+            }
+            format!("skipping non-regular file \"{name}\"")
         } else {
-            say!("skipping {name}: {message}");
-        }
+            format!("skipping {name}: {message}")
+        });
     }
 
     fn progress(&self, done: &Done) {
-        let Done { bytes: (bytes, total), entries: (landed, found), seconds, is_last } = *done;
-        if !self.progress || self.quiet {
+        self.lines.count(done.scanned, done.entries.1);
+        let Done { bytes: (bytes, total), entries: (landed, found), seconds, is_last, .. } = *done;
+        if self.levels.progress == 0 || self.quiet {
             return;
         }
         let mut told = lock(&self.told);
@@ -246,133 +504,87 @@ impl Look for RsyncLook {
         let left = if is_last { seconds } else { total.saturating_sub(bytes) as f64 / rate.max(1.0) };
         let line = format!(
             "{:>15} {percent:>3}% {:>11} {:>10} (xfr#{}, to-chk={}/{found})",
-            self.number(bytes),
+            self.human.number(bytes),
             shown_rate(rate),
             clock(left),
             told.transferred,
             found.saturating_sub(landed),
         );
-        let end = if is_last { "\n" } else { "" };
-        let mut out = std::io::stdout().lock();
-        // Lost output is noticed by the next line.
-        let _ = write!(out, "\r{line}{end}").and_then(|()| out.flush());
+        self.lines.progress(&line, is_last);
     }
 
     fn end(&self, sums: &Sums) {
-        if self.quiet {
-            return;
-        }
-        if self.stats {
+        self.lines.count(true, sums.there.entries());
+        self.show_held();
+        if self.levels.stats > 1 {
             self.statistics(sums);
         }
-        if self.stats || self.verbose {
-            let (sent, received) = ways(sums);
-            let rate = sums.moved.bytes as f64 / sums.elapsed.as_secs_f64().max(1e-3);
-            let speedup = sums.there.bytes as f64 / (sums.moved.bytes.max(1)) as f64;
-            say!("");
-            say!(
-                "sent {} bytes  received {} bytes  {} bytes/sec",
-                self.number(sent),
-                self.number(received),
-                self.decimal(rate)
-            );
-            let dry = if self.dry_run { " (DRY RUN)" } else { "" };
-            say!(
-                "total size is {}  speedup is {}{dry}",
-                self.number(sums.there.bytes),
-                self.decimal(speedup)
-            );
+        let (sent, received) = ways(sums);
+        let (sent, received, size) =
+            (self.human.number(sent), self.human.number(received), self.human.number(sums.there.bytes));
+        if self.levels.stats == 0 {
+            return self.log(format!("sent {sent} bytes  received {received} bytes  total size {size}"));
         }
+        let rate = sums.wire as f64 / sums.elapsed.as_secs_f64().max(1e-3);
+        let speedup = sums.there.bytes as f64 / (sums.wire.max(1)) as f64;
+        self.print("");
+        self.print(format!(
+            "sent {sent} bytes  received {received} bytes  {} bytes/sec",
+            self.human.decimal(rate)
+        ));
+        let dry = if self.dry_run { " (DRY RUN)" } else { "" };
+        self.print(format!("total size is {size}  speedup is {}{dry}", self.human.decimal(speedup)));
     }
+}
+
+/// `(new)` where it is known that it isn't there.
+fn backup_dir(line: &Line, escape: Escape) -> Option<String> {
+    let directory = line.sync.backup.as_ref()?.directory.as_ref()?;
+    let shown = escape.shown(directory);
+    let new = match line.paths.last().map(|destination| Spec::parse(destination)) {
+        Some(Spec::Local(top)) if !Path::new(&top).join(OsStr::from_bytes(directory)).exists() => "(new) ",
+        _ => "",
+    };
+    Some(format!("{new}backup_dir is {shown}"))
+}
+
+/// With `-R`, a sender has absolute paths as they are, where no `/./` says from where on they are kept.
+fn keeps_root(line: &Line) -> bool {
+    let is_whole = |path: &OsString| {
+        path.as_bytes().starts_with(b"/") && !path.as_bytes().windows(3).any(|three| three == b"/./")
+    };
+    let keeps = line.relative == Some(true) && line.files_from.is_none() && !line.pulls();
+    keeps && line.sources().iter().all(is_whole)
+}
+
+/// Kind and permissions, as ls(1) writes them.
+fn kind_and_permissions(entry: &Entry) -> String {
+    let kind = match entry.kind {
+        Kind::Directory => 'd',
+        Kind::Symlink { .. } => 'l',
+        Kind::Fifo => 'p',
+        Kind::Socket => 's',
+        Kind::Device { block: true, .. } => 'b',
+        Kind::Device { .. } => 'c',
+        Kind::File { .. } | Kind::HardLink { .. } => '-',
+    };
+    format!("{kind}{}", permissions(entry.mode))
 }
 
 /// Bytes sent and bytes received.
 fn ways(sums: &Sums) -> (u64, u64) {
-    if sums.received { (0, sums.moved.bytes) } else { (sums.moved.bytes, 0) }
+    if sums.received { (0, sums.wire) } else { (sums.wire, 0) }
 }
 
 /// A source's path, safe on a terminal.
-fn shown(source: &OsStr) -> String {
+fn shown(source: &OsStr, escape: Escape) -> String {
     match Spec::parse(source) {
-        Spec::Local(path) => linerate_wire::path::printable(path.as_bytes()),
-        Spec::Remote(_, path) => linerate_wire::path::printable(&path),
+        Spec::Local(path) => escape.shown(path.as_bytes()),
+        Spec::Remote(_, path) => escape.shown(&path),
     }
 }
 
 /// A directory by this name; a link to one only with a slash behind it.
 pub fn is_directory(path: &OsStr) -> bool {
     Path::new(path).symlink_metadata().is_ok_and(|found| found.is_dir())
-}
-
-fn commas(digits: &str) -> String {
-    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
-    groups.join(",")
-}
-
-fn unit(number: f64, base: f64) -> Option<String> {
-    let (mut number, mut units) = (number / base, "KMGTP".chars());
-    if number < 1.0 {
-        return None;
-    }
-    let mut unit = units.next()?;
-    while number >= base
-        && let Some(next) = units.next()
-    {
-        (number, unit) = (number / base, next);
-    }
-    Some(format!("{number:.2}{unit}"))
-}
-
-/// `146.38kB/s`, by powers of 1024.
-fn shown_rate(rate: f64) -> String {
-    let kib = rate / 1024.0;
-    match kib {
-        ..1024.0 => format!("{kib:.2}kB/s"),
-        ..1_048_576.0 => format!("{:.2}MB/s", kib / 1024.0),
-        _ => format!("{:.2}GB/s", kib / 1_048_576.0),
-    }
-}
-
-/// `0:01:05`.
-fn clock(seconds: f64) -> String {
-    let seconds = seconds as u64;
-    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
-fn pieces(format: &OsStr) -> Result<Vec<Piece>, String> {
-    let text = std::str::from_utf8(format.as_bytes()).map_err(|_| "--out-format is not text".to_owned())?;
-    let (mut pieces, mut letters) = (Vec::new(), text.chars());
-    let mut plain = String::new();
-    while let Some(letter) = letters.next() {
-        let piece = match letter {
-            '%' => match letters.next() {
-                Some('i') => Piece::Item,
-                Some('n' | 'f') => Piece::Name,
-                Some('L') => Piece::Link,
-                Some('o') => Piece::Operation,
-                Some('%') => {
-                    plain.push('%');
-                    continue;
-                }
-                other => {
-                    let other = other.map(String::from).unwrap_or_default();
-                    return Err(format!(
-                        "--out-format: %{other} is not supported by linerate rsync; %i, %n, %f, %L, %o and %% are"
-                    ));
-                }
-            },
-            letter => {
-                plain.push(letter);
-                continue;
-            }
-        };
-        if !plain.is_empty() {
-            pieces.push(Piece::Text(std::mem::take(&mut plain)));
-        }
-        pieces.push(piece);
-    }
-    if !plain.is_empty() {
-        pieces.push(Piece::Text(plain));
-    }
-    Ok(pieces)
 }

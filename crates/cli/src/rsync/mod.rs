@@ -1,33 +1,53 @@
 //! `linerate rsync`: an rsync command line, as it is.
 
-mod chmod;
+mod checked;
 mod codes;
+mod compress;
+mod details;
+mod escape;
+mod format;
+mod info;
 mod line;
+mod lines;
+mod log;
 mod look;
+mod numbers;
+mod placing;
 mod relative;
+mod stop;
+mod summed;
+mod sums;
 mod table;
+mod tops;
+mod version;
 
 use clap::Args;
 use linerate_remote::patience::Patience;
+use linerate_transfer::NO_TEMP_DIR;
+use linerate_transfer::bounds::trust_all_links;
 use linerate_transfer::filter::{Reading, Rules};
-use linerate_transfer::sender::Selection;
-use linerate_wire::control::Options;
-use linerate_wire::filter::Rule;
+use linerate_transfer::sender::{NONE_FOUND, NONE_IS_THERE, Selection};
+use linerate_wire::control::{Keep, Options, Sync};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::common::failure::Failure;
 use crate::common::look::{Look, Sums};
 use crate::common::output::{Output, Style};
-use crate::common::reach::Reach;
+use crate::common::reach::{Reach, interrupted_exits_with};
 use crate::common::spec::Spec;
 use crate::copying::perform;
-use crate::copying::task::Task;
+use crate::copying::task::{Stop, Task};
 use crate::exit::Code;
-use crate::sync::selecting::{RuleOption, build, list};
-use codes::{MEANINGS, USAGE, of_failure, of_result};
+use crate::sync::selecting::{RuleOption, build, read_list};
+use codes::{MEANINGS, SIGNAL, TIMEOUT, UNSUPPORTED, USAGE, VANISHED, of_failure, of_result, rsync_name};
+use details::Way;
+use info::InfoWord;
 use line::Line;
+use log::LogFile;
 use look::RsyncLook;
 use table::OPTIONS;
 
@@ -52,6 +72,7 @@ const HELP: &str = "\
 Usage: linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
        linerate rsync [RSYNC'S OPTIONS] [USER@]HOST:SRC... DST
        linerate rsync [RSYNC'S OPTIONS] SRC... DST
+       linerate rsync [RSYNC'S OPTIONS] [[USER@]HOST:]SRC
 
 Does what rsync does with the same words, over linerate's streams: the same
 tree, the same lines, the same exit codes. An option that it doesn't have is
@@ -63,32 +84,96 @@ refused by its name, before anything is done.";
 /// If the command failed as a whole; the code is rsync's.
 pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
     let mut line = Line::parse(&args.words).map_err(|message| Failure(message, USAGE))?;
-    if line.help || line.version {
-        // Scripts look for the first words.
-        let version = format!(
-            "rsync  version 3.5.0  protocol version 32: as linerate {} has it",
-            env!("CARGO_PKG_VERSION")
-        );
-        say!("{}", if line.help { help() } else { version });
+    if line.help || line.version > 0 {
+        match line.version {
+            _ if line.help => say!("{}", help()),
+            1 => say!("{}", version::shown()),
+            _ => say!("{:#}", version::as_json()),
+        }
         return Ok(Code::Done);
     }
-    line.find().map_err(|message| Failure(message, USAGE))?;
-    if line.paths.len() < 2 && line.ignore_missing {
+    if let Some(words) = line.words_help {
+        say!("{words}");
         return Ok(Code::Done);
+    }
+    if line.checked.aside {
+        crate::say::all_aside();
+    }
+    if let Some(why) = line.refusal() {
+        return Err(Failure(why, UNSUPPORTED));
+    }
+    if line.insecure_links {
+        trust_all_links();
     }
     let look = RsyncLook::new(&line).map_err(|message| Failure(message, USAGE))?;
     let mut task = line.task().map_err(|message| Failure(message, USAGE))?;
-    let pulls = task.sources.first().is_some_and(|source| matches!(Spec::parse(source), Spec::Remote(..)));
-    look.begin(pulls, line.makes_directory().as_deref());
-    if !line.recursive && task.selection.listed.is_none() {
-        task.sources.retain(|source| !look.skips_directory(source));
-        if task.sources.is_empty() {
-            look.end(&Sums::default());
-            return Ok(Code::Done);
-        }
+    let log = line.log_file.as_deref().and_then(LogFile::open).map(Arc::new);
+    let look = look.logging(log.clone());
+    if let Some(sync) = &mut task.options.sync {
+        (sync.unchanged, sync.facts) = look.needs();
     }
-    let output = Output::new(Style::Quiet).looking_like(look);
-    of_result(perform(output, Ok(task))).map_err(of_failure)
+    if line.way() == Way::Within {
+        look.begin();
+    }
+    let look = Arc::new(look);
+    if !task.options.recursive {
+        task.sources.retain(|source| !look.skips_directory(source, false));
+    } else if line.leaves_directories() && line.leave_directories(&look) {
+        let options = task.options;
+        task = line.task().map_err(|message| Failure(message, USAGE))?;
+        task.options = options;
+    }
+    if task.sources.is_empty() || line.sources().is_empty() {
+        look.begin();
+        look.end(&Sums::default());
+        return Ok(Code::Done);
+    }
+    let output = Output::new(Style::Quiet).looking_like(look.clone());
+    interrupted_exits_with(SIGNAL);
+    let stop = task.stop.clone();
+    let done = perform(output, Ok(task)).inspect_err(|Failure(_, code)| {
+        if !matches!(code, Code::FarEnd | Code::Shell(_)) {
+            look.begin();
+        }
+    });
+    look.show_held();
+    let done = match done {
+        Err(Failure(message, _)) if line.ignore_missing && message == NONE_IS_THERE => Ok(Code::Done),
+        // It has only directories there, which -r alone would copy.
+        Err(Failure(message, _)) if message == NONE_FOUND && look.skipped_all() => {
+            look.end(&Sums::default());
+            Ok(Code::Done)
+        }
+        // A far end's word for it has the code of wrong arguments.
+        Err(Failure(message, Code::Usage)) if message == NONE_FOUND => Err(Failure(message, Code::NoSource)),
+        // As rsync has it, though it is the destination's.
+        Err(Failure(message, Code::Usage)) if message.starts_with(NO_TEMP_DIR) => {
+            Err(Failure(message, USAGE))
+        }
+        done => done,
+    };
+    let done = done.map_err(|failure| match (&stop, failure) {
+        (Some(stop), Failure(_, Code::Interrupted)) if stop.reached.load(Ordering::Relaxed) => {
+            Failure("stopping at requested limit".into(), Code::Command(TIMEOUT))
+        }
+        (_, failure) => of_failure(failure),
+    });
+    let done = of_result(done);
+    if let Some(log) = log {
+        log.write(last_words(&done));
+    }
+    done
+}
+
+/// The lines that end the log of a run that failed, or did only a part.
+fn last_words(done: &Result<Code, Failure>) -> String {
+    let (message, code) = match done {
+        Ok(code) => (None, code.number()),
+        Err(Failure(message, code)) => (Some(message), code.number()),
+    };
+    let kind = if code == VANISHED { "warning" } else { "error" };
+    let message = message.map_or_else(String::new, |message| format!("linerate: {message}\n"));
+    if code == 0 { message } else { format!("{message}rsync {kind}: {} (code {code})", rsync_name(code)) }
 }
 
 /// How it is called, and what becomes of each of rsync's options.
@@ -103,45 +188,14 @@ fn codes_table() -> String {
 }
 
 impl Line {
-    /// Passes over sources that aren't there, and makes what is above the destination, where that is asked for.
-    fn find(&mut self) -> Result<(), String> {
-        let Some((destination, sources)) = self.paths.split_last() else { return Ok(()) };
-        let is_here = |path: &OsString| matches!(Spec::parse(path), Spec::Local(_));
-        if self.ignore_missing {
-            if !sources.iter().all(is_here) {
-                return Err(
-                    "--ignore-missing-args is supported by linerate rsync for sources of this host alone"
-                        .into(),
-                );
-            }
-            let is_there = |source: &&OsString| Path::new(source).symlink_metadata().is_ok();
-            let there = sources.iter().filter(is_there).chain([destination]).cloned().collect();
-            self.paths = there;
-        }
-        let Some(destination) = self.paths.last().filter(|_| self.makes_path && !self.sync.dry_run) else {
-            return Ok(());
-        };
-        if !is_here(destination) {
-            return Err("--mkpath is supported by linerate rsync for a destination on this host alone: make the directories \
-                        above the destination first"
-                .into());
-        }
-        let above = Path::new(destination).parent().filter(|above| !above.as_os_str().is_empty());
-        above.map_or(Ok(()), std::fs::create_dir_all).map_err(|error| {
-            let shown = linerate_wire::path::printable(destination.as_bytes());
-            format!("making the directories above {shown} failed: {error}")
-        })
-    }
-
     fn task(&self) -> Result<Task, String> {
-        let Some(([destination], sources)) = self.paths.split_last().map(|(last, rest)| ([last], rest))
-        else {
+        let (sources, here) = (self.sources(), OsString::from("."));
+        let destination = if self.list { Some(&here) } else { self.paths.last() };
+        let Some(destination) = destination.filter(|_| !sources.is_empty()) else {
             return Err("there are no paths: rsync's usage is SRC... DST".into());
         };
-        if sources.is_empty() {
-            return Err(
-                "a list of one path alone is not supported by linerate rsync: use ls, or name DST".into()
-            );
+        if sources.iter().any(|source| source.is_empty()) {
+            return Err("a source is empty: rsync takes none".into());
         }
         if let Some(daemon) = self.paths.iter().find(|path| is_daemon(path)) {
             return Err(format!(
@@ -149,33 +203,38 @@ impl Line {
                 linerate_wire::path::printable(daemon.as_bytes())
             ));
         }
-        let (sources, listed) = match &self.files_from {
-            Some(_) if sources.len() > 1 => return Err("--files-from takes exactly one source".into()),
-            Some(file) => (sources.to_vec(), Some(list(file, self.from0)?)),
-            None if self.relative == Some(true) => {
-                let (top, listed) = relative::read(sources)?;
-                (vec![top], Some(listed))
+        let below = match (&self.files_from, sources) {
+            (Some(file), [source]) => {
+                let text = self.list_of_files(file)?;
+                let is_relative = self.relative != Some(false);
+                Some(relative::of_list(source, &text, self.from0, is_relative)?.implying(!self.no_implied))
             }
-            None => (sources.to_vec(), None),
+            (Some(_), _) => return Err("--files-from takes exactly one source".into()),
+            (None, _) if self.relative == Some(true) => {
+                Some(relative::of_sources(sources)?.implying(!self.no_implied))
+            }
+            (None, _) => None,
         };
-        let filter = self.filter()?;
-        let whole =
-            |source: &OsString| source.as_bytes().ends_with(b"/") || source == "." || listed.is_some();
-        if filter.as_slice().iter().any(is_anchored) && !sources.iter().all(whole) {
-            return Err("a rule that begins with '/' is supported by linerate rsync only where each source ends in '/'".into());
-        }
+        let (sources, listed) = match below {
+            Some(below) => (below.tops, Some(below.listed)),
+            None => (sorted(sources), None),
+        };
+        let way = self.way();
+        // Without -r a directory comes with what is directly in it, if its name ends in a slash.
+        let filter = self.filter((self.shallow && listed.is_none()).then_some("- /*/*"))?;
         let options = Options {
             // A list is walked, and nothing but what it names is sent.
-            recursive: self.recursive || listed.is_some(),
-            keep: self.keep,
-            sync: Some(self.sync.clone()),
+            recursive: self.recursive || self.shallow || listed.is_some(),
+            keep: self.kept(way),
+            sync: Some(Sync { make_path: self.makes_path, ..self.sync.clone() }),
             filter,
             listed: listed.is_some(),
             // -a doesn't mean -r to a list from a file.
             listed_whole: listed.is_some()
                 && self.recursive
                 && (self.recursion_named || self.files_from.is_none()),
-            no_implied: self.no_implied,
+            ignore_missing: self.ignore_missing,
+            no_implied: self.no_implied && listed.is_some(),
             prune_empty: self.prune_empty,
             copy_links: self.copy_links,
             copy_dirlinks: self.copy_dirlinks,
@@ -183,32 +242,140 @@ impl Line {
             remove_sources: self.remove_sources,
             modes: self.modes.clone(),
             safe_links: self.safe_links,
-            no_links: !self.links,
+            no_links: !self.links && !self.list,
             one_file_system: self.one_file_system,
+            compression: self.compress.compression(),
             rate_limit: self.bwlimit,
             timeout: Some(self.timeout).filter(|seconds| *seconds > 0),
+            details: Box::new(self.details.details(way)),
             ..Options::default()
         };
         let contents = listed.is_some();
-        let mut sources = sources;
-        sort_named(&mut sources);
         Ok(Task {
             selection: Selection::new(&options, listed),
             sources: sources.iter().map(|source| source_of(source, contents)).collect(),
             destination: destination.clone(),
             options,
             manifest: None,
-            list: false,
+            list: self.list,
             login: Patience::by_option(Some(self.timeout).filter(|seconds| *seconds > 0)),
             quiet: true,
             retries: 0,
-            reach: Reach { rsh: self.shell()?, ..Reach::default() },
+            stop: self.stop_at.map(|at| Stop { at, reached: Arc::default(), code: TIMEOUT }),
+            reach: Reach { rsh: self.shell()?, agent_command: self.agent.clone(), ..Reach::default() },
+        })
+    }
+
+    /// With `-R` directories are left out before the sources become a list.
+    fn leaves_directories(&self) -> bool {
+        self.relative == Some(true) && !self.recursive && !self.shallow && self.files_from.is_none()
+    }
+
+    /// Leaves out what are directories of this host; true where other sources are left then.
+    fn leave_directories(&mut self, look: &RsyncLook) -> bool {
+        let destination = self.paths.pop();
+        self.paths.retain(|source| !look.skips_directory(source, true));
+        let is_any_left = !self.paths.is_empty();
+        self.paths.extend(destination);
+        is_any_left
+    }
+
+    /// The message about values or options that rsync refuses as well.
+    fn refusal(&self) -> Option<String> {
+        self.checked.refusal(self.sync.checksum).or_else(|| self.details.refusal())
+    }
+
+    fn way(&self) -> Way {
+        let is_far =
+            |path: Option<&OsString>| path.is_some_and(|path| matches!(Spec::parse(path), Spec::Remote(..)));
+        match (is_far(self.paths.first()), is_far(self.paths.last())) {
+            (true, _) => Way::Pull,
+            (_, true) => Way::Push,
+            _ => Way::Within,
+        }
+    }
+
+    /// The text of the list of files, which may be on the far host of this line: `HOST:FILE`, or `:FILE`.
+    fn list_of_files(&self, file: &OsString) -> Result<Vec<u8>, String> {
+        let far = self.paths.iter().find_map(|path| match Spec::parse(path) {
+            Spec::Remote(host, _) => Some(host),
+            Spec::Local(_) => None,
+        });
+        let (host, path) = match (Spec::parse(file), file.as_bytes()) {
+            (Spec::Remote(host, path), _) => (Some(host), path),
+            (_, [b':', path @ ..]) => (None, path.to_vec()),
+            _ => return read_list(file),
+        };
+        let Some(far) = far.filter(|far| host.is_none_or(|host| host == *far)) else {
+            return Err("--files-from: its host must be that of the sources or of the destination".into());
+        };
+        let source = OsString::from_vec([far.as_bytes(), b":", &path].concat());
+        self.bring_list(source)
+    }
+
+    /// Brings a list of files from the far end by a transfer of its own.
+    fn bring_list(&self, source: OsString) -> Result<Vec<u8>, String> {
+        let shown = linerate_wire::path::printable(source.as_bytes());
+        let failed = |why: String| format!("bringing the list of files {shown} failed: {why}");
+        let here = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
+        let brought = here.path().join("list").into_os_string();
+        let timeout = Some(self.timeout).filter(|seconds| *seconds > 0);
+        let options = Options { timeout, ..Options::default() };
+        let task = Task {
+            selection: Selection::new(&options, None),
+            sources: vec![source],
+            destination: brought.clone(),
+            options,
+            manifest: None,
+            list: false,
+            login: Patience::by_option(timeout),
+            quiet: true,
+            retries: 0,
+            stop: None,
+            reach: Reach { rsh: self.shell()?, agent_command: self.agent.clone(), ..Reach::default() },
+        };
+        match perform(Output::new(Style::Quiet), Ok(task)) {
+            Ok(Code::Done) => read_list(&brought),
+            Ok(_) => Err(failed("see above".into())),
+            Err(Failure(message, _)) => Err(failed(message)),
+        }
+    }
+
+    /// The attributes and kinds that are kept; a list has also the entries that a copy would leave out.
+    fn kept(&self, way: Way) -> Keep {
+        if self.list {
+            return Keep { devices: true, specials: true, hard_links: false, ..self.keep };
+        }
+        let makes = !self.details.drops_devices(way);
+        let (devices, specials) = (makes && self.details.may_make_devices(way), makes);
+        Keep { devices: self.keep.devices && devices, specials: self.keep.specials && specials, ..self.keep }
+    }
+
+    /// rsync's first line, about the list of files.
+    fn heading(&self) -> Option<&'static str> {
+        if self.info(InfoWord::Flist) == 0 {
+            return None;
+        }
+        let has_directories = self.recursive || self.shallow || self.files_from.is_some();
+        // -a doesn't mean -r to a list from a file.
+        let recursive = self.recursive && (self.files_from.is_none() || self.recursion_named);
+        let is_delayed = self.details.placing.delayed;
+        let comes_bit_by_bit = recursive && !self.whole_list && !self.prune_empty && !is_delayed;
+        Some(match (comes_bit_by_bit, self.pulls()) {
+            (true, true) => "receiving incremental file list",
+            (true, false) => "sending incremental file list",
+            (false, _) if !has_directories => return None,
+            (false, _) if self.info(InfoWord::Flist) > 1 && !self.pulls() => "building file list ... ",
+            (false, _) if self.info(InfoWord::Flist) > 1 => "receiving file list ... ",
+            (false, true) => "receiving file list ... done",
+            (false, false) => "building file list ... done",
         })
     }
 
     /// The directory of this host that is to be made for the sources, where it is known before.
     fn makes_directory(&self) -> Option<OsString> {
-        let (destination, sources) = self.paths.split_last()?;
+        let by_itself = !self.list && !self.makes_path;
+        let (destination, sources) = self.paths.split_last().filter(|_| by_itself)?;
         let Spec::Local(path) = Spec::parse(destination) else { return None };
         let slash = |path: &OsString| path.as_bytes().ends_with(b"/");
         let is_directory = |source: &OsString| match Spec::parse(source) {
@@ -220,12 +387,14 @@ impl Line {
         (has_directory && !Path::new(&path).exists()).then_some(path)
     }
 
-    fn filter(&self) -> Result<Rules, String> {
+    /// The rules, behind `first`.
+    fn filter(&self, first: Option<&str>) -> Result<Rules, String> {
         let per_directory = [": /.rsync-filter", "- .rsync-filter"];
         let per_directory = per_directory.into_iter().take(usize::from(self.per_directory));
-        let mut rules: Vec<_> =
-            per_directory.map(|rule| (RuleOption::Filter, OsString::from(rule))).collect();
+        let first = first.into_iter().chain(per_directory);
+        let mut rules: Vec<_> = first.map(|rule| (RuleOption::Filter, OsString::from(rule))).collect();
         rules.extend(self.rules.iter().cloned());
+        rules.extend(self.details.placing.rule().map(|rule| (RuleOption::Filter, rule)));
         let reading = Reading { delete_excluded: self.delete_excluded, nul: self.from0 };
         build(&rules, reading, self.cvs_exclude).map_err(|error| error.to_string())
     }
@@ -240,7 +409,8 @@ impl Line {
 
 /// Sources of this host that come under their own names come as if they were in one directory: first what is no directory, each
 /// by the bytes of its name. Of the same name the first stays the first.
-fn sort_named(sources: &mut [OsString]) {
+fn sorted(sources: &[OsString]) -> Vec<OsString> {
+    let mut sources = sources.to_vec();
     let name = |source: &OsString| match Spec::parse(source) {
         Spec::Local(path) => Path::new(&path).file_name().map(|name| name.as_bytes().to_vec()),
         Spec::Remote(..) => None,
@@ -248,18 +418,14 @@ fn sort_named(sources: &mut [OsString]) {
     let has_name =
         |source: &OsString| !source.as_bytes().ends_with(b"/") && !source.as_bytes().ends_with(b"/.");
     if !sources.iter().all(|source| has_name(source) && name(source).is_some()) {
-        return;
+        return sources;
     }
     sources.sort_by_cached_key(|source| {
         let is_directory = look::is_directory(source);
         let slash: &[u8] = if is_directory { b"/" } else { b"" };
         (is_directory, [name(source).unwrap_or_default().as_slice(), slash].concat())
     });
-}
-
-/// The rule's pattern begins at the top of what is copied.
-fn is_anchored(rule: &Rule) -> bool {
-    matches!(rule, Rule::Pattern(rule) if !rule.absolute && rule.pattern.starts_with(b"/"))
+    sources
 }
 
 fn is_daemon(path: &OsString) -> bool {

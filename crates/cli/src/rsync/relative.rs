@@ -1,18 +1,33 @@
-//! `--relative`: sources keep their paths, from `/./` on where they have that.
+//! `--relative` and lists of files: what is named keeps its path, from `/./` on where it has that.
 
-use linerate_transfer::filter::{FilesFrom, FilesFromError};
+use linerate_transfer::filter::{FilesFrom, FilesFromError, names};
+use linerate_wire::control::MAX_SOURCES;
+use linerate_wire::filter::ListedPath;
+use linerate_wire::path::RelPath;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::common::spec::Spec;
 
-/// The one directory that all sources are below, and their paths there.
+/// The directories that named paths are below, and the paths there.
+#[derive(Default)]
+pub struct Below {
+    /// The sources.
+    pub tops: Vec<OsString>,
+    /// What of them is sent.
+    pub listed: FilesFrom,
+    numbers: HashMap<OsString, u32>,
+    /// The top of the first path that began with `./`.
+    top: Option<u32>,
+}
+
+/// Sources with `--relative`.
 ///
 /// # Errors
-/// A message where they are below several, or a path goes up.
-pub fn read(sources: &[OsString]) -> Result<(OsString, FilesFrom), String> {
-    let mut tops = Vec::new();
-    let mut paths = Vec::new();
+/// A message where a path goes up.
+pub fn of_sources(sources: &[OsString]) -> Result<Below, String> {
+    let mut below = Below::default();
     for source in sources {
         let (host, path) = match Spec::parse(source) {
             Spec::Local(path) => (Vec::new(), path.into_vec()),
@@ -23,37 +38,107 @@ pub fn read(sources: &[OsString]) -> Result<(OsString, FilesFrom), String> {
                 "-R with a pattern of the far end is not supported by linerate rsync: name the paths".into(),
             );
         }
-        let (top, below) = split(&path);
-        tops.push([host.as_slice(), top].concat());
-        paths.push(below.to_vec());
+        let (top, path) = split(&path);
+        below.name([&host, top].concat(), path).map_err(|error| match error {
+            FilesFromError::Path { shown, error, .. } => {
+                format!("-R {shown}: {error}; put '/./' behind the '..'")
+            }
+            error => error.to_string(),
+        })?;
     }
-    tops.dedup();
-    let [top] = tops.as_slice() else {
-        return Err("-R with sources of several directories ('/./', '/' and '.') is not supported by linerate rsync: use one command for \
-                    each"
-            .into());
-    };
-    let listed = FilesFrom::parse(&paths.join(&0), true).map_err(|error| match error {
-        FilesFromError::Path { shown, error, .. } => {
-            format!(
-                "-R {shown}: {error}; name paths below the working directory, or put '/./' where they begin"
-            )
+    Ok(below)
+}
+
+/// The list of files in `text`, below `source`; where its paths are not `relative`, each gets its last name alone.
+///
+/// # Errors
+/// A message where a path is too long, or there are too many.
+pub fn of_list(source: &OsString, text: &[u8], nul: bool, relative: bool) -> Result<Below, String> {
+    let mut below = Below::default();
+    below.number(source.clone()).map_err(|error| error.to_string())?;
+    for (number, line) in names(text, nul) {
+        let clamped = clamped(line);
+        let (top, path) = if relative { split_relative(&clamped) } else { split_name(&clamped) };
+        let slash: &[u8] = if top.is_empty() || source.as_bytes().ends_with(b"/") { b"" } else { b"/" };
+        let top = [source.as_bytes(), slash, top].concat();
+        below.name(top, path).map_err(|error| error.in_line(number).to_string())?;
+    }
+    Ok(below)
+}
+
+impl Below {
+    /// The same; where directories on the way are sent too, `./` before a path says that the top's own entry is.
+    pub fn implying(mut self, implies: bool) -> Self {
+        if let Some(argument) = self.top.filter(|_| implies) {
+            // One more than what has been counted: the other end counts again.
+            let _ = self.listed.add(ListedPath { path: RelPath::root(), contents: false, argument });
         }
-        error => error.to_string(),
-    })?;
-    Ok((OsString::from_vec(top.clone()), listed))
+        self
+    }
+
+    /// Adds `path` below `top`. What is behind `/./` may be nothing, which is all that is there.
+    fn name(&mut self, top: Vec<u8>, path: &[u8]) -> Result<(), FilesFromError> {
+        let argument = self.number(OsString::from_vec(top))?;
+        if path.len() > 2 && path.starts_with(b"./") {
+            self.top = self.top.or(Some(argument));
+        }
+        self.listed.name(argument, path)
+    }
+
+    fn number(&mut self, top: OsString) -> Result<u32, FilesFromError> {
+        if let Some(number) = self.numbers.get(&top) {
+            return Ok(*number);
+        }
+        let number = u32::try_from(self.tops.len()).ok().filter(|number| (*number as usize) < MAX_SOURCES);
+        let number = number.ok_or(FilesFromError::TooMany)?;
+        self.numbers.insert(top.clone(), number);
+        self.tops.push(top);
+        Ok(number)
+    }
 }
 
 /// The directory, and the path below it that is kept.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    if let Some(at) = path.windows(3).position(|three| three == b"/./") {
-        return (if at == 0 { b"/" } else { &path[..at] }, &path[at + 3..]);
+    if let Some((top, below)) = at_dot(path) {
+        return (if top.is_empty() { b"/" } else { top }, below);
     }
     match path {
         [b'/', ..] => (b"/", path),
         [b'~', b'/', below @ ..] => (b"~", below),
         path => (b".", path),
     }
+}
+
+/// The same of a path below a source.
+fn split_relative(path: &[u8]) -> (&[u8], &[u8]) {
+    at_dot(path).unwrap_or((b"", path))
+}
+
+fn at_dot(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = path.windows(3).position(|three| three == b"/./")?;
+    Some((&path[..at], &path[at + 3..]))
+}
+
+/// The directory, and the last name.
+fn split_name(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(at) if path.len() == at + 1 => (&path[..at], b"."),
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (b"", path),
+    }
+}
+
+/// A path of a list, which goes no higher than where it begins: `..` takes away the name before it, if there is one.
+fn clamped(path: &[u8]) -> Vec<u8> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for part in path.split_inclusive(|byte| *byte == b'/') {
+        match part {
+            b"/" => {}
+            b".." | b"../" => drop(kept.pop()),
+            part => kept.push(part),
+        }
+    }
+    kept.concat()
 }
 
 #[cfg(test)]
@@ -74,9 +159,34 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_top() {
-        let read = |sources: &[&str]| read(&sources.iter().map(OsString::from).collect::<Vec<_>>());
-        assert_eq!(read(&["h:a/b", "h:c"]).unwrap().0, "h:.");
-        assert!(read(&["a/./b", "c"]).is_err() && read(&["../x"]).is_err() && read(&["h:x/*"]).is_err());
+    fn each_top_has_its_own_list() {
+        let read = |sources: &[&str]| of_sources(&sources.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(read(&["h:a/b", "h:c"]).unwrap().tops, ["h:."]);
+        let two = read(&["./a", "x/./c", "./b"]).unwrap().implying(true);
+        assert_eq!(two.tops, [".", "x"]);
+        let listed: Vec<_> = two.listed.listed().map(|listed| (listed.argument, listed.path)).collect();
+        let wanted = [(0, ""), (0, "a"), (0, "b"), (1, "c")];
+        assert_eq!(listed, wanted.map(|(argument, path)| (argument, RelPath::new(path).unwrap())));
+        assert!(read(&["../x"]).is_err() && read(&["h:x/*"]).is_err());
+        assert_eq!(read(&["../y/./x"]).unwrap().tops, ["../y"]);
+    }
+
+    #[test]
+    fn a_list_goes_no_higher_than_its_source() {
+        for (path, clamp) in [
+            ("../keep", "keep"),
+            ("/a//b/../c", "a/c"),
+            ("a/../../..", ""),
+            ("x/y/..", "x/"),
+            ("./x", "./x"),
+            ("a/./../b", "a/b"),
+            ("..x", "..x"),
+        ] {
+            assert_eq!(clamped(path.as_bytes()), clamp.as_bytes(), "{path}");
+        }
+        let below = of_list(&"s".into(), b"from/./a\n../b\n", false, true).unwrap();
+        assert_eq!(below.tops, ["s", "s/from"]);
+        let below = of_list(&"s/".into(), b"a/b/c\nd/\n", false, false).unwrap();
+        assert_eq!(below.tops, ["s/", "s/a/b", "s/d"]);
     }
 }

@@ -1,11 +1,14 @@
 //! All options of rsync 3.5, and what becomes of each.
 
-use linerate_wire::control::{MAX_OTHER_TREES, OtherTrees, OtherUse};
+use linerate_remote::command::AgentCommand;
+use linerate_wire::control::{Appending, MAX_OTHER_TREES, OtherTrees, OtherUse};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use super::chmod;
+use super::info::INFO_HELP;
 use super::line::Line;
+use super::{checked, details, stop};
+use crate::modes;
 use crate::sync::selecting::RuleOption;
 use crate::units::{parse_rate, parse_rsync_size};
 
@@ -75,12 +78,11 @@ impl RsyncOption {
 }
 
 const DAEMON: &str = "it is for rsync's daemon; linerate uses ssh alone";
+const NO_DAEMON: &str = "without rsync's daemon it changes nothing with rsync either";
+const BATCH: &str = "a batch is a record of rsync's own protocol; use rsync for it";
 const LATER: &str = "linerate doesn't do this; use rsync for it";
-const CHECKS: &str = "sums are always those of BLAKE3";
 const PARTIAL: &str = "what has come is always kept, and the same command goes on from there";
-const NOT_COMPRESSED: &str = "what arrives is the same; nothing is compressed on the way";
-const SAME_TREE: &str = "what arrives is the same";
-const NAMES: &str = "names never pass through a shell";
+const THREADS: &str = "each data stream compresses in a thread of its own";
 
 const fn flag(name: &'static [&'static str], short: Option<char>, set: fn(&mut Line)) -> RsyncOption {
     RsyncOption { names: name, short, does: Does::Flag(set), off: None }
@@ -122,14 +124,14 @@ const fn refused_of(names: &'static [&'static str], short: Option<char>, why: &'
 /// In the order of rsync's manual.
 pub const OPTIONS: &[RsyncOption] = &[
     flag(&["help"], None, |line| line.help = true),
-    flag(&["version"], Some('V'), |line| line.version = true),
+    flag(&["version"], Some('V'), |line| line.version += 1),
     switch(&["verbose"], Some('v'), |line| line.verbose += 1, |line| line.verbose = 0),
     value(&["info"], None, info),
-    always_of(&["debug"], None, "rsync's inner workings aren't linerate's"),
-    always_of(&["stderr"], None, "errors go to standard error"),
-    always(&["msgs2stderr"], None, "errors go to standard error"),
+    always_of(&["debug"], None, "rsync's inner workings aren't linerate's, but for FUZZY and NSTR"),
+    value(&["stderr"], None, |line, value| checked::stderr(line, text(value)?)),
+    switch(&["msgs2stderr"], None, |line| line.checked.aside = true, |line| line.checked.aside = false),
     flag(&["quiet"], Some('q'), |line| line.quiet = true),
-    always(&["motd"], None, "there is no daemon that greets"),
+    switch(&["motd"], None, |_| (), |_| ()),
     flag(&["stats"], None, |line| line.stats = true),
     switch(&["human-readable"], Some('h'), |line| line.human += 1, |line| line.human = 0),
     flag(&["dry-run"], Some('n'), |line| line.sync.dry_run = true),
@@ -140,7 +142,7 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| (line.recursive, line.recursion_named) = (true, true),
         |line| (line.recursive, line.recursion_named) = (false, false),
     ),
-    always(&["inc-recursive", "i-r"], None, "the scan and the copy always go on together"),
+    switch(&["inc-recursive", "i-r"], None, |line| line.whole_list = false, |line| line.whole_list = true),
     switch(&["dirs", "old-dirs", "old-d"], Some('d'), |line| line.dirs = true, |line| line.dirs = false),
     switch(&["perms"], Some('p'), |line| line.keep.perms = true, |line| line.keep.perms = false),
     flag(&["executability"], Some('E'), |line| line.executability = true),
@@ -152,8 +154,18 @@ pub const OPTIONS: &[RsyncOption] = &[
     ),
     switch(&["xattrs"], Some('X'), |line| line.keep.xattrs = true, |line| line.keep.xattrs = false),
     switch(&["times"], Some('t'), |line| line.keep.times = true, |line| line.keep.times = false),
-    refused(&["atimes"], Some('U'), LATER),
-    refused(&["open-noatime"], None, LATER),
+    switch(
+        &["atimes"],
+        Some('U'),
+        |line| line.details.atimes = line.details.atimes.saturating_add(1),
+        |line| line.details.atimes = 0,
+    ),
+    switch(
+        &["open-noatime"],
+        None,
+        |line| line.details.open_noatime = true,
+        |line| line.details.open_noatime = false,
+    ),
     refused(&["crtimes"], Some('N'), "Linux lets nobody set them"),
     switch(
         &["omit-dir-times"],
@@ -172,7 +184,12 @@ pub const OPTIONS: &[RsyncOption] = &[
         line.sync.window = u32::try_from(window).ok();
         Ok(())
     }),
-    always(&["super"], None, "root does what root may"),
+    switch(
+        &["super"],
+        None,
+        |line| line.details.superuser = Some(true),
+        |line| line.details.superuser = Some(false),
+    ),
     refused(&["fake-super"], None, LATER),
     switch(&["owner"], Some('o'), |line| line.keep.owner = true, |line| line.keep.owner = false),
     switch(&["group"], Some('g'), |line| line.keep.group = true, |line| line.keep.group = false),
@@ -186,7 +203,12 @@ pub const OPTIONS: &[RsyncOption] = &[
     refused(&["copy-devices"], None, LATER),
     refused(&["write-devices"], None, LATER),
     switch(&["specials"], None, |line| line.keep.specials = true, |line| line.keep.specials = false),
-    refused(&["drop-D"], None, LATER),
+    switch(
+        &["drop-D"],
+        None,
+        |line| line.details.drop_devices = true,
+        |line| line.details.drop_devices = false,
+    ),
     refused_of(&["confine-root"], None, "'linerate agent --below DIR' confines the far end"),
     switch(&["links"], Some('l'), |line| line.links = true, |line| line.links = false),
     switch(&["copy-links"], Some('L'), |line| line.copy_links = true, |line| line.copy_links = false),
@@ -197,15 +219,15 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| line.copy_unsafe_links = false,
     ),
     flag(&["safe-links"], None, |line| line.safe_links = true),
-    refused(&["insecure-links"], None, "a link of another user's is never followed at the destination"),
-    refused(&["munge-links"], None, LATER),
+    flag(&["insecure-links"], None, |line| line.insecure_links = true),
+    switch(&["munge-links"], None, |line| line.details.munge = true, |line| line.details.munge = false),
     switch(
         &["copy-dirlinks"],
         Some('k'),
         |line| line.copy_dirlinks = true,
         |line| line.copy_dirlinks = false,
     ),
-    refused(&["keep-dirlinks"], Some('K'), LATER),
+    flag(&["keep-dirlinks"], Some('K'), |line| line.details.keep_dirlinks = true),
     switch(
         &["hard-links"],
         Some('H'),
@@ -215,7 +237,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     switch(&["relative"], Some('R'), |line| line.relative = Some(true), |line| line.relative = Some(false)),
     switch(&["implied-dirs", "i-d"], None, |line| line.no_implied = false, |line| line.no_implied = true),
     value(&["chmod"], None, |line, value| {
-        line.modes.extend(chmod::parse(text(value)?, chmod::umask())?);
+        line.modes.extend(modes::parse(text(value)?, modes::umask())?);
         Ok(())
     }),
     flag(&["ignore-times"], Some('I'), |line| line.sync.ignore_times = true),
@@ -231,13 +253,19 @@ pub const OPTIONS: &[RsyncOption] = &[
     flag(&["ignore-existing"], None, |line| line.sync.ignore_existing = true),
     value(&["max-size"], None, |line, value| size(value).map(|bytes| line.sync.most = Some(bytes))),
     value(&["min-size"], None, |line, value| size(value).map(|bytes| line.sync.least = Some(bytes))),
-    always_of(&["max-alloc"], None, "memory doesn't grow with the tree"),
+    value(&["max-alloc"], None, |_, value| checked::max_alloc(text(value)?)),
     switch(&["sparse"], Some('S'), |line| line.keep.sparse = true, |line| line.keep.sparse = false),
-    refused(&["preallocate"], None, LATER),
+    flag(&["preallocate"], None, |line| line.details.preallocate = true),
     switch(&["inplace"], None, |line| line.sync.inplace = true, |line| line.sync.inplace = false),
-    refused(&["append", "append-verify"], None, "the same command goes on with a part of a file by itself"),
-    flag(&["delete", "del", "delete-after", "delete-delay"], None, |line| line.sync.delete = true),
-    flag(&["delete-before", "delete-during"], None, |line| line.sync.delete = true),
+    switch(
+        &["append"],
+        None,
+        |line| line.details.placing.append = Appending::Trusting,
+        |line| line.details.placing.append = Appending::Never,
+    ),
+    flag(&["append-verify"], None, |line| line.details.placing.append = Appending::Comparing),
+    flag(&["delete", "del", "delete-during", "delete-delay"], None, |line| line.sync.delete = true),
+    flag(&["delete-before", "delete-after"], None, |line| (line.sync.delete, line.whole_list) = (true, true)),
     flag(&["delete-excluded"], None, |line| line.delete_excluded = true),
     refused(&["delete-missing-args"], None, LATER),
     flag(&["ignore-missing-args"], None, |line| line.ignore_missing = true),
@@ -263,30 +291,64 @@ pub const OPTIONS: &[RsyncOption] = &[
     flag(&["cvs-exclude"], Some('C'), |line| line.cvs_exclude = true),
     switch(&["whole-file"], Some('W'), |line| line.whole = Some(true), |line| line.whole = Some(false)),
     switch(&["checksum"], Some('c'), |line| line.sync.checksum = true, |line| line.sync.checksum = false),
-    always_of(&["checksum-choice", "cc"], None, CHECKS),
-    always_of(&["block-size"], Some('B'), SAME_TREE),
+    value(&["checksum-choice", "cc"], None, |line, value| {
+        checked::choice(line, text(value)?);
+        Ok(())
+    }),
+    value(&["block-size"], Some('B'), |_, value| checked::block_size(text(value)?)),
     value(&["compare-dest"], None, |line, value| other_tree(line, OtherUse::Compare, value)),
     value(&["copy-dest"], None, |line, value| other_tree(line, OtherUse::Copy, value)),
     value(&["link-dest"], None, |line, value| other_tree(line, OtherUse::Link, value)),
-    always(&["fuzzy"], Some('y'), SAME_TREE),
-    always(&["compress", "old-compress", "new-compress"], Some('z'), NOT_COMPRESSED),
-    always_of(&["compress-choice", "zc"], None, NOT_COMPRESSED),
-    always_of(&["skip-compress"], None, NOT_COMPRESSED),
-    always_of(&["compress-level", "zl"], None, NOT_COMPRESSED),
-    always_of(&["compress-threads", "zt"], None, NOT_COMPRESSED),
-    switch(&[], Some('P'), |line| line.progress = true, |line| line.progress = false),
-    switch(&["progress"], None, |line| line.progress = true, |line| line.progress = false),
-    always(&["partial"], None, PARTIAL),
-    always_of(&["partial-dir"], None, PARTIAL),
-    refused(&["delay-updates"], None, "each file gets its name when it is whole and on stable storage"),
+    switch(
+        &["fuzzy"],
+        Some('y'),
+        |line| line.details.placing.fuzzy = line.details.placing.fuzzy.saturating_add(1),
+        |line| line.details.placing.fuzzy = 0,
+    ),
+    switch(
+        &["compress", "old-compress", "new-compress"],
+        Some('z'),
+        |line| line.compress.switch(true),
+        |line| line.compress.switch(false),
+    ),
+    value(&["compress-choice", "zc"], None, |line, value| line.compress.choose(text(value)?)),
+    value(&["skip-compress"], None, |line, value| line.compress.skip(value.as_bytes())),
+    value(&["compress-level", "zl"], None, |line, value| line.compress.level(text(value)?)),
+    always_of(&["compress-threads", "zt"], None, THREADS),
+    switch(&["progress"], Some('P'), |line| line.progress = true, |line| line.progress = false),
+    RsyncOption {
+        off: Some(|line| line.details.placing.partial = false),
+        ..always(&["partial"], None, PARTIAL)
+    },
+    value(&["partial-dir"], None, |line, value| {
+        line.details.placing.directory = Some(value.as_bytes().to_vec());
+        Ok(())
+    }),
+    switch(
+        &["delay-updates"],
+        None,
+        |line| line.details.placing.delayed = true,
+        |line| line.details.placing.delayed = false,
+    ),
     switch(&["prune-empty-dirs"], Some('m'), |line| line.prune_empty = true, |line| line.prune_empty = false),
-    refused_of(&["log-file"], None, LATER),
-    refused_of(&["log-file-format"], None, LATER),
+    value(&["log-file"], None, |line, value| {
+        line.log_file = Some(value.to_owned());
+        Ok(())
+    }),
+    value(&["log-file-format"], None, |line, value| {
+        line.log_format = Some(value.to_owned());
+        Ok(())
+    }),
     value(&["out-format", "log-format"], None, |line, value| {
         line.out_format = Some(value.to_owned());
         Ok(())
     }),
-    switch(&["itemize-changes"], Some('i'), |line| line.itemize = true, |line| line.itemize = false),
+    switch(
+        &["itemize-changes"],
+        Some('i'),
+        |line| line.itemize = line.itemize.saturating_add(1),
+        |line| line.itemize = 0,
+    ),
     RsyncOption {
         off: Some(|line| line.bwlimit = None),
         ..value(&["bwlimit"], None, |line, value| {
@@ -303,21 +365,21 @@ pub const OPTIONS: &[RsyncOption] = &[
         line.suffix = Some(value.as_bytes().to_vec());
         Ok(())
     }),
-    refused(&["list-only"], None, "use ls, or 'linerate cp --dry-run'"),
-    refused_of(&["read-batch"], None, LATER),
-    refused_of(&["write-batch", "only-write-batch"], None, LATER),
+    flag(&["list-only"], None, |line| line.list = true),
+    refused_of(&["read-batch"], None, BATCH),
+    refused_of(&["write-batch", "only-write-batch"], None, BATCH),
     value(&["files-from"], None, |line, value| {
         line.files_from = Some(value.to_owned());
         Ok(())
     }),
     switch(&["from0"], Some('0'), |line| line.from0 = true, |line| line.from0 = false),
-    always(&["old-args"], None, NAMES),
-    always(&["secluded-args", "protect-args"], Some('s'), NAMES),
-    always(&["trust-sender"], None, "what comes is always judged by this command line"),
+    switch(&["old-args"], None, |line| line.old_args = true, |line| line.old_args = false),
+    switch(&["secluded-args", "protect-args"], Some('s'), |_| (), |_| ()),
+    flag(&["trust-sender"], None, |_| ()),
     switch(&["numeric-ids"], None, |line| line.keep.numeric_ids = true, |line| line.keep.numeric_ids = false),
-    refused_of(&["usermap"], None, LATER),
-    refused_of(&["groupmap"], None, LATER),
-    refused_of(&["chown"], None, LATER),
+    value(&["usermap"], None, |line, value| details::usermap(line, text(value)?)),
+    value(&["groupmap"], None, |line, value| details::groupmap(line, text(value)?)),
+    value(&["chown"], None, |line, value| details::chown(line, text(value)?)),
     RsyncOption {
         off: Some(|line| line.timeout = 0),
         ..value(&["timeout"], None, |line, value| {
@@ -326,32 +388,44 @@ pub const OPTIONS: &[RsyncOption] = &[
         })
     },
     refused_of(&["contimeout"], None, DAEMON),
-    always(&["fsync"], None, "every file is on stable storage before it gets its name"),
-    refused_of(&["stop-after", "time-limit"], None, "use timeout(1); the same command goes on from there"),
-    refused_of(&["stop-at"], None, "use timeout(1); the same command goes on from there"),
+    flag(&["fsync"], None, |_| ()),
+    value(&["stop-after", "time-limit"], None, |line, value| {
+        line.stop_at = Some(stop::after(text(value)?)?);
+        Ok(())
+    }),
+    value(&["stop-at"], None, |line, value| {
+        line.stop_at = Some(stop::at(text(value)?)?);
+        Ok(())
+    }),
     value(&["rsh"], Some('e'), |line, value| {
         line.rsh = Some(value.to_owned());
         Ok(())
     }),
-    refused_of(&["rsync-path"], None, "the far end is linerate, which brings itself where it is missing"),
-    always_of(&["temp-dir"], Some('T'), "files that are under way have no name, or lie beside their places"),
+    value(&["rsync-path"], None, |line, value| {
+        line.agent = Some(AgentCommand::parse(text(value)?, Some("rsync"))?);
+        Ok(())
+    }),
+    value(&["temp-dir"], Some('T'), |line, value| {
+        line.details.placing.temporary = Some(value.as_bytes().to_vec()).filter(|value| !value.is_empty());
+        Ok(())
+    }),
     refused_of(&["iconv"], None, "names are bytes, and stay as they are"),
     flag(&["ipv4"], Some('4'), |line| line.family = Some("-4")),
     flag(&["ipv6"], Some('6'), |line| line.family = Some("-6")),
-    always(&["8-bit-output"], Some('8'), "names are shown as they are where they are UTF-8"),
+    switch(&["8-bit-output"], Some('8'), |line| line.eight_bit = true, |line| line.eight_bit = false),
     switch(&["mkpath"], None, |line| line.makes_path = true, |line| line.makes_path = false),
-    always(&["qsort"], None, SAME_TREE),
+    flag(&["qsort"], None, |line| line.whole_list = true),
     refused_of(&["copy-as"], None, LATER),
-    refused_of(&["address"], None, DAEMON),
-    refused_of(&["port"], None, DAEMON),
-    refused_of(&["sockopts"], None, DAEMON),
+    always_of(&["address"], None, NO_DAEMON),
+    always_of(&["port"], None, NO_DAEMON),
+    always_of(&["sockopts"], None, NO_DAEMON),
     refused_of(&["password-file"], None, DAEMON),
-    refused_of(&["early-input"], None, DAEMON),
-    always(&["blocking-io"], None, "it is about how rsync calls rsh"),
-    always_of(&["outbuf"], None, "lines are written as they come"),
-    refused_of(&["remote-option"], Some('M'), "the far end has no options of its own"),
+    always_of(&["early-input"], None, NO_DAEMON),
+    switch(&["blocking-io"], None, |_| (), |_| ()),
+    value(&["outbuf"], None, |_, value| checked::outbuf(text(value)?)),
+    value(&["remote-option"], Some('M'), |line, value| details::remote_option(line, text(value)?)),
     refused_of(&["protocol"], None, "the protocol is linerate's"),
-    always_of(&["checksum-seed"], None, CHECKS),
+    value(&["checksum-seed"], None, |_, value| checked::seed(text(value)?)),
     refused(&["server"], None, "it is how rsync calls itself"),
     refused(&["sender"], None, "it is how rsync calls itself"),
     refused(&["daemon", "detach"], None, DAEMON),
@@ -390,22 +464,19 @@ fn rule(line: &mut Line, kind: RuleOption, value: &OsStr) -> Result<(), String> 
     Ok(())
 }
 
-/// `--info=progress2,stats2`: of its words those that have a counterpart do what they do there.
+/// `--info=progress2,stats2`.
 fn info(line: &mut Line, value: &OsStr) -> Result<(), String> {
-    for word in text(value)?.split(',') {
-        let (name, level) = word.split_at(word.find(|c: char| c.is_ascii_digit()).unwrap_or(word.len()));
-        let on = level != "0";
-        match name.to_ascii_lowercase().as_str() {
-            "progress" => line.progress = on,
-            "stats" => line.stats = on,
-            "name" => line.verbose = line.verbose.max(u8::from(on)),
-            "all" | "none" | "backup" | "copy" | "del" | "flist" | "misc" | "mount" | "nonreg" | "remove"
-            | "skip" | "symsafe" => {}
-            _ => return Err(format!("'{name}' is none of rsync's words")),
-        }
+    if line.info.read(text(value)?)? {
+        line.words_help = Some(INFO_HELP);
     }
     Ok(())
 }
+
+/// `--debug=help`.
+pub const DEBUG_HELP: &str = "\
+The words of --debug are taken, and change nothing: rsync's inner workings aren't
+linerate's. FUZZY names the file that --fuzzy has chosen, and NSTR the sums and
+the compression.";
 
 fn size(value: &OsStr) -> Result<u64, String> {
     parse_rsync_size(text(value)?)

@@ -19,7 +19,7 @@ pub const MEANINGS: [(u8, &str); 4] = [
 pub fn number(code: Code) -> u8 {
     match code {
         Code::Done => 0,
-        Code::FarEnd | Code::Version => FATAL,
+        Code::FarEnd | Code::Shell(_) | Code::Version => FATAL,
         Code::Interrupted => Code::Interrupted.number(),
         _ => FAILED,
     }

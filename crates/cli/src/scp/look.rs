@@ -45,7 +45,7 @@ impl Look for ScpLook {
         !message.starts_with("is a directory") && !self.sources.iter().any(|source| source == path)
     }
 
-    fn change(&self, _: &Change, _: &str, _: &str) {}
+    fn change(&self, _: &Change) {}
 
     fn skip(&self, path: &str, _: &str) {
         tell!("scp: {path}: {NO_FILE}");
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_meter_shows_how_far_it_is() {
-        let done = Done { bytes: (500, 1000), entries: (0, 1), seconds: 0.5, is_last: false };
+        let done = Done { bytes: (500, 1000), entries: (0, 1), seconds: 0.5, scanned: true, is_last: false };
         let line = meter("file", &done);
         assert!(
             line.starts_with("file  ") && line.contains("  50% ") && line.ends_with("00:00 ETA"),

@@ -151,6 +151,7 @@ impl ScpLine {
             login: Patience::by_option(None),
             quiet: self.quiet,
             retries: 0,
+            stop: None,
             reach: Reach { port, ..self.reach.clone() },
         }
     }

@@ -1,11 +1,13 @@
 //! `linerate sync`: a tree becomes like another, and only what differs travels.
 
+mod keeping;
 pub mod selecting;
 
 use clap::Args;
 use linerate_transfer::sender::Selection;
-use linerate_wire::control::{Options, Sync};
-use std::ffi::OsString;
+use linerate_wire::control::{BlockSearch, Keep, Options, Sync};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 use crate::common::failure::Failure;
 use crate::common::output::Output;
@@ -15,6 +17,7 @@ use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::{ARCHIVE, KeepArgs};
 use crate::units::parse_size;
+use keeping::Keeping;
 use selecting::Selecting;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
@@ -30,6 +33,9 @@ Examples:
       pull, but for what matches rsync's patterns
   linerate sync --delete tree /mnt/copy
       within this host, without any login
+  linerate sync mail photos host:/backup
+      several trees, each under its own name: /backup/mail and /backup/photos
+      become like them, and --delete deletes nothing beside these
 ";
 
 const MEANINGS: [Meaning; 9] = [
@@ -84,6 +90,16 @@ pub struct SyncArgs {
     /// Within one host they always are.
     #[arg(short = 'W', long)]
     whole_file: bool,
+    /// Look for what moved within changed files, however fast the path is
+    ///
+    /// Else linerate does so where the path is slower than the search; and within one host only with this option.
+    #[arg(long, conflicts_with = "whole_file")]
+    no_whole_file: bool,
+    /// Compare changed files only at the same places
+    ///
+    /// A far end that sends learns less about the files that are here.
+    #[arg(long, conflicts_with_all = ["whole_file", "no_whole_file"])]
+    same_places: bool,
     /// Delete entries at DST that aren't in SRC
     ///
     /// After everything else is there; nothing is deleted where SRC could not be read whole.
@@ -103,16 +119,22 @@ pub struct SyncArgs {
     #[command(flatten)]
     selecting: Selecting,
     #[command(flatten)]
+    keeping: Keeping,
+    #[command(flatten)]
     keep: KeepArgs,
     #[command(flatten)]
     prove: Prove,
     #[command(flatten)]
     common: CopyingArgs,
-    /// The original
-    #[arg(help = "The original: PATH or [USER@]HOST:PATH", value_name = "SRC")]
-    source: OsString,
+    /// The originals
+    #[arg(help = "The original, or several: PATH or [USER@]HOST:PATH", required = true, value_name = "SRC")]
+    sources: Vec<OsString>,
     /// The copy to update
-    #[arg(help = "The copy to update: [USER@]HOST:PATH or PATH", value_name = "DST")]
+    #[arg(
+        help = "The copy to update, or the directory of several: [USER@]HOST:PATH or PATH",
+        required = true,
+        value_name = "DST"
+    )]
     destination: OsString,
 }
 
@@ -131,33 +153,47 @@ impl SyncArgs {
     }
 
     fn into_task(self) -> Result<Task, Failure> {
-        let filter = self.selecting.rules().map_err(|error| Failure::usage(error.to_string()))?;
+        let spares = self.keeping.spares();
+        let filter = self.selecting.rules(spares).map_err(|error| Failure::usage(error.to_string()))?;
+        let others = self.keeping.others().map_err(Failure::usage)?;
+        let keep = self.common.details.keeping(self.keep.keep(ARCHIVE));
+        // Backups change the times of the directories that they are in.
+        let omit_dir_times = keep.omit_dir_times || self.keeping.spares().is_some();
         let listed = self.selecting.listed().map_err(Failure::usage)?;
+        if listed.is_some() && self.sources.len() > 1 {
+            let message =
+                "--files-from lists what is below one SRC, and there are several: sync them one by one";
+            return Err(Failure::usage(message.into()));
+        }
         let options = Options {
             recursive: true,
-            keep: self.keep.keep(ARCHIVE),
-            sync: Some(self.sync()),
+            keep: Keep { omit_dir_times, ..keep },
+            sync: Some(Sync { others, backup: self.keeping.backup(), ..self.sync() }),
+            modes: self.keeping.modes().map_err(Failure::usage)?,
+            remove_sources: self.keeping.remove_source_files,
             filter,
             listed: listed.is_some(),
             ..self.common.options()
         };
+        let named = if self.sources.len() == 1 { |source| source } else { without_slash };
         Ok(Task {
             selection: Selection::new(&options, listed),
             options: self.prove.options(options),
             manifest: self.prove.manifest,
-            sources: vec![self.source],
+            sources: self.sources.into_iter().map(named).collect(),
             destination: self.destination,
             list: false,
             login: self.common.login(),
             quiet: self.common.quiet,
             retries: self.common.retry,
+            stop: None,
             reach: self.common.reach,
         })
     }
 
     fn sync(&self) -> Sync {
         Sync {
-            into: false,
+            into: self.sources.len() > 1,
             checksum: self.checksum,
             size_only: self.size_only,
             ignore_times: self.ignore_times,
@@ -167,6 +203,11 @@ impl SyncArgs {
             least: self.min_size,
             most: self.max_size,
             whole: self.whole_file,
+            search: match (self.whole_file || self.same_places, self.no_whole_file) {
+                (false, false) => BlockSearch::Measured,
+                (false, true) => BlockSearch::Everywhere,
+                (true, _) => BlockSearch::SamePlaces,
+            },
             inplace: self.inplace,
             delete: self.delete,
             max_delete: self.max_delete,
@@ -177,9 +218,33 @@ impl SyncArgs {
     }
 }
 
+/// A source that comes under its own name, whether or not the user wrote a slash at its end. A root has no name.
+fn without_slash(source: OsString) -> OsString {
+    let bytes = source.as_bytes();
+    let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    let is_root = end == 0 || bytes[end - 1] == b':';
+    if is_root { source } else { OsStr::from_bytes(&bytes[..end]).to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::EXAMPLES;
+    use super::*;
+
+    #[test]
+    fn slashes_at_the_end_of_one_of_several_sources_change_nothing() {
+        let cases = [
+            ("a/", "a"),
+            ("b:c//", "b:c"),
+            ("/", "/"),
+            ("b:/", "b:/"),
+            ("a/.", "a/."),
+            ("", ""),
+            ("b:", "b:"),
+        ];
+        for (given, named) in cases {
+            assert_eq!(without_slash(given.into()), OsString::from(named));
+        }
+    }
 
     #[test]
     fn the_first_example_tells_what_becomes_what_and_no_line_is_wrapped() {

@@ -3,6 +3,7 @@
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use linerate_transfer::bounds::open_trusted;
 use linerate_transfer::filter::{Builder, FilesFrom, FilterError, Reading, Rules};
 use std::ffi::OsString;
 use std::io::Read;
@@ -46,37 +47,55 @@ const RULES: [(RuleOption, &str, &str, &str); 5] = [
     (RuleOption::Filter, "filter", "RULE", "A rule in rsync's syntax: '- *.o', 'P keep', ': .rules'"),
 ];
 
-/// Options that select the entries to send.
+/// Rules that leave entries out.
 #[derive(Debug, Args)]
-pub struct Selecting {
+pub struct Filtering {
     #[command(flatten)]
     rules: RuleArgs,
     /// Leave out files that cvs ignores
     #[arg(short = 'C', long)]
     cvs_exclude: bool,
+    /// Read names and rules in files as ended by zero bytes, not newlines
+    ///
+    /// This concerns the files of --exclude-from, --include-from and --files-from.
+    #[arg(short = '0', long)]
+    from0: bool,
+}
+
+impl Filtering {
+    /// The rules, and behind them `more`; with `delete_excluded` what they leave out is deleted.
+    ///
+    /// # Errors
+    /// If a rule is wrong, or a file can't be read.
+    pub fn rules(&self, more: Option<OsString>, delete_excluded: bool) -> Result<Rules, FilterError> {
+        let more = more.map(|rule| (RuleOption::Filter, rule));
+        let rules: Vec<_> = self.rules.0.iter().cloned().chain(more).collect();
+        build(&rules, Reading { delete_excluded, nul: self.from0 }, self.cvs_exclude)
+    }
+}
+
+/// Options that select the entries to send.
+#[derive(Debug, Args)]
+pub struct Selecting {
+    #[command(flatten)]
+    filtering: Filtering,
     /// Send only the paths in FILE, one a line, below SRC
     ///
     /// Directories come without their contents.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["delete", "delete_excluded"])]
     files_from: Option<OsString>,
-    /// Read names and rules in files as ended by zero bytes, not newlines
-    ///
-    /// This concerns the files of --files-from, --exclude-from and --include-from.
-    #[arg(short = '0', long)]
-    from0: bool,
     /// Delete also entries that are left out
     #[arg(long, requires = "delete")]
     delete_excluded: bool,
 }
 
 impl Selecting {
-    /// The rules.
+    /// The rules, and behind them one that spares what it names from deletion.
     ///
     /// # Errors
     /// If a rule is wrong, or a file can't be read.
-    pub fn rules(&self) -> Result<Rules, FilterError> {
-        let reading = Reading { delete_excluded: self.delete_excluded, nul: self.from0 };
-        build(&self.rules.0, reading, self.cvs_exclude)
+    pub fn rules(&self, spares: Option<OsString>) -> Result<Rules, FilterError> {
+        self.filtering.rules(spares.filter(|_| !self.delete_excluded), self.delete_excluded)
     }
 
     /// The list of files.
@@ -84,7 +103,7 @@ impl Selecting {
     /// # Errors
     /// A message if the list can't be read, or is wrong.
     pub fn listed(&self) -> Result<Option<FilesFrom>, String> {
-        self.files_from.as_ref().map(|file| list(file, self.from0)).transpose()
+        self.files_from.as_ref().map(|file| list(file, self.filtering.from0)).transpose()
     }
 }
 
@@ -120,11 +139,18 @@ pub fn build(
 /// # Errors
 /// A message if the list can't be read, or is wrong.
 pub fn list(file: &OsString, nul: bool) -> Result<FilesFrom, String> {
-    let text = read(file).map_err(|error| {
+    FilesFrom::parse(&read_list(file)?, nul).map_err(|error| error.to_string())
+}
+
+/// The text of a list of files.
+///
+/// # Errors
+/// A message if it can't be read.
+pub fn read_list(file: &OsString) -> Result<Vec<u8>, String> {
+    read(file).map_err(|error| {
         let shown = linerate_wire::path::printable(file.as_bytes());
         format!("reading the list of files {shown} failed: {error}")
-    })?;
-    FilesFrom::parse(&text, nul).map_err(|error| error.to_string())
+    })
 }
 
 fn read(file: &OsString) -> std::io::Result<Vec<u8>> {
@@ -132,7 +158,9 @@ fn read(file: &OsString) -> std::io::Result<Vec<u8>> {
         let mut text = Vec::new();
         return std::io::stdin().read_to_end(&mut text).map(|_| text);
     }
-    std::fs::read(file)
+    let mut text = Vec::new();
+    open_trusted(Path::new(file), |path| std::fs::File::open(path))?.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// The user's patterns for cvs.

@@ -36,6 +36,11 @@ impl Everything {
         let modified = if now - self.modified.0 < 3600 { (0, 0) } else { self.modified };
         Self { modified, ..self }
     }
+
+    /// The same without its time of modification.
+    pub fn without_time(self) -> Self {
+        Self { modified: (0, 0), ..self }
+    }
 }
 
 /// Everything below a directory, by its path.

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
 
 use linerate_testing::{has, skip};
 use rustix::fs::XattrFlags;
@@ -254,4 +255,26 @@ fn a_further_name_on_another_file_system_becomes_a_copy() {
         let inode = |name: &str| there.join(name).metadata().unwrap().ino();
         assert_ne!(inode("a/file"), inode("b/file"));
     }
+}
+
+#[test]
+fn a_directory_in_user_space_keeps_its_time_when_its_journal_goes() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.near.join("there"));
+    for number in 0..40 {
+        write(here.join(number.to_string()), noise(number, 3000));
+    }
+    let time = UNIX_EPOCH + Duration::from_secs(1_500_000_000);
+    fs::File::open(&here).unwrap().set_modified(time).unwrap();
+    fs::create_dir(&there).unwrap();
+    let Some(mounted) = Mounted::in_user_space(&case.aside("below"), &there) else { return };
+    for name in ["a", "b", "c"] {
+        // Into one that is there, in which the journal then lies.
+        fs::create_dir(there.join(name)).unwrap();
+        case.sync(args![&here, there.join(name)]).exits(0);
+        // Longer than FUSE remembers a time.
+        std::thread::sleep(Duration::from_millis(1100));
+        assert_eq!(there.join(name).metadata().unwrap().modified().unwrap(), time, "{name}");
+    }
+    drop(mounted);
 }

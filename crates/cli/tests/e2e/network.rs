@@ -440,7 +440,11 @@ fn behave(number: usize, mut stranger: TcpStream) -> Option<TcpStream> {
 /// A copy over 1 Gbit/s: the mean round trip in microseconds that its packets and the others' had, and the share of the time
 /// with its rate held.
 fn fill(case: &Case, options: &[&str]) -> (f64, f64) {
-    let words = options.iter().map(OsString::from).chain(args!["--json", "large", case.b("to/")]).collect();
+    let words = options
+        .iter()
+        .map(OsString::from)
+        .chain(args!["--json", "--compress=off", "large", case.b("to/")])
+        .collect();
     let summary = summary_of(&case.cp(words).exits(0).out);
     let stage = |name: &str| u64_at(&summary, &format!("/sender/stages/{name}")) as f64;
     assert_eq!(summary["limiter"], "network", "{summary}");

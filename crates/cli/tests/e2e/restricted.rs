@@ -11,9 +11,11 @@ use std::time::Duration;
 use linerate_lab::End;
 
 use crate::bed::{Case, args, case};
+use crate::json::{summary_of, u64_at};
 use crate::network::Wall;
+use crate::rsync_lines::words;
 use crate::support::Run;
-use crate::tree::{assert_alike, make_mixed, shape, write};
+use crate::tree::{assert_alike, make_mixed, noise, shape, write};
 
 /// Said with every refusal.
 const WHOSE: &str = "authorized_keys";
@@ -202,6 +204,38 @@ fn one_that_writes_reads_and_deletes_nothing() {
     login.run("cp", args!["-r", "tree", "b:new"]).exits(0);
     assert_alike(&case.near.join("tree"), &case.far.join("new"));
     assert!(!case.near.join("back").exists());
+    // It would learn what small blocks hold.
+    write(case.far.join("large/x"), noise(3, 6 << 20));
+    write(case.near.join("large/x"), [&b"y"[..], &noise(3, 6 << 20)].concat());
+    let run = login.run("sync", args!["--json", "--no-whole-file", "large/", "b:large"]).exits(0);
+    assert!(u64_at(&summary_of(&run.out), "/sender/stages/bytes") > 6 << 20, "{run}");
+}
+
+#[test]
+fn rsync_s_options_lead_it_through_no_links_and_to_no_names() {
+    let Some(case) = case() else { return };
+    write(case.near.join("tree/sub/report-v2.tar"), noise(3, 5 << 20));
+    write(case.far.join("t/sub/report-v1.tar"), [b"older".to_vec(), noise(3, 5 << 20)].concat());
+    let (below, write_only) = (Login::restricted(&case, ""), Login::restricted(&case, "--write-only"));
+    let rsync = |login: &Login<'_>, line: &str| {
+        let shell = format!("ssh -F {}", login.config.display());
+        case.start_with(args![case.bed.program(), "rsync", "-e", shell], words(line, "")).end()
+    };
+    for option in ["-K", "--no-implied-dirs"] {
+        let run = rsync(&below, &format!("-aR {option} tree/./sub b:t/"));
+        assert_ne!(run.code, Some(0), "{run}");
+        run.says(&["may not have symbolic links followed", WHOSE]);
+    }
+    assert!(!case.far.join("t/sub/report-v2.tar").exists());
+    let line = "-a --no-W -y --debug=FUZZY tree/ b:t/";
+    for (login, is_named) in [(&write_only, false), (&below, true)] {
+        let run = rsync(login, line).exits(0);
+        assert_eq!(run.out.contains("report-v1") || run.err.contains("report-v1"), is_named, "{run}");
+        assert!(case.far.join("t/sub/report-v1.tar").exists());
+        fs::remove_file(case.far.join("t/sub/report-v2.tar")).unwrap();
+    }
+    // Without -R there is nothing on the way.
+    rsync(&below, "-a --no-implied-dirs tree/ b:t/").exits(0);
 }
 
 #[test]

@@ -222,7 +222,7 @@ fn jobs_that_cannot_be_done_are_told() {
         (Job::Send { sources: vec![b"missing".to_vec()], options: options() }, 2),
         (Job::Send { sources: vec![b"\0".to_vec(), Vec::new()], options: options() }, 2),
         (Job::Send { sources: vec![b"~no-such-user/x[".to_vec(), b"[".to_vec()], options: options() }, 2),
-        (Job::List { sources: Vec::new(), recursive: true, keep: Keep::NOTHING, safe_links: false }, 2),
+        (Job::List { sources: Vec::new(), options: options() }, 2),
         (Job::Receive { destination: b"missing/missing/".to_vec(), options: options() }, 2),
         (Job::Receive { destination: b"a\0b".to_vec(), options: options() }, 2),
     ] {

@@ -153,7 +153,7 @@ fn damaged_frames_are_refused() {
         ("no checksum", header(Batch, false)),
         ("another checksum", with(9, header(Batch, true)[9] ^ 1)),
         ("an unknown kind", with(0, 77)),
-        ("a reserved bit", with(2, 1)),
+        ("a reserved bit", with(1, 5)),
         ("a length above all bounds", with(7, 0xff)),
         ("another kind", header(Data, true)),
     ] {
@@ -166,6 +166,49 @@ fn damaged_frames_are_refused() {
         });
         assert_refused((run, ground), why);
     }
+}
+
+/// One compressed frame of the source `x`, as a tunnel's bytes, for a client with this option.
+fn pull_packed(option: &str, header: Header, payload: &[u8]) -> (Run, Ground) {
+    let bytes = [&header.encode()[..], payload].concat();
+    let ground = Ground::new();
+    let run = ground.run(&[option, "far:x", "."], move |far| {
+        far.announce(&[source("x", false)])?;
+        far.say(&Message::Tunnel(bytes))?;
+        far.finish(totals(1, 2))
+    });
+    (run, ground)
+}
+
+fn packed(plain: &[u8], claimed: u32) -> Vec<u8> {
+    [&claimed.to_le_bytes()[..], &zstd::bulk::compress(plain, 1).expect("it fits")].concat()
+}
+
+#[test]
+fn compressed_frames_are_as_long_as_they_claim() {
+    let good = record(&file("", 2), b"ab");
+    let claims = |claimed: u32| packed(&good, claimed);
+    let header = |payload: &[u8]| Header::of(Batch, payload, true).packed();
+    let honest = claims(good.len() as u32);
+    let (run, ground) = pull_packed("--compress=auto", header(&honest), &honest);
+    run.exits(0);
+    assert_eq!(fs::read_to_string(ground.inside().join("x")).unwrap(), "ab");
+    let bomb = packed(&vec![0; 1 << 28], 2 << 20);
+    for (why, payload) in [
+        ("shorter than it claims", claims(good.len() as u32 + 1)),
+        ("longer than it claims", claims(good.len() as u32 - 1)),
+        ("nothing", claims(0)),
+        ("more than a batch may have", claims((2 << 20) + 1)),
+        ("more than memory has", claims(u32::MAX)),
+        ("cut", honest[..honest.len() - 3].to_vec()),
+        ("garbage", [&honest[..4], &[0x5a; 50]].concat()),
+        ("a bomb", bomb),
+    ] {
+        assert_refused(pull_packed("--compress=auto", header(&payload), &payload), why);
+    }
+    assert_refused(pull_packed("--compress=off", header(&honest), &honest), "not asked for");
+    let chunk = Header::of(Chunk, &honest, true).packed();
+    assert_refused(pull_packed("--compress=auto", chunk, &honest), "a compressed chunk");
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn an_endless_list() {
     let ground = Ground::new();
     let talk = ground.start(&["-n", "-r", "-q", "far:x", "."], |far| {
         far.greet()?;
-        forever(far, &Message::Listed { path: b"x/\x1b[2J".to_vec(), entry: file("y", 1) })
+        forever(far, &Message::Listed { path: b"x/\x1b[2J".to_vec(), entry: file("y", 1), size: 1 })
     });
     endure(talk, &[]);
 }
@@ -231,6 +231,9 @@ fn numbers_beyond_all_measure_do_no_harm() {
         limit: u64::MAX,
         held: u64::MAX,
         bytes: u64::MAX,
+        compress: u64::MAX,
+        wire: u64::MAX,
+        packed: u64::MAX,
         entries: u64::MAX,
         tcp_busy: u64::MAX,
         tcp_rwnd_limited: u64::MAX,

@@ -118,7 +118,7 @@ fn nothing_that_it_says_reaches_the_terminal_as_it_is() {
     for options in [&["-n"][..], &["-n", "--json"]] {
         let run = Ground::new().run(&[options, &["-r", "far:x", "."]].concat(), |far| {
             far.greet()?;
-            far.say(&Message::Listed { path: NASTY.into(), entry: file("x", 1) })?;
+            far.say(&Message::Listed { path: NASTY.into(), entry: file("x", 1), size: 1 })?;
             far.report()
         });
         assert_printable(&run.out);
@@ -202,7 +202,8 @@ fn modes_for_the_time_being_are_gone_after_a_kill_and_a_rerun() {
     let run = ground.run(&args, move |far| {
         far.announce(&[source("tree", true)])?;
         let ctime = Timestamp { seconds: 1, nanoseconds: 0 };
-        let offer = |entry: &Entry| Offered { entry: entry.clone(), inode: 1, ctime, digest: None };
+        let offer =
+            |entry: &Entry| Offered { entry: entry.clone(), inode: 1, ctime, digest: None, whole: true };
         far.say(&Message::Offer(entries.iter().map(offer).collect()))?;
         far.hear_until(|message| matches!(message, Message::Wanted(_)))?;
         for entry in &entries {

@@ -106,7 +106,7 @@ fn a_receiver_that_asks_for_an_agents_services_gets_none() {
         Message::TakeSamples { last: true },
         Message::Job(Job::Digests { path: b"/etc".to_vec(), keep: Keep::NOTHING }),
         Message::Job(Job::Send { sources: vec![b"/etc/passwd".to_vec()], options: options() }),
-        Message::Select(vec![ListedPath { path: path("x"), contents: true }]),
+        Message::Select(vec![ListedPath { path: path("x"), contents: true, argument: 0 }]),
         Message::Answer(vec![0; 1000]),
         Message::Samples(vec![0; 1000]),
         Message::Digested(vec![digested]),
@@ -125,7 +125,7 @@ fn a_receiver_that_asks_for_an_agents_services_gets_none() {
 #[test]
 fn a_selection_reaches_nothing_but_what_is_below_its_source() {
     let select = |paths: Vec<ListedPath>| encode(&Message::Select(paths));
-    let listed = |name: &str| ListedPath { path: path(name), contents: true };
+    let listed = |name: &str| ListedPath { path: path(name), contents: true, argument: 0 };
     let honest = "ZZZZZZZZ";
     let out = Job::Send { sources: vec![b"tree".to_vec()], options: Options { listed: true, ..options() } };
     for forged in ["../../xx", "/etc/xxx", "a/../../"] {

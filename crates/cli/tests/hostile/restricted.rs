@@ -35,7 +35,7 @@ fn jobs(path: &str) -> Vec<Job> {
         Job::Receive { destination: path.clone(), options: sync(true) },
         Job::Receive { destination: path.clone(), options: Options { resume: Some([7; 16]), ..sync(false) } },
         Job::Send { sources: sources.clone(), options: options() },
-        Job::List { sources, recursive: true, keep: Keep::SCP, safe_links: false },
+        Job::List { sources, options: options() },
         Job::Digests { path: path.clone(), keep: Keep::SCP },
         Job::Clean { destination: path.clone(), remove: false },
         Job::Clean { destination: path, remove: true },
@@ -309,9 +309,7 @@ fn a_directory_that_cannot_be_served_is_told() {
     }
     // What is served can lie anywhere.
     let mut served = Served::start_with(&ground, &["--below", "tree"], None);
-    served
-        .ask(Job::List { sources: vec![b"/".to_vec()], recursive: true, keep: Keep::SCP, safe_links: false })
-        .unwrap();
+    served.ask(Job::List { sources: vec![b"/".to_vec()], options: options() }).unwrap();
     let listed =
         |message: &Message| matches!(message, Message::Listed { path, .. } if path.ends_with(b"file"));
     assert!(served.near.hear_until(listed).is_ok());

@@ -5,9 +5,10 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use blake3::hazmat::HasherExt;
 use linerate_wire::control::{Change, MAX_OFFERS, Message, Offered, Totals, Want};
 use linerate_wire::entry::{Entry, Extra, Kind};
-use linerate_wire::frame::FrameKind::{Batch, Chunk, Data, Same};
+use linerate_wire::frame::FrameKind::{self, Batch, Chunk, Data, Same};
 
 use crate::far::{
     Far, Ground, Said, chunk, entry, file, folder, is_sources, link, path, record, source, totals,
@@ -54,6 +55,7 @@ fn answers_that_fit_no_offer_are_refused() {
     let mib = 1 << 20;
     let missing = |chunk, present: usize| Want::Missing { chunk, present: vec![0; present] };
     let differing = |chunk, digests: usize| Want::Differing { chunk, digests: vec![[7; 32]; digests] };
+    let blocks = |block, count| Want::Blocks { block, count };
     for (number, wants) in [
         vec![],
         vec![Want::Nothing],
@@ -67,6 +69,11 @@ fn answers_that_fit_no_offer_are_refused() {
         vec![Want::Nothing, missing(u64::MAX, 1)],
         vec![Want::Nothing, missing(30 << 20, 1)],
         vec![Want::Nothing, differing(mib, 31)],
+        vec![blocks(mib, 1), Want::Nothing],
+        vec![Want::Nothing, blocks(mib, 0)],
+        vec![Want::Nothing, blocks(mib, 5)],
+        vec![Want::Nothing, blocks(mib + 1, 5)],
+        vec![Want::Nothing, blocks(0, u32::MAX)],
         vec![Want::Nothing, differing(u64::MAX, 1)],
     ]
     .into_iter()
@@ -110,7 +117,7 @@ fn what_it_says_it_changes_is_fit_for_a_terminal() {
     let run = push(|far| {
         let (item, link) = (*b"\x1b[31m\nxxx\x07\xff", None);
         let path = path("\x1b]0;evil\x07");
-        far.say(&Message::Changes(vec![Change { item, path, directory: true, link }]))?;
+        far.say(&Message::Changes(vec![Change { item, path, directory: true, link, facts: None }]))?;
         far.say(&Message::Wanted(vec![Want::Nothing, Want::Nothing]))?;
         far.hear_until(|message| matches!(message, Message::Sent { .. }))?;
         far.say(&Message::Committed(Totals { directories: 1, ..totals(1, 30 << 20) }))?;
@@ -133,7 +140,7 @@ fn pull(ground: &Ground, options: &[&str], behave: impl FnOnce(&mut Far) -> Said
 
 fn offered(entry: Entry) -> Offered {
     let ctime = entry.mtime;
-    Offered { entry, inode: 1, ctime, digest: None }
+    Offered { entry, inode: 1, ctime, digest: None, whole: true }
 }
 
 fn offer(far: &mut Far, entries: Vec<Entry>) -> Result<Vec<Want>, linerate_wire::control::ControlError> {
@@ -191,7 +198,7 @@ fn of_an_older_file_only_what_was_named_is_taken() {
     let ground = Ground::new();
     fs::create_dir(ground.inside().join("copy")).unwrap();
     fs::write(ground.inside().join("copy/x"), vec![1; 5 << 20]).unwrap();
-    let run = pull(&ground, &[], |far| {
+    let run = pull(&ground, &["--same-places"], |far| {
         let wants = offer(far, vec![folder(""), file("x", 8 << 20)])?;
         assert!(matches!(&wants[1], Want::Differing { digests, .. } if digests.len() == 5), "{wants:?}");
         far.frame(Chunk, &chunk(file("x", 8 << 20), 5 << 20, 1 << 20, 8))?;
@@ -211,7 +218,7 @@ fn of_an_older_file_a_named_chunk_is_taken_whole_or_not_at_all() {
         let ground = Ground::new();
         fs::create_dir(ground.inside().join("copy")).unwrap();
         fs::write(ground.inside().join("copy/x"), vec![1; 5 << 20]).unwrap();
-        let run = pull(&ground, &[], move |far| {
+        let run = pull(&ground, &["--same-places"], move |far| {
             offer(far, vec![folder(""), file("x", 8 << 20)])?;
             far.frame(Chunk, &chunk(file("x", 8 << 20), offset, length, 8))?;
             if before > 0 {
@@ -223,6 +230,132 @@ fn of_an_older_file_a_named_chunk_is_taken_whole_or_not_at_all() {
         run.exits(1).says(&["a chunk that this end doesn't have"]);
         assert_eq!(fs::read(ground.inside().join("copy/x")).unwrap(), vec![1; 5 << 20], "{offset} {length}");
     }
+}
+
+/// A client with 5 MiB of ones, and a far end that makes 8 MiB of them.
+fn take_blocks(behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
+    let ground = Ground::new();
+    fs::create_dir(ground.inside().join("copy")).unwrap();
+    fs::write(ground.inside().join("copy/x"), vec![1; 5 << 20]).unwrap();
+    let run = pull(&ground, &[], move |far| {
+        let wants = offer(far, vec![folder(""), file("x", 8 << 20)])?;
+        assert_eq!(wants[1], Want::Blocks { block: 8 << 10, count: 640 });
+        behave(far)
+    });
+    assert_eq!(fs::read(ground.inside().join("copy/x")).unwrap(), vec![1; 5 << 20]);
+    assert_eq!(ground.landed().len(), 2, "{:?}", ground.landed());
+    run
+}
+
+fn piece(from: u64, length: u64) -> Vec<u8> {
+    [from.to_le_bytes(), length.to_le_bytes()].concat()
+}
+
+/// Else a sender that can't read it could have bytes of it beside its own, and try out one after the other what they are.
+#[test]
+fn of_an_older_file_whole_blocks_are_taken_wherever_they_are() {
+    const BLOCK: u64 = 8 << 10;
+    const MIB: u64 = 1 << 20;
+    for (before, from, length) in [
+        (0, 5 * MIB, BLOCK),
+        (0, 5 * MIB - BLOCK, 2 * BLOCK),
+        (0, u64::MAX, BLOCK),
+        (0, 0, 0),
+        (0, 0, u64::MAX),
+        (0, 0, 5 * MIB),
+        (0, 0, BLOCK + 1),
+        (0, 0, 1),
+        (1, 7, BLOCK),
+        (1, 7, BLOCK - 7),
+    ] {
+        let run = take_blocks(move |far| {
+            far.frame(Chunk, &chunk(file("x", 8 * MIB), 0, 4 * MIB, 2))?;
+            if before > 0 {
+                far.frame(Data, &vec![7; before])?;
+            }
+            far.frame(FrameKind::Copy, &piece(from, length))?;
+            far.hear_all()
+        });
+        run.exits(1).says(&["piece of"]);
+    }
+    let without_a_chunk = take_blocks(|far| {
+        far.frame(FrameKind::Copy, &piece(0, 8 << 10))?;
+        far.hear_all()
+    });
+    without_a_chunk.exits(1).says(&["piece of"]);
+}
+
+/// The digest of a part is due, and it is right only if the sender knows the bytes.
+#[test]
+fn of_pieces_of_an_older_file_the_sender_knows_the_digest_or_nothing_is_made_of_them() {
+    const BLOCK: u64 = 8 << 10;
+    const MIB: u64 = 1 << 20;
+    let send = |digest: Option<[u8; 32]>, from: u64| {
+        take_blocks(move |far| {
+            for (offset, from) in [(0, 0), (4 * MIB, from)] {
+                let copied = MIB - from % BLOCK;
+                far.frame(Chunk, &chunk(file("x", 8 * MIB), offset, 4 * MIB, 2))?;
+                far.frame(FrameKind::Copy, &piece(from, copied))?;
+                for some in vec![9; (4 * MIB - copied) as usize].chunks(64 << 10) {
+                    far.frame(Data, some)?;
+                }
+                digest.map_or(Ok(()), |digest| far.frame(FrameKind::Digest, &digest))?;
+            }
+            far.finish(totals(1, 8 << 20))
+        })
+    };
+    send(None, 0).exits(1).says(&["breaks the protocol"]);
+    send(Some([7; 32]), 5).exits(1).says(&["don't fit"]);
+    send(Some([7; 32]), 0).exits(3).says(&["somebody else while it was compared"]);
+}
+
+/// Else it is by what is kept that the sender finds out which byte is the right one.
+#[test]
+fn of_pieces_of_an_older_file_nothing_is_kept_that_the_sender_may_not_know() {
+    const BLOCK: u64 = 8 << 10;
+    const MIB: u64 = 1 << 20;
+    let kept = |copied: (u64, u64), tail: &'static [u8], has_digest: bool, goes_on: bool| {
+        let ground = Ground::new();
+        let copy = ground.inside().join("copy/tree");
+        fs::create_dir_all(&copy).unwrap();
+        fs::write(copy.join("x"), vec![1; 5 << 20]).unwrap();
+        let behave = move |far: &mut Far| {
+            far.announce(&[source("tree", true)])?;
+            let wants = offer(far, vec![folder(""), file("x", 8 * MIB)])?;
+            assert_eq!(wants[1], Want::Blocks { block: BLOCK, count: 640 });
+            let literal = vec![9; (MIB - copied.1) as usize];
+            far.frame(Chunk, &chunk(file("x", 8 * MIB), 0, MIB, 8))?;
+            for some in literal.chunks(64 << 10) {
+                far.frame(Data, some)?;
+            }
+            far.frame(FrameKind::Copy, &piece(copied.0, copied.1))?;
+            if has_digest {
+                let mut guess = blake3::Hasher::new();
+                guess.update(&literal).update(tail);
+                far.frame(FrameKind::Digest, &guess.finalize_non_root())?;
+            }
+            if goes_on {
+                // The rest of the block, of which no digest comes.
+                far.frame(Chunk, &chunk(file("x", 8 * MIB), MIB, MIB, 8))?;
+                far.frame(FrameKind::Copy, &piece(copied.0 + copied.1, BLOCK - copied.1))?;
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            Ok(())
+        };
+        let args = ["-a", "--no-whole-file", "--partial-dir=.part", "far:tree", "copy/"];
+        ground.start_as("rsync", &args, behave).end_within(crate::far::DEADLINE);
+        ground.assert_untouched();
+        assert_eq!(fs::read(copy.join("x")).unwrap(), vec![1; 5 << 20]);
+        fs::read(copy.join(".part/x")).map_or(0, |kept| kept.len())
+    };
+    for goes_on in [false, true] {
+        for guess in [&[1], &[2]] {
+            assert_eq!(kept((0, 1), guess, true, goes_on), 0, "{guess:?}");
+        }
+    }
+    assert_eq!(kept((0, BLOCK), &[], false, false), 0);
+    assert_eq!(kept((0, BLOCK), &[2; BLOCK as usize], true, false), 0);
+    assert_eq!(kept((0, BLOCK), &[1; BLOCK as usize], true, false), MIB as usize, "it knows the block");
 }
 
 #[test]

@@ -22,17 +22,17 @@ PROTOCOL = protocol_number()
 # Messages, in the order of the page's table.
 (HELLO, JOB, LISTENING, CONNECT_BACK, CONNECTED_BACK, USE_TUNNEL, MORE_STREAMS, TUNNEL, SOURCES, READY, SKIP, PROBLEM,
  PROGRESS, SENT, COMMITTED, REPORT, LISTED, ABORT, ASK_FACTS, ASK_CPU, ANSWER, START_SAMPLING, TAKE_SAMPLES, SAMPLES,
- OFFER, WANTED, AGAIN, CHANGES, SELECT, WITHIN, DIGESTED) = range(31)
+ OFFER, WANTED, AGAIN, CHANGES, SELECT, WITHIN, DIGESTED, LEFTOVER, BLOCKS) = range(33)
 
 # Frames.
-BATCH, CHUNK, DATA, GIVE_UP, END, HOLE, SAME, DIGEST, SPLIT = range(1, 10)
+BATCH, CHUNK, DATA, GIVE_UP, END, HOLE, SAME, DIGEST, SPLIT, COPY = range(1, 11)
 
 MAX_MESSAGE = 1 << 20
 MAX_TUNNEL = 256 << 10
 KEEP = ("perms", "times", "owner", "group", "numeric_ids", "hard_links", "devices", "specials", "xattrs", "acls",
         "special_bits", "sparse", "omit_dir_times", "omit_link_times")
 SYNC = ("into", "checksum", "size_only", "ignore_times", "update", "ignore_existing", "existing")
-SYNC_AFTER_SIZES = ("whole", "inplace", "delete")
+SYNC_AFTER_SEARCH = ("inplace", "delete")
 
 
 # --- postcard, written ---
@@ -134,30 +134,53 @@ def read_options(reader):
     read_rules(reader)
     options["listed"], options["safe_links"] = reader.boolean(), reader.boolean()
     options["no_links"], options["one_file_system"] = reader.boolean(), reader.boolean()
-    options["listed_whole"], options["no_implied"] = reader.boolean(), reader.boolean()
+    options["listed_whole"], options["ignore_missing"] = reader.boolean(), reader.boolean()
+    options["no_implied"] = reader.boolean()
     for name in ("copy_links", "copy_dirlinks", "copy_unsafe_links", "remove_sources", "prune_empty"):
         options[name] = reader.boolean()
     reader.vector(lambda: (reader.take(2), reader.varint(), reader.varint(), reader.take(1)))
     options["clear"] = reader.boolean()
+    level = reader.varint()
+    options["compression"] = level if level != 3 else 3 + reader.take(1)[0]
+    options["skip"] = reader.option(lambda: reader.vector(reader.blob))
     options["streams"] = reader.option(reader.varint)
     options["rate_limit"] = reader.option(reader.varint)
     options["unpaced"] = reader.boolean()
     options["ports"] = reader.option(lambda: (reader.varint(), reader.varint()))
     options["resume"] = reader.option(lambda: reader.take(16))
     options["timeout"] = reader.option(reader.varint)
+    options["details"] = read_details(reader)
     return options
+
+
+def read_details(reader):
+    details = {"users": reader.vector(lambda: read_identity(reader))}
+    details["groups"] = reader.vector(lambda: read_identity(reader))
+    for name in ("atimes", "open_noatime", "preallocate", "dig_holes", "munge", "unmunge", "keep_dirlinks"):
+        details[name] = reader.boolean()
+    details["superuser"] = reader.option(reader.boolean)
+    details["executability"] = reader.boolean()
+    details["placing"] = (reader.option(reader.blob), reader.option(reader.blob), reader.boolean(), reader.varint(), reader.take(1))
+    return details
+
+
+def read_identity(reader):
+    numbers = reader.varint() == 0
+    return ((reader.varint(), reader.varint()) if numbers else reader.blob(), reader.blob())
 
 
 def read_sync(reader):
     sync = {name: reader.boolean() for name in SYNC}
     sync["least"], sync["most"] = reader.option(reader.varint), reader.option(reader.varint)
-    sync |= {name: reader.boolean() for name in SYNC_AFTER_SIZES}
+    sync["whole"], sync["search"] = reader.boolean(), reader.varint()
+    sync |= {name: reader.boolean() for name in SYNC_AFTER_SEARCH}
     sync["force"], sync["ignore_errors"] = reader.boolean(), reader.boolean()
     sync["window"] = reader.option(reader.varint)
     sync["backup"] = reader.option(lambda: (reader.option(reader.blob), reader.blob()))
     sync["others"] = reader.option(lambda: (reader.vector(reader.blob), reader.varint()))
     sync["max_delete"] = reader.option(reader.varint)
-    sync["dry_run"], sync["itemize"] = reader.boolean(), reader.boolean()
+    sync["make_path"] = reader.boolean()
+    sync |= {name: reader.boolean() for name in ("dry_run", "itemize", "unchanged", "facts")}
     return sync
 
 
@@ -165,7 +188,7 @@ def read_rules(reader):
     """Passes over Rules: a hostile peer doesn't keep them, and an honest one here has nothing that they leave out."""
     for _ in range(reader.varint()):
         if reader.varint() == 0:
-            reader.boolean(), reader.varint(), reader.take(3), reader.blob()
+            reader.boolean(), reader.varint(), reader.take(4), reader.blob()
         else:
             reader.blob(), reader.option(reader.blob), reader.boolean(), reader.option(reader.boolean)
             reader.take(2), reader.option(reader.varint), reader.take(2)
@@ -215,7 +238,7 @@ def account(uid, gid, user=b"", group=b""):
 
 
 def offered(encoded_entry, inode=1, ctime=(1, 0)):
-    return encoded_entry + varint(inode) + timestamp(*ctime) + option(None)
+    return encoded_entry + varint(inode) + timestamp(*ctime) + option(None) + boolean(True)
 
 
 def chunk(encoded_entry, number, offset, length, parts, inode=1, ctime=(1, 0)):
@@ -235,7 +258,7 @@ def read_totals(reader):
     return tuple(reader.varint() for _ in range(5))
 
 
-STAGES = bytes(35)
+STAGES = bytes(38)
 NO_TOTALS = totals()
 
 

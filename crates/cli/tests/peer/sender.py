@@ -5,7 +5,7 @@ import tree
 
 # Files from so many bytes on travel in chunks.
 SMALL = 64 << 10
-NOTHING, WHOLE, MISSING, DIFFERING, DIGEST, LEFT_ALONE = range(6)
+NOTHING, WHOLE, MISSING, DIFFERING, DIGEST, LEFT_ALONE, BLOCKS = range(7)
 
 
 def send(far, items, counted=None):
@@ -49,6 +49,8 @@ def read_want(reader):
         return kind, (reader.varint(), reader.blob())
     if kind == DIFFERING:
         return kind, (reader.varint(), reader.vector(lambda: reader.take(32)))
+    if kind == BLOCKS:
+        reader.varint(), reader.varint()
     return kind, None
 
 
@@ -56,7 +58,7 @@ def send_item(far, item, number, want):
     kind, details = want
     if kind in (NOTHING, LEFT_ALONE):
         return
-    if item.is_file and (len(item.contents) > SMALL or kind in (MISSING, DIFFERING)):
+    if item.is_file and (len(item.contents) > SMALL or kind in (MISSING, DIFFERING, BLOCKS)):
         send_chunks(far, item, number, details[0] if details else SMALL, present(want))
     else:
         far.frame(p.BATCH, p.record(item.encode(far.keep), item.contents))

@@ -27,6 +27,8 @@ pub enum Limiter {
     SmallFiles,
     /// The sender's processors, or its share of them.
     SenderCpu,
+    /// The sender's compressor, while the connection would take more.
+    Compression,
     /// A CPU quota of a control group, which stops an end until the quota's next period.
     CpuQuota,
     /// A thread that fills its processor while others of the host are idle.
@@ -57,11 +59,12 @@ pub enum Limiter {
 
 impl Limiter {
     /// All limiters.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::RateLimit,
         Self::SourceRead,
         Self::SmallFiles,
         Self::SenderCpu,
+        Self::Compression,
         Self::CpuQuota,
         Self::OneThread,
         Self::Network,
@@ -84,6 +87,7 @@ impl Limiter {
             Self::SourceRead => "source-read",
             Self::SmallFiles => "small-files",
             Self::SenderCpu => "sender-cpu",
+            Self::Compression => "compression",
             Self::CpuQuota => "cpu-quota",
             Self::OneThread => "one-thread",
             Self::Network => "network",
@@ -108,6 +112,7 @@ impl fmt::Display for Limiter {
             Self::SourceRead => "reading the source",
             Self::SmallFiles => "the number of small files",
             Self::SenderCpu => "the sender's processors",
+            Self::Compression => "the sender's compression",
             Self::CpuQuota => "the CPU quota",
             Self::OneThread => "one thread",
             Self::Network => "the network",

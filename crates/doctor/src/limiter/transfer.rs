@@ -27,6 +27,8 @@ const LOADED_UNCLOCKED: f64 = 0.5;
 const TAKEN: f64 = 0.1;
 /// The same above which a loaded receiver doesn't keep up.
 const LATE: f64 = 0.3;
+/// Share of the sender's time that compression takes, from which it is the work that limits.
+const COMPRESSING: f64 = 0.4;
 /// Share of its time in which an end's workers were ready without a processor, above which other programs
 /// take it.
 const STARVED: f64 = 0.2;
@@ -171,7 +173,7 @@ fn flows(evidence: &Evidence) -> Flows {
     let mean = |sum: u64| ratio(sum as f64, tcp_looks as f64);
     Flows {
         number: ratio(sender.lifetime as f64, sender.span as f64).max(1.0),
-        bits: ratio(receiver.bytes.min(sender.bytes) as f64 * 8.0, *seconds),
+        bits: ratio(on_the_wire(receiver.bytes.min(sender.bytes), sender) as f64 * 8.0, *seconds),
         busy: sender.tcp_busy as f64,
         rwnd_limited: sender.tcp_rwnd_limited as f64,
         sndbuf_limited: sender.tcp_sndbuf_limited as f64,
@@ -187,6 +189,12 @@ fn flows(evidence: &Evidence) -> Flows {
         link: sender.link as f64,
         ..Flows::default()
     }
+}
+
+/// The bytes that a payload is on the wire: fewer where it is compressed.
+fn on_the_wire(payload: u64, sender: &Stages) -> u64 {
+    let wire = payload as f64 * ratio(sender.wire as f64, sender.bytes as f64);
+    if sender.packed > 0 { wire as u64 } else { payload }
 }
 
 /// One end's time, as shares of its workers' time.
@@ -206,6 +214,10 @@ struct EndTimes {
     blocked_in_files: f64,
     /// Share of these stages, blocked or not.
     files: f64,
+    /// Share of compressing or decompressing.
+    compress: f64,
+    /// Payload bytes without compression for each on the wire.
+    smaller: f64,
     /// Share of waiting for the rate limit.
     limit: f64,
     /// Share of sending at a rate kept a little below the path's.
@@ -226,8 +238,9 @@ impl EndTimes {
         let of_clocked = |time: u64| ratio(time as f64, stages.clocked as f64).min(1.0);
         let (cpu, waited) = (of_clocked(stages.cpu), of_clocked(stages.waited));
         let files = (share(stages.queue) + share(stages.read) + share(stages.write)).min(1.0);
-        let (socket, cipher) = (share(stages.socket), share(stages.cipher));
-        // The cipher never blocks. The time run outside it is divided among the other stages in proportion.
+        let (socket, compress) = (share(stages.socket), share(stages.compress));
+        let cipher = share(stages.cipher) + compress;
+        // The cipher and the compressor never block. The time run outside them is divided among the other stages in proportion.
         let ran = (cpu + waited - cipher).max(0.0);
         let blocked = |stage: f64| (stage - ran * ratio(stage, socket + files)).max(0.0);
         let processors = usage.map(|usage| f64::from(usage.processors.max(1)));
@@ -240,6 +253,8 @@ impl EndTimes {
             starved_by_path: blocked(socket),
             blocked_in_files: blocked(files),
             files,
+            compress,
+            smaller: ratio(stages.bytes as f64, stages.wire as f64),
             limit: share(stages.limit),
             held: share(stages.held),
             idle: (stages.host_time > 0)
@@ -265,6 +280,9 @@ impl EndTimes {
         if self.blocked_in_files > busy {
             return self.storage(is_sender);
         }
+        if is_sender && self.compress >= COMPRESSING {
+            return self.compression();
+        }
         let starved = self.waited >= STARVED;
         if !starved && self.cpu + self.waited >= FULL && self.has_idle_processors() {
             return self.one_thread();
@@ -281,6 +299,15 @@ impl EndTimes {
         let evidence =
             format!("{what} takes {} of the {}'s time; {}", percent(self.files), self.whose, rate(self.bits));
         Verdict::new(limiter, self.blocked_in_files, evidence)
+    }
+
+    fn compression(&self) -> Verdict {
+        let evidence = format!(
+            "it takes {} of the sender's time, and leaves {} of the bytes",
+            percent(self.compress),
+            percent(ratio(1.0, self.smaller))
+        );
+        Verdict::new(Limiter::Compression, self.compress, evidence)
     }
 
     fn one_thread(&self) -> Verdict {

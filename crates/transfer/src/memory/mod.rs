@@ -129,7 +129,7 @@ fn pour(
 
 fn drain(stream: Stream, counters: &Counters) -> WorkerEnd {
     let mut drain = Drain { clock: Clock::start() };
-    let mut reader = stream.into_reader();
+    let mut reader = stream.into_reader(false);
     let result = reader.run(&mut drain);
     drain.clock.finish(counters, None);
     (reader.is_used(), result)

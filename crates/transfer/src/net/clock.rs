@@ -27,6 +27,8 @@ pub enum Stage {
     Queue,
     /// Opening and reading sources.
     Read,
+    /// Compression, decompression.
+    Compress,
     /// Encryption, decryption, checksums.
     Cipher,
     /// In the socket, or waiting for the time to fill it.
@@ -37,11 +39,50 @@ pub enum Stage {
     Limit,
 }
 
+/// Where one stream's time went, from its beginning on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamTimes {
+    /// All but waiting for something to do.
+    pub busy: Duration,
+    /// Of it, waiting for the connection or the user's rate limit.
+    pub wait: Duration,
+    /// Of it, compressing.
+    pub compress: Duration,
+    /// Payload bytes.
+    pub plain: u64,
+    /// Bytes that the connection carried for them.
+    pub wire: u64,
+}
+
+impl StreamTimes {
+    fn count(&mut self, stage: Stage, time: Duration) {
+        match stage {
+            Stage::Queue => return,
+            Stage::Socket | Stage::Limit => self.wait += time,
+            Stage::Compress => self.compress += time,
+            Stage::Read | Stage::Cipher | Stage::Write => {}
+        }
+        self.busy += time;
+    }
+
+    /// What came after `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            busy: self.busy.saturating_sub(earlier.busy),
+            wait: self.wait.saturating_sub(earlier.wait),
+            compress: self.compress.saturating_sub(earlier.compress),
+            plain: self.plain.saturating_sub(earlier.plain),
+            wire: self.wire.saturating_sub(earlier.wire),
+        }
+    }
+}
+
 /// One worker's time. Each [`Clock::lap`] counts the time since the last lap for one stage.
 pub struct Clock {
     begun: Instant,
     last: Instant,
     stages: Stages,
+    times: StreamTimes,
     spent: Spent,
     tcp: TcpInfo,
     looked: Instant,
@@ -58,6 +99,7 @@ impl Clock {
             begun: now,
             last: now,
             stages,
+            times: StreamTimes::default(),
             spent: Spent::start(),
             tcp: TcpInfo::default(),
             looked: now,
@@ -68,11 +110,13 @@ impl Clock {
     /// Gives the time since the last lap to `stage`.
     pub fn lap(&mut self, stage: Stage) {
         let now = Instant::now();
+        self.times.count(stage, now - self.last);
         let nanoseconds = nanoseconds(now - self.last);
         self.last = now;
         *match stage {
             Stage::Queue => &mut self.stages.queue,
             Stage::Read => &mut self.stages.read,
+            Stage::Compress => &mut self.stages.compress,
             Stage::Cipher => &mut self.stages.cipher,
             Stage::Socket => &mut self.stages.socket,
             Stage::Write => &mut self.stages.write,
@@ -83,6 +127,23 @@ impl Clock {
     /// Counts payload bytes.
     pub fn bytes(&mut self, bytes: u64) {
         self.stages.bytes += bytes;
+        self.times.plain += bytes;
+    }
+
+    /// Counts bytes that the connection carries.
+    pub fn wire(&mut self, bytes: usize) {
+        self.stages.wire += bytes as u64;
+        self.times.wire += bytes as u64;
+    }
+
+    /// Counts bytes that travel compressed, as long as they are without compression.
+    pub fn packed(&mut self, plain: usize) {
+        self.stages.packed += plain as u64;
+    }
+
+    /// All of the stream's time so far.
+    pub fn times(&self) -> StreamTimes {
+        self.times
     }
 
     /// Counts entries.
@@ -174,6 +235,8 @@ pub struct Counters {
     pub landed: SharedTotals,
     /// Entries among them that were there before and didn't travel.
     pub unchanged: SharedTotals,
+    /// Bytes among them of files that have changed.
+    pub matched: AtomicU64,
     /// Entries that aren't at the destination: problems of the kinds failed and skipped.
     pub failed: AtomicU64,
     /// Entries whose source changed or vanished under way.
@@ -203,7 +266,10 @@ impl Counters {
         sum.write += more.write;
         sum.limit += more.limit;
         sum.held += more.held;
+        sum.compress += more.compress;
         sum.bytes += more.bytes;
+        sum.wire += more.wire;
+        sum.packed += more.packed;
         sum.entries += more.entries;
         sum.tcp_busy += more.tcp_busy;
         sum.tcp_rwnd_limited += more.tcp_rwnd_limited;
@@ -221,6 +287,12 @@ impl Counters {
         sum.clocked += more.clocked;
         sum.cpu += more.cpu;
         sum.waited += more.waited;
+    }
+
+    /// Some bytes of a file that has changed are at the receiver.
+    pub fn matches(&self, bytes: u64) {
+        self.unchanged.bytes(bytes);
+        self.matched.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Notes the rate of the port by which a stream leaves.

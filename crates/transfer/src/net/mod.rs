@@ -3,6 +3,7 @@
 pub mod auto;
 pub mod channel;
 pub mod clock;
+pub mod compress;
 pub mod connect;
 pub mod crew;
 pub mod dial;

@@ -103,10 +103,10 @@ impl Stream {
         }
     }
 
-    /// The receiving side.
-    pub fn into_reader(self) -> FrameReader {
+    /// The receiving side; `unpacks` where frames may be compressed.
+    pub fn into_reader(self, unpacks: bool) -> FrameReader {
         match self {
-            Self::Carried(carried) => FrameReader::Wire(Box::new(WireReader::new(carried))),
+            Self::Carried(carried) => FrameReader::Wire(Box::new(WireReader::new(carried, unpacks))),
             Self::Within(end) => FrameReader::Within(WithinReader::new(end)),
         }
     }
@@ -150,19 +150,37 @@ impl FrameWriter {
         Ok(())
     }
 
+    /// Sends a frame whose payload is compressed, with its prefix.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub fn send_packed(
+        &mut self,
+        kind: FrameKind,
+        packed: &[u8],
+        clock: &mut Clock,
+    ) -> Result<(), StreamError> {
+        match self {
+            Self::Wire(wire) => wire.send_packed(kind, packed, clock),
+            Self::Within(_) => Err(StreamError::Protocol("a compressed frame within one host")),
+        }
+    }
+
     /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`], which `read` puts to the places where they are
-    /// encrypted. Where that fails nothing is sent; the inner error is its.
+    /// encrypted. Where that fails nothing is sent; the inner error is its. At least `sure` bytes of the chunk follow without
+    /// compression.
     ///
     /// # Errors
     /// If the connection is broken.
     pub fn send_data<E>(
         &mut self,
         length: usize,
+        sure: u64,
         clock: &mut Clock,
         read: impl FnOnce(&mut [IoSliceMut<'_>]) -> Result<(), E>,
     ) -> Result<Result<(), E>, StreamError> {
         match self {
-            Self::Wire(wire) => wire.send_data(length, clock, read),
+            Self::Wire(wire) => wire.send_data((length, sure), clock, read),
             Self::Within(within) => within.send_data(length, clock, read),
         }
     }

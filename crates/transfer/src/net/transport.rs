@@ -183,7 +183,7 @@ struct Connections {
 
 struct Watched {
     socket: TcpStream,
-    /// Since when it sends something again.
+    /// Since when it sends something again, or probes its peer.
     repeats: Option<Instant>,
 }
 

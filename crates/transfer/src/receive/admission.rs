@@ -1,7 +1,7 @@
 //! The one place where an entry of the peer's is judged, offered or arrived, in a push and in a pull: was it asked for, is
 //! its name allowed, does its kind fit. Everything that is written is an [`Admitted`], and nobody else makes one.
 
-use linerate_wire::control::{Keep, Options, Source};
+use linerate_wire::control::{Keep, MUNGED, Options, Source};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::{RelPath, printable};
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::problem::{Refused, TransferError};
-use crate::tree::filter::{Certain, FilesFrom};
+use crate::tree::filter::{Certain, FilesFrom, ListedSource};
 use crate::tree::landing::Landing;
 use crate::tree::metadata::unasked;
 use crate::tree::pattern;
@@ -45,12 +45,16 @@ pub struct Terms<'a> {
     may_lack: bool,
     /// A source may be a symbolic link.
     takes_links: bool,
+    /// Links get a text that leads nowhere.
+    munges: bool,
 }
 
 /// The request for the entries below a source.
 struct Asked<'a> {
     rules: Certain,
     listed: Option<&'a FilesFrom>,
+    /// The numbers on the command line of the sources that were announced.
+    arguments: Vec<u32>,
     /// With all that is in listed directories.
     listed_whole: bool,
     safe_links: bool,
@@ -117,6 +121,13 @@ fn must_be_directory(asked: &[u8]) -> bool {
     asked.ends_with(b"/") || pattern::name_of(asked, true).is_empty()
 }
 
+/// A link's text with [`MUNGED`] before it.
+fn munged(entry: Cow<'_, Entry>) -> Cow<'_, Entry> {
+    let Kind::Symlink { target } = &entry.kind else { return entry };
+    let target = [MUNGED, target].concat();
+    Cow::Owned(Entry { kind: Kind::Symlink { target }, ..entry.into_owned() })
+}
+
 impl Admitted<'_> {
     /// The entry.
     pub fn entry(&self) -> &Entry {
@@ -135,6 +146,7 @@ impl<'a> Terms<'a> {
         let asked = request.map(|request| Asked {
             rules: Certain::new(&options.filter),
             listed: request.listed,
+            arguments: Vec::new(),
             listed_whole: options.listed_whole,
             safe_links: options.safe_links,
             no_links: options.no_links || options.copy_links,
@@ -142,7 +154,16 @@ impl<'a> Terms<'a> {
         let arrived = landing.places.iter().map(|_| AtomicBool::new(false)).collect();
         let may_lack = options.listed || options.prune_empty;
         let takes_links = options.sync.as_ref().is_some_and(|sync| sync.into);
-        Self { landing, keep: options.keep, asked, arrived, may_lack, takes_links }
+        let munges = options.details.munge;
+        Self { landing, keep: options.keep, asked, arrived, may_lack, takes_links, munges }
+    }
+
+    /// The same for the sources that were announced: without this nothing is on a list of files.
+    pub fn announced(mut self, sources: &[Source]) -> Self {
+        if let Some(asked) = &mut self.asked {
+            asked.arguments = sources.iter().map(|source| source.argument).collect();
+        }
+        self
     }
 
     /// The landing.
@@ -153,6 +174,11 @@ impl<'a> Terms<'a> {
     /// Whether links that lead out are refused.
     pub fn refuses_links_out(&self) -> bool {
         self.asked.as_ref().is_some_and(|asked| asked.safe_links)
+    }
+
+    /// The path by which a link at `place`, which a sender has at `path`, may lead out: below the destination with rsync's names.
+    pub fn seen<'p>(&self, place: &'p RelPath, path: &'p RelPath) -> &'p RelPath {
+        if self.takes_links { place } else { path }
     }
 
     /// How many sources have been announced and not come. From a list of files, and without empty directories, a directory's own
@@ -175,6 +201,15 @@ impl<'a> Terms<'a> {
     }
 }
 
+impl<'a> Asked<'a> {
+    /// What is listed of an announced source.
+    fn list(&self, source: u32) -> Option<&'a ListedSource> {
+        // An entry of a source that wasn't announced has been refused.
+        let argument = self.arguments.get(source as usize).copied().unwrap_or(u32::MAX);
+        self.listed.map(|listed| listed.of(argument))
+    }
+}
+
 impl<'a> Judge<'a> {
     /// Judges by `terms`.
     pub fn new(terms: &'a Terms<'a>) -> Self {
@@ -191,7 +226,17 @@ impl<'a> Judge<'a> {
             Ok(Cow::Borrowed(_)) => None,
             Err(why) => return Err(Refused { path: entry.path.clone(), why }),
         };
-        Ok(Admitted { entry, place })
+        Ok(Admitted { entry: if self.terms.munges { munged(entry) } else { entry }, place })
+    }
+
+    /// Whether what else is in a directory may be removed: by a list of this end's, its contents are wanted.
+    pub fn may_clear(&self, entry: &Entry) -> bool {
+        let asked = self.terms.asked.as_ref();
+        asked.and_then(|asked| Some((asked, asked.list(entry.source)?))).is_none_or(|(asked, list)| {
+            let is_listed = || entry.path.ancestors().any(|above| list.is_whole(&above));
+            list.has_contents(&entry.path)
+                || asked.listed_whole && (list.is_whole(&entry.path) || is_listed())
+        })
     }
 
     /// Where the first name of a file is of which `entry` is one more.
@@ -214,25 +259,25 @@ impl<'a> Judge<'a> {
             return Err("a name that is for temporary files of this program alone");
         }
         match entry.path.is_root() {
-            true => self.own_entry(entry)?,
-            false => self.asked_for(entry)?,
+            true => self.own_entry(entry, if self.terms.takes_links { &place } else { &entry.path })?,
+            false => self.asked_for(entry, if self.terms.takes_links { &place } else { &entry.path })?,
         }
         Ok(place)
     }
 
     /// A source's own entry is what was announced; a link in its name was followed where it was found, unless links come as such.
-    fn own_entry(&self, entry: &Entry) -> Result<(), &'static str> {
+    fn own_entry(&self, entry: &Entry, seen: &RelPath) -> Result<(), &'static str> {
         let is_directory = self.terms.landing.is_directory(entry.source);
         match entry.kind {
             Kind::Symlink { .. } if is_directory || !self.terms.takes_links => {
                 return Err("a symbolic link as the source itself");
             }
-            Kind::Symlink { ref target } => self.link_asked_for(entry, target)?,
+            Kind::Symlink { ref target } => self.link_asked_for(seen, target)?,
             Kind::Directory => {}
             _ if is_directory => return Err("something else in place of the directory that was announced"),
             _ => {}
         }
-        let listed = self.terms.asked.as_ref().and_then(|asked| asked.listed);
+        let listed = self.terms.asked.as_ref().and_then(|asked| asked.list(entry.source));
         if is_directory && listed.is_some_and(|listed| !listed.names(&RelPath::root())) {
             return Err("the source's own entry, which isn't on the list of files");
         }
@@ -241,32 +286,33 @@ impl<'a> Judge<'a> {
     }
 
     /// Links were asked for, and ones that lead where this one does.
-    fn link_asked_for(&self, entry: &Entry, target: &[u8]) -> Result<(), &'static str> {
+    fn link_asked_for(&self, seen: &RelPath, target: &[u8]) -> Result<(), &'static str> {
         let Some(asked) = &self.terms.asked else { return Ok(()) };
         if asked.no_links {
             return Err("a symbolic link, which this command leaves out or follows");
         }
-        if asked.safe_links && leads_out(&entry.path, target) {
+        if asked.safe_links && leads_out(seen, target) {
             return Err("a link that leads out of the tree, which --safe-links leaves out");
         }
         Ok(())
     }
 
-    fn asked_for(&mut self, entry: &Entry) -> Result<(), &'static str> {
+    /// The rules see an entry at `seen`.
+    fn asked_for(&mut self, entry: &Entry, seen: &RelPath) -> Result<(), &'static str> {
         let Some(asked) = &self.terms.asked else { return Ok(()) };
         let is_directory = entry.kind == Kind::Directory;
-        if let Some(listed) = asked.listed
+        if let Some(listed) = asked.list(entry.source)
             && !listed.wants(&entry.path, asked.listed_whole).admits(is_directory)
         {
             return Err("an entry that isn't on the list of files");
         }
         if let Kind::Symlink { target } = &entry.kind {
-            self.link_asked_for(entry, target)?;
+            self.link_asked_for(seen, target)?;
         }
         if asked.rules.is_empty() {
             return Ok(());
         }
-        match self.is_left_out(&asked.rules, &entry.path, is_directory) {
+        match self.is_left_out(&asked.rules, seen, is_directory) {
             Some(false) => Ok(()),
             Some(true) => Err("an entry that the rules of this command leave out"),
             None => Err("too many paths that have little in common"),

@@ -8,21 +8,23 @@ use linerate_wire::path::RelPath;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::base::problem::problem;
 use crate::base::several::Several;
 use crate::net::clock::Counters;
-use crate::receive::backup::Backups;
+use crate::receive::delayed::Delayed;
 use crate::receive::journal::{Done, Journal, Mark};
+use crate::receive::near::Near;
 use crate::receive::proof::{Proof, Verifier};
 use crate::receive::sink::OF_A_MOUNT;
+use crate::tree::landing::Landing;
 use crate::tree::root::Directory;
-use crate::tree::temporary::Temporary;
+use crate::tree::temporary::{Names, Temporary};
 
 /// A group is committed when it has this many entries (each may hold a file open)
 const GROUP: usize = 256;
@@ -80,10 +82,12 @@ pub struct Committer<'a> {
     pub verifier: Option<&'a Verifier<'a>>,
     /// Receives each file that has its name and a known digest.
     pub proven: &'a (dyn Fn(&Proof) + Sync),
+    /// Temporary names.
+    pub names: &'a Names<'a>,
     /// The destination.
-    pub top: &'a Directory,
-    /// Keeps what is replaced, where it is to be kept.
-    pub backups: Option<&'a Backups>,
+    pub landing: &'a Landing,
+    /// What is near it: a place for what is replaced, and for whole files that wait.
+    pub near: &'a Near,
 }
 
 #[derive(Default)]
@@ -110,34 +114,43 @@ impl Committer<'_> {
         let age = if self.verifier.is_some() { PROVEN_AGE } else { WORTH_AGE };
         let mut group = Group::default();
         let (mut touched, mut naming) = (Touched::default(), Several::default());
+        let delayed = Delayed::new(self);
         loop {
             match finished.recv_timeout(group.patience(age)) {
                 Ok(ToCommit::Whole(entries)) => {
                     entries.into_iter().for_each(|entry| group.add(entry));
                     if group.is_full() || finished.is_empty() && group.is_worth_it(age) {
-                        self.commit(&mut group, &mut touched, &mut naming)?;
+                        self.commit(&mut group, &mut touched, (&mut naming, &delayed))?;
                     }
                 }
                 Ok(ToCommit::Settle(settled)) => {
-                    self.commit(&mut group, &mut touched, &mut naming)?;
+                    self.commit(&mut group, &mut touched, (&mut naming, &delayed))?;
                     // Nobody may wait for it any more.
                     let _ = settled.send(());
                 }
-                Err(RecvTimeoutError::Timeout) => self.commit(&mut group, &mut touched, &mut naming)?,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.commit(&mut group, &mut touched, (&mut naming, &delayed))?
+                }
                 Ok(ToCommit::End) => {
-                    self.commit(&mut group, &mut touched, &mut naming)?;
+                    self.commit(&mut group, &mut touched, (&mut naming, &delayed))?;
+                    delayed.release(&mut touched)?;
                     return Ok(touched);
                 }
                 Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => {
                     // Whole files needn't come again. The reason of the end is reported already.
-                    let _ = self.commit(&mut group, &mut touched, &mut naming);
+                    let _ = self.commit(&mut group, &mut touched, (&mut naming, &delayed));
                     return Ok(touched);
                 }
             }
         }
     }
 
-    fn commit(&self, group: &mut Group, touched: &mut Touched, naming: &mut Several) -> Result<(), String> {
+    fn commit(
+        &self,
+        group: &mut Group,
+        touched: &mut Touched,
+        (naming, delayed): (&mut Several, &Delayed<'_>),
+    ) -> Result<(), String> {
         let group = std::mem::take(group);
         let stored = self.sync_contents(group.entries).inspect_err(|_| self.journal.distrust())?;
         let entries = match self.verifier {
@@ -146,7 +159,10 @@ impl Committer<'_> {
         };
         self.journal.look(self.counters.landed.get().bytes);
         entries.iter().for_each(|entry| touched.add(entry.temporary.parent()));
-        let done = naming.map(entries, |entry| self.name(entry));
+        let done = naming.map(entries, |entry| match delayed.takes(&entry) {
+            true => delayed.add(entry),
+            false => self.name(entry),
+        });
         self.journal.done(done.into_iter().flatten().collect());
         Ok(())
     }
@@ -172,7 +188,7 @@ impl Committer<'_> {
             };
             match synced {
                 Ok(()) => stored.push(entry),
-                Err(error) if parent.device == self.top.device => {
+                Err(error) if parent.device == self.landing.root.top().device => {
                     return Err(lost(&format!("writing {}", entry.shown.display()), error));
                 }
                 Err(error) => {
@@ -200,38 +216,67 @@ impl Committer<'_> {
     }
 
     /// True where it has its name now.
-    fn rename(&self, entry: Finished) -> bool {
+    pub(super) fn rename(&self, entry: Finished) -> bool {
         let Finished { temporary, place, name, kind, shown, proof, .. } = entry;
         let parent = temporary.parent().clone();
-        let backups = self.backups.filter(|_| !temporary.is_in_place());
-        if let Some(Err(error)) = backups.map(|backups| backups.keep(&place, parent.as_fd(), &name)) {
-            let message = format!(
-                "keeping a backup of what it replaces failed: {error}; backups need a directory that can be made, on the same file system"
-            );
-            (self.problem)(problem(shown, ProblemKind::Failed, message));
+        if !temporary.is_in_place() && !self.keep_backup(&place, &parent, &name, &shown) {
             return false;
         }
-        match temporary.rename(&name) {
+        self.near.partial.iter().for_each(|partial| partial.note_place(&parent));
+        let renamed = temporary.rename(&name);
+        let has_it = self.named(renamed, &kind, (&parent, &name), shown);
+        if has_it {
+            proof.iter().for_each(|proof| (self.proven)(proof));
+            if let (Some(partial), Kind::File { .. }) = (&self.near.partial, &kind) {
+                partial.clear(parent.as_fd(), &name);
+            }
+        }
+        has_it
+    }
+
+    /// Keeps what is replaced, where that is asked for; false, and reported, where it can't be.
+    pub(super) fn keep_backup(
+        &self,
+        place: &RelPath,
+        parent: &Directory,
+        name: &OsStr,
+        shown: &Path,
+    ) -> bool {
+        let backups = self.near.backups.as_ref();
+        let kept = backups.map(|backups| backups.keep(place, parent.as_fd(), name, self.problem));
+        let Some(Err(error)) = kept else { return true };
+        let message = format!(
+            "keeping a backup of what it replaces failed: {error}; backups need a directory that can be made"
+        );
+        (self.problem)(problem(shown, ProblemKind::Failed, message));
+        false
+    }
+
+    /// Counts what got its name, or reports why it didn't.
+    pub(super) fn named(
+        &self,
+        renamed: Result<(), Errno>,
+        kind: &Kind,
+        (parent, name): (&Directory, &OsStr),
+        shown: PathBuf,
+    ) -> bool {
+        let message = match renamed {
             Ok(()) => {
                 match kind {
-                    Kind::File { size } => self.counters.landed.file(size),
+                    Kind::File { size } => self.counters.landed.file(*size),
                     Kind::Symlink { .. } => self.counters.landed.symlink(),
                     Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.counters.landed.special(),
                     // They are made elsewhere, at the end.
                     Kind::Directory | Kind::HardLink { .. } => {}
                 }
-                proof.iter().for_each(|proof| (self.proven)(proof));
                 return true;
             }
-            Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(&name) => {
-                let message = "a directory of that name is in the way at the destination";
-                (self.problem)(problem(shown, ProblemKind::Failed, message));
+            Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(name) => {
+                "a directory of that name is in the way at the destination".to_owned()
             }
-            Err(error) => {
-                let message = format!("giving it its name failed: {error}");
-                (self.problem)(problem(shown, ProblemKind::Failed, message));
-            }
-        }
+            Err(error) => format!("giving it its name failed: {error}"),
+        };
+        (self.problem)(problem(shown, ProblemKind::Failed, message));
         false
     }
 }

@@ -1,12 +1,16 @@
 //! The receiver: from the streams to names on stable storage.
 
+mod across;
 pub mod admission;
 pub mod again;
 pub mod backup;
 pub mod commit;
+pub mod delayed;
 pub mod journal;
+pub mod land;
 pub mod leftovers;
 pub mod near;
+pub mod partial_directory;
 pub mod proof;
 pub mod read_back;
 pub mod receiver;

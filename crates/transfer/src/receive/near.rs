@@ -1,12 +1,18 @@
 //! What a receiver uses near its destination: other trees, and a place for backups.
 
-use linerate_wire::control::{MAX_OTHER_TREES, Sync};
+use linerate_wire::control::{Appending, MAX_OTHER_TREES, Options, Problem, ProblemKind, Sync};
+use linerate_wire::path::printable;
 use rustix::fs::Mode;
+use std::sync::Arc;
 
-use crate::base::problem::TransferError;
+use crate::base::problem::{TransferError, problem};
 use crate::receive::backup::Backups;
+use crate::receive::partial_directory::PartialDirectory;
 use crate::tree::bounds::{DestinationState, Named};
-use crate::tree::root::Root;
+use crate::tree::root::{Directory, Root};
+
+/// The beginning of the message that there is no directory for files under way.
+pub const NO_TEMP_DIR: &str = "The temp-dir";
 
 /// What is near the destination.
 pub struct Near {
@@ -14,21 +20,69 @@ pub struct Near {
     pub others: Vec<Root>,
     /// Keeps what is replaced or removed, where it is to be kept.
     pub backups: Option<Backups>,
+    /// Files that are under way lie here, where not beside their places.
+    pub temporary: Option<Arc<Directory>>,
+    /// Keeps parts of files, or whole ones until all have come.
+    pub partial: Option<PartialDirectory>,
 }
 
 impl Near {
-    /// As `sync` asks for it, near `destination`. Directories for backups get `mode`. Another tree that isn't there has nothing.
+    /// As `options` ask for it, near `destination`. Directories for backups get `mode`. Another tree that isn't there has nothing.
     ///
     /// # Errors
     /// If a path can't be named, or may not be reached.
-    pub fn find(destination: &Named, sync: Option<&Sync>, mode: Mode) -> Result<Self, TransferError> {
+    pub fn find(
+        destination: &Named,
+        options: &Options,
+        mode: Mode,
+        tell: &dyn Fn(Problem),
+    ) -> Result<Self, TransferError> {
+        let sync = options.sync.as_ref();
         let backups = sync.and_then(|sync| sync.backup.as_ref());
-        let backups = backups.map(|backup| Backups::new(destination, backup, mode)).transpose()?;
-        Ok(Self { others: others(destination, sync)?, backups })
+        let backups = backups.map(|backup| Backups::new(destination, backup, mode, options));
+        let backups = backups.transpose()?;
+        let placing = &options.details.placing;
+        let partial = PartialDirectory::find(destination, placing)?;
+        let in_place = sync.is_some_and(|sync| sync.inplace);
+        let appends = placing.append != Appending::Never;
+        if in_place && partial.is_some()
+            || options.digests && (placing.delayed || appends)
+            || appends && !in_place
+        {
+            let message = "parts of files are kept where they are not written in place, files grow in place, and without digests";
+            return Err(TransferError::Arguments(message.into()));
+        }
+        let temporary = placing.temporary.as_deref().map(|written| temporary(destination, written));
+        Ok(Self {
+            others: others(destination, sync, tell)?,
+            backups,
+            temporary: temporary.transpose()?,
+            partial,
+        })
     }
 }
 
-fn others(destination: &Named, sync: Option<&Sync>) -> Result<Vec<Root>, TransferError> {
+/// The directory of files that are under way, in rsync's words where there is none.
+fn temporary(destination: &Named, written: &[u8]) -> Result<Arc<Directory>, TransferError> {
+    let named = destination.beside(written)?;
+    match named.destination()?.there {
+        DestinationState::Directory { .. } => Ok(named.directory()?.top().clone()),
+        there => {
+            let is = if matches!(there, DestinationState::Nothing) {
+                "does not exist"
+            } else {
+                "is not a directory"
+            };
+            Err(TransferError::Arguments(format!("{NO_TEMP_DIR} {is}: {}", printable(written))))
+        }
+    }
+}
+
+fn others(
+    destination: &Named,
+    sync: Option<&Sync>,
+    tell: &dyn Fn(Problem),
+) -> Result<Vec<Root>, TransferError> {
     let others = sync.and_then(|sync| sync.others.as_ref());
     let directories = others.map_or(&[][..], |others| &others.directories);
     if directories.len() > MAX_OTHER_TREES {
@@ -36,9 +90,16 @@ fn others(destination: &Named, sync: Option<&Sync>) -> Result<Vec<Root>, Transfe
         return Err(TransferError::Arguments(message));
     }
     let named = directories.iter().map(|directory| destination.beside(directory));
+    let passes_over = sync.is_some_and(|sync| sync.into);
+    let is_passed_over = |named: &Named| {
+        let why = named.strangers_link().filter(|_| passes_over);
+        why.map(|why| tell(problem(named.shown(), ProblemKind::Remark, why))).is_some()
+    };
     let there = |named: Named| match named.destination()?.there {
         DestinationState::Directory { .. } => named.directory().map(Some),
         _ => Ok(None),
     };
+    // With rsync's names a tree that only a stranger's link leads to counts as one that isn't there.
+    let named = named.filter(|named| !named.as_ref().is_ok_and(is_passed_over));
     named.filter_map(|named| named.and_then(there).transpose()).collect()
 }

@@ -4,6 +4,7 @@ use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bound
 use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, ProblemKind, Source, Totals};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
+use std::path::Path;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
@@ -11,22 +12,26 @@ use crate::base::lock::lock;
 use crate::base::problem::{TransferError, problem};
 use crate::net::crew::Crew;
 use crate::net::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
-use crate::net::stream::Stream;
+use crate::net::stream::{Stream, StreamError};
 use crate::receive::admission::{self, Request, Terms};
 use crate::receive::again;
 use crate::receive::commit::{Committer, ToCommit, Touched};
+use crate::receive::land::{land, made_path};
 use crate::receive::near::Near;
 use crate::receive::proof::{Proof, Verifier};
 use crate::receive::reception::{Ground, Reception, Reports, Settings};
 use crate::receive::remove::{News, Remover};
-use crate::receive::resume::{self, Resume, settle};
+use crate::receive::resume::{Resume, settle};
 use crate::receive::sink::{ReceiveWorker, note_still_opened};
 use crate::receive::wanted::{Comparer, Offer, OfferedNames};
 use crate::tree::bounds::Named;
 use crate::tree::digest::ledger::{Known, Told};
-use crate::tree::landing::{Landing, umask};
+use crate::tree::filter::Side;
+use crate::tree::filter::attributes::AttributeRules;
+use crate::tree::landing::umask;
 use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::temporary::Names;
+use crate::tree::ways::ImpliedWays;
 
 /// Messages that wait for the committer, of up to 64 files each; each file may be open.
 const WAITING: usize = 16;
@@ -61,22 +66,26 @@ pub fn run(
     request.map_or(Ok(()), |request| request.admit(&sources))?;
     admission::refuse_reserved(&sources)?;
     let umask = umask();
-    let landing = match (resume::landing(destination, &sources, options), &options.sync) {
-        (Some(again), _) => again,
-        (None, Some(sync)) if sync.into => Landing::into(destination, &sources, sync.dry_run)?,
-        (None, Some(_)) => Landing::mirror(destination, &sources)?,
-        (None, None) => Landing::find(destination, &sources)?,
-    };
-    let near = Near::find(destination, options.sync.as_ref(), Settings::new(options, umask).created())?;
+    let (landing, made) = land(destination, &sources, options)?;
+    let above = if options.no_implied { Settings::new(options, umask).created() } else { Mode::RWXU };
+    let landing =
+        landing.keeping_links(options.details.keep_dirlinks).with_ways(ways(options, request), above);
+    let created = Settings::new(options, umask).created();
+    let reporter = session.reporter();
+    let near = Near::find(destination, options, created, &|problem| reporter.problem(problem))?;
+    near.partial.iter().for_each(|partial| partial.note_destination(landing.root.top()));
     let resume = Resume::find(session, &landing, options)?;
     let offers = options.sync.is_some() || resume.past.is_some();
     if options.digests {
         session.send(&Message::Within(landing.within))?;
     }
     session.send(&Message::Ready { offers })?;
+    if made > 0 {
+        session.reporter().problem(made_path(destination, &landing, made));
+    }
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
-    let terms = Terms::new(&landing, options, request);
+    let terms = Terms::new(&landing, options, request).announced(&sources);
     let received = receive(session, (&terms, &near), sources, options, &resume, umask, known);
     rustix::process::umask(umask);
     // A client that is gone begins again, and must find the journal by which everything is there.
@@ -85,6 +94,19 @@ pub fn run(
     session.meanwhile(|| resume.finish(&landing))?;
     session.send(&Message::Committed(received.landed))?;
     Ok(received)
+}
+
+/// Without implied directories a link at the destination stays where nothing but what lies behind it is sent. A far end that is
+/// asked for a list of files can make none of those links: it may send at their places nothing but directories.
+fn ways(options: &Options, request: Option<&Request<'_>>) -> ImpliedWays {
+    let is_like_rsync = options.sync.as_ref().is_some_and(|sync| sync.into);
+    match request {
+        _ if !options.no_implied || !is_like_rsync => ImpliedWays::None,
+        None => ImpliedWays::Any,
+        Some(request) => request
+            .listed
+            .map_or(ImpliedWays::None, |listed| ImpliedWays::At(listed.implied(options.listed_whole))),
+    }
 }
 
 fn receive(
@@ -108,22 +130,34 @@ fn receive(
     let announce = || {
         journal.make();
     };
-    let names = Names::new(session.nonce(), options.verify).announced_by(&announce);
+    let names =
+        Names::new(session.nonce(), options.verify || options.details.dig_holes).announced_by(&announce);
     let (finished, whole) = bounded(WAITING);
-    let (writer, past) = (MetadataWriter::new(options.keep), resume.past.as_deref());
+    let (writer, past) = (writer(options, &tell), resume.past.as_deref());
     let (names, writer) = (&names, &writer);
     let ground = Ground { landing, near, sources: &sources, terms, names, writer, past, journal };
     let reports = Reports { finished, counters: &counters, problem: &tell, skip: &skip };
     let shared = Reception::new(Settings::new(options, umask), ground, reports);
     past.iter().for_each(|past| note_still_opened(past, &shared));
     let received = bring(session, &shared, whole, options, known);
-    if received.as_ref().is_err_and(TransferError::is_breach) {
-        shared.discard();
+    match &received {
+        Err(error) if error.is_breach() => shared.discard(),
+        Err(_) => shared.keep_partials(),
+        Ok(_) => {}
     }
     let Taken { streams, announced, .. } = received?;
     let sources = sources.into_iter().map(|source| source.name).collect();
     let (landed, announced) = (counters.landed.get(), announced.totals);
     Ok(Received { landed, announced, streams, within: landing.within, sources })
+}
+
+/// Gives entries their metadata; `tell` is told of users and groups that aren't known here.
+fn writer(options: &Options, tell: &dyn Fn(Problem)) -> MetadataWriter {
+    let rules = AttributeRules::new(&options.filter, Side::Receiver);
+    MetadataWriter::new(options.keep).with_rules(rules).with(&options.details, |option, name| {
+        let why = format!("Unknown {option} name on receiver: {name}; entries keep theirs there");
+        tell(problem(Path::new(option), ProblemKind::Noted, why));
+    })
 }
 
 /// The result of the streams, before the last steps.
@@ -184,8 +218,8 @@ fn take<'a>(
     let verifier = verifier.as_ref();
     let proven = |proof: &Proof| known(proof.source, &proof.path, Told::Digest(proof.digest));
     let journal = shared.ground.journal;
-    let (top, backups) = (shared.ground.landing.root.top(), shared.ground.near.backups.as_ref());
-    let committer = Committer { counters, problem, journal, verifier, proven: &proven, top, backups };
+    let Ground { names, landing, near, .. } = shared.ground;
+    let committer = Committer { counters, problem, journal, verifier, proven: &proven, names, landing, near };
     let offers = options.sync.is_some() || shared.ground.past.is_some();
     thread::scope(|scope| {
         let committing = scope.spawn(|| committer.run(whole));
@@ -241,8 +275,14 @@ fn check_whole(shared: &Reception<'_>) -> Result<(), TransferError> {
 
 fn work(shared: &Reception<'_>, stream: Stream) -> WorkerEnd {
     let mut worker = ReceiveWorker::new(shared);
-    let mut reader = stream.into_reader();
+    let mut reader = stream.into_reader(shared.settings.unpacks);
     let result = reader.run(&mut worker);
+    if result
+        .as_ref()
+        .is_err_and(|error| !matches!(error, StreamError::Protocol(_) | StreamError::Refused(_)))
+    {
+        worker.keep_partial();
+    }
     worker.finish();
     (reader.is_used(), result)
 }

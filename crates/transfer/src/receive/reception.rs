@@ -1,14 +1,14 @@
 //! All that the threads of a receiver share, in four parts: settings, ground, notes and reports.
 
 use crossbeam_channel::Sender;
-use linerate_wire::control::{Keep, Options, Problem, Source, Sync};
-use linerate_wire::entry::Entry;
+use linerate_wire::control::{Appending, CompressionLevel, Keep, Options, Problem, Source, Sync};
+use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
-use rustix::fs::{Mode, Stat};
+use rustix::fs::{FallocateFlags, Mode, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 
 use crate::base::lock::lock;
@@ -20,10 +20,11 @@ use crate::receive::near::Near;
 use crate::receive::sink::{Assemblies, FIRST_NAMES, FurtherName, Kept, Older, Resumed};
 use crate::receive::spool::Spool;
 use crate::tree::landing::Landing;
+use crate::tree::metadata::holes;
 use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::places::Places;
 use crate::tree::root::Directory;
-use crate::tree::temporary::Names;
+use crate::tree::temporary::{Names, timestamps};
 
 /// Files that stay and wait for the sender's digest: more than are offered and under way at a time.
 const STANDING: usize = 65_536;
@@ -46,12 +47,32 @@ pub struct Settings {
     pub leaves: Option<Sync>,
     /// Nothing is to be written.
     pub dry_run: bool,
-    /// Directories on the way to what is listed have no entries of their own.
-    pub no_implied: bool,
+    /// The data may come compressed.
+    pub unpacks: bool,
+    /// Changed files come whole: nothing that is kept is compared with.
+    pub whole: bool,
     /// Existing files are written into, instead of being replaced.
     pub inplace: bool,
     /// The properties of entries that are kept.
     pub keep: Keep,
+    /// Times of last access are kept, and compared.
+    pub atimes: bool,
+    /// New files are compared with others of similar names.
+    pub fuzzy: u8,
+    /// Files that are shorter than the sender's get their rest.
+    pub append: Appending,
+    /// A file gets all its room before anything is written into it.
+    pub preallocate: bool,
+    /// Zeros become holes.
+    pub dig_holes: bool,
+    /// Without permissions from the sender, a file that is replaced leaves its own.
+    pub leaves_modes: bool,
+    /// But for the bits to execute.
+    pub executability: bool,
+    /// Symbolic links are none of what is kept.
+    pub no_links: bool,
+    /// Nor are links that lead out of the tree.
+    pub safe_links: bool,
     /// The sender reports digests.
     pub digests: bool,
     /// The process's mask for new files.
@@ -89,6 +110,8 @@ pub struct Notes {
     pub older: Older,
     /// Stat of unchanged files whose digest was requested, by their places.
     pub standing: Places<Stat>,
+    /// Stat of files that are shorter than the sender's, and get their rest, by their places.
+    pub shorter: Places<Stat>,
     /// Directories whose mode or times are set when everything below them is there.
     pub directories: Mutex<Spool<Kept>>,
     /// Directories in which something has changed without the committer.
@@ -129,9 +152,16 @@ impl Reception<'_> {
     /// Keeps what has the name, where backups are made.
     ///
     /// # Errors
-    /// The errors of link(2) and rename(2).
+    /// As [`Backups::keep`](crate::receive::backup::Backups::keep).
     pub fn keep_backup(&self, place: &RelPath, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
-        self.ground.near.backups.as_ref().map_or(Ok(()), |backups| backups.keep(place, parent.as_fd(), name))
+        let Some(backups) = &self.ground.near.backups else { return Ok(()) };
+        backups.keep(place, parent.as_fd(), name, self.reports.problem)
+    }
+
+    /// The same for a file that is written into.
+    pub fn copy_backup(&self, place: &RelPath, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
+        let Some(backups) = &self.ground.near.backups else { return Ok(()) };
+        backups.copy(place, parent.as_fd(), name, self.reports.problem)
     }
 }
 
@@ -142,11 +172,48 @@ impl Settings {
         Self {
             leaves: sync.filter(|sync| sync.ignore_existing || sync.update).cloned(),
             dry_run: sync.is_some_and(|sync| sync.dry_run),
-            no_implied: options.no_implied,
+            unpacks: options.compression.level != CompressionLevel::Off,
+            leaves_modes: !options.keep.perms && sync.is_some_and(|sync| sync.into),
+            executability: options.details.executability && !options.keep.perms,
+            no_links: options.no_links,
+            safe_links: options.safe_links,
             inplace: sync.is_some_and(|sync| sync.inplace),
+            whole: sync.is_some_and(|sync| sync.whole),
             keep: options.keep,
+            atimes: options.details.atimes,
+            append: options.details.placing.append,
+            fuzzy: options.details.placing.fuzzy,
+            preallocate: options.details.preallocate && (!options.keep.sparse || options.details.dig_holes),
+            dig_holes: options.details.dig_holes && options.keep.sparse,
             digests: options.digests,
             umask,
+        }
+    }
+
+    /// The times that `entry` gets, if it keeps any.
+    pub fn times(&self, entry: &Entry) -> Option<Timestamps> {
+        let (times, accessed) =
+            (self.keep.times_of(&entry.kind), self.atimes && entry.kind != Kind::Directory);
+        let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT as _ };
+        let mut kept = timestamps(entry);
+        if !times {
+            kept.last_modification = omitted;
+        }
+        (times || accessed).then_some(kept)
+    }
+
+    /// Takes all the room of `file`, where that is asked for. Without it the file is as good: what can't be done is left.
+    pub fn take_room(&self, file: BorrowedFd<'_>, entry: &Entry) {
+        let Kind::File { size: size @ 1.. } = entry.kind else { return };
+        if self.preallocate {
+            let _ = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size);
+        }
+    }
+
+    /// Makes holes of the zeros of a whole file, where that is asked for. Without them the file is as good.
+    pub fn dig(&self, file: BorrowedFd<'_>, entry: &Entry) {
+        if let (true, Kind::File { size: size @ 1.. }) = (self.dig_holes, &entry.kind) {
+            let _ = holes::dig(file, *size, self.preallocate);
         }
     }
 
@@ -155,6 +222,18 @@ impl Settings {
         let bits = if self.keep.special_bits { 0o7777 } else { 0o777 };
         let mode = Mode::from_raw_mode(entry.mode & bits);
         if self.keep.perms { mode } else { mode & !self.umask }
+    }
+
+    /// The mode of a file that takes the place, or has the place already, of one with `there`, where permissions aren't kept: who
+    /// may read may execute, if anybody may at the sender and nobody could here.
+    pub fn mode_over(&self, entry: &Entry, there: Mode) -> Mode {
+        let anybody = Mode::XUSR | Mode::XGRP | Mode::XOTH;
+        match entry.mode & anybody.as_raw_mode() != 0 {
+            _ if !self.executability || !matches!(entry.kind, Kind::File { .. }) => there,
+            false => there & !anybody,
+            true if there.intersects(anybody) => there,
+            true => there | Mode::from_raw_mode((there.as_raw_mode() & 0o444) >> 2),
+        }
     }
 
     /// The mode with which a directory is made: open to this program, whatever mode it gets in the end.
@@ -170,6 +249,7 @@ impl Notes {
             resumed: Mutex::default(),
             older: Older::default(),
             standing: Places::new(STANDING),
+            shorter: Places::new(STANDING),
             directories: Mutex::new(Spool::new(landing.root.top())),
             changed: Mutex::default(),
             first_names: Places::new(FIRST_NAMES),

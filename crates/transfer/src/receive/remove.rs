@@ -66,6 +66,9 @@ impl News {
     }
 }
 
+/// Ends the message about what isn't deleted.
+pub const NOT_ALL_READ: &str = ", since not all of the source could be read";
+
 /// Removes entries, and counts them.
 pub struct Remover<'a> {
     shared: &'a Reception<'a>,
@@ -120,10 +123,16 @@ impl<'a> Remover<'a> {
 
     /// Removes everything below each source's place that has no name among `offered`.
     pub fn run(mut self, places: &[(RelPath, bool)], offered: &OfferedNames, touched: &mut Touched) {
-        for (place, _) in places.iter().filter(|(place, directory)| *directory && offered.has(place, true)) {
-            let scope = self.filter.scope();
+        let is_whole = |place| offered.has(place, true) && !offered.is_on_the_way(place);
+        for (place, _) in places.iter().filter(|(place, directory)| *directory && is_whole(place)) {
+            let scope = self.filter_of(place).scope();
             self.shown_below = place.clone();
             self.clean(&RelPath::root(), place, &scope, offered, touched);
+        }
+        // Of a list of files everything lands in the destination itself.
+        let is_listed = places.iter().all(|(place, _)| place.is_root()) && !is_whole(&RelPath::root());
+        for top in offered.tops().iter().filter(|_| is_listed) {
+            self.clean_listed(top, offered, touched);
         }
         self.news.flush();
         if self.left > 0 {
@@ -135,11 +144,16 @@ impl<'a> Remover<'a> {
         }
     }
 
+    /// The rules of the source that lands at `top`: with rsync's names they see its own.
+    fn filter_of(&self, top: &RelPath) -> Filter {
+        if self.sync.into { self.filter.below(top) } else { self.filter.clone() }
+    }
+
     /// Removes nothing, since nobody knows what the sender has.
     pub fn refuse(&self) {
         // Entries in the way of another kind are gone already.
         let nothing = if self.removed == 0 { "nothing" } else { "nothing more" };
-        let message = format!("{nothing} is deleted, since not all of the source could be read");
+        let message = format!("{nothing} is deleted{NOT_ALL_READ}");
         self.tell(&RelPath::root(), message);
     }
 
@@ -183,7 +197,7 @@ impl<'a> Remover<'a> {
     /// The rules for what is in the directory at `place`, with those of the merge files on the way to it.
     fn scope_in(&self, path: &RelPath, place: &RelPath, fd: &OwnedFd) -> Result<Scope, FilterError> {
         let above: Vec<_> = path.ancestors().zip(place.ancestors()).collect();
-        let mut scope = self.filter.scope();
+        let mut scope = self.filter_of(&top_of(place, path)).scope();
         for (path, place) in above.into_iter().rev() {
             // A missing directory has no rules: a dry run makes no directories.
             let Ok(held) = self.shared.ground.landing.root.directory(&place) else { continue };
@@ -209,6 +223,22 @@ impl<'a> Remover<'a> {
             .map_err(|error| format!("removing what is in the directory's way failed: {error}"))
     }
 
+    /// A directory whose contents are listed; the rules of those above it hold in it.
+    fn clean_listed(&mut self, top: &RelPath, offered: &OfferedNames, touched: &mut Touched) {
+        let mut scope = self.filter_of(&RelPath::root()).scope();
+        let mut above: Vec<_> = top.ancestors().collect();
+        above.reverse();
+        for above in above {
+            let Ok(held) = self.shared.ground.landing.root.directory(&above) else { return };
+            scope = match scope.enter(&above, &mut |name| merge_file(held.as_fd(), name)) {
+                Ok(scope) => scope,
+                Err(error) => return self.tell(&above, unknown(&error)),
+            };
+        }
+        self.shown_below = RelPath::root();
+        self.clean(top, top, &scope, offered, touched);
+    }
+
     /// One directory that the sender has too.
     fn clean(
         &mut self,
@@ -230,6 +260,13 @@ impl<'a> Remover<'a> {
             (Err(error), _) => return self.tell(place, format!("listing it for --delete failed: {error}")),
             (_, Err(error)) => return self.tell(place, unknown(&error)),
         };
+        let root = &self.shared.ground.landing.root;
+        let stays = root.has_other_paths(place, &held, |other| offered.has(other, true));
+        if stays {
+            let why = "nothing in it is deleted: by links that --keep-dirlinks keeps it is several directories of the source";
+            self.tell(place, why.into());
+        }
+        let stays = stays || offered.is_on_the_way(place);
         let before = self.removed;
         for found in found {
             let (Ok(path), Ok(place)) = (path.join(found.name.as_bytes()), place.join(found.name.as_bytes()))
@@ -237,10 +274,10 @@ impl<'a> Remover<'a> {
                 continue;
             };
             if offered.has(&place, true) {
-                if found.directory {
+                if found.directory || self.shared.ground.landing.root.keeps_links {
                     self.clean(&path, &place, &inside, offered, touched);
                 }
-            } else if !offered.has(&place, false) && !inside.excludes(&path, found.directory) {
+            } else if !stays && !offered.has(&place, false) && !inside.excludes(&path, found.directory) {
                 self.remove_at(&path, held.as_fd(), found, &inside);
             }
         }
@@ -325,7 +362,9 @@ impl<'a> Remover<'a> {
 
     /// Removes what is no directory, or keeps it as a backup.
     fn take_away(&self, place: &RelPath, parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
-        let taken = self.shared.ground.near.backups.as_ref().map(|backups| backups.take(place, parent, name));
+        let tell = self.shared.reports.problem;
+        let taken =
+            self.shared.ground.near.backups.as_ref().map(|backups| backups.take(place, parent, name, tell));
         match taken.transpose()? {
             Some(true) => Ok(()),
             _ => rustix::fs::unlinkat(parent, name, AtFlags::empty()),
@@ -350,6 +389,11 @@ impl<'a> Remover<'a> {
                 return None;
             }
         };
+        if self.shared.ground.landing.root.is_behind_a_link(directory.fd.as_fd()) {
+            directory.close_again();
+            self.tell(path, "not deleted: a link that --keep-dirlinks keeps leads to it".into());
+            return None;
+        }
         let inside = scope.enter(path, &mut |name| merge_file(directory.fd.as_fd(), name));
         let inside = inside.inspect_err(|error| self.tell(path, unknown(error)));
         let gone = inside.is_ok_and(|inside| self.remove_all(path, &directory, found, &inside));

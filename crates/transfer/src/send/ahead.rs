@@ -1,7 +1,7 @@
 //! The scan begins before the far end is there: while ssh logs in, thousands of files are found.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use linerate_wire::control::{Options, Problem};
+use linerate_wire::control::{Options, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -47,7 +47,10 @@ pub fn scan_ahead<T>(
     let (queue, found) = bounded(WAITING);
     let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
     let tell = |told: Problem| {
-        whole.store(false, Ordering::Release);
+        // With rsync's names the receiver hears of what is skipped.
+        if !matches!(told.kind, ProblemKind::Skipped | ProblemKind::Remark) || !selection.names_skipped {
+            whole.store(false, Ordering::Release);
+        }
         problem(told);
     };
     thread::scope(|scope| {

@@ -2,15 +2,20 @@
 
 pub mod again;
 pub mod ahead;
+mod batches;
+mod compressing;
+mod delta;
 pub mod offer;
 pub mod orphans;
 pub mod plan;
 mod ranges;
 pub mod reading;
 mod removable;
+pub mod search;
 pub mod sender;
 mod speed;
 pub mod streams;
+mod thorough;
 pub mod under_way;
 mod unstated;
 pub mod work;

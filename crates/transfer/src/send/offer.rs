@@ -1,11 +1,14 @@
 //! Offers what was found to a receiver that may have it already, and queues what it wants.
 
 use crossbeam_channel::{Receiver, TryRecvError};
-use linerate_wire::control::{Digest, MAX_OFFERS, MAX_OPEN_OFFERS, Message, Offered, Options, Want};
+use linerate_wire::control::{
+    Appending, BlockSearch, BlockSum, Digest, MAX_OFFERS, MAX_OPEN_OFFERS, Message, Offered, Options, Want,
+};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::base::lock::lock;
 use crate::net::channel::Channel;
@@ -13,6 +16,8 @@ use crate::net::clock::Counters;
 use crate::send::orphans::Orphans;
 use crate::send::plan::{Cut, HeldChunks, Planner};
 use crate::send::removable::Removable;
+use crate::send::search::BlockTable;
+use crate::tree::blocks::{BLOCK_LEAST, BLOCK_MOST};
 use crate::tree::scan::{Seen, Stopped, Taker};
 
 /// An offer is sent when it has about this many bytes: far below the longest message, with its largest entry
@@ -23,6 +28,11 @@ const ENTRY_BYTES: usize = 128;
 /// Bounds of the chunks that a receiver may name, in bytes.
 const CHUNK_LEAST: u64 = 64 << 10;
 const CHUNK_MOST: u64 = 1 << 30;
+
+/// Blocks that tables may have before a further one waits,
+const LIVE_BLOCKS: u64 = 1 << 20;
+/// and how long between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Reads a file's contents for their digest; `None` if they can't be read, which the worker that sends them
 /// reports.
@@ -37,12 +47,20 @@ pub struct OfferState {
     pub is_over: AtomicBool,
 }
 
+/// The receiver's answer to an offer, and the blocks that it counts.
+pub struct Answer {
+    /// An element for each entry of the offer.
+    pub wants: Vec<Want>,
+    /// The blocks of all its files, one behind the other.
+    pub blocks: Vec<BlockSum>,
+}
+
 /// Takes the scanner's entries and offers them.
 pub struct Offers<'a> {
     /// The channel for offers.
     pub channel: &'a Channel,
     /// The receiver's answers, in order.
-    pub answers: Receiver<Vec<Want>>,
+    pub answers: Receiver<Answer>,
     /// Cuts what is wanted into units.
     pub planner: Planner,
     /// This end's counters.
@@ -55,6 +73,12 @@ pub struct Offers<'a> {
     removable: Option<&'a Removable>,
     /// Wanted entries aren't sent.
     dry_run: bool,
+    /// Pieces of older versions may be anywhere.
+    moves: bool,
+    /// What is shorter at the receiver gets its rest.
+    appends: bool,
+    /// The transfer ends early.
+    stop: &'a AtomicBool,
     /// Digests are sent of all files, also of those that the receiver has.
     digests: bool,
     pending: Vec<Offered>,
@@ -63,18 +87,21 @@ pub struct Offers<'a> {
     pending_bytes: usize,
     open: VecDeque<(Vec<Offered>, Vec<Seen>)>,
     orphans: Orphans,
+    /// Blocks of the answer that is being read, and how many all tables have.
+    blocks: std::vec::IntoIter<BlockSum>,
+    live: Arc<AtomicU64>,
 }
 
 impl<'a> Offers<'a> {
     /// Offers on `channel`, which are answered in `answers`.
     pub fn new(
         channel: &'a Channel,
-        answers: Receiver<Vec<Want>>,
+        answers: Receiver<Answer>,
         planner: Planner,
         counters: &'a Counters,
         hash: Option<Hash<'a>>,
         state: &'a OfferState,
-        options: &Options,
+        (options, stop): (&Options, &'a AtomicBool),
     ) -> Self {
         Self {
             channel,
@@ -85,12 +112,17 @@ impl<'a> Offers<'a> {
             state,
             removable: None,
             dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
+            moves: options.sync.as_ref().is_some_and(|sync| sync.search != BlockSearch::SamePlaces),
+            stop,
+            appends: options.details.placing.append != Appending::Never,
             digests: options.digests,
             pending: Vec::new(),
             seen: Vec::new(),
             pending_bytes: 0,
             open: VecDeque::new(),
             orphans: Orphans::default(),
+            blocks: Vec::new().into_iter(),
+            live: Arc::default(),
         }
     }
 
@@ -118,21 +150,22 @@ impl<'a> Offers<'a> {
 
     /// The session's thread ends the answers where the transfer ends early.
     fn wait(&mut self) -> Result<(), Stopped> {
-        let wants = self.answers.recv().map_err(|_| Stopped)?;
-        self.answered(wants)
+        let answer = self.answers.recv().map_err(|_| Stopped)?;
+        self.answered(answer)
     }
 
     fn take_what_came(&mut self) -> Result<(), Stopped> {
         loop {
             match self.answers.try_recv() {
-                Ok(wants) => self.answered(wants)?,
+                Ok(answer) => self.answered(answer)?,
                 Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) => return Err(Stopped),
             }
         }
     }
 
-    fn answered(&mut self, wants: Vec<Want>) -> Result<(), Stopped> {
+    fn answered(&mut self, Answer { wants, blocks }: Answer) -> Result<(), Stopped> {
+        self.blocks = blocks.into_iter();
         let Some((offered, seen)) = self.open.pop_front() else {
             return Err(self.breach("it answers an offer that was not made"));
         };
@@ -174,6 +207,13 @@ impl<'a> Offers<'a> {
                 let cut = Cut { cut: chunk, there: HeldChunks::Present(present) };
                 self.planner.add_large(entry, seen, size, cut)
             }
+            Want::Blocks { block, count } => self.blocks(entry, seen, block, count),
+            Want::Rest { from, digest } => match entry.kind {
+                Kind::File { size } if self.appends && from > 0 && from < size => {
+                    self.planner.add_rest(entry, seen, size, (from, digest))
+                }
+                _ => Err(self.breach("it wants the rest of what has none, or where none was asked for")),
+            },
             Want::Differing { chunk, digests } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if digests.len() as u64 > parts {
@@ -183,6 +223,26 @@ impl<'a> Offers<'a> {
                 self.planner.add_large(entry, seen, size, cut)
             }
         }
+    }
+
+    /// A file of which pieces are in an older version. Tables that are in use for too many blocks are waited for.
+    fn blocks(&mut self, entry: Entry, seen: Seen, block: u64, count: u32) -> Result<(), Stopped> {
+        let Kind::File { size } = entry.kind else {
+            return Err(self.breach("it has blocks of something that is no file"));
+        };
+        let fits =
+            block.is_power_of_two() && (BLOCK_LEAST..=BLOCK_MOST).contains(&block) && block <= size / 8;
+        let sums: Vec<_> = self.blocks.by_ref().take(count as usize).collect();
+        if !fits || !self.moves || count == 0 || sums.len() < count as usize {
+            return Err(self.breach("it has blocks that don't fit the file, or didn't come"));
+        }
+        while self.live.load(Ordering::Acquire) > LIVE_BLOCKS {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Stopped);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.planner.add_delta(entry, seen, size, BlockTable::new(block, sums, &self.live))
     }
 
     fn whole(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
@@ -220,9 +280,9 @@ impl Taker for Offers<'_> {
         self.pending_bytes += ENTRY_BYTES + bytes(&entry);
         let digest =
             self.hash.filter(|_| matches!(entry.kind, Kind::File { .. })).and_then(|hash| hash(&entry));
-        let Origin { inode, ctime } = seen.origin;
+        let (Origin { inode, ctime }, whole) = (seen.origin, seen.whole);
         self.seen.push(seen);
-        self.pending.push(Offered { entry, inode, ctime, digest });
+        self.pending.push(Offered { entry, inode, ctime, digest, whole });
         if self.pending.len() == MAX_OFFERS || self.pending_bytes >= OFFER_BYTES {
             self.offer()
         } else {

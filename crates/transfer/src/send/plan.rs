@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::send::reading::OpenedSource;
+use crate::send::search::BlockTable;
 use crate::tree::scan::{Seen, Stopped, Taker};
 
 /// Files up to this many bytes travel many in one frame.
@@ -70,6 +71,10 @@ pub enum HeldChunks {
     Present(Vec<u8>),
     /// Chunks with these contents, from the first one on; the file may have others now.
     Older(Vec<Digest>),
+    /// Blocks of an older version, which may be anywhere in the file.
+    Blocks(BlockTable),
+    /// So many bytes of its beginning; with these contents, where they are compared.
+    Beginning(u64, Option<Digest>),
 }
 
 /// How a large file is cut.
@@ -177,12 +182,44 @@ impl Planner {
         Ok(())
     }
 
+    /// Queues a file of which pieces may be in an older version of the receiver's.
+    ///
+    /// # Errors
+    /// If the workers are gone.
+    pub fn add_delta(
+        &mut self,
+        entry: Entry,
+        seen: Seen,
+        size: u64,
+        table: BlockTable,
+    ) -> Result<(), Stopped> {
+        // Of several parts, so that a receiver can take them as such.
+        let half = (size / 2).next_power_of_two() / 2;
+        let least = 8 * table.block() as u64;
+        let cut = chunk_size(size, self.streams).next_power_of_two().max(least).min(half);
+        self.add_large(entry, seen, size, Cut { cut, there: HeldChunks::Blocks(table) })
+    }
+
     /// Queues a file of which the receiver has all, and wants to know what it comes to here.
     ///
     /// # Errors
     /// If the workers are gone.
     pub fn add_proof(&mut self, entry: Entry, seen: Seen, size: u64) -> Result<(), Stopped> {
         self.add_large(entry, seen, size, Cut { cut: size.max(1), there: HeldChunks::Present(vec![1]) })
+    }
+
+    /// Queues a file of which the receiver has the first `from` bytes.
+    ///
+    /// # Errors
+    /// If the workers are gone.
+    pub fn add_rest(
+        &mut self,
+        entry: Entry,
+        seen: Seen,
+        size: u64,
+        (from, digest): (u64, Option<Digest>),
+    ) -> Result<(), Stopped> {
+        self.add_large(entry, seen, size, Cut { cut: size, there: HeldChunks::Beginning(from, digest) })
     }
 
     fn add_small(&mut self, entry: Entry, size: u64) -> Result<(), Stopped> {

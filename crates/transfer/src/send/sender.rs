@@ -1,8 +1,12 @@
 //! The sending end, from the sources to the receiver's word that everything is on stable storage.
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
-use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
+use linerate_wire::control::{
+    BlockSearch, BlockSum, Keep, MAX_ANSWER_BLOCKS, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem,
+    Totals, Want,
+};
 use linerate_wire::entry::Entry;
+use linerate_wire::path::RelPath;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Scope};
@@ -18,7 +22,8 @@ use crate::net::rate::RateLimit;
 use crate::net::session::{Event, FEWER, Session, TICK, check_length, out_of_turn};
 use crate::send::again::{self, Resend, ResendVerdict};
 use crate::send::ahead::Ahead;
-use crate::send::offer::{Hash, OfferState, Offers};
+use crate::send::compressing::Compressing;
+use crate::send::offer::{Answer, Hash, OfferState, Offers};
 use crate::send::plan::{Planner, Unit};
 use crate::send::reading::digest;
 use crate::send::removable::Removable;
@@ -26,15 +31,22 @@ use crate::send::streams::Streams;
 use crate::send::under_way::UnderWay;
 use crate::send::work::Work;
 use crate::send::worker::{SendWorker, Transmission};
-use crate::tree::bounds::Bounds;
+use crate::tree::bounds::{Bounds, Named};
 use crate::tree::digest::ledger::{Known, Ledger};
+use crate::tree::filter::{Filter, Side};
 use crate::tree::pattern::expand;
-use crate::tree::scan::Scanner;
+use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
 pub use crate::tree::selection::Selection;
 pub use crate::tree::source_root::{Finding, SourceRoot};
 
 /// Units that wait for a worker.
 const QUEUE: usize = 32;
+/// No source can be copied.
+pub const NONE_FOUND: &str = "none of the sources can be copied";
+/// All sources are missing, where that is no error.
+pub const NONE_IS_THERE: &str = "none of the sources is there";
+/// Entries of a list that wait to be shown.
+const LISTED: usize = 256;
 /// The result of the sending end.
 pub struct Sent {
     /// Entries that the receiver has put in place.
@@ -56,27 +68,55 @@ pub fn find_sources(
     finding: Finding,
     tell: &dyn Fn(Problem),
 ) -> Result<Vec<SourceRoot>, TransferError> {
-    let mut sources = Vec::new();
+    let (mut sources, mut missing) = (Vec::new(), 0);
     for (argument, written) in (0..).zip(written) {
         let named = bounds.name(written)?;
+        let is_passed_over = finding.ignores_missing && named.is_missing();
         let names = if bounds.is_far() { expand(named) } else { Ok(vec![named]) };
-        for name in names.unwrap_or_else(|problem| {
-            tell(problem);
-            Vec::new()
-        }) {
+        let names = match names {
+            Ok(names) if is_passed_over && names.iter().all(Named::is_missing) => Vec::new(),
+            Err(_) if is_passed_over => Vec::new(),
+            names => names.unwrap_or_else(|problem| {
+                tell(problem);
+                Vec::new()
+            }),
+        };
+        missing += usize::from(is_passed_over && names.is_empty());
+        for name in names {
             let found = SourceRoot::find(&name, argument, finding);
-            match if finding.follows { found.and_then(SourceRoot::following_links) } else { found } {
+            match found.and_then(|source| source.opened_as(finding)) {
                 Ok(source) => sources.push(source),
                 Err(problem) => tell(problem),
             }
         }
     }
     match sources.len() {
-        0 => return Err(TransferError::NoSource("none of the sources can be copied".into())),
+        0 if missing == written.len() => return Err(TransferError::NoSource(NONE_IS_THERE.into())),
+        0 => return Err(TransferError::NoSource(NONE_FOUND.into())),
         1..=MAX_SOURCES => {}
         _ => return Err(TransferError::Arguments(format!("more than {MAX_SOURCES} sources: {FEWER}"))),
     }
     check_length(&announcement(&sources))?;
+    Ok(sources)
+}
+
+/// Those of `sources` that the rules of `options` don't leave out, where sources keep their names as with rsync.
+///
+/// # Errors
+/// If not one is left.
+pub fn not_left_out(
+    mut sources: Vec<SourceRoot>,
+    options: &Options,
+) -> Result<Vec<SourceRoot>, TransferError> {
+    if options.sync.as_ref().is_some_and(|sync| sync.into) {
+        sources.retain(|source| {
+            let scope = Filter::new(&options.filter, Side::Sender, source.place(true)).scope();
+            !scope.excludes(&RelPath::root(), source.source.directory)
+        });
+    }
+    if sources.is_empty() {
+        return Err(TransferError::NoSource("the rules leave out all sources".into()));
+    }
     Ok(sources)
 }
 
@@ -91,26 +131,34 @@ pub fn survey(
     selection: &Selection,
     counters: &Counters,
     tell: &(dyn Fn(Problem) + Sync),
-    mut each: impl FnMut(&Path, &Entry),
+    mut each: impl FnMut(&Path, &Entry, u64),
 ) {
-    let (queue, units) = bounded(QUEUE);
+    let (queue, entries) = bounded(LISTED);
     let stop = AtomicBool::new(false);
     // Attributes and ACLs are large and of no interest.
     let Keep { hard_links, devices, specials, .. } = keep;
     let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
-    let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
         let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
-        scope.spawn(move || scanner.run(Planner::new(queue, 1, false)));
-        for unit in units {
-            match unit {
-                Unit::Batch(entries) => entries.iter().for_each(&mut show),
-                Unit::Chunk { file, offset: 0, .. } => show(&file.entry),
-                Unit::Chunk { .. } => {}
-            }
+        scope.spawn(move || scanner.run(Lister(queue)));
+        for (entry, size) in entries {
+            each(&sources[entry.source as usize].shown(&entry.path), &entry, size);
         }
     });
+}
+
+/// Hands on what is found, in its order, with its bytes.
+struct Lister(CrossbeamSender<(Entry, u64)>);
+
+impl Taker for Lister {
+    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
+        self.0.send((entry, seen.size)).map_err(|_| Stopped)
+    }
+
+    fn finish(&mut self) -> Result<(), Stopped> {
+        Ok(())
+    }
 }
 
 /// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place. `known` is told the
@@ -137,10 +185,12 @@ pub fn run(
         counters: &counters,
         problem: ahead.problem,
         rate: rate.as_ref(),
+        compressing: Compressing::new(&options.compression).filter(|_| !session.is_within()),
         pace: is_paced.then(Pace::new),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
         splits: !session.is_within() && !options.sync.as_ref().is_some_and(|sync| sync.inplace),
+        search: options.sync.as_ref().map_or(BlockSearch::SamePlaces, |sync| sync.search),
         stop: ahead.stop,
         leave: AtomicU32::new(0),
         working: AtomicU32::new(0),
@@ -151,7 +201,8 @@ pub fn run(
         Rounds { shared: &shared, options, selection: ahead.selection, whole: ahead.whole, state: &state };
     let (landed, streams) = rounds.run(session, ahead, offers)?;
     if let Some(removable) = &shared.removable {
-        let is_all = landed == counters.found.get() && counters.has_no_problem();
+        // What wasn't found, or could not be listed, is no matter of what arrived.
+        let is_all = landed == counters.found.get();
         removable.remove(sources, is_all, shared.problem);
     }
     Ok(Sent { landed, streams, within })
@@ -186,8 +237,9 @@ impl<'a> Rounds<'a> {
         let planner = if session.is_within() { planner.finely() } else { planner };
         thread::scope(|scope| {
             scope.spawn(|| self.plan(ahead, planner, offers.then_some((&*channel, answers))));
-            let answers = Answers { answered: offers.then_some(answered), state: self.state };
-            let sent = self.round(scope, session, units, number, &answers, (first - 1, 0));
+            let mut answers =
+                Answers { answered: offers.then_some(answered), state: self.state, blocks: Vec::new() };
+            let sent = self.round(scope, session, units, number, &mut answers, (first - 1, 0));
             drop(answers);
             let sent = sent.and_then(|used| self.settle(scope, session, first, used));
             self.shared.stop.store(true, Ordering::Relaxed);
@@ -199,13 +251,14 @@ impl<'a> Rounds<'a> {
     }
 
     /// Plans what the scan finds; with a channel and the answers on it, offers it first.
-    fn plan(self, ahead: Ahead<'_>, planner: Planner, offers: Option<(&Channel, Receiver<Vec<Want>>)>) {
+    fn plan(self, ahead: Ahead<'_>, planner: Planner, offers: Option<(&Channel, Receiver<Answer>)>) {
         let Self { shared, options, state, .. } = self;
         let Some((channel, answers)) = offers else { return ahead.hand_on(planner) };
         let hash = |entry: &Entry| digest(shared.sources, entry, shared.stop);
         let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
         let removable = shared.removable.as_ref();
-        let offers = Offers::new(channel, answers, planner, shared.counters, hash, state, options);
+        let offers =
+            Offers::new(channel, answers, planner, shared.counters, hash, state, (options, shared.stop));
         ahead.hand_on(offers.noting(removable));
     }
 
@@ -233,9 +286,9 @@ impl<'a> Rounds<'a> {
         let keep = self.options.keep;
         let planner = Planner::new(queue, streams, keep.sparse);
         scope.spawn(move || again::rescan(self.shared, names, planner, keep, self.selection));
-        let answers = Answers { answered: None, state: self.state };
+        let mut answers = Answers { answered: None, state: self.state, blocks: Vec::new() };
         let number = Streams::fixed(streams);
-        let used = self.round(scope, session, units, number, &answers, (streams, used))?;
+        let used = self.round(scope, session, units, number, &mut answers, (streams, used))?;
         Ok((session.wait_for_commit()?, used))
     }
 
@@ -246,7 +299,7 @@ impl<'a> Rounds<'a> {
         session: &mut Session,
         units: Receiver<Unit>,
         mut streams: Streams,
-        answers: &Answers<'_>,
+        answers: &mut Answers<'_>,
         (more, before): (u32, u32),
     ) -> Result<u32, TransferError>
     where
@@ -265,6 +318,7 @@ impl<'a> Rounds<'a> {
                 }
                 Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
                 Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
+                Event::Message(Message::Blocks(sums)) => answers.gather(sums)?,
                 Event::Message(Message::Wanted(wants)) => answers.hand_on(wants)?,
                 Event::Message(_) => return Err(out_of_turn()),
                 Event::Tick => {}
@@ -286,15 +340,27 @@ impl<'a> Rounds<'a> {
 
 /// The way of the receiver's answers to whoever offers.
 struct Answers<'a> {
-    answered: Option<CrossbeamSender<Vec<Want>>>,
+    answered: Option<CrossbeamSender<Answer>>,
     state: &'a OfferState,
+    /// Blocks that came for the next answer.
+    blocks: Vec<BlockSum>,
 }
 
 impl Answers<'_> {
+    /// Keeps blocks for the answer that counts them.
+    fn gather(&mut self, sums: Vec<BlockSum>) -> Result<(), TransferError> {
+        if self.answered.is_none() || self.blocks.len() + sums.len() > MAX_ANSWER_BLOCKS {
+            return Err(out_of_turn());
+        }
+        self.blocks.extend(sums);
+        Ok(())
+    }
+
     /// Never waits: there is room for as many as may be open.
-    fn hand_on(&self, wants: Vec<Want>) -> Result<(), TransferError> {
+    fn hand_on(&mut self, wants: Vec<Want>) -> Result<(), TransferError> {
+        let blocks = std::mem::take(&mut self.blocks);
         let answered = self.answered.as_ref().ok_or_else(out_of_turn)?;
-        match answered.try_send(wants) {
+        match answered.try_send(Answer { wants, blocks }) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => Err(out_of_turn()),
             Err(TrySendError::Disconnected(_)) if self.state.is_over.load(Ordering::Acquire) => {

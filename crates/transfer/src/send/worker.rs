@@ -1,13 +1,12 @@
 //! A sending worker: takes units from the queue and sends what they hold on one stream.
 
-use linerate_wire::batch;
-use linerate_wire::control::{Problem, ProblemKind};
-use linerate_wire::entry::{Chunk, Entry, Kind};
+use linerate_wire::control::{BlockSearch, Problem, ProblemKind};
+use linerate_wire::entry::{Chunk, Entry};
 use linerate_wire::frame::FrameKind;
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
 use std::io::IoSliceMut;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -16,23 +15,24 @@ use crate::net::clock::{Clock, Counters, Stage};
 use crate::net::pace::{Pace, StreamReport};
 use crate::net::rate::RateLimit;
 use crate::net::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
+use crate::send::compressing::{Compressing, Packing};
+use crate::send::delta::{Copied, DeltaPart};
 use crate::send::plan::{BATCH_BYTES, HeldChunks, LargeFile, Unit};
-use crate::send::reading::{NotRead, OpenedSource, file_size, open_large, read_full, read_small};
+use crate::send::reading::{OpenedSource, file_size, open_large, read_full};
 use crate::send::removable::Removable;
 use crate::send::speed::{Others, Speed};
+use crate::send::thorough::Thoroughness;
 use crate::send::under_way::UnderWay;
 use crate::send::work::Work;
+use crate::tree::digest::Hashing;
 use crate::tree::digest::ledger::Ledger;
-use crate::tree::digest::{self, Hashing};
 use crate::tree::metadata::holes::{Run, next_run};
 use crate::tree::reading::{hash, read_while};
 use crate::tree::root::Directory;
 use crate::tree::source_root::SourceRoot;
 
-/// A batch is sent when its payload has this many bytes, however many entries are left of its unit.
-const BATCH_PAYLOAD: usize = 512 << 10;
 pub(super) const SHORTER: &str = "became shorter while it was read; not copied";
-const CHANGED: &str = "changed while it was read; the copy may mix old and new";
+pub(super) const CHANGED: &str = "changed while it was read; the copy may mix old and new";
 
 /// A problem of a file that is being sent.
 pub(super) type FileProblem = (ProblemKind, String);
@@ -49,6 +49,8 @@ pub struct Transmission<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// The user's rate limit.
     pub rate: Option<&'a RateLimit>,
+    /// How the data is compressed, if it is.
+    pub compressing: Option<Compressing>,
     /// A rate a little below the path's, unless the user wants none.
     pub pace: Option<Pace>,
     /// The ledger of digests, if they are asked for.
@@ -57,6 +59,8 @@ pub struct Transmission<'a> {
     pub under_way: UnderWay,
     /// Parts may end early, for others to bring the rest.
     pub splits: bool,
+    /// Where blocks of older versions are looked for.
+    pub search: BlockSearch,
     /// Ends the transfer early, and the scan with it.
     pub stop: &'a AtomicBool,
     /// Workers that are to end their streams, since fewer are better.
@@ -99,8 +103,15 @@ pub struct SendWorker<'a> {
     /// To the pace, of the stream.
     told: StreamReport,
     pub(super) payload: Vec<u8>,
+    /// Whether searching pays.
+    pub(super) thorough: Thoroughness,
+    /// The bytes of the part being sent that are in an older version, and not named yet.
+    pub(super) copied: Copied,
+    pub(super) packing: Option<Packing<'a>>,
+    /// Bytes of the batch at hand in files whose names say that they are compressed already.
+    pub(super) skipped: u64,
     /// The directory that the last small file was read from, and whose it is: the next one most often is its neighbour.
-    parent: Option<(u32, RelPath, Arc<Directory>)>,
+    pub(super) parent: Option<(u32, RelPath, Arc<Directory>)>,
 }
 
 impl<'a> SendWorker<'a> {
@@ -117,6 +128,10 @@ impl<'a> SendWorker<'a> {
             leaves: false,
             told: StreamReport::default(),
             payload: Vec::new(),
+            thorough: Thoroughness::new(shared.search),
+            copied: Copied::default(),
+            packing: shared.compressing.as_ref().map(Packing::new),
+            skipped: 0,
             parent: None,
         }
     }
@@ -178,66 +193,18 @@ impl<'a> SendWorker<'a> {
         self.clock.flush_with(self.shared.counters, || self.stream.tcp_info());
     }
 
-    fn batch(&mut self, entries: Vec<Entry>) -> Result<(), StreamError> {
-        self.payload.clear();
-        for mut entry in entries {
-            self.append(&mut entry)?;
-            if self.payload.len() >= BATCH_PAYLOAD {
-                self.send_batch()?;
-            }
+    /// Sends `plain` compressed; false, and nothing is sent, where that isn't worth it.
+    pub(super) fn compressed(&mut self, kind: FrameKind, plain: &[u8]) -> Result<bool, StreamError> {
+        let Some(packing) = &mut self.packing else { return Ok(false) };
+        if !packing.pack(plain, &mut self.clock)? {
+            return Ok(false);
         }
-        self.send_batch()
-    }
-
-    pub(super) fn send_batch(&mut self) -> Result<(), StreamError> {
-        self.clock.lap(Stage::Read);
-        if self.payload.is_empty() {
-            return Ok(());
+        let length = packing.payload().len();
+        self.limit(length);
+        if let Some(packing) = &self.packing {
+            self.stream.send_packed(kind, packing.payload(), &mut self.clock)?;
         }
-        self.limit(self.payload.len());
-        self.stream.send_all(FrameKind::Batch, &mut self.payload, &mut self.clock)
-    }
-
-    pub(super) fn append(&mut self, entry: &mut Entry) -> Result<(), StreamError> {
-        let shared = self.shared;
-        let scanned = entry.clone();
-        let opened = self.open_small(&scanned);
-        let mut changed = false;
-        let read = |out: &mut Vec<u8>| read_small(opened?, &scanned, out).map(|so| changed = so);
-        let digest = |read: &[u8]| shared.digests.as_ref().map(|_| digest::of_bytes(read));
-        match batch::Writer::new(&mut self.payload).push_with(entry, read, digest) {
-            Ok(digest) => shared.digests.iter().for_each(|known| known.entry(entry, digest)),
-            Err(NotRead::Large(opened)) => return self.unstated(scanned, opened),
-            Err(NotRead::Error(error)) => {
-                let (kind, message) = read_problem(error);
-                self.tell(&scanned, kind, &message);
-                return Ok(());
-            }
-        }
-        self.clock.entries(1);
-        self.count(file_size(entry));
-        shared.counters.found.corrected(file_size(&scanned), file_size(entry));
-        if changed {
-            self.tell(&scanned, ProblemKind::Changed, CHANGED);
-        }
-        Ok(())
-    }
-
-    /// Opens a small file by its name in the directory that is held; `None` for what has no contents.
-    fn open_small(&mut self, entry: &Entry) -> Result<Option<OwnedFd>, Errno> {
-        if !matches!(entry.kind, Kind::File { .. }) {
-            return Ok(None);
-        }
-        let source = &self.shared.sources[entry.source as usize];
-        let path = source.full_path(&entry.path);
-        let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
-        let held = match self.parent.take() {
-            Some((number, path, held)) if number == entry.source && path == parent => held,
-            _ => source.root.directory(&parent)?,
-        };
-        let opened = held.open_file(name);
-        self.parent = Some((entry.source, parent, held));
-        opened.map(Some)
+        Ok(true)
     }
 
     pub(super) fn chunk(
@@ -253,13 +220,21 @@ impl<'a> SendWorker<'a> {
             self.append(&mut file.entry.clone())?;
             return self.send_batch();
         }
+        let (offset, length) = self.behind_beginning(file, offset, length);
         self.shared.under_way.begin(file);
         let (entry, parts, origin) = (file.entry.clone(), file.parts.load(Ordering::Acquire), file.origin);
         let mut chunk = Chunk { entry, file: file.number, offset, length, parts, origin };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
         self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
         let mut hashing = self.hashing(&chunk)?;
+        self.copied = Copied::default();
+        let is_skipped = self.skips(&file.entry);
+        self.packing.iter_mut().for_each(|packing| packing.begin(offset, is_skipped));
         let sent = match self.is_there(file, offset, length) {
+            _ if let HeldChunks::Blocks(table) = &file.there => {
+                let part = DeltaPart { file, table, offset, length, hashing: &mut hashing };
+                self.delta(part)?.map(|()| length)
+            }
             Ok(true) => self.same(file, offset, length, &mut hashing)?.map(|()| length),
             Ok(false) => self.contents(file, offset, length, &mut hashing)?,
             Err(problem) => Err(problem),
@@ -307,11 +282,11 @@ impl<'a> SendWorker<'a> {
             return Ok(Err(problem));
         }
         self.stream.send(FrameKind::Same, &[], &mut self.clock)?;
-        self.shared.counters.unchanged.bytes(length);
+        self.shared.counters.matches(length);
         Ok(Ok(()))
     }
 
-    fn hash_part(
+    pub(super) fn hash_part(
         &mut self,
         file: &LargeFile,
         offset: u64,
@@ -335,7 +310,7 @@ impl<'a> SendWorker<'a> {
     fn is_there(&mut self, file: &LargeFile, offset: u64, length: u64) -> Result<bool, FileProblem> {
         let number = (offset / (file.cut.max(1))) as usize;
         match &file.there {
-            HeldChunks::Nothing => Ok(false),
+            HeldChunks::Nothing | HeldChunks::Blocks(_) | HeldChunks::Beginning(..) => Ok(false),
             HeldChunks::Present(present) => {
                 Ok(present.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1))
             }
@@ -347,6 +322,22 @@ impl<'a> SendWorker<'a> {
                 Ok(ours.map_err(read_problem)? == Some(*theirs))
             }
         }
+    }
+
+    /// The part without the beginning that the receiver has, where that is the same here. A file that can't be read is reported
+    /// when its bytes are to be sent.
+    fn behind_beginning(&mut self, file: &LargeFile, offset: u64, length: u64) -> (u64, u64) {
+        let HeldChunks::Beginning(from, digest) = file.there else { return (offset, length) };
+        if let Some(theirs) = digest {
+            let Ok(opened) = self.opened(file) else { return (offset, length) };
+            let ours = hash(opened.as_fd(), 0, from, &mut self.payload);
+            self.clock.lap(Stage::Read);
+            if !matches!(ours, Ok(Some(ours)) if ours == theirs) {
+                return (offset, length);
+            }
+        }
+        self.shared.counters.matches(from);
+        (from, length - from)
     }
 
     /// The file, opened by the first worker that needs it.
@@ -400,7 +391,7 @@ impl<'a> SendWorker<'a> {
         may && sent.is_power_of_two() && sent >= DATA_FRAME as u64 && self.yields(rest)
     }
 
-    fn hole(&mut self, length: u64) -> Result<(), StreamError> {
+    pub(super) fn hole(&mut self, length: u64) -> Result<(), StreamError> {
         self.stream.send(FrameKind::Hole, &length.to_le_bytes(), &mut self.clock)?;
         self.count(length);
         self.flush();
@@ -417,9 +408,20 @@ impl<'a> SendWorker<'a> {
         if hashing.is_none() && self.stream.within().is_some() {
             return self.ranges(descriptor, offset, length);
         }
-        let mut at = offset;
-        while at < offset + length {
-            let want = usize::try_from(offset + length - at).unwrap_or(DATA_FRAME).min(DATA_FRAME);
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let packing = self.packing.as_mut();
+            if let Some(want) = packing.and_then(|packing| packing.next_of_chunk(at, end, &self.clock)) {
+                if let Err(problem) = self.packed_data(descriptor, at, want, hashing)? {
+                    return Ok(Err(problem));
+                }
+                at += want as u64;
+                continue;
+            }
+            let want = usize::try_from(end - at).unwrap_or(DATA_FRAME).min(DATA_FRAME);
+            let behind = at + want as u64;
+            let packing = self.packing.as_mut();
+            let sure = packing.map_or(0, |packing| packing.promise(behind, end, &self.clock));
             self.limit(want);
             let read = |places: &mut [IoSliceMut<'_>]| match read_full(descriptor, places, at) {
                 Ok(got) if got < want => Err((ProblemKind::Changed, SHORTER.into())),
@@ -430,13 +432,35 @@ impl<'a> SendWorker<'a> {
                 }
                 Err(error) => Err(read_problem(error)),
             };
-            if let Err(problem) = self.stream.send_data(want, &mut self.clock, read)? {
+            if let Err(problem) = self.stream.send_data(want, sure, &mut self.clock, read)? {
                 return Ok(Err(problem));
             }
             self.count(want as u64);
             self.flush();
-            at += want as u64;
+            at = behind;
         }
+        Ok(Ok(()))
+    }
+
+    /// Sends bytes of a chunk that may become smaller.
+    fn packed_data(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        at: u64,
+        want: usize,
+        hashing: &mut Option<Hashing>,
+    ) -> Result<Result<(), FileProblem>, StreamError> {
+        self.payload.resize(want, 0);
+        let read = read_full(descriptor, &mut [IoSliceMut::new(&mut self.payload)], at);
+        self.clock.lap(Stage::Read);
+        match read {
+            Ok(got) if got < want => return Ok(Err((ProblemKind::Changed, SHORTER.into()))),
+            Ok(_) => hashing.iter_mut().for_each(|hashing| hashing.update(&self.payload)),
+            Err(error) => return Ok(Err(read_problem(error))),
+        }
+        self.count(want as u64);
+        self.send_payload(FrameKind::Data)?;
+        self.flush();
         Ok(Ok(()))
     }
 
@@ -455,9 +479,12 @@ impl<'a> SendWorker<'a> {
         chunk: &Chunk,
         hashing: Option<Hashing>,
     ) -> Result<(), StreamError> {
-        let (Some(known), Some(hashing)) = (&self.shared.digests, hashing) else { return Ok(()) };
+        let known = self.shared.digests.as_ref();
+        let Some(hashing) = hashing else { return Ok(()) };
         let digest = hashing.finish();
-        known.part(chunk, file.parts.load(Ordering::Acquire), digest);
+        if let Some(known) = known {
+            known.part(chunk, file.parts.load(Ordering::Acquire), digest);
+        }
         self.stream.send(FrameKind::Digest, &digest, &mut self.clock)
     }
 

@@ -2,6 +2,7 @@
 
 use rustix::io::Errno;
 use std::io::IoSlice;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 /// Bytes that are copied at once where the kernel doesn't copy by itself.
@@ -34,28 +35,48 @@ impl CopyError {
 /// # Errors
 /// If `file` ends before or can't be read, or `new` can't be written.
 pub fn copy_range(file: BorrowedFd<'_>, new: BorrowedFd<'_>, start: u64, end: u64) -> Result<(), CopyError> {
-    let (mut from, mut to) = (start, start);
+    copy_to(file, start..end, new, start)
+}
+
+/// The same, at `to` in `new`.
+///
+/// # Errors
+/// As [`copy_range`].
+pub fn copy_to(
+    file: BorrowedFd<'_>,
+    range: Range<u64>,
+    new: BorrowedFd<'_>,
+    mut to: u64,
+) -> Result<(), CopyError> {
+    let (mut from, end) = (range.start, range.end);
     while from < end {
         let left = usize::try_from(end - from).unwrap_or(usize::MAX);
         match rustix::fs::copy_file_range(file, Some(&mut from), new, Some(&mut to), left) {
             Ok(1..) | Err(Errno::INTR) => {}
             // Some file systems can't, or copy nothing of files whose size they don't know; and of an error it isn't known
             // which of the two files has it.
-            Ok(0) | Err(_) => return copy_by_hand(file, new, from, end),
+            Ok(0) | Err(_) => return copy_by_hand(file, from..end, new, to),
         }
     }
     Ok(())
 }
 
-fn copy_by_hand(file: BorrowedFd<'_>, new: BorrowedFd<'_>, mut at: u64, end: u64) -> Result<(), CopyError> {
+fn copy_by_hand(
+    file: BorrowedFd<'_>,
+    range: Range<u64>,
+    new: BorrowedFd<'_>,
+    mut to: u64,
+) -> Result<(), CopyError> {
+    let (mut at, end) = (range.start, range.end);
     let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(COPIED).min(COPIED)];
     while at < end {
         let want = usize::try_from(end - at).unwrap_or(COPIED).min(COPIED);
         match rustix::io::pread(file, &mut buffer[..want], at) {
             Ok(0) => return Err(CopyError::Ended(at)),
             Ok(got) => {
-                write_all(new, &mut [IoSlice::new(&buffer[..got])], at).map_err(CopyError::Write)?;
+                write_all(new, &mut [IoSlice::new(&buffer[..got])], to).map_err(CopyError::Write)?;
                 at += got as u64;
+                to += got as u64;
             }
             Err(Errno::INTR) => {}
             Err(error) => return Err(CopyError::Read(error)),

@@ -2,6 +2,7 @@
 //! (rsync(1)).
 
 use linerate_wire::path::{RelPath, printable_path};
+use rustix::fs::FileType;
 use std::fmt;
 
 /// The change of one entry. Its [`Display`](fmt::Display) is rsync's eleven characters.
@@ -155,6 +156,18 @@ impl Update {
 }
 
 impl Kind {
+    /// The kind of what is there.
+    pub fn of(there: FileType) -> Option<Self> {
+        match there {
+            FileType::RegularFile => Some(Self::File),
+            FileType::Directory => Some(Self::Directory),
+            FileType::Symlink => Some(Self::Symlink),
+            FileType::BlockDevice | FileType::CharacterDevice => Some(Self::Device),
+            FileType::Fifo | FileType::Socket => Some(Self::Special),
+            _ => None,
+        }
+    }
+
     fn letter(self) -> char {
         match self {
             Kind::File => 'f',
@@ -166,12 +179,17 @@ impl Kind {
     }
 }
 
+/// Contents that come or go have dots where nothing differs.
+fn has_spaces(update: Update, changes: &Changes) -> bool {
+    changes.is_empty() && !matches!(update, Update::Received | Update::Sent)
+}
+
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (update, kind, letters) = match self {
             Item::Deleted => return f.write_str("*deleting  "),
             Item::New(update, kind) => (update, kind, ['+'; 9]),
-            Item::Existing(update, kind, _) if self.is_unchanged() => (update, kind, [' '; 9]),
+            Item::Existing(update, kind, changes) if has_spaces(*update, changes) => (update, kind, [' '; 9]),
             Item::Existing(update, kind, changes) => (update, kind, changes.letters()),
         };
         let letters: String = letters.into_iter().collect();

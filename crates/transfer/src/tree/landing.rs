@@ -11,6 +11,7 @@ use std::path::Path;
 use crate::base::problem::TransferError;
 use crate::tree::bounds::{Destination, DestinationState, Held, Named, refused};
 use crate::tree::root::Root;
+use crate::tree::ways::ImpliedWays;
 
 /// The destination, held open, and where each source begins below it.
 pub struct Landing {
@@ -27,6 +28,19 @@ pub struct Landing {
 }
 
 impl Landing {
+    /// The same; where it `keeps_links`, a link to a directory counts as that.
+    pub fn keeping_links(mut self, keeps_links: bool) -> Self {
+        self.root.keeps_links = keeps_links;
+        self
+    }
+
+    /// The same; links that are `implied` are followed, as far as they lead nowhere else than below the top. Directories on the way
+    /// to what lands are made with `mode`.
+    pub fn with_ways(mut self, implied: ImpliedWays, mode: Mode) -> Self {
+        (self.root.implied, self.root.mode_above) = (implied, mode);
+        self
+    }
+
     /// Decides where `sources` land for a destination as the user wrote it.
     ///
     /// - An existing directory takes every source under its own name; a link to one is followed where nobody else can
@@ -94,6 +108,28 @@ impl Landing {
             }
             _ => Self::under_new_name(at, sources),
         }
+    }
+
+    /// The same where directories above the destination would be made, too, and nothing is.
+    ///
+    /// # Errors
+    /// If what is there isn't what the sources need.
+    pub fn into_unmade(named: &Named, sources: &[Source]) -> Result<(Self, u64), TransferError> {
+        let (above, below) = named.above();
+        let below = RelPath::new(below).ok().filter(|below| below.components().count() > 1);
+        let Some(below) = below else { return Ok((Self::into(named, sources, true)?, 0)) };
+        let missing = below.components().count() as u64 - 1;
+        let has_slash = named.shown().as_os_str().as_bytes().ends_with(b"/");
+        let is_one_file = matches!(sources, [source] if !source.directory) && !has_slash;
+        let place = |source: &Source| match is_one_file || source.name.is_root() {
+            true => Some((below.clone(), source.directory)),
+            false => Some((below.join(source.name.as_bytes()).ok()?, source.directory)),
+        };
+        let places = sources.iter().map(place).collect::<Option<_>>();
+        let places =
+            places.ok_or_else(|| TransferError::Arguments("the destination's name is too long".into()))?;
+        let root = above.directory()?;
+        Ok((Self { root, places, within: true, is_new: false, is_made: !is_one_file }, missing))
     }
 
     /// Sources of the same name land on each other.
@@ -218,7 +254,8 @@ fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, Stri
 }
 
 pub(crate) fn make(at: &Destination) -> Result<Held, TransferError> {
-    at.make(Mode::from_raw_mode(0o777 & !umask().as_raw_mode()))
+    // The kernel takes the process's mask from it, unless a default ACL says more.
+    at.make(Mode::from_raw_mode(0o777))
 }
 
 fn open(held: Held, path: &Path) -> Result<Root, TransferError> {

@@ -1,5 +1,6 @@
 //! Files and directories of one host: where they are, what they are called, what is kept of them.
 
+pub mod blocks;
 pub mod bounds;
 pub mod copying;
 pub mod digest;
@@ -19,3 +20,4 @@ pub mod selection;
 pub mod source_root;
 pub mod stamp;
 pub mod temporary;
+pub mod ways;

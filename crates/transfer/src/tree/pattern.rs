@@ -53,6 +53,9 @@ pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
         return Err(problem(OsStr::from_bytes(&named.written), ProblemKind::Failed, why));
     }
     found.sort();
+    if !path.ends_with(b"/") {
+        found.iter_mut().for_each(|path| without_slash(&named, path));
+    }
     Ok(found.into_iter().map(|path| named.matched(path)).collect())
 }
 
@@ -150,6 +153,15 @@ fn with_slash(within: &Named, mut path: Vec<u8>) -> Vec<u8> {
         path.push(b'/');
     }
     path
+}
+
+/// A link to a directory that a pattern names is the link.
+fn without_slash(within: &Named, path: &mut Vec<u8>) {
+    if let Some(link) = path.strip_suffix(b"/")
+        && within.is_link(link)
+    {
+        path.pop();
+    }
 }
 
 #[cfg(test)]

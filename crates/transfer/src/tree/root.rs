@@ -4,6 +4,8 @@
 //! below it without following a symbolic link (openat2(2)); where it lacks that call, each component is opened
 //! from the one before.
 
+mod links;
+
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -15,19 +17,29 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::base::lock::lock;
 use crate::tree::bounds::Held;
 use crate::tree::filter::Place;
 use crate::tree::metadata::write::{has_default_acl, let_in, set_mode};
 use crate::tree::places::Places;
+use crate::tree::ways::{ImpliedWays, Ways};
 
 /// Directories that a [`Root`] keeps open at most.
 const HELD_DIRECTORIES: usize = 256;
 /// Directories made early that are remembered: far more than can be under way on all streams.
 const MAX_EARLY: usize = 1 << 20;
+/// Directories behind links that are remembered.
+const MAX_BEHIND_LINKS: usize = 1 << 20;
 /// How often a resolution is tried again when a rename elsewhere disturbed it.
 const RESOLVE_TRIES: usize = 64;
+/// File systems, by their numbers in statfs(2), that give another name to what is removed while it is open.
+const FUSE: rustix::fs::FsWord = 0x6573_5546;
+const NFS: rustix::fs::FsWord = 0x6969;
+/// How long such a name may stay when nobody has it open any more.
+const HIDDEN_LAST: Duration = Duration::from_secs(1);
 
 static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
 
@@ -35,8 +47,8 @@ static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub struct Directory {
     fd: OwnedFd,
-    /// Files in it may be links that are followed.
-    follows: bool,
+    /// How files in it are opened.
+    manner: Manner,
     /// The device that it is on.
     pub device: u64,
     inherits: OnceLock<bool>,
@@ -48,14 +60,33 @@ impl AsFd for Directory {
     }
 }
 
+/// How files are opened for reading.
+#[derive(Clone, Copy, Debug, Default)]
+struct Manner {
+    /// Links are followed, wherever they lead: only where its user's own files are read.
+    follows: bool,
+    /// The time of last access stays, where that may be asked for.
+    noatime: bool,
+}
+
 /// The top of a source or destination.
 pub struct Root {
     top: Arc<Directory>,
     path: PathBuf,
     place: Place,
-    /// Links below it are followed, wherever they lead: only where its user's own files are read.
-    follows: bool,
+    /// How files below it are opened.
+    manner: Manner,
+    /// A link to a directory below the top counts as that directory.
+    pub(crate) keeps_links: bool,
+    /// So does one at a directory that has no entry of its own.
+    pub(crate) implied: ImpliedWays,
+    /// The mode of directories that are made for what is in them. How open they may be is known when their own entries come.
+    pub(crate) mode_above: Mode,
+    /// Devices and inodes of those that were reached in that way, and the path; none where there were several.
+    behind_links: Mutex<HashMap<(u64, u64), Option<RelPath>>>,
     held: Mutex<HashMap<RelPath, Arc<Directory>>>,
+    /// Links that the user's list of files leads through.
+    ways: Ways,
     /// Directories made because something below them came before they did.
     made_early: Early,
 }
@@ -73,25 +104,41 @@ impl Root {
         let fd = rustix::fs::openat(&fd, ".", flags, Mode::empty()).unwrap_or(fd);
         let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
         Ok(Self {
-            top: Arc::new(Directory::new(fd, false)?),
+            top: Arc::new(Directory::new(fd, Manner::default())?),
             path: shown.to_owned(),
-            follows: false,
+            manner: Manner::default(),
+            keeps_links: false,
+            implied: ImpliedWays::None,
+            mode_above: Mode::RWXU,
+            behind_links: Mutex::default(),
             place: Place { root: real.into_os_string().into_vec(), prefix: RelPath::root(), bounds },
             held: Mutex::default(),
+            ways: Ways::default(),
             made_early: Early::default(),
         })
     }
 
     /// The same, but links below it are followed. Nothing may be written below it.
-    pub(crate) fn following_links(mut self) -> Result<Self, Errno> {
+    pub(crate) fn following_links(self) -> Result<Self, Errno> {
+        let manner = Manner { follows: true, ..self.manner };
+        self.opening(manner)
+    }
+
+    /// The same, but reading what is below it doesn't change when it was last read, where that may be asked for.
+    pub(crate) fn keeping_atimes(self) -> Result<Self, Errno> {
+        let manner = Manner { noatime: true, ..self.manner };
+        self.opening(manner)
+    }
+
+    fn opening(mut self, manner: Manner) -> Result<Self, Errno> {
         let fd = rustix::io::fcntl_dupfd_cloexec(&*self.top, 0)?;
-        (self.top, self.follows) = (Arc::new(Directory::new(fd, true)?), true);
+        (self.top, self.manner) = (Arc::new(Directory::new(fd, manner)?), manner);
         Ok(self)
     }
 
     /// True where links are followed.
     pub fn follows_links(&self) -> bool {
-        self.follows
+        self.manner.follows
     }
 
     /// The directory at `path`, for tests.
@@ -125,11 +172,18 @@ impl Root {
         // A fifo that took a file's place must not block; openat2 refuses the flag beside PATH, which never blocks.
         let patience = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
         let flags = flags | OFlags::CLOEXEC | patience;
-        if self.follows {
-            let path = if path.is_root() { OsStr::new(".") } else { path.as_os_str() };
-            return rustix::fs::openat(&self.top, path, flags, Mode::empty());
-        }
-        resolve(self.top.as_fd(), path, flags | OFlags::NOFOLLOW)
+        self.manner.open(flags, |flags| match self.manner.follows {
+            true => {
+                let path = if path.is_root() { OsStr::new(".") } else { path.as_os_str() };
+                rustix::fs::openat(&self.top, path, flags, Mode::empty())
+            }
+            false => match resolve(self.top.as_fd(), path, flags | OFlags::NOFOLLOW) {
+                Err(error @ (Errno::LOOP | Errno::NOTDIR)) => {
+                    self.by_way(path, flags | OFlags::NOFOLLOW).unwrap_or(Err(error))
+                }
+                other => other,
+            },
+        })
     }
 
     /// The directory at `path`, held open for the next call.
@@ -146,6 +200,8 @@ impl Root {
         let open = |flags| self.open_at(path, flags | OFlags::DIRECTORY);
         let fd = open(OFlags::RDONLY).or_else(|error| match error {
             Errno::ACCESS => open(OFlags::PATH),
+            Errno::LOOP | Errno::NOTDIR if self.keeps_links => self.behind_links(path),
+            error @ (Errno::LOOP | Errno::NOTDIR) => self.behind_implied(path).unwrap_or(Err(error)),
             error => Err(error),
         })?;
         self.hold(path.clone(), fd)
@@ -187,11 +243,10 @@ impl Root {
     /// The errors of mkdir(2) and open(2); `ENOTDIR` where something else has that name.
     pub fn make_directory(&self, path: &RelPath, mode: Mode) -> Result<bool, Errno> {
         let Some((parent, name)) = path.split() else { return Ok(false) };
-        // How open that may be is known when its own entry comes.
-        let parent = self.directory_or_make(&parent, Mode::RWXU)?;
+        let parent = self.directory_or_make(&parent, self.mode_above)?;
         match rustix::fs::mkdirat(&parent, name, mode) {
             Ok(()) => Ok(true),
-            Err(Errno::EXIST) if parent.has_directory(name) => {
+            Err(Errno::EXIST) if parent.has_directory(name) || self.is_kept_link(path) => {
                 let is_new = self.made_early.take(path);
                 if is_new {
                     let held = self.directory(path)?;
@@ -214,7 +269,7 @@ impl Root {
     }
 
     fn hold(&self, path: RelPath, fd: OwnedFd) -> Result<Arc<Directory>, Errno> {
-        let directory = Arc::new(Directory::new(fd, self.follows)?);
+        let directory = Arc::new(Directory::new(fd, self.manner)?);
         let mut held = lock(&self.held);
         if held.len() >= HELD_DIRECTORIES {
             held.clear();
@@ -224,10 +279,27 @@ impl Root {
     }
 }
 
+impl Manner {
+    /// Only a file's owner and root may ask that its time stays.
+    fn open(self, flags: OFlags, open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
+        let is_file = !flags.intersects(OFlags::PATH | OFlags::DIRECTORY);
+        match if self.noatime && is_file { open(flags | OFlags::NOATIME) } else { open(flags) } {
+            Err(Errno::PERM) if self.noatime && is_file => open(flags),
+            other => other,
+        }
+    }
+}
+
 impl Directory {
-    fn new(fd: OwnedFd, follows: bool) -> Result<Self, Errno> {
+    fn new(fd: OwnedFd, manner: Manner) -> Result<Self, Errno> {
         let device = rustix::fs::fstat(&fd)?.st_dev;
-        Ok(Self { fd, follows, device, inherits: OnceLock::new() })
+        Ok(Self { fd, manner, device, inherits: OnceLock::new() })
+    }
+
+    /// Stat of the directory that the link `name` in it leads to; `None` where it leads to none.
+    pub fn stat_of_directory(&self, name: &OsStr) -> Option<Stat> {
+        let stat = rustix::fs::statat(self, name, AtFlags::empty()).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::Directory).then_some(stat)
     }
 
     /// True where what is made in it gets an ACL, and other permissions than it is made with. It's looked at once.
@@ -248,9 +320,9 @@ impl Directory {
     /// # Errors
     /// The errors of open(2).
     pub fn open_file(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
-        let last = if self.follows { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        rustix::fs::openat(self, name, flags | last, Mode::empty())
+        let last = if self.manner.follows { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | last;
+        self.manner.open(flags, |flags| rustix::fs::openat(self, name, flags, Mode::empty()))
     }
 
     /// Removes what this program has put there under a name of its own. The directory's time of change stays as it was: it is
@@ -259,19 +331,42 @@ impl Directory {
     /// # Errors
     /// The errors of unlink(2).
     pub fn take_away(&self, name: impl Arg) -> Result<(), Errno> {
-        let before = rustix::fs::fstat(self)?;
+        let before = self.times()?;
         rustix::fs::unlinkat(self, name, AtFlags::empty())?;
-        // Some file systems in user space set a time that is to be omitted.
-        let last_access = Timespec { tv_sec: before.st_atime, tv_nsec: before.st_atime_nsec as _ };
-        let last_modification = Timespec { tv_sec: before.st_mtime, tv_nsec: before.st_mtime_nsec as _ };
-        // Somebody else's directory keeps the time of now.
-        let _ = rustix::fs::utimensat(
-            self,
-            ".",
-            &Timestamps { last_access, last_modification },
-            AtFlags::empty(),
-        );
+        self.set_times(&before);
         Ok(())
+    }
+
+    /// Its times, of which none is to be omitted: some file systems in user space would set that one too.
+    ///
+    /// # Errors
+    /// The errors of stat(2).
+    pub fn times(&self) -> Result<Timestamps, Errno> {
+        let stat = rustix::fs::fstat(self)?;
+        let last_access = Timespec { tv_sec: stat.st_atime, tv_nsec: stat.st_atime_nsec as _ };
+        let last_modification = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ };
+        Ok(Timestamps { last_access, last_modification })
+    }
+
+    /// Gives it the times that it had. Somebody else's directory keeps the time of now.
+    pub fn set_times(&self, before: &Timestamps) {
+        let _ = rustix::fs::utimensat(self, ".", before, AtFlags::empty());
+    }
+
+    /// Waits until what was removed while it was open, and is closed by now, is gone: FUSE and NFS give it another name, and remove
+    /// that later, which changes the directory once more.
+    pub fn wait_for_hidden(&self) {
+        let hides = rustix::fs::fstatfs(self).is_ok_and(|stat| [FUSE, NFS].contains(&stat.f_type));
+        let begun = Instant::now();
+        while hides && begun.elapsed() < HIDDEN_LAST && self.has_hidden() {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn has_hidden(&self) -> bool {
+        let names = rustix::fs::Dir::read_from(self).into_iter().flatten().flatten();
+        let is_hidden = |name: &[u8]| name.starts_with(b".fuse_hidden") || name.starts_with(b".nfs");
+        names.into_iter().any(|entry| is_hidden(entry.file_name().to_bytes()))
     }
 
     /// Opens it for putting it on stable storage: what is held may be a mere path, by which that can't be. If it doesn't let its

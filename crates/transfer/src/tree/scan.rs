@@ -2,25 +2,28 @@
 
 mod listing;
 
-use linerate_wire::control::{Keep, Problem, ProblemKind};
+use linerate_wire::control::{Keep, MUNGED, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Origin};
-use linerate_wire::path::RelPath;
+use linerate_wire::path::{RelPath, printable};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::problem::problem;
 use crate::base::several::Several;
 use crate::base::totals::SharedTotals;
-use crate::tree::filter::{FilesFrom, Filter, Scope, Side, merge_file};
+use crate::tree::filter::attributes::AttributeRules;
+use crate::tree::filter::{Filter, ListedSource, Scope, Side, merge_file};
 use crate::tree::metadata::holes::has_holes;
 use crate::tree::metadata::read::{At, Reader};
 use crate::tree::modes::changed;
 use crate::tree::prune::WaitingDirectories;
+use crate::tree::root::Directory;
 use crate::tree::safe_link::leads_out;
 use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
@@ -68,6 +71,10 @@ pub struct Seen {
     pub linked: bool,
     /// Which file it is.
     pub origin: Origin,
+    /// Its bytes, as its file system counts them; also those of a directory.
+    pub size: u64,
+    /// It is no directory that is only on the way to what is listed.
+    pub whole: bool,
 }
 
 impl Seen {
@@ -75,7 +82,7 @@ impl Seen {
     pub fn of(kind: &Kind, stat: &Stat) -> Self {
         let sparse = matches!(kind, Kind::File { .. }) && has_holes(stat);
         let origin = Origin { inode: stat.st_ino, ctime: ctime(stat) };
-        Self { sparse, linked: stat.st_nlink > 1, origin }
+        Self { sparse, linked: stat.st_nlink > 1, origin, size: stat.st_size.cast_unsigned(), whole: true }
     }
 }
 
@@ -93,6 +100,8 @@ struct ScanLevel {
     ahead: VecDeque<Looked>,
     fd: OwnedFd,
     scope: Scope,
+    /// All that is in it is sent.
+    whole: bool,
 }
 
 /// True for a directory that is one of `levels`: a link has led back to it.
@@ -129,7 +138,8 @@ impl Scanner<'_> {
     pub fn run(&self, taker: impl Taker) {
         let mut walk = ScanWalk {
             scanner: self,
-            reader: Reader::new(self.keep),
+            reader: Reader::new(self.keep)
+                .with_rules(AttributeRules::new(&self.selection.filter, Side::Sender)),
             taker,
             several: Several::default(),
             landed: self.landed(),
@@ -145,6 +155,12 @@ impl Scanner<'_> {
 }
 
 impl Scanner<'_> {
+    /// A link's text, as it was before the receiver of another transfer made it lead nowhere.
+    fn unmunged(&self, target: Vec<u8>) -> Vec<u8> {
+        let original = target.strip_prefix(MUNGED).filter(|text| self.selection.unmunge && !text.is_empty());
+        original.map(<[u8]>::to_vec).unwrap_or(target)
+    }
+
     /// Empty where a source may have what another one has.
     fn landed(&self) -> Option<HashSet<Vec<u8>>> {
         let mut names: Vec<_> = self.sources.iter().map(|source| &source.source.name).collect();
@@ -182,9 +198,10 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
         };
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        let listed = &self.scanner.selection.listed;
-        if !is_directory || listed.as_ref().is_none_or(|listed| listed.names(&RelPath::root())) {
-            self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()), false)?;
+        let list = self.list(number);
+        if !is_directory || list.is_none_or(|list| list.names(&RelPath::root())) {
+            let whole = self.is_whole(number, &RelPath::root(), false, false);
+            self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()), (false, whole))?;
         }
         if !is_directory {
             return Ok(());
@@ -200,7 +217,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         match top.stat(name) {
             Ok(stat) => {
                 let at = At::In(top.as_fd(), name.as_bytes());
-                self.found(number, RelPath::root(), &stat, at, false)
+                self.found(number, RelPath::root(), &stat, at, (false, true))
             }
             Err(error) => {
                 self.fail(number, &RelPath::root(), "reading", error);
@@ -211,22 +228,55 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
 
     /// Reports listed paths that the walk can't have found.
     fn tell_missing(&self, source: usize) {
-        let root = &self.scanner.sources[source].root;
-        for listed in self.scanner.selection.listed.iter().flat_map(FilesFrom::listed) {
+        let found = &self.scanner.sources[source];
+        let argument = found.source.argument;
+        for listed in self.list(source).into_iter().flat_map(|list| list.listed(argument)) {
             let Some((parent, name)) = listed.path.split() else { continue };
-            if let Err(error) = root.directory(&parent).and_then(|parent| parent.stat(name)) {
+            let parent = match found.root.directory(&parent) {
+                Err(Errno::LOOP | Errno::NOTDIR) if self.scanner.selection.like_rsync => {
+                    found.root.follow_way(&parent)
+                }
+                other => other,
+            };
+            let is_no_error = self.scanner.selection.ignore_missing;
+            if let Err(error) = parent.and_then(|parent| parent.stat(name)).map(drop)
+                && !(is_no_error && error == Errno::NOENT)
+            {
                 self.fail(source, &listed.path, "finding what the list of files names", error);
             }
         }
     }
 
+    /// What is listed of a source; `None` where all of it is sent.
+    fn list(&self, source: usize) -> Option<&ListedSource> {
+        self.scanner.selection.list(self.scanner.sources[source].source.argument)
+    }
+
+    /// True where the file systems of a directory, and of one in it with `stat`, make no difference. On the way to what is listed none
+    /// does.
+    fn is_here(&self, level: &ScanLevel, stat: &Stat) -> bool {
+        let is_same = || rustix::fs::fstat(&level.fd).is_ok_and(|above| above.st_dev == stat.st_dev);
+        !self.scanner.selection.one_file_system || !level.whole || is_same()
+    }
+
+    fn is_whole(&self, source: usize, path: &RelPath, by_link: bool, is_in_whole: bool) -> bool {
+        self.scanner.selection.is_whole(self.list(source), path, by_link, is_in_whole)
+    }
+
+    /// The directory that the link at `path` leads to, where something in that is listed.
+    fn way(&self, source: usize, path: &RelPath) -> Option<(Arc<Directory>, Stat)> {
+        let leads = self.scanner.selection.leads_through(self.list(source), path);
+        let way = leads.then(|| self.scanner.sources[source].root.follow_way(path))?.ok()?;
+        let stat = rustix::fs::fstat(&*way).ok()?;
+        Some((way, stat))
+    }
+
     fn descend(&mut self, source: usize, top: RelPath) -> Result<(), Stopped> {
-        let place = self.scanner.sources[source].root.place();
+        let place = self.scanner.sources[source].place(self.scanner.selection.like_rsync);
         let scope = Filter::new(&self.scanner.selection.filter, Side::Sender, place).scope();
         let mut levels = Vec::new();
-        levels.extend(self.enter(source, top, &scope));
-        let device = levels.first().and_then(|top| rustix::fs::fstat(&top.fd).ok()).map(|stat| stat.st_dev);
-        let device = device.filter(|_| self.scanner.selection.one_file_system);
+        let whole = self.is_whole(source, &top, false, false);
+        levels.extend(self.enter(source, top, &scope, whole));
         while let Some(level) = levels.last_mut() {
             if self.scanner.stop.load(Ordering::Relaxed) {
                 return Err(Stopped);
@@ -237,14 +287,20 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             };
             let Some((path, stat)) = self.path_of(source, level, &name, stat) else { continue };
             let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
-            let follow = || self.scanner.selection.followed(level.fd.as_fd(), &path, &name);
-            let followed = is_link.then(follow).transpose().map(Option::flatten);
-            let (stat, is_followed) = match &followed {
-                Ok(Some(followed)) => (*followed, true),
+            let way = if is_link { self.way(source, &path) } else { None };
+            let seen = self.seen(source, &path);
+            let follow = || self.scanner.selection.followed(level.fd.as_fd(), &seen, &name);
+            let followed = (is_link && way.is_none()).then(follow).transpose().map(Option::flatten);
+            let (stat, is_followed) = match (&way, &followed) {
+                (Some((_, stat)), _) => (*stat, false),
+                (None, Ok(Some(followed))) => (*followed, true),
                 _ => (stat, false),
             };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            let wanted = self.scanner.selection.wanted(&path, is_directory, &level.scope);
+            let list = self.list(source);
+            let wanted =
+                self.scanner.selection.wanted((list, level.whole), &path, is_directory, &level.scope);
+            let whole = self.is_whole(source, &path, way.is_some(), level.whole);
             if is_reserved(OsStr::from_bytes(&name)) {
                 if wanted.sent {
                     self.tell(source, &path, ProblemKind::Skipped, RESERVED.into());
@@ -259,8 +315,10 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
             if wanted.sent {
                 let held = is_followed.then(|| open_followed(&level.fd, &name)).flatten();
-                let at = held.as_ref().map_or(At::In(level.fd.as_fd(), &name), |held| At::Open(held.as_fd()));
-                self.found(source, path.clone(), &stat, at, bare)?;
+                let way = way.as_ref().map(|(way, _)| way.as_fd());
+                let opened = way.or_else(|| held.as_ref().map(AsFd::as_fd));
+                let at = opened.map_or(At::In(level.fd.as_fd(), &name), At::Open);
+                self.found(source, path.clone(), &stat, at, (bare, whole || !is_directory))?;
             }
             if is_directory && is_followed && is_above(&levels, &stat) {
                 let why = "is a symbolic link to a directory above it; nothing in it is sent";
@@ -268,10 +326,9 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 continue;
             }
             let Some(level) = levels.last() else { return Ok(()) };
-            let is_here = device.is_none_or(|device| device == stat.st_dev);
-            if is_directory && wanted.entered && is_here {
+            if is_directory && wanted.entered && self.is_here(level, &stat) {
                 let scope = level.scope.clone();
-                levels.extend(self.enter(source, path, &scope));
+                levels.extend(self.enter(source, path, &scope, whole));
             }
         }
         Ok(())
@@ -280,14 +337,14 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     /// The next name in a directory, looked at; `None` at its end.
     fn next(&mut self, source: usize, level: &mut ScanLevel) -> Option<Looked> {
         while level.ahead.is_empty() {
-            let selection = self.scanner.selection;
+            let (selection, list) = (self.scanner.selection, (self.list(source), level.whole));
             let next = std::iter::from_fn(|| self.next_name(source, level));
             let names: Vec<_> = next.take(TOGETHER).collect();
             if names.is_empty() {
                 return None;
             }
             let names: Vec<_> =
-                names.into_iter().filter(|name| selection.may_want(&level.path, name)).collect();
+                names.into_iter().filter(|name| selection.may_want(list, &level.path, name)).collect();
             // Looked at one after the other, attributes are read when it is known whose are sent.
             let is_bare = if self.several.wait() { self.reader.baring() } else { None };
             let look = |name: Vec<u8>| {
@@ -332,7 +389,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         None
     }
 
-    fn enter(&mut self, source: usize, path: RelPath, scope: &Scope) -> Option<ScanLevel> {
+    fn enter(&mut self, source: usize, path: RelPath, scope: &Scope, whole: bool) -> Option<ScanLevel> {
         let root = &self.scanner.sources[source].root;
         let opened = root
             .open_at(&self.scanner.sources[source].full_path(&path), OFlags::RDONLY | OFlags::DIRECTORY)
@@ -348,11 +405,15 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             Ok(scope) => {
                 let sorts = self.scanner.selection.like_rsync;
                 let listing = if sorts {
-                    Listing::sorted(listing, &fd, self.scanner.selection.follows_directories())
+                    let (selection, list) = (self.scanner.selection, self.list(source));
+                    let leads =
+                        |name: &[u8]| path.join(name).is_ok_and(|path| selection.leads_through(list, &path));
+                    let follows = |name: &[u8]| selection.follows_directories() || leads(name);
+                    Listing::sorted(listing, &fd, follows)
                 } else {
                     Listing::Read(listing)
                 };
-                Some(ScanLevel { path, listing, ahead: VecDeque::new(), fd, scope })
+                Some(ScanLevel { path, listing, ahead: VecDeque::new(), fd, scope, whole })
             }
             Err(error) => {
                 self.tell(source, &path, ProblemKind::Failed, format!("nothing in it is sent: {error}"));
@@ -367,7 +428,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         path: RelPath,
         stat: &Stat,
         at: At<'_>,
-        bare: bool,
+        (bare, whole): (bool, bool),
     ) -> Result<(), Stopped> {
         if !self.is_first(source, &path) {
             return Ok(());
@@ -385,10 +446,20 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             },
             FileType::Symlink if self.scanner.selection.no_links => {
                 self.skip(source, &path, FileType::Symlink);
-                return Ok(());
+                match link_target(at) {
+                    Ok(target) if self.scanner.selection.names_skipped => Kind::Symlink { target },
+                    _ => return Ok(()),
+                }
             }
-            FileType::Symlink => match link_target(at) {
-                Ok(target) if self.scanner.selection.safe_links && leads_out(&path, &target) => return Ok(()),
+            FileType::Symlink => match link_target(at).map(|target| self.scanner.unmunged(target)) {
+                Ok(target) if self.ignores(source, &path, &target) => {
+                    let seen = self.seen(source, &path);
+                    self.tell(source, &path, ProblemKind::Remark, ignored_link(&seen, &target));
+                    if !self.scanner.selection.names_skipped {
+                        return Ok(());
+                    }
+                    Kind::Symlink { target }
+                }
                 Ok(target) => Kind::Symlink { target },
                 Err(error) => {
                     self.fail(source, &path, "reading the link", error);
@@ -397,7 +468,10 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             },
             other => {
                 self.skip(source, &path, other);
-                return Ok(());
+                if !self.scanner.selection.names_skipped {
+                    return Ok(());
+                }
+                left_out(other)
             }
         };
         let mut entry = entry(source, path, kind, stat);
@@ -405,7 +479,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         if let Err(message) = self.reader.complete(&mut entry, stat, at, bare) {
             self.tell(source, &entry.path, ProblemKind::NotKept, message);
         }
-        let seen = Seen::of(&entry.kind, stat);
+        let seen = Seen { whole, ..Seen::of(&entry.kind, stat) };
         let Some(held) = &mut self.held else { return self.take(entry, seen) };
         let is_kept = entry.path.is_root() && self.scanner.sources[source].source.name.is_root();
         let ready = if is_kept { vec![(entry, seen)] } else { held.ready(entry, seen) };
@@ -419,6 +493,21 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
 
     fn fail(&self, source: usize, path: &RelPath, doing: &str, error: Errno) {
         self.tell(source, path, ProblemKind::Failed, format!("{doing} failed: {error}"));
+    }
+
+    /// The path as rules and links see it: with rsync's names, the source's own name is a directory above it.
+    fn seen(&self, source: usize, path: &RelPath) -> RelPath {
+        let name = &self.scanner.sources[source].source.name;
+        let own = if self.scanner.selection.like_rsync { name.as_bytes() } else { b"" };
+        match own.is_empty() || path.is_root() {
+            true if path.is_root() => RelPath::new(own).unwrap_or_default(),
+            true => path.clone(),
+            false => name.join(path.as_bytes()).unwrap_or_else(|_| path.clone()),
+        }
+    }
+
+    fn ignores(&self, source: usize, path: &RelPath, target: &[u8]) -> bool {
+        self.scanner.selection.safe_links && leads_out(&self.seen(source, path), target)
     }
 
     fn leads_nowhere(&self, source: usize, path: &RelPath, error: Errno) {
@@ -449,6 +538,22 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     fn tell(&self, source: usize, path: &RelPath, kind: ProblemKind, message: String) {
         let shown = self.scanner.sources[source].shown(path);
         (self.scanner.problem)(problem(shown, kind, message));
+    }
+}
+
+/// In rsync's words, which its users look for.
+fn ignored_link(path: &RelPath, target: &[u8]) -> String {
+    let (path, target) = (printable(path.as_bytes()), printable(target));
+    format!("ignoring unsafe symlink \"{path}\" -> \"{target}\"")
+}
+
+/// The kind of an entry that isn't kept: a receiver knows by it that the entry is a mere name.
+fn left_out(kind: FileType) -> Kind {
+    match kind {
+        FileType::BlockDevice | FileType::CharacterDevice => {
+            Kind::Device { block: kind == FileType::BlockDevice, major: 0, minor: 0 }
+        }
+        _ => Kind::Fifo,
     }
 }
 

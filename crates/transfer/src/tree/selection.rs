@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
 use crate::tree::filter::files_from::Selected;
-use crate::tree::filter::{FilesFrom, Rules, Scope};
+use crate::tree::filter::{FilesFrom, ListedSource, Rules, Scope};
 use crate::tree::safe_link::leads_out;
 
 /// Which source entries are sent.
@@ -20,6 +20,8 @@ pub struct Selection {
     pub listed: Option<FilesFrom>,
     /// With all that is in them.
     pub listed_whole: bool,
+    /// Those that aren't there are passed over.
+    pub ignore_missing: bool,
     /// Without the directories that are only on the way to them.
     pub no_implied: bool,
     /// Directories in which nothing else than directories would be sent are left out.
@@ -36,10 +38,14 @@ pub struct Selection {
     pub safe_links: bool,
     /// All symbolic links are.
     pub no_links: bool,
+    /// [`MUNGED`](linerate_wire::control::MUNGED) before a link's text is taken away.
+    pub unmunge: bool,
     /// So is what is on another file system than its source.
     pub one_file_system: bool,
     /// As with rsync: of sources that land on each other the first has what several have, and names come in its order.
     pub like_rsync: bool,
+    /// What isn't sent for its kind is offered nevertheless, so that nothing of its name is deleted.
+    pub names_skipped: bool,
 }
 
 impl Selection {
@@ -49,22 +55,37 @@ impl Selection {
             filter: options.filter.clone(),
             listed,
             listed_whole: options.listed_whole,
+            ignore_missing: options.ignore_missing,
             no_implied: options.no_implied,
             prune_empty: options.prune_empty,
             copy_links: options.copy_links,
             copy_dirlinks: options.copy_dirlinks,
             copy_unsafe_links: options.copy_unsafe_links,
+            unmunge: options.details.unmunge,
             modes: options.modes.clone(),
             safe_links: options.safe_links,
             no_links: options.no_links,
             one_file_system: options.one_file_system,
+            names_skipped: options.sync.as_ref().is_some_and(|sync| sync.into),
             like_rsync: options.sync.as_ref().is_some_and(|sync| sync.into),
         }
     }
 
-    /// Whether `path` is sent, and whether a walk has to look into it, where the rules on the way to it are `scope`.
-    pub fn wanted(&self, path: &RelPath, is_directory: bool, scope: &Scope) -> Selected {
-        let wanted = self.listed_as(path);
+    /// What is listed of the source with that number on the command line; `None` where all is sent.
+    pub fn list(&self, argument: u32) -> Option<&ListedSource> {
+        self.listed.as_ref().map(|listed| listed.of(argument))
+    }
+
+    /// Whether `path` is sent, and whether a walk has to look into it, where the rules on the way to it are `scope`. Of its source
+    /// `list` is listed; the directory that holds it may be sent `whole`.
+    pub fn wanted(
+        &self,
+        (list, whole): (Option<&ListedSource>, bool),
+        path: &RelPath,
+        is_directory: bool,
+        scope: &Scope,
+    ) -> Selected {
+        let wanted = self.listed_as(list, whole, path);
         let excluded = (wanted.sent || wanted.entered) && scope.excludes(path, is_directory);
         let is_implied = wanted.as_directory && self.no_implied;
         Selected {
@@ -107,15 +128,39 @@ impl Selection {
     }
 
     /// False where the list has nothing at or below `name` in `directory`: it isn't even looked at.
-    pub fn may_want(&self, directory: &RelPath, name: &[u8]) -> bool {
-        let Some(path) = self.listed.as_ref().and_then(|_| directory.join(name).ok()) else { return true };
-        let wanted = self.listed_as(&path);
+    pub fn may_want(
+        &self,
+        (list, whole): (Option<&ListedSource>, bool),
+        directory: &RelPath,
+        name: &[u8],
+    ) -> bool {
+        let Some(path) = list.and_then(|_| directory.join(name).ok()) else { return true };
+        let wanted = self.listed_as(list, whole, &path);
         wanted.sent || wanted.entered
     }
 
-    fn listed_as(&self, path: &RelPath) -> Selected {
-        match &self.listed {
-            Some(listed) => listed.wants(path, self.listed_whole),
+    /// True where a link at `path` stands for the directory that it leads to, since something in that is listed.
+    pub fn leads_through(&self, list: Option<&ListedSource>, path: &RelPath) -> bool {
+        self.like_rsync && list.is_some_and(|list| list.leads_through(path))
+    }
+
+    /// Whether the directory at `path` is sent with all that is in it, or directly in it, where the one that holds it `is_in_whole`.
+    /// Where it is reached by a link, that is so only if a slash behind its name says that what is in it is meant.
+    pub fn is_whole(
+        &self,
+        list: Option<&ListedSource>,
+        path: &RelPath,
+        by_link: bool,
+        is_in_whole: bool,
+    ) -> bool {
+        let Some(list) = list else { return true };
+        let is_listed_whole = || self.listed_whole && (is_in_whole || list.is_whole(path));
+        list.has_contents(path) || !by_link && is_listed_whole()
+    }
+
+    fn listed_as(&self, list: Option<&ListedSource>, whole: bool, path: &RelPath) -> Selected {
+        match list {
+            Some(listed) => listed.wants_in(path, whole && self.listed_whole, self.listed_whole),
             None => Selected { sent: true, entered: true, as_directory: false },
         }
     }

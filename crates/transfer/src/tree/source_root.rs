@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::problem::problem;
 use crate::tree::bounds::Named;
+use crate::tree::filter::Place;
 use crate::tree::root::Root;
 use crate::tree::temporary::{RESERVED, is_reserved};
 
@@ -34,6 +35,10 @@ pub struct Finding {
     pub follows: bool,
     /// What becomes of a name that is a link.
     pub named: NamedLink,
+    /// Reading doesn't change when a file was last read.
+    pub noatime: bool,
+    /// Names of nothing are passed over.
+    pub ignores_missing: bool,
 }
 
 /// What becomes of a source that is a symbolic link by its name.
@@ -57,7 +62,13 @@ impl Finding {
             true if options.copy_dirlinks => NamedLink::KeptUnlessDirectory,
             true => NamedLink::Kept,
         };
-        Self { recursive: options.recursive, follows: options.follows_links(), named }
+        Self {
+            recursive: options.recursive,
+            follows: options.follows_links(),
+            named,
+            noatime: options.details.open_noatime,
+            ignores_missing: options.ignore_missing,
+        }
     }
 }
 
@@ -100,16 +111,30 @@ impl SourceRoot {
         Ok(Self { root, file, is_link, shown, source: Source { argument, name, directory } })
     }
 
-    /// The same, but what links below it lead to is sent in their place.
+    /// The same: what links below it lead to may be sent in their place, and reading may leave times as they are.
     ///
     /// # Errors
     /// A message for the user.
-    pub fn following_links(self) -> Result<Self, Problem> {
+    pub fn opened_as(self, finding: Finding) -> Result<Self, Problem> {
         let Self { root, file, is_link, shown, source } = self;
-        let root = root.following_links().map_err(|error| {
+        let root = if finding.follows { root.following_links() } else { Ok(root) };
+        let root = root.and_then(|root| if finding.noatime { root.keeping_atimes() } else { Ok(root) });
+        let root = root.map_err(|error| {
             problem(&shown, ProblemKind::Failed, format!("can't be opened once more: {error}"))
         })?;
         Ok(Self { root, file, is_link, shown, source })
+    }
+
+    /// Its place, for filter rules, which see its own name where it is `named`.
+    pub fn place(&self, named: bool) -> Place {
+        let place = self.root.place();
+        let prefix = self.source.name.clone();
+        if !named || prefix.is_root() {
+            return place;
+        }
+        let above = place.root.iter().rposition(|&byte| byte == b'/').filter(|_| self.source.directory);
+        let root = above.map_or(&place.root[..], |slash| &place.root[..slash.max(1)]).to_vec();
+        Place { root, prefix, ..place }
     }
 
     /// The name of a source that is a link itself.

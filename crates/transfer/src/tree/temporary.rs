@@ -80,7 +80,10 @@ impl<'a> Names<'a> {
 /// a journal lists it.
 #[derive(Debug)]
 pub struct Temporary {
+    /// The directory in which it gets its real name.
     parent: Arc<Directory>,
+    /// Where it is until then, if that is another one.
+    made_in: Option<Arc<Directory>>,
     /// The name that it has now; empty for none.
     name: OsString,
     /// A name that it may have for a moment: written only when it is needed, most files never have one.
@@ -100,12 +103,24 @@ impl Temporary {
     /// # Errors
     /// The errors of open(2).
     pub fn named(parent: Arc<Directory>, names: &Names<'_>, mode: Mode) -> Result<Self, Errno> {
-        let name = names.given().write();
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&parent, &name, flags, mode)?;
-        // The remover of left-overs sees by the lock that somebody is at work; without locks, by the age.
-        let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let (name, file) = make(&parent, names, mode)?;
         Ok(Self::of_file(parent, name, file))
+    }
+
+    /// The same, but it lies in `holder` until it gets its real name in `parent`.
+    ///
+    /// # Errors
+    /// The errors of open(2).
+    pub fn named_in(
+        holder: Arc<Directory>,
+        parent: Arc<Directory>,
+        names: &Names<'_>,
+        mode: Mode,
+    ) -> Result<Self, Errno> {
+        let (name, file) = make(&holder, names, mode)?;
+        let mut made = Self::of_file(parent, name, file);
+        made.made_in = Some(holder);
+        Ok(made)
     }
 
     /// Makes an empty file with `mode` and no name, where the file system knows that (`O_TMPFILE`): nothing is left
@@ -172,11 +187,29 @@ impl Temporary {
     }
 
     fn of_file(parent: Arc<Directory>, name: OsString, file: OwnedFd) -> Self {
-        Self { parent, name, spare: None, file: Some(file), kept: false, special: None, in_place: false }
+        Self {
+            parent,
+            made_in: None,
+            name,
+            spare: None,
+            file: Some(file),
+            kept: false,
+            special: None,
+            in_place: false,
+        }
     }
 
     fn of_special(parent: Arc<Directory>, name: OsString, kind: FileType) -> Self {
-        Self { parent, name, spare: None, file: None, kept: false, special: Some(kind), in_place: false }
+        Self {
+            parent,
+            made_in: None,
+            name,
+            spare: None,
+            file: None,
+            kept: false,
+            special: Some(kind),
+            in_place: false,
+        }
     }
 
     /// The file that an earlier run made as `name`. It stays when it is dropped.
@@ -228,7 +261,7 @@ impl Temporary {
     pub fn inode(&self) -> Result<u64, Errno> {
         let stat = match &self.file {
             Some(file) => rustix::fs::fstat(file)?,
-            None => self.parent.stat(&self.name)?,
+            None => self.holder().stat(&self.name)?,
         };
         Ok(stat.st_ino)
     }
@@ -271,7 +304,7 @@ impl Temporary {
     /// The errors of open(2); `ESTALE` where it isn't what was made.
     pub fn hold(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let held = rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())?;
+        let held = rustix::fs::openat(self.holder(), &self.name, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&held)?;
         let is_ours = stat.st_nlink == 1
             && stat.st_uid == rustix::process::geteuid().as_raw()
@@ -287,20 +320,19 @@ impl Temporary {
         self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
     }
 
-    /// The directory that it is in.
+    /// The directory in which it gets its real name.
     pub fn parent(&self) -> &Arc<Directory> {
         &self.parent
     }
 
-    /// Sets the entry's times.
+    /// Sets its times.
     ///
     /// # Errors
     /// The errors of utimensat(2).
-    pub fn set_times(&self, entry: &Entry) -> Result<(), Errno> {
-        let times = timestamps(entry);
+    pub fn set_times(&self, times: &Timestamps) -> Result<(), Errno> {
         match &self.file {
-            Some(file) => rustix::fs::futimens(file, &times),
-            None => rustix::fs::utimensat(&self.parent, &self.name, &times, AtFlags::SYMLINK_NOFOLLOW),
+            Some(file) => rustix::fs::futimens(file, times),
+            None => rustix::fs::utimensat(self.holder(), &self.name, times, AtFlags::SYMLINK_NOFOLLOW),
         }
     }
 
@@ -323,20 +355,29 @@ impl Temporary {
     /// The errors of open(2): `ELOOP` for a link.
     pub fn reopen(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())
+        rustix::fs::openat(self.holder(), &self.name, flags, Mode::empty())
     }
 
     /// Gives it its real name, over whatever had it before.
     ///
     /// # Errors
     /// The errors of link(2) and rename(2): `EISDIR` where a directory has that name.
-    pub fn rename(mut self, name: &OsStr) -> Result<(), Errno> {
+    pub fn rename(self, name: &OsStr) -> Result<(), Errno> {
+        let parent = self.parent.clone();
+        self.rename_into(parent.as_fd(), name)
+    }
+
+    /// The same, in another directory of its file system.
+    ///
+    /// # Errors
+    /// As [`Temporary::rename`].
+    pub fn rename_into(mut self, holder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
         if self.in_place {
             return Ok(());
         }
         self.kept = false;
         if self.name.is_empty() {
-            match self.link(name) {
+            match link(self.fd()?, holder, name) {
                 // A link never replaces what has the name already, a rename does.
                 Err(Errno::EXIST) => {
                     let spare = self.spare.as_ref().ok_or(Errno::EXIST)?.write();
@@ -346,22 +387,62 @@ impl Temporary {
                 other => return other,
             }
         }
-        rustix::fs::renameat(&self.parent, &self.name, &self.parent, name)?;
+        rustix::fs::renameat(self.holder(), &self.name, holder, name)?;
         self.name.clear();
         Ok(())
     }
 
     /// Names a file that has no name.
     fn link(&self, name: &OsStr) -> Result<(), Errno> {
-        link(self.fd()?, &self.parent, name)
+        link(self.fd()?, self.holder().as_fd(), name)
     }
+
+    /// The directory that it is in now.
+    fn holder(&self) -> &Arc<Directory> {
+        self.made_in.as_ref().unwrap_or(&self.parent)
+    }
+
+    /// Closes a file that waits long for its name, under a temporary one.
+    ///
+    /// # Errors
+    /// The errors of link(2).
+    pub fn close(&mut self) -> Result<(), Errno> {
+        if self.name.is_empty() && !self.in_place {
+            let spare = self.spare.as_ref().ok_or(Errno::EXIST)?.write();
+            self.link(&spare)?;
+            self.name = spare;
+        }
+        self.file = None;
+        Ok(())
+    }
+
+    /// True where it doesn't lie in the directory in which it gets its name.
+    pub fn is_elsewhere(&self) -> bool {
+        self.made_in.is_some()
+    }
+
+    /// True where it lies on another file system than the directory in which it gets its name.
+    pub fn is_across(&self) -> bool {
+        self.made_in.as_ref().is_some_and(|made_in| made_in.device != self.parent.device)
+    }
+}
+
+/// An empty file with a temporary name.
+fn make(holder: &Directory, names: &Names<'_>, mode: Mode) -> Result<(OsString, OwnedFd), Errno> {
+    let name = names.given().write();
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(holder, &name, flags, mode)?;
+    // The remover of left-overs sees by the lock that somebody is at work; without locks, by the age.
+    let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+    Ok((name, file))
 }
 
 /// Names what is held open. The way through /proc needs no privilege (open(2), at `O_TMPFILE`).
 ///
 /// # Errors
 /// The errors of link(2).
-pub fn link(file: BorrowedFd<'_>, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
+pub fn link(file: BorrowedFd<'_>, parent: impl AsFd, name: &OsStr) -> Result<(), Errno> {
+    let parent = parent.as_fd();
     match rustix::fs::linkat(file, "", parent, name, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT | Errno::PERM) => {
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -375,7 +456,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.name.is_empty() && !self.kept {
             // Nothing can be done about a name that can't be removed; it says whose it is.
-            let _ = rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(self.holder(), &self.name, AtFlags::empty());
         }
     }
 }

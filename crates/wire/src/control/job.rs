@@ -1,5 +1,6 @@
 //! The job that the client gives the agent, with the user's options.
 
+use super::Details;
 use crate::entry::Kind;
 use crate::filter::Rules;
 use serde::{Deserialize, Serialize};
@@ -25,12 +26,8 @@ pub enum Job {
     List {
         /// The sources, as the user wrote them.
         sources: Vec<Vec<u8>>,
-        /// Directories and what is in them.
-        recursive: bool,
-        /// The metadata that [`Job::Send`] would keep.
-        keep: Keep,
-        /// As [`Options::safe_links`].
-        safe_links: bool,
+        /// Those of [`Job::Send`].
+        options: Options,
     },
     /// Receive bytes and drop them: memory to memory.
     Discard {
@@ -80,6 +77,8 @@ pub struct Options {
     pub one_file_system: bool,
     /// Listed directories come with all that is in them, at any depth; needs [`Options::recursive`].
     pub listed_whole: bool,
+    /// Sources, and listed paths, that aren't there are passed over.
+    pub ignore_missing: bool,
     /// Directories that are only on the way to what is listed aren't sent.
     pub no_implied: bool,
     /// Symbolic links are followed, as if what they lead to were in their places.
@@ -96,6 +95,8 @@ pub struct Options {
     pub modes: Vec<ModeRule>,
     /// Only the data's encryption is off; set by the user, never by negotiation.
     pub clear: bool,
+    /// How the data is compressed.
+    pub compression: Compression,
     /// Streams; `None` lets the sender decide.
     pub streams: Option<u32>,
     /// Largest payload rate in bytes a second.
@@ -108,7 +109,35 @@ pub struct Options {
     pub resume: Option<[u8; 16]>,
     /// Seconds after which an end gives up that hears nothing of the other; `None` waits for ever.
     pub timeout: Option<u32>,
+    /// Details of how entries are read and made.
+    pub details: Box<Details>,
 }
+
+/// How the sender compresses the data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compression {
+    /// When, and how hard.
+    pub level: CompressionLevel,
+    /// Files whose names end in a dot and one of these aren't compressed, by lower case letters; none leaves it to the sender.
+    pub skip: Option<Vec<Vec<u8>>>,
+}
+
+/// When and how hard the sender compresses. What doesn't become smaller travels as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CompressionLevel {
+    /// Never; a compressed frame is a breach.
+    #[default]
+    Off,
+    /// While it makes the transfer faster, as hard as the path leaves time for.
+    Auto,
+    /// Always, as hard as the path leaves time for.
+    Always,
+    /// Always, with this level of zstd, at most [`MAX_COMPRESSION`].
+    Fixed(u8),
+}
+
+/// The highest level of zstd that a sender takes.
+pub const MAX_COMPRESSION: u8 = 19;
 
 /// The metadata that each entry keeps, by rsync's names. Symbolic links always are links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,6 +249,8 @@ pub struct Sync {
     pub most: Option<u64>,
     /// Changed files come whole, not as their chunks that differ.
     pub whole: bool,
+    /// Where else in a changed file the sender looks for what the receiver has.
+    pub search: BlockSearch,
     /// Write into the file that is there, instead of into a copy that takes its name.
     pub inplace: bool,
     /// Remove what the sender doesn't have.
@@ -236,10 +267,28 @@ pub struct Sync {
     pub others: Option<OtherTrees>,
     /// How many entries may be removed at most.
     pub max_delete: Option<u64>,
+    /// Directories above the destination are made.
+    pub make_path: bool,
     /// Tell each change, change nothing.
     pub dry_run: bool,
     /// Tell each change.
     pub itemize: bool,
+    /// Tell also what stays as it is, and what is left alone, with the reason.
+    pub unchanged: bool,
+    /// Tell the entry's properties with each.
+    pub facts: bool,
+}
+
+/// Where a sender looks for the contents of an older version in the new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BlockSearch {
+    /// At the places that they had.
+    #[default]
+    SamePlaces,
+    /// Anywhere, as long as that is faster than the path.
+    Measured,
+    /// Anywhere.
+    Everywhere,
 }
 
 /// Where a receiver keeps what is replaced or removed.

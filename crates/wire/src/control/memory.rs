@@ -1,6 +1,9 @@
 //! How much memory a message takes, about: an end that keeps some for later bounds their sum.
 
-use super::{Change, Digested, Job, Link, ListedPath, Listening, Message, Options, Sampling, Source, Want};
+use super::{
+    Change, Digested, IdentityFrom, IdentityRule, Job, Link, ListedPath, Listening, Message, Options,
+    Placing, Sampling, Source, Want,
+};
 use crate::entry::{AclEntry, AclTag, Entry, Extra, Kind};
 use crate::filter::Rule;
 use crate::path::RelPath;
@@ -15,13 +18,14 @@ impl Message {
             Self::Offer(list) => all(list, |offered| entry(&offered.entry)),
             Self::Sources(list) => all(list, |source: &Source| path(&source.name)),
             Self::Wanted(list) => all(list, want),
+            Self::Blocks(list) => size_of_val(&list[..]),
             Self::Again(list) => all(list, |(_, name)| path(name)),
             Self::Changes(list) => {
                 all(list, |change: &Change| path(&change.path) + link(change.link.as_ref()))
             }
             Self::Select(list) => all(list, |listed: &ListedPath| path(&listed.path)),
             Self::Digested(list) => all(list, |digested: &Digested| entry(&digested.entry)),
-            Self::Listed { path, entry: listed } => path.len() + entry(listed),
+            Self::Listed { path, entry: listed, .. } => path.len() + entry(listed),
             Self::Leftover(left) => left.path.len(),
             Self::Tunnel(bytes) | Self::Answer(bytes) | Self::Samples(bytes) => bytes.len(),
             Self::Problem(problem) => problem.path.len() + problem.message.len(),
@@ -56,10 +60,11 @@ fn all<T>(list: &[T], beside: impl Fn(&T) -> usize) -> usize {
 
 fn job(job: &Job) -> usize {
     match job {
-        Job::Receive { destination, options } => destination.len() + rules(options),
-        Job::Send { sources, options } => all(sources, |source| source.len() + AROUND) + rules(options),
-        Job::List { sources, .. } => all(sources, |source| source.len() + AROUND),
-        Job::Discard { options } => rules(options),
+        Job::Receive { destination, options } => destination.len() + held(options),
+        Job::Send { sources, options } | Job::List { sources, options } => {
+            all(sources, |source| source.len() + AROUND) + held(options)
+        }
+        Job::Discard { options } => held(options),
         Job::Clean { destination: path, .. } | Job::Digests { path, .. } => path.len(),
         Job::Observe => 0,
     }
@@ -73,11 +78,32 @@ fn sampling(asked: &Sampling) -> usize {
     size_of_val(&asked.processes[..]) + all(&asked.names, |name| name.len() + AROUND)
 }
 
+fn held(options: &Options) -> usize {
+    let details = &options.details;
+    let Placing { temporary, partial, .. } = &details.placing;
+    let directories: usize = [temporary, partial].into_iter().flatten().map(|path| path.len() + AROUND).sum();
+    size_of_val(&**details)
+        + directories
+        + rules(options)
+        + all(&details.users, identity)
+        + all(&details.groups, identity)
+}
+
+fn identity(rule: &IdentityRule) -> usize {
+    let from = match &rule.from {
+        IdentityFrom::Numbers(..) => 0,
+        IdentityFrom::Name(name) | IdentityFrom::Pattern(name) => name.len() + AROUND,
+    };
+    from + rule.to.len() + AROUND
+}
+
 fn rules(options: &Options) -> usize {
-    all(options.filter.as_slice(), |rule| match rule {
-        Rule::Pattern(rule) => rule.pattern.len() + AROUND,
-        Rule::Merge(merge) => merge.name.len() + merge.above.as_ref().map_or(0, Vec::len) + 2 * AROUND,
-    })
+    let skipped = options.compression.skip.as_deref().unwrap_or_default();
+    all(skipped, |suffix| suffix.len() + AROUND)
+        + all(options.filter.as_slice(), |rule| match rule {
+            Rule::Pattern(rule) => rule.pattern.len() + AROUND,
+            Rule::Merge(merge) => merge.name.len() + merge.above.as_ref().map_or(0, Vec::len) + 2 * AROUND,
+        })
 }
 
 fn path(path: &RelPath) -> usize {
@@ -96,7 +122,12 @@ fn want(want: &Want) -> usize {
     match want {
         Want::Missing { present, .. } => present.len(),
         Want::Differing { digests, .. } => size_of_val(&digests[..]),
-        Want::Nothing | Want::Whole | Want::Digest | Want::LeftAlone => 0,
+        Want::Nothing
+        | Want::Whole
+        | Want::Digest
+        | Want::LeftAlone
+        | Want::Blocks { .. }
+        | Want::Rest { .. } => 0,
     }
 }
 
@@ -153,7 +184,7 @@ mod tests {
         let (path, time) = (RelPath::new("abc").unwrap(), Default::default());
         let entry =
             Entry { source: 0, path, kind: Kind::Directory, mode: 0, mtime: time, atime: time, extra };
-        let offered = Offered { entry, inode: 0, ctime: time, digest: None };
+        let offered = Offered { entry, inode: 0, ctime: time, digest: None, whole: true };
         assert!(Message::Offer(vec![offered]).memory() > 50 * 48 + size_of::<Offered>());
     }
 }

@@ -3,8 +3,10 @@
 //! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
 
 mod channel;
+mod details;
 mod job;
 mod memory;
+mod placing;
 
 use crate::bounded::at_most;
 use crate::entry::{Entry, Timestamp};
@@ -15,7 +17,12 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
 pub use channel::{ControlError, read, write, write_from};
-pub use job::{Backup, Job, Keep, MAX_OTHER_TREES, ModeRule, Options, OtherTrees, OtherUse, Sync};
+pub use details::{Details, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES, MUNGED};
+pub use job::{
+    Backup, BlockSearch, Compression, CompressionLevel, Job, Keep, MAX_COMPRESSION, MAX_OTHER_TREES,
+    ModeRule, Options, OtherTrees, OtherUse, Sync,
+};
+pub use placing::{Appending, Placing};
 
 /// The largest message in bytes.
 pub const MAX_MESSAGE: usize = 1 << 20;
@@ -97,6 +104,8 @@ pub enum Message {
         path: Vec<u8>,
         /// The entry there.
         entry: Entry,
+        /// Its bytes, as its file system counts them; also those of a directory.
+        size: u64,
     },
     /// The whole transfer failed.
     Abort {
@@ -141,6 +150,8 @@ pub enum Message {
     Digested(#[serde(deserialize_with = "at_most::<MAX_DIGESTED, _, _>")] Vec<Digested>),
     /// Agent to client: something that abandoned transfers have left; removed already where the job says so.
     Leftover(Leftover),
+    /// Receiver to sender, before the [`Message::Wanted`] that counts them: the next blocks of older versions.
+    Blocks(#[serde(deserialize_with = "at_most::<MAX_BLOCKS, _, _>")] Vec<BlockSum>),
 }
 
 /// The change of one entry at the receiver.
@@ -154,11 +165,38 @@ pub struct Change {
     pub directory: bool,
     /// The text behind the name.
     pub link: Option<Link>,
+    /// Properties of the sender's entry, where [`Sync::facts`] asks for them.
+    pub facts: Option<EntryFacts>,
+}
+
+/// Properties of an entry that a user may have shown beside its change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryFacts {
+    /// Bytes of a file, or of a symbolic link's text; else 0.
+    pub size: u64,
+    /// When it was last modified, in seconds.
+    pub mtime: i64,
+    /// Permission bits.
+    pub mode: u32,
+    /// User and group number, where owners are kept.
+    pub owner: Option<(u32, u32)>,
 }
 
 impl Change {
     /// The item of an entry that is deleted.
     pub const DELETED: [u8; 11] = *b"*deleting  ";
+    /// The item of the destination itself, where it is made for the sources and [`Sync::into`] is set; its path is empty.
+    pub const MADE: [u8; 11] = *b"*creating  ";
+    /// Items of entries that are left alone, where [`Sync::unchanged`] asks for them: what is there is newer.
+    pub const NEWER: [u8; 11] = *b"*newer     ";
+    /// Something is there.
+    pub const EXISTS: [u8; 11] = *b"*exists    ";
+    /// Nothing is there.
+    pub const MISSING: [u8; 11] = *b"*missing   ";
+    /// It has too many bytes.
+    pub const OVER: [u8; 11] = *b"*over      ";
+    /// It has too few bytes.
+    pub const UNDER: [u8; 11] = *b"*under     ";
 }
 
 /// The target of a changed link, beside its name.
@@ -224,6 +262,10 @@ pub const MAX_OFFERS: usize = 1024;
 pub const MAX_CHANGES: usize = 1024;
 /// The most paths of one [`Message::Select`].
 pub const MAX_SELECTED: usize = 65_536;
+/// The most elements of one [`Message::Blocks`].
+pub const MAX_BLOCKS: usize = 32_768;
+/// The most blocks of all files of one [`Message::Wanted`].
+pub const MAX_ANSWER_BLOCKS: usize = 1 << 19;
 /// The most offers that may wait for their answers.
 pub const MAX_OPEN_OFFERS: usize = 16;
 
@@ -238,6 +280,8 @@ pub struct Offered {
     pub ctime: Timestamp,
     /// BLAKE3 of its contents, where the receiver compares by contents ([`Sync::checksum`]).
     pub digest: Option<Digest>,
+    /// Of a directory everything is offered; else it is only on the way to what is listed.
+    pub whole: bool,
 }
 
 /// The receiver's answer to an offered entry.
@@ -265,6 +309,29 @@ pub enum Want {
     Digest,
     /// Nothing: the user wants what is there left alone, and it is no name of this file.
     LeftAlone,
+    /// A large file, but for what an older version has, wherever that is in it. Its blocks came in [`Message::Blocks`].
+    Blocks {
+        /// Bytes of a block.
+        block: u64,
+        /// How many of them, from the beginning of the older version on.
+        count: u32,
+    },
+    /// What the file has behind its first bytes, which the receiver has.
+    Rest {
+        /// How many bytes these are.
+        from: u64,
+        /// BLAKE3 of them; if they are others at the sender, it sends the whole file.
+        digest: Option<Digest>,
+    },
+}
+
+/// What a block of an older version comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockSum {
+    /// Its rolling sum.
+    pub rolling: [u8; 4],
+    /// The first half of its BLAKE3.
+    pub digest: [u8; 16],
 }
 
 /// A BLAKE3 hash.
@@ -340,6 +407,10 @@ pub enum ProblemKind {
     NotKept,
     /// It isn't at the source and was not removed from the destination.
     NotDeleted,
+    /// No entry is concerned, and nothing failed: what the user should know of the options.
+    Noted,
+    /// Nothing is wrong: the message says what was done with it.
+    Remark,
 }
 
 /// Counters under way.

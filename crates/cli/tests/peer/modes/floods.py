@@ -208,7 +208,7 @@ FLOODS = {
     "wanted": (p.WANTED, wide(p.varint(1), 1_000_000)),
     "skip": (p.SKIP, lambda far: p.varint(1)),
     "again": (p.AGAIN, wide(b"\0\0", 500_000)),
-    "select": (p.SELECT, wide(b"\1a\0", 300_000)),
+    "select": (p.SELECT, wide(b"\1a\0\0", 300_000)),
     "digested": (p.DIGESTED, wide(b"\0" * 14, 70_000)),
     "changes": (p.CHANGES, wide(b">f+++++++++\1x\0\0", 60_000)),
 }

@@ -81,11 +81,19 @@ def differing(chunk, count):
     return p.varint(3) + p.varint(chunk) + p.vector([bytes(32)] * count)
 
 
+def blocks(size, count):
+    return p.varint(6) + p.varint(size) + p.varint(count)
+
+
 WANTS = {
     "nothing-at-all": lambda count: [],
     "more-than-was-offered": lambda count: [p.varint(1)] * (count + 1),
     "far-more": lambda count: [p.varint(1)] * 500_000,
-    "an-unknown-kind": lambda count: [p.varint(6)] * count,
+    "an-unknown-kind": lambda count: [p.varint(7)] * count,
+    "blocks-that-never-came": lambda count: [blocks(1 << 16, 5)] * count,
+    "blocks-of-no-size": lambda count: [blocks(0, 1)] * count,
+    "blocks-of-an-odd-size": lambda count: [blocks(5000, 0)] * count,
+    "blocks-without-end": lambda count: [blocks(1 << 16, 1 << 31)] * count,
     "parts-of-everything": lambda count: [missing(1 << 16, b"\1")] * count,
     "parts-of-no-size": lambda count: [missing(0)] * count,
     "parts-of-a-byte": lambda count: [missing(1, b"\xff" * 1000)] * count,
@@ -99,6 +107,17 @@ WANTS = {
 
 for label, make in WANTS.items():
     receives(name=f"wants-{label}")(answering(make))
+
+
+@receives()
+def blocks_without_end(far):
+    """Blocks of old files, which no answer counts."""
+    far.wait_for(p.SOURCES)
+    far.say(p.READY, p.boolean(True))
+    far.wait_for(p.OFFER)
+    for _ in range(40):
+        far.say(p.BLOCKS, p.vector([bytes(20)] * 32_768))
+    far.wait_for_the_end()
 
 
 @receives()
@@ -130,7 +149,7 @@ ODD = {
     "sent": (p.SENT, p.sent(p.NO_TOTALS)),
     "offer": (p.OFFER, p.vector([p.offered(p.entry(b"x", p.DIRECTORY, 0o755, tree.WHEN))])),
     "more-streams": (p.MORE_STREAMS, p.varint(64)),
-    "select": (p.SELECT, p.vector([p.blob(b"a") + b"\1"])),
+    "select": (p.SELECT, p.vector([p.blob(b"a") + b"\1\0"])),
     "ask-facts": (p.ASK_FACTS, p.vector([p.blob(b"/etc/shadow")])),
     "job-send": (p.JOB, p.varint(1) + p.vector([p.blob(b"/etc/shadow")])),
     "samples": (p.SAMPLES, p.blob(b"x")),

@@ -128,6 +128,21 @@ fn copying_is_no_waiting() {
 }
 
 #[test]
+fn the_compressor_limits_where_it_takes_the_senders_time() {
+    let packing = |percent: u64| Stages {
+        compress: percent * PERCENT,
+        queue: 2 * PERCENT,
+        wire: SECOND / 4,
+        packed: SECOND,
+        ..sender(5, 5, 88 - percent, 10 + percent, 1)
+    };
+    let named = verdict(packing(80), idle_receiver());
+    assert_eq!(named.limiter, Limiter::Compression);
+    assert!(named.evidence.contains("leaves 25 % of the bytes"), "{named}");
+    assert_ne!(verdict(packing(20), idle_receiver()).limiter, Limiter::Compression);
+}
+
+#[test]
 fn without_the_scheduler_the_stages_alone_tell() {
     let blind = |stages: Stages| Stages { clocked: 0, cpu: 0, waited: 0, ..stages };
     assert_eq!(

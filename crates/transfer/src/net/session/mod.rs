@@ -158,18 +158,28 @@ impl Session {
     /// The agent's end, up to the job.
     ///
     /// # Errors
-    /// If the client doesn't speak this protocol or goes away.
+    /// If the client doesn't speak this protocol or goes away, or its path does before the job is there.
     pub fn agent(
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
+    ) -> Result<(Self, Job), TransferError> {
+        Self::agent_within(reader, writer, silence::UNTIL_JOB)
+    }
+
+    fn agent_within(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        patience: Duration,
     ) -> Result<(Self, Job), TransferError> {
         let quiet = Arc::new(Quiet);
         let pulse = Arc::new(Pulse::new(None));
         let mut session = Self::start(reader, writer, quiet, Arc::default(), Meters::default(), pulse)?;
         session.is_agent = true;
         session.observer = Arc::new(Teller(session.control.channel.clone()));
+        session.silence.pulse.limit(Some(patience));
         session.greet()?;
-        let Message::Job(job) = session.receive()? else { return Err(out_of_turn()) };
+        let job = session.awaiting("its job", Self::receive)?;
+        let Message::Job(job) = job else { return Err(out_of_turn()) };
         session.take_role(matches!(job, Job::Receive { .. } | Job::Discard { .. }));
         session.limit_silence(job_options(&job).and_then(|options| options.timeout));
         // A job that only answers questions sends nothing else.

@@ -29,6 +29,7 @@ impl Reporter {
             ProblemKind::NotKept => &self.counters.not_kept,
             ProblemKind::Changed => &self.counters.changed,
             ProblemKind::NotDeleted => &self.counters.not_deleted,
+            ProblemKind::Noted | ProblemKind::Remark => return self.observer.problem(problem),
         };
         counter.fetch_add(1, Ordering::Relaxed);
         self.observer.problem(problem);

@@ -14,6 +14,9 @@ use crate::net::pulse::Pulse;
 
 /// How often an end sends a sign of life, and looks for the other's.
 const BEAT: Duration = Duration::from_secs(1);
+/// How long a client may be silent before its job has come, which names the user's limit. The client sends both of its first
+/// messages before the agent runs.
+pub(super) const UNTIL_JOB: Duration = Duration::from_secs(30);
 /// How soon the end of work elsewhere is noticed.
 const MOMENT: Duration = Duration::from_millis(1);
 
@@ -159,5 +162,21 @@ impl Session {
             None => Ok(()),
             Some(_) => Err(super::out_of_turn()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn an_agent_whose_client_is_cut_off_before_its_job_ends() {
+        let (client, agent) = UnixStream::pair().unwrap();
+        let agent = || agent.try_clone().unwrap();
+        let patience = Duration::from_secs(1);
+        let ended = Session::agent_within(agent(), agent(), patience).map(|_| ());
+        assert!(matches!(ended, Err(TransferError::Cut(_))), "{ended:?}");
+        drop(client);
     }
 }

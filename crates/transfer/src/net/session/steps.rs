@@ -26,11 +26,11 @@ impl Session {
     ///
     /// # Errors
     /// If the agent gives up or goes away.
-    pub fn receive_list(&mut self, mut each: impl FnMut(&[u8], &Entry)) -> Result<(), TransferError> {
+    pub fn receive_list(&mut self, mut each: impl FnMut(&[u8], &Entry, u64)) -> Result<(), TransferError> {
         self.awaiting("the next entry of its list", |session| {
             while session.report.is_none() {
                 match session.poll()? {
-                    Some(Message::Listed { path, entry }) => each(&path, &entry),
+                    Some(Message::Listed { path, entry, size }) => each(&path, &entry, size),
                     Some(_) => return Err(out_of_turn()),
                     None => {}
                 }

@@ -1,11 +1,12 @@
 //! Frames over a transport, with TLS or, where the user switched encryption off, with a checksum on each.
 
 use linerate_sys::tcp::TcpInfo;
-use linerate_wire::frame::{FrameKind, HEADER, Header, Parser, Piece};
+use linerate_wire::frame::{FrameKind, HEADER, Header, Parser, Piece, SURE_UNIT};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 
 use super::{Carried, DATA_FRAME, FrameHandler, StreamError};
 use crate::net::clock::{Clock, Stage};
+use crate::net::compress::Decompressor;
 use crate::net::tls::{AROUND, OpenedRecord, RECORD, Tls, plain, whole_record};
 use crate::net::transport::Transport;
 
@@ -39,11 +40,29 @@ impl WireWriter {
     /// # Errors
     /// If the connection is broken.
     pub fn send(&mut self, kind: FrameKind, payload: &[u8], clock: &mut Clock) -> Result<(), StreamError> {
-        let header = Header::of(kind, payload, self.tls.is_none()).encode();
+        self.send_behind(Header::of(kind, payload, self.tls.is_none()), payload, clock)
+    }
+
+    /// Sends a frame whose payload is compressed, with its prefix.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub fn send_packed(
+        &mut self,
+        kind: FrameKind,
+        packed: &[u8],
+        clock: &mut Clock,
+    ) -> Result<(), StreamError> {
+        self.send_behind(Header::of(kind, packed, self.tls.is_none()).packed(), packed, clock)
+    }
+
+    fn send_behind(&mut self, header: Header, payload: &[u8], clock: &mut Clock) -> Result<(), StreamError> {
+        let header = header.encode();
         if self.tls.is_some() {
             return self.send_sealed(&header, payload, clock);
         }
         clock.lap(Stage::Cipher);
+        clock.wire(HEADER + payload.len());
         self.transport.write_all_vectored(&mut [IoSlice::new(&header), IoSlice::new(payload)])?;
         clock.lap(Stage::Socket);
         Ok(())
@@ -58,6 +77,7 @@ impl WireWriter {
             let tls = self.tls.as_mut().expect("the caller has seen it");
             parts.by_ref().take(AT_ONCE).try_for_each(|part| tls.seal(part, &mut self.buffer))?;
             clock.lap(Stage::Cipher);
+            clock.wire(self.buffer.len());
             self.transport.write_all(&self.buffer)?;
             clock.lap(Stage::Socket);
         }
@@ -65,18 +85,19 @@ impl WireWriter {
     }
 
     /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`], which `read` puts to the places where they are
-    /// encrypted. Where that fails nothing is sent; the inner error is its.
+    /// encrypted. Where that fails nothing is sent; the inner error is its. `sure` bytes of the chunk follow without
+    /// compression.
     ///
     /// # Errors
     /// If the connection is broken.
     pub fn send_data<E>(
         &mut self,
-        length: usize,
+        (length, sure): (usize, u64),
         clock: &mut Clock,
         read: impl FnOnce(&mut [IoSliceMut<'_>]) -> Result<(), E>,
     ) -> Result<Result<(), E>, StreamError> {
         if self.tls.is_none() {
-            return self.send_clear_data(length, clock, read);
+            return self.send_clear_data((length, sure), clock, read);
         }
         self.renew_keys()?;
         let records = length.div_ceil(RECORD);
@@ -92,11 +113,12 @@ impl WireWriter {
         if read.is_err() {
             return Ok(read);
         }
-        plain(header).copy_from_slice(&Header::unchecked(FrameKind::Data, length).encode());
+        plain(header).copy_from_slice(&Header::unchecked(FrameKind::Data, length).before(sure).encode());
         let tls = self.tls.as_mut().expect("it is there, as was just seen");
         tls.seal_in_place(header)?;
         records.into_iter().try_for_each(|record| tls.seal_in_place(record))?;
         clock.lap(Stage::Cipher);
+        clock.wire(frame);
         self.transport.write_all(&self.buffer[..frame])?;
         clock.lap(Stage::Socket);
         Ok(read)
@@ -113,7 +135,7 @@ impl WireWriter {
 
     fn send_clear_data<E>(
         &mut self,
-        length: usize,
+        (length, sure): (usize, u64),
         clock: &mut Clock,
         read: impl FnOnce(&mut [IoSliceMut<'_>]) -> Result<(), E>,
     ) -> Result<Result<(), E>, StreamError> {
@@ -122,7 +144,7 @@ impl WireWriter {
         let read = read(&mut [IoSliceMut::new(&mut payload)]);
         clock.lap(Stage::Read);
         if read.is_ok() {
-            self.send(FrameKind::Data, &payload, clock)?;
+            self.send_behind(Header::of(FrameKind::Data, &payload, true).before(sure), &payload, clock)?;
         }
         self.buffer = payload;
         Ok(read)
@@ -160,15 +182,35 @@ pub struct WireReader {
     /// The number of bytes that reads wait for.
     least: usize,
     is_used: bool,
+    /// Where frames may be compressed.
+    unpacking: Option<Unpacking>,
+}
+
+#[derive(Default)]
+struct Unpacking {
+    /// None before the first compressed frame.
+    decompressor: Option<Decompressor>,
+    /// Bytes that the sender has promised not to compress.
+    sure: u64,
 }
 
 impl WireReader {
-    /// Receives what `carried` brings.
-    pub fn new(carried: Carried) -> Self {
+    /// Receives what `carried` brings; where it `unpacks`, frames may be compressed.
+    pub fn new(carried: Carried, unpacks: bool) -> Self {
         let Carried { transport, tls, leftover: mut buffer } = carried;
         let (filled, parser) = (buffer.len(), Parser::new(tls.is_none()));
         buffer.resize(filled.max(RECEIVE), 0);
-        Self { transport, tls, parser, buffer, head: 0, tail: filled, least: 1, is_used: filled > 0 }
+        Self {
+            transport,
+            tls,
+            parser,
+            buffer,
+            head: 0,
+            tail: filled,
+            least: 1,
+            is_used: filled > 0,
+            unpacking: unpacks.then(Unpacking::default),
+        }
     }
 
     /// Hands every frame to `handler` until the end is announced.
@@ -180,7 +222,8 @@ impl WireReader {
             if self.drain(handler)? {
                 return Ok(());
             }
-            self.wait_for_more(handler.expects());
+            let sure = self.unpacking.as_ref().map_or(u64::MAX, |unpacking| unpacking.sure);
+            self.wait_for_more(handler.expects().min(sure));
             self.receive(handler.clock())?;
         }
     }
@@ -211,6 +254,7 @@ impl WireReader {
         match got? {
             0 => Err(StreamError::Cut),
             got => {
+                clock.wire(got);
                 self.tail += got;
                 self.is_used = true;
                 Ok(())
@@ -227,8 +271,8 @@ impl WireReader {
 
     /// Uses what is in the buffer; true once the end was announced.
     fn drain(&mut self, handler: &mut impl FrameHandler) -> Result<bool, StreamError> {
-        let Self { tls, parser, buffer, head, tail, .. } = self;
-        let mut frames = Frames { parser, handler, pieces: Vec::new(), ended: false };
+        let Self { tls, parser, buffer, head, tail, unpacking, .. } = self;
+        let mut frames = Frames { parser, handler, unpacking, pieces: Vec::new(), ended: false };
         let mut rest = &mut buffer[*head..*tail];
         match tls {
             None => {
@@ -257,6 +301,7 @@ impl WireReader {
 struct Frames<'a, 'b, H> {
     parser: &'a mut Parser,
     handler: &'a mut H,
+    unpacking: &'a mut Option<Unpacking>,
     pieces: Vec<IoSlice<'b>>,
     ended: bool,
 }
@@ -269,8 +314,10 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
             }
             match self.parser.next(&mut plain)? {
                 None => return Ok(()),
-                Some(Piece::Start(header)) => self.handler.start(header)?,
+                Some(Piece::Start(header)) => self.start(header)?,
+                Some(Piece::Payload(piece)) if self.is_unpacking() => self.unpack(piece)?,
                 Some(Piece::Payload(piece)) => self.pieces.push(IoSlice::new(piece)),
+                Some(Piece::Done(kind)) if self.is_unpacking() => self.unpacked(kind)?,
                 Some(Piece::Done(kind)) => {
                     self.hand_on()?;
                     self.handler.done(kind)?;
@@ -278,6 +325,50 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
                 }
             }
         }
+    }
+
+    fn start(&mut self, header: Header) -> Result<(), StreamError> {
+        let Some(unpacking) = self.unpacking else {
+            let asked = !header.packed && header.sure == 0;
+            let refused = StreamError::Protocol("a compressed frame, where nothing is to be compressed");
+            return if asked { self.handler.start(header) } else { Err(refused) };
+        };
+        unpacking.sure = u64::from(header.sure) * SURE_UNIT as u64;
+        if !header.packed {
+            return self.handler.start(header);
+        }
+        let decompressor = match &mut unpacking.decompressor {
+            Some(decompressor) => decompressor,
+            none => none.insert(Decompressor::new()?),
+        };
+        decompressor.begin(header);
+        Ok(())
+    }
+
+    fn decompressor(&mut self) -> Option<&mut Decompressor> {
+        self.unpacking.as_mut()?.decompressor.as_mut()
+    }
+
+    fn is_unpacking(&mut self) -> bool {
+        self.decompressor().is_some_and(|decompressor| decompressor.is_open())
+    }
+
+    fn unpack(&mut self, piece: &[u8]) -> Result<(), StreamError> {
+        self.handler.clock().lap(Stage::Cipher);
+        let unpacked = self.decompressor().map_or(Ok(()), |decompressor| decompressor.take(piece));
+        self.handler.clock().lap(Stage::Compress);
+        unpacked
+    }
+
+    /// Hands on a frame that is whole, from where it was decompressed to.
+    fn unpacked(&mut self, kind: FrameKind) -> Result<(), StreamError> {
+        let Some(Unpacking { decompressor: Some(decompressor), .. }) = self.unpacking else { return Ok(()) };
+        let (header, plain) = decompressor.finish()?;
+        self.handler.clock().packed(plain.len());
+        self.handler.clock().lap(Stage::Compress);
+        self.handler.start(header)?;
+        self.handler.payload(&mut [IoSlice::new(plain)])?;
+        self.handler.done(kind)
     }
 
     fn hand_on(&mut self) -> Result<(), StreamError> {

@@ -102,7 +102,7 @@ fn judged(rules: &[&str], list: &str, options: Options, entry: Entry) -> Option<
     let options = Options { recursive: true, filter, ..options };
     let listed = (!list.is_empty()).then(|| FilesFrom::parse(list.as_bytes(), false).unwrap());
     let request = Request { sources: &[b"tree".to_vec()], options: &options, listed: listed.as_ref() };
-    let terms = Terms::new(&landing, &options, Some(&request));
+    let terms = Terms::new(&landing, &options, Some(&request)).announced(&[source(0, "tree", true)]);
     let refused = Judge::new(&terms).admit(Cow::Owned(entry));
     refused.err().map(|refused| refused.to_string())
 }
@@ -175,5 +175,21 @@ fn the_directory_above_is_judged_anew_where_it_is_another() {
     let mut judge = Judge::new(&terms);
     for (at, admitted) in [("yes/a", true), ("no/a", false), ("no/b", false), ("yes/b", true), ("c", true)] {
         assert_eq!(judge.admit(Cow::Owned(entry(at, FILE))).is_ok(), admitted, "{at}");
+    }
+}
+
+#[test]
+fn only_in_what_the_own_list_names_may_be_deleted() {
+    let top = tempfile::tempdir().unwrap();
+    let landing = landing(top.path());
+    let listed = FilesFrom::parse(b"a/b\nall/\n", false).unwrap();
+    for (whole, cleared) in [(false, &["all"][..]), (true, &["all", "all/x", "a/b", "a/b/c"])] {
+        let options = Options { recursive: true, listed: true, listed_whole: whole, ..Options::default() };
+        let request = Request { sources: &[b"tree".to_vec()], options: &options, listed: Some(&listed) };
+        let terms = Terms::new(&landing, &options, Some(&request)).announced(&[source(0, "tree", true)]);
+        let judge = Judge::new(&terms);
+        for at in ["", "a", "a/b", "a/b/c", "all", "all/x", "other"] {
+            assert_eq!(judge.may_clear(&entry(at, Kind::Directory)), cleared.contains(&at), "{at} {whole}");
+        }
     }
 }

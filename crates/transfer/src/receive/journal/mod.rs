@@ -280,12 +280,19 @@ impl Journal {
     /// Removes it: everything is in place.
     pub fn remove(&self) {
         let mut state = lock(&self.state);
-        if matches!(*state, JournalState::Open(_)) {
-            // A journal that stays is found by the next run, which believes no more of it than of any other.
-            let _ = self.take_away();
-        }
-        *state = JournalState::None;
         self.takes_done.store(false, Ordering::Relaxed);
+        if !matches!(*state, JournalState::Open(_)) {
+            *state = JournalState::None;
+            return;
+        }
+        let top = &self.site.top;
+        let before = top.times();
+        // A journal that stays is found by the next run, which believes no more of it than of any other.
+        let _ = self.take_away();
+        // It is open until here, so that its lock holds as long as its name.
+        *state = JournalState::None;
+        top.wait_for_hidden();
+        before.iter().for_each(|before| top.set_times(before));
     }
 }
 

@@ -8,11 +8,12 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::Resumed;
 use super::basis::Basis;
 use super::covered::Parts;
+use super::moved::Edges;
 use crate::base::lock::lock;
 use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;
@@ -39,6 +40,13 @@ pub struct Assembly {
     /// The sender's digests of them.
     pub(super) digests: Mutex<Vec<digest::DigestPart>>,
     pub(super) failed: AtomicBool,
+    /// Blocks of the older version that its parts cut through.
+    pub(super) edges: Mutex<Edges>,
+    /// A part with pieces of the older version isn't what the sender has.
+    pub(super) is_wrong: AtomicBool,
+    /// Where the first part begins of which the sender may not know all: it has pieces of blocks, or isn't what the sender has.
+    /// From there on nothing is kept.
+    pub(super) unproven: AtomicU64,
     /// Its number in the journal, once it has one.
     listed: Mutex<Listed>,
     /// Chunks that an earlier run brought.
@@ -75,6 +83,9 @@ impl Assembly {
             parts: Mutex::new(Parts::new(chunk.parts)),
             digests: Mutex::default(),
             failed: AtomicBool::new(false),
+            edges: Mutex::default(),
+            is_wrong: AtomicBool::new(false),
+            unproven: AtomicU64::new(u64::MAX),
             listed: Mutex::new(Listed { chunk: cut(chunk), ..Listed::default() }),
             there: HashSet::new(),
             origin: chunk.origin,
@@ -122,9 +133,33 @@ impl Assembly {
         }
     }
 
+    /// The journal has it: the next run goes on from there.
+    pub(super) fn is_listed(&self) -> bool {
+        lock(&self.listed).index.is_some()
+    }
+
     /// True where the sender may say of a part that it is here.
     pub(super) fn may_be_here(&self) -> bool {
         self.basis.is_some() || !self.there.is_empty()
+    }
+
+    /// True where any frame may bring a piece of an older version.
+    pub(super) fn has_blocks(&self) -> bool {
+        self.basis.as_ref().is_some_and(|basis| basis.block().is_some())
+    }
+
+    /// How far the file is there from its beginning on.
+    pub(super) fn beginning(&self) -> u64 {
+        let (parts, chunk) = (lock(&self.parts), lock(&self.listed).chunk);
+        let mut end = parts.end_of(0);
+        // Of an earlier run's chunks no part comes.
+        while chunk > 0
+            && end.is_multiple_of(chunk)
+            && u32::try_from(end / chunk).is_ok_and(|number| self.there.contains(&number))
+        {
+            end = parts.end_of(end + chunk);
+        }
+        end.min(self.size().unwrap_or(0))
     }
 
     /// True where an earlier run brought this part.
@@ -139,7 +174,7 @@ impl Assembly {
         let temporary = temporary.as_mut()?;
         // A chunk copied from an older version may turn out to have changed meanwhile; what is written in place has no
         // name of its own.
-        if self.basis.is_some() || !journal.covers(temporary.parent()) {
+        if self.basis.is_some() || temporary.is_elsewhere() || !journal.covers(temporary.parent()) {
             return None;
         }
         let name = Name::parse(temporary.name().as_bytes())?;

@@ -33,6 +33,17 @@ impl Parts {
         self.covered.add(offset, length).then_some(self.came == self.count)
     }
 
+    /// Adds what has come of a part whose rest won't come: that is no part by itself.
+    pub fn add_beginning(&mut self, offset: u64, length: u64) {
+        self.covered.add(offset, length);
+    }
+
+    /// Where that ends which has come from `start` on; `start` where nothing has.
+    pub fn end_of(&self, start: u64) -> u64 {
+        let range = self.covered.0.iter().find(|(from, to)| *from <= start && start < *to);
+        range.map_or(start, |(_, end)| *end)
+    }
+
     /// True where they are every byte of a file of `size`, which has some.
     pub fn are_all_of(&self, size: u64) -> bool {
         self.covered.is_all_of(size)
@@ -97,6 +108,15 @@ mod tests {
             assert_eq!(parts.add(second.0, second.1), Some(true));
             assert!(parts.are_all_of(16));
         }
+    }
+
+    #[test]
+    fn a_part_that_is_cut_off_is_none_that_came() {
+        let mut parts = Parts::new(3);
+        assert_eq!(parts.add(0, 8), Some(false));
+        parts.add_beginning(8, 2);
+        assert_eq!(parts.add(16, 8), Some(false));
+        assert_eq!(parts.end_of(0), 10);
     }
 
     #[test]

@@ -22,12 +22,12 @@ use crate::tree::copying::{CopyError, copy_range};
 use crate::tree::digest::ledger::{Known, Told};
 use crate::tree::metadata::holes::{Run, next_run};
 use crate::tree::metadata::read::{At, Reader};
-use crate::tree::metadata::write::{MetadataTarget, through_proc};
+use crate::tree::metadata::write::{MetadataTarget, MetadataWriter, through_proc};
 use crate::tree::reading::hash;
 use crate::tree::root::Directory;
 use crate::tree::safe_link::leads_out;
 use crate::tree::scan;
-use crate::tree::temporary::Temporary;
+use crate::tree::temporary::{Temporary, timestamps};
 
 /// Files with several names of which is remembered what landed under the first one: 70 to 140 MB.
 pub const FIRST_NAMES: usize = 3_000_000;
@@ -107,7 +107,9 @@ impl ReceiveWorker<'_> {
             let shown = self.shown(&name.first);
             format!("is a hard link to {}, which this transfer didn't bring", shown.display())
         })?;
-        if self.shared.ground.terms.refuses_links_out() && leads_out_by(&name.name.1, &first) {
+        if self.shared.ground.terms.refuses_links_out()
+            && leads_out_by(self.shared.ground.terms.seen(place, &name.name.1), &first)
+        {
             return Err(
                 "is one more name of a link, which leads out of the tree from there (--safe-links)".into()
             );
@@ -158,8 +160,10 @@ impl ReceiveWorker<'_> {
         let fd = held.as_ref().map_or_else(|| temporary.fd(), |held| Ok(held.as_fd()))?;
         let what = if matches!(entry.kind, Kind::Symlink { .. }) { MetadataTarget::Link } else { kind };
         let mode = Mode::from_raw_mode(entry.mode);
-        self.tell_losses(place, self.shared.ground.writer.give(fd, &entry, Some(mode), what));
-        temporary.set_times(&entry)?;
+        // Its owner is the one who stands for the sender's already.
+        let writer = MetadataWriter::new(self.shared.settings.keep);
+        self.tell_losses(place, writer.give(fd, &entry, Some(mode), what));
+        temporary.set_times(&timestamps(&entry))?;
         temporary.sync()?;
         if self.shared.settings.digests
             && let Kind::File { size } = entry.kind

@@ -8,7 +8,9 @@ mod directories;
 mod elsewhere;
 mod entries;
 mod links;
+mod moved;
 mod parts;
+mod placing;
 mod progress;
 mod range;
 mod resumed;
@@ -19,7 +21,7 @@ use linerate_wire::control::{Digest, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
-use rustix::fs::Mode;
+use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::os::fd::AsFd;
@@ -160,12 +162,9 @@ impl<'a> ReceiveWorker<'a> {
         {
             return Ok(held.clone());
         }
-        // How open it may be is known when its own entry comes.
-        let private =
-            if self.shared.settings.no_implied { self.shared.settings.created() } else { Mode::RWXU };
         self.shared.note_made(&parent);
-        let held = self
-            .with_access(&parent, || self.shared.ground.landing.root.directory_or_make(&parent, private))?;
+        let root = &self.shared.ground.landing.root;
+        let held = self.with_access(&parent, || root.directory_or_make(&parent, root.mode_above))?;
         self.parent = Some((parent, held.clone()));
         Ok(held)
     }
@@ -212,9 +211,11 @@ impl<'a> ReceiveWorker<'a> {
         digest: Option<Digest>,
     ) -> Result<(), Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
+        let temporary = self.near_its_place(temporary, entry)?;
+        temporary.fd().iter().for_each(|file| self.shared.settings.dig(*file, entry));
         let is_kept = self.give(&temporary, admitted)?;
-        if self.shared.settings.keep.times_of(&entry.kind) {
-            temporary.set_times(entry)?;
+        if let Some(times) = self.shared.settings.times(entry) {
+            temporary.set_times(&times)?;
         }
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
@@ -245,7 +246,8 @@ impl<'a> ReceiveWorker<'a> {
     /// could not be kept, which is reported.
     fn give(&self, temporary: &Temporary, admitted: &Admitted<'_>) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
-        let (mode, made) = (self.mode(entry), self.first_mode(entry, temporary.parent()));
+        let made = self.first_mode(entry, temporary.parent());
+        let mode = self.replaced_mode(place, entry, temporary.parent()).unwrap_or_else(|| self.mode(entry));
         let inherits = self.shared.settings.keep.perms && temporary.parent().has_default_acl();
         // A file that is written into may have attributes and ACLs that the sender's hasn't.
         let in_place = temporary.is_in_place();
@@ -277,6 +279,22 @@ impl<'a> ReceiveWorker<'a> {
         Ok(is_kept)
     }
 
+    /// The mode of the file that is replaced, where rsync leaves that.
+    fn replaced_mode(&self, place: &RelPath, entry: &Entry, parent: &Directory) -> Option<Mode> {
+        let is_file = matches!(entry.kind, Kind::File { .. });
+        let (_, name) = place.split().filter(|_| is_file && self.shared.settings.leaves_modes)?;
+        let there = parent.stat(name).ok()?;
+        let is_there = FileType::from_raw_mode(there.st_mode) == FileType::RegularFile;
+        let mode = Mode::from_raw_mode(there.st_mode & 0o7777);
+        is_there.then(|| self.shared.settings.mode_over(entry, mode))
+    }
+
+    /// The mode of a file while it is written into: what it has stays, where it is to.
+    fn mode_in_place(&self, place: &RelPath, entry: &Entry, parent: &Directory) -> Mode {
+        let kept = self.replaced_mode(place, entry, parent);
+        kept.unwrap_or_else(|| self.first_mode(entry, parent))
+    }
+
     fn tell_losses(&self, place: &RelPath, losses: Vec<Loss>) {
         for loss in losses {
             (self.shared.reports.problem)(problem(self.shown(place), ProblemKind::NotKept, loss.message()));
@@ -286,17 +304,26 @@ impl<'a> ReceiveWorker<'a> {
     /// A file that this worker alone makes whole.
     fn new_file(&self, place: &RelPath, parent: Arc<Directory>, entry: &Entry) -> Result<Temporary, Errno> {
         let mode = self.first_mode(entry, &parent);
-        if let Some(existing) = self.existing_file(place, &parent, mode) {
+        if let Some(existing) = self.existing_file(place, &parent, entry)? {
             rustix::fs::ftruncate(existing.fd()?, 0)?;
             return Ok(existing);
         }
-        self.with_access(place, || Temporary::unnamed(parent.clone(), self.shared.ground.names, mode))
+        let new = self.make_file(place, &parent, mode, false)?;
+        self.shared.settings.take_room(new.fd()?, entry);
+        Ok(new)
     }
 
-    /// The file that is there, where it is to be written into and can be.
-    fn existing_file(&self, place: &RelPath, parent: &Arc<Directory>, mode: Mode) -> Option<Temporary> {
-        let (_, name) = place.split().filter(|_| self.shared.settings.inplace)?;
-        Temporary::existing(parent.clone(), self.shared.ground.names, name, mode).ok()
+    /// The file that is there, where it is to be written into and can be. Where backups are made, it has one by then.
+    fn existing_file(
+        &self,
+        place: &RelPath,
+        parent: &Arc<Directory>,
+        entry: &Entry,
+    ) -> Result<Option<Temporary>, Errno> {
+        let Some((_, name)) = place.split().filter(|_| self.shared.settings.inplace) else { return Ok(None) };
+        self.shared.copy_backup(place, parent, name)?;
+        let mode = self.mode_in_place(place, entry, parent);
+        Ok(Temporary::existing(parent.clone(), self.shared.ground.names, name, mode).ok())
     }
 
     fn failed(&self, admitted: &Admitted<'_>, error: Errno) -> Result<(), StreamError> {
@@ -331,7 +358,12 @@ impl FrameHandler for ReceiveWorker<'_> {
         self.kind = header.kind;
         if matches!(
             header.kind,
-            FrameKind::Batch | FrameKind::Chunk | FrameKind::Hole | FrameKind::Digest | FrameKind::Split
+            FrameKind::Batch
+                | FrameKind::Chunk
+                | FrameKind::Hole
+                | FrameKind::Digest
+                | FrameKind::Split
+                | FrameKind::Copy
         ) {
             self.payload.clear();
             self.payload.reserve(header.length as usize);
@@ -356,7 +388,7 @@ impl FrameHandler for ReceiveWorker<'_> {
             FrameKind::Batch => self.batch(),
             FrameKind::Chunk => self.chunk(),
             FrameKind::Data => self.came(),
-            FrameKind::Digest if self.shared.settings.digests => self.digest(),
+            FrameKind::Digest if self.awaits_digest() => self.digest(),
             FrameKind::GiveUp => self.give_up(),
             FrameKind::End if self.part.is_some() => {
                 Err(StreamError::Protocol("the end in the middle of a chunk"))
@@ -365,6 +397,7 @@ impl FrameHandler for ReceiveWorker<'_> {
             FrameKind::Same => self.same(),
             FrameKind::Hole => self.hole(),
             FrameKind::Split => self.split(),
+            FrameKind::Copy => self.moved(),
             FrameKind::Digest => Err(StreamError::Protocol("a frame that wasn't asked for")),
         }
     }

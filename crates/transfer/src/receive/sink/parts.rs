@@ -3,7 +3,7 @@
 use linerate_wire::control::{Digest, ProblemKind};
 use linerate_wire::entry::{Chunk, Kind, Origin};
 use linerate_wire::path::RelPath;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, Stat};
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::io::IoSlice;
@@ -46,6 +46,10 @@ pub(super) struct Part {
     pub(super) length: u64,
     /// The file has its size.
     pub(super) sized: bool,
+    /// Pieces of an older version are in it: its digest comes.
+    pub(super) has_copied: bool,
+    /// One of them is a piece of a block.
+    pub(super) has_edges: bool,
     /// How far it goes that the journal was told of.
     pub(super) progress: Progress,
 }
@@ -72,13 +76,32 @@ impl ReceiveWorker<'_> {
         let (end, sized) = (at + length, chunk.parts > 1);
         let target = if sized { self.shared_target(chunk)? } else { self.whole_target(chunk)? };
         let progress = Progress::at(at);
-        self.part = Some(Part { target, number, at, end, length, sized, progress });
+        self.part = Some(Part {
+            target,
+            number,
+            at,
+            end,
+            length,
+            sized,
+            has_copied: false,
+            has_edges: false,
+            progress,
+        });
         self.clock.lap(Stage::Write);
         if length == 0 && !self.shared.settings.digests { self.finish_part(None) } else { Ok(()) }
     }
 
     fn whole_target(&mut self, chunk: Chunk) -> Result<Target, StreamError> {
         let admitted = self.judge.admit(Cow::Owned(chunk.entry))?;
+        let shorter = self.shared.notes.shorter.take(admitted.place());
+        if chunk.offset > 0 {
+            let Some(shorter) = shorter.filter(|shorter| shorter.st_size as u64 == chunk.offset) else {
+                return Err(StreamError::Protocol(
+                    "the rest of a file whose beginning this end has not named",
+                ));
+            };
+            return self.rest_target((chunk.file, chunk.origin), admitted, shorter);
+        }
         let stands = self.shared.notes.standing.get(admitted.place()).is_some();
         if !stands && self.leaves_alone(&admitted) {
             (self.shared.reports.skip)(chunk.file);
@@ -93,6 +116,35 @@ impl ReceiveWorker<'_> {
                 Ok(Target::Dropped)
             }
         }
+    }
+
+    /// The file that is there, and gets its rest.
+    fn rest_target(
+        &mut self,
+        (file, origin): (u64, Origin),
+        admitted: Admitted<'static>,
+        shorter: Stat,
+    ) -> Result<Target, StreamError> {
+        match self.shorter_file(&admitted, &shorter) {
+            Ok(shorter) => Ok(Target::Whole(shorter, admitted, origin)),
+            Err(error) => {
+                self.failed(&admitted, error)?;
+                (self.shared.reports.skip)(file);
+                Ok(Target::Dropped)
+            }
+        }
+    }
+
+    fn shorter_file(&mut self, admitted: &Admitted<'_>, seen: &Stat) -> Result<Temporary, Errno> {
+        let place = admitted.place();
+        let parent = self.parent_of(place)?;
+        let (_, name) = place.split().ok_or(Errno::ISDIR)?;
+        let mode = self.mode_in_place(place, admitted.entry(), &parent);
+        self.shared.copy_backup(place, &parent, name)?;
+        let file = Temporary::existing(parent, self.shared.ground.names, name, mode)?;
+        let now = rustix::fs::fstat(file.fd()?)?;
+        let is_same = (now.st_dev, now.st_ino, now.st_size) == (seen.st_dev, seen.st_ino, seen.st_size);
+        if is_same { Ok(file) } else { Err(Errno::STALE) }
     }
 
     /// True where the file is there already and stays.
@@ -177,12 +229,11 @@ impl ReceiveWorker<'_> {
         basis: Option<&mut Basis>,
     ) -> Result<Temporary, Errno> {
         let mode = self.first_mode(&chunk.entry, parent);
-        if let Some(existing) = self.existing_file(place, parent, mode) {
+        if let Some(existing) = self.existing_file(place, parent, &chunk.entry)? {
             basis.into_iter().for_each(Basis::is_written_into);
             return Ok(existing);
         }
-        let make = || Temporary::named(parent.clone(), self.shared.ground.names, mode);
-        let temporary = self.with_access(place, make)?;
+        let temporary = self.make_file(place, parent, mode, true)?;
         if let Some(basis) = basis {
             basis.share_with(temporary.fd()?);
         }
@@ -198,6 +249,7 @@ impl ReceiveWorker<'_> {
             rustix::fs::ftruncate(file, kept - kept % BLOCK)?;
         }
         rustix::fs::ftruncate(file, size)?;
+        self.shared.settings.take_room(file, &chunk.entry);
         Ok(temporary)
     }
 
@@ -240,7 +292,7 @@ impl ReceiveWorker<'_> {
             Target::Standing(..) | Target::Dropped => Ok(()),
         };
         copied.or_else(|error| self.part_failed(error))?;
-        self.shared.reports.counters.unchanged.bytes(end - start);
+        self.shared.reports.counters.matches(end - start);
         self.clock.lap(Stage::Write);
         self.came()
     }
@@ -271,12 +323,16 @@ impl ReceiveWorker<'_> {
 
     /// Bytes of a part came. If digests are sent, its own is still to come when it is whole.
     pub(super) fn came(&mut self) -> Result<(), StreamError> {
-        let is_finished = !self.shared.settings.digests && self.part.as_ref().is_some_and(Part::is_whole);
-        if is_finished {
+        if !self.awaits_digest() && self.part.as_ref().is_some_and(Part::is_whole) {
             return self.finish_part(None);
         }
         self.clock.flush_with(self.shared.reports.counters, || None);
         Ok(())
+    }
+
+    /// True where the part's digest comes behind its last bytes.
+    pub(super) fn awaits_digest(&self) -> bool {
+        self.shared.settings.digests || self.part.as_ref().is_some_and(|part| part.has_copied)
     }
 
     /// The first failure of a file is reported; further parts of it are dropped.
@@ -309,6 +365,9 @@ impl ReceiveWorker<'_> {
     }
 
     pub(super) fn finish_part(&mut self, digest: Option<Digest>) -> Result<(), StreamError> {
+        if let Some(digest) = digest {
+            self.check_copied(digest)?;
+        }
         let Some(part) = self.part.take() else { return Ok(()) };
         match part.target {
             Target::Whole(temporary, admitted, origin) => {
@@ -323,6 +382,7 @@ impl ReceiveWorker<'_> {
                 let is_last =
                     is_last.ok_or(StreamError::Protocol("overlapping or too scattered parts of a file"))?;
                 let length = part.length;
+                let digest = digest.filter(|_| self.shared.settings.digests);
                 lock(&assembly.digests).extend(digest.map(|digest| digest::DigestPart {
                     offset,
                     length,
@@ -340,6 +400,27 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
+    /// A part with pieces of an older version is read again: somebody may write to that meanwhile. The sender hears of it only when
+    /// it's clear that all are whole blocks.
+    fn check_copied(&mut self, theirs: Digest) -> Result<(), StreamError> {
+        let Some(part) = self.part.as_ref().filter(|part| part.has_copied) else { return Ok(()) };
+        let Target::Shared(assembly) = &part.target else { return Ok(()) };
+        let offset = part.end - part.length;
+        let right = assembly.is_right(offset, part.length, theirs);
+        if part.has_edges || !matches!(right, Ok(true)) {
+            assembly.unproven.fetch_min(offset, Ordering::AcqRel);
+        }
+        self.clock.lap(Stage::Cipher);
+        match right {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                assembly.is_wrong.store(true, Ordering::Release);
+                Ok(())
+            }
+            Err(error) => self.part_failed(error),
+        }
+    }
+
     fn assembled(&mut self, number: u64, assembly: &Assembly) -> Result<(), StreamError> {
         lock(&self.shared.notes.assemblies).finish(number);
         let temporary = lock(&assembly.temporary).take();
@@ -348,7 +429,14 @@ impl ReceiveWorker<'_> {
             temporary.discard();
             return Err(StreamError::Protocol("the parts of a file don't add up to it"));
         }
-        if assembly.basis.as_ref().is_some_and(|basis| basis.has_changed(self.shared.settings.inplace)) {
+        if !lock(&assembly.edges).fit() {
+            temporary.discard();
+            return Err(StreamError::Protocol("pieces of blocks of an older version that don't fit"));
+        }
+        let is_wrong = assembly.is_wrong.load(Ordering::Acquire);
+        if is_wrong
+            || assembly.basis.as_ref().is_some_and(|basis| basis.has_changed(self.shared.settings.inplace))
+        {
             let shown = self.shown(assembly.admitted.place());
             let message = "was written to by somebody else while it was compared; run it again";
             (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, message));
@@ -434,6 +522,7 @@ impl Part {
     pub(super) fn expects(&self) -> u64 {
         match &self.target {
             Target::Shared(assembly) if assembly.may_be_here() && self.is_untouched() => 0,
+            Target::Shared(assembly) if assembly.has_blocks() => 0,
             Target::Standing(..) => 0,
             _ => self.left(),
         }
@@ -446,8 +535,10 @@ impl Part {
     /// Gives the file its size, which a hole at its end wouldn't.
     fn size(&mut self) -> Result<(), Errno> {
         if let (Target::Whole(temporary, ..), false) = (&self.target, self.sized) {
-            rustix::fs::ftruncate(temporary.fd()?, self.end)?;
-            self.sized = true;
+            // What is only a part of a file's rest has no more bytes than have come: another run goes on behind them.
+            let appends = self.length < self.end;
+            rustix::fs::ftruncate(temporary.fd()?, if appends { self.at } else { self.end })?;
+            self.sized = !appends;
         }
         Ok(())
     }

@@ -66,8 +66,9 @@ impl ReceiveWorker<'_> {
         let Some(part) = &mut self.part else { return Ok(()) };
         let mut assemblies = lock(&shared.notes.assemblies);
         let is_worth_it = part.length > least_chunk(part.length) && assemblies.has_room_for(part.number);
-        let can_be_listed =
-            |file: &Temporary| !file.is_in_place() && shared.ground.journal.covers(file.parent());
+        let can_be_listed = |file: &Temporary| {
+            !file.is_in_place() && !file.is_elsewhere() && shared.ground.journal.covers(file.parent())
+        };
         let Target::Whole(file, ..) = &mut part.target else { return Ok(()) };
         if !is_worth_it || !can_be_listed(file) || file.give_name(shared.ground.names).is_err() {
             return Ok(());

@@ -24,6 +24,7 @@ impl ReceiveWorker<'_> {
         part.end = part.at;
         match &part.target {
             Target::Shared(assembly) => lock(&assembly.parts).expect(count),
+            Target::Whole(file, ..) if file.is_in_place() => return Err(damaged),
             Target::Whole(..) => self.join_others(count)?,
             Target::Standing(..) => return Err(damaged),
             Target::Dropped => {}

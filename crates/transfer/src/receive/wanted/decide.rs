@@ -1,6 +1,6 @@
 //! Decides about one entry by the stat of the existing one. Nothing is read or written here.
 
-use linerate_wire::control::{Keep, Sync};
+use linerate_wire::control::{Change, Keep, Sync};
 use linerate_wire::entry::{Entry, Kind};
 use rustix::fs::{FileType, Mode, Stat};
 
@@ -28,6 +28,10 @@ pub struct Rules {
     pub sync: Sync,
     /// The properties that are kept, and so compared.
     pub keep: Keep,
+    /// So are times of last access.
+    pub atimes: bool,
+    /// So is whether files may be executed.
+    pub executability: bool,
 }
 
 impl Rules {
@@ -49,6 +53,20 @@ impl Rules {
     pub fn missing(&self, entry: &Entry) -> Decision {
         let is_left = self.sync.existing || self.has_other_size(entry);
         if is_left { Decision::LeftAlone } else { Decision::New }
+    }
+
+    /// The item that says why an entry is left alone, beside what is `there`.
+    pub fn why_left(&self, entry: &Entry, there: Option<&Stat>) -> [u8; 11] {
+        let is_over = |most| matches!(entry.kind, Kind::File { size } if size > most);
+        match there {
+            None if self.sync.existing => Change::MISSING,
+            Some(_) if self.sync.ignore_existing => Change::EXISTS,
+            _ if self.sync.most.is_some_and(is_over) => Change::OVER,
+            _ if self.has_other_size(entry) => Change::UNDER,
+            // Something that is no directory is above it.
+            None => Change::EXISTS,
+            Some(_) => Change::NEWER,
+        }
     }
 
     /// It has the entry's time, as far as the user asks.
@@ -88,6 +106,15 @@ impl Rules {
         if replaced { Decision::Contents(changes) } else { Decision::Attributes(changes) }
     }
 
+    /// What is `there` becomes one more name of a file of `size` bytes.
+    pub fn relinked(&self, entry: &Entry, mode: Mode, size: u64, there: &Stat) -> Changes {
+        let is_file = FileType::from_raw_mode(there.st_mode) == FileType::RegularFile;
+        let changes = self.changes(entry, mode, there, false, Differences::default());
+        let without_times = !self.keep.times_of(&entry.kind);
+        let modified = if without_times { Some(Time::OfTransfer) } else { changes.modified };
+        Changes { size: is_file && size != there.st_size as u64, modified, ..changes }
+    }
+
     fn changes(
         &self,
         entry: &Entry,
@@ -98,13 +125,17 @@ impl Rules {
     ) -> Changes {
         let is_link = matches!(entry.kind, Kind::Symlink { .. });
         let size = matches!(entry.kind, Kind::File { size } if size != there.st_size as u64);
+        let may_be_read = self.atimes && !is_link && entry.kind != Kind::Directory;
         Changes {
             value: value_differs,
             size,
             modified: (self.keep.times_of(&entry.kind) && !self.has_time(entry, there)).then_some(Time::Kept),
-            permissions: self.keep.perms && !is_link && mode.as_raw_mode() != there.st_mode & 0o7777,
+            permissions: (self.keep.perms || self.executability)
+                && !is_link
+                && mode.as_raw_mode() != there.st_mode & 0o7777,
             owner: more.owner,
             group: more.group,
+            accessed: may_be_read && entry.atime.seconds != there.st_atime,
             acl: more.acl,
             xattrs: more.xattrs,
             ..Changes::default()
@@ -115,7 +146,7 @@ impl Rules {
 /// Whether the user's options leave what is `there` as it is, whatever `entry` is: an entry that comes is asked that once more,
 /// since a sender may send what nobody wanted.
 pub fn is_left_alone(sync: &Sync, entry: &Entry, there: &Stat) -> bool {
-    let rules = Rules { sync: sync.clone(), keep: Keep::NOTHING };
+    let rules = Rules { sync: sync.clone(), keep: Keep::NOTHING, atimes: false, executability: false };
     rules.early(entry, there) == Some(Decision::LeftAlone)
 }
 
@@ -134,6 +165,9 @@ impl Decision {
             Self::LeftAlone => None,
             Self::New => Some(Item::New(update, shown)),
             Self::Contents(changes) => Some(Item::Existing(update, shown, *changes)),
+            Self::Attributes(changes) if update == Update::HardLink => {
+                Some(Item::Existing(update, shown, *changes))
+            }
             Self::Attributes(changes) => {
                 let changes = Changes { value: changes.value && !is_file, ..*changes };
                 Some(Item::Existing(Update::Attributes, shown, changes))
@@ -180,7 +214,7 @@ mod tests {
         let (kind, earlier) = (Kind::File { size: there.st_size as u64 }, Timestamp { seconds: 5, ..now });
         let decided = |checksum, value_differs, mtime| {
             let sync = Sync { checksum, ..Sync::default() };
-            let rules = Rules { sync, keep: Keep::NOTHING };
+            let rules = Rules { sync, keep: Keep::NOTHING, atimes: false, executability: false };
             let (path, atime) = (RelPath::root(), mtime);
             let entry = Entry { source: 0, path, kind: kind.clone(), mode: 0, mtime, atime, extra: None };
             let decision = rules.decide(&entry, Mode::empty(), &there, value_differs, Differences::default());

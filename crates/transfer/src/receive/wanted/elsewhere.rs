@@ -4,7 +4,7 @@ use linerate_wire::control::{Digest, OtherUse, Sync, Want};
 use linerate_wire::entry::{Entry, Kind};
 use rustix::io::Errno;
 
-use super::decide::{self, Decision, is_same_kind};
+use super::decide::{Decision, is_same_kind};
 use super::existing::{hold_existing, open_existing};
 use super::view::{Occupant, View};
 use super::{Comparer, name};
@@ -48,6 +48,14 @@ impl Comparer<'_, '_> {
     /// What becomes of an entry that another tree has; `None` where it comes as if there were none.
     pub(super) fn elsewhere(&mut self, admitted: &Admitted<'_>, digest: Option<Digest>) -> Option<Want> {
         let entry = admitted.entry();
+        if self.first_of(entry).is_some_and(|first| first.is_elsewhere)
+            && self.relinked(entry, &Decision::New, None).is_some()
+        {
+            self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
+            let unchanged = Item::Existing(Update::Attributes, self.shown_kind(entry), Changes::default());
+            self.show(entry, unchanged);
+            return Some(Want::LeftAlone);
+        }
         let (there, decision) = self.found_elsewhere(admitted, digest)?;
         let used = self.elsewhere.as_ref()?.used;
         let Decision::Attributes(changes) = decision else {
@@ -57,10 +65,12 @@ impl Comparer<'_, '_> {
         };
         let is_same = changes.is_empty();
         if entry.kind == Kind::Directory {
-            self.show_as_local(entry, changes);
+            self.show_as_local(entry, changes, Update::Local);
             return Some(self.comes_whole(entry));
         }
         if is_same && used == OtherUse::Compare {
+            self.show_as_local(entry, changes, Update::Attributes);
+            self.note_first(entry, self.shown_kind(entry), true);
             self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
             return Some(Want::LeftAlone);
         }
@@ -71,7 +81,7 @@ impl Comparer<'_, '_> {
         if can_be_brought && !self.rules.sync.dry_run {
             self.elsewhere.as_mut()?.bring(admitted, &there, copied).ok()?;
         }
-        self.show_as_local(entry, changes);
+        self.show_as_local(entry, changes, if copied { Update::Local } else { Update::HardLink });
         if !can_be_brought {
             return Some(self.comes_whole(entry));
         }
@@ -85,6 +95,13 @@ impl Comparer<'_, '_> {
             counters.landed.entry(&entry.kind);
         }
         Some(Want::Nothing)
+    }
+
+    /// The first that another tree has by this name, where files are compared or copied.
+    pub(super) fn another_tree_s(&mut self, entry: &Entry) -> Option<Occupant> {
+        let place = self.named(entry.source, &entry.path);
+        let elsewhere = self.elsewhere.as_mut().filter(|elsewhere| elsewhere.used != OtherUse::Link)?;
+        elsewhere.views.iter_mut().find_map(|view| view.look(&place))
     }
 
     /// The first tree that has the entry as it is; else the first with its contents; else the first with a file of that name.
@@ -123,9 +140,12 @@ impl Comparer<'_, '_> {
         Want::Whole
     }
 
-    fn show_as_local(&mut self, entry: &Entry, changes: Changes) {
-        if !changes.is_empty() {
-            self.show(entry, Item::Existing(Update::Local, decide::shown(&entry.kind), changes));
+    /// What is as it was elsewhere is shown to those who want to see that as well.
+    fn show_as_local(&mut self, entry: &Entry, changes: Changes, update: Update) {
+        let shown = self.shown_kind(entry);
+        if !changes.is_empty() || self.rules.sync.unchanged {
+            let relinked = matches!(entry.kind, Kind::HardLink { .. });
+            self.state(entry, Item::Existing(update, shown, changes), relinked);
         }
     }
 }

@@ -3,15 +3,13 @@
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
-
-use crate::tree::root::Directory;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Opens the regular file that was seen as `seen`, for reading.
 ///
 /// # Errors
 /// The errors of open(2); `ESTALE` where something else has the name now.
-pub fn open_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
+pub fn open_existing(parent: impl AsFd, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
     open_as_seen(parent, name, seen, OFlags::RDONLY | OFlags::NONBLOCK)
 }
 
@@ -19,11 +17,11 @@ pub fn open_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<Ow
 ///
 /// # Errors
 /// As [`open_existing`].
-pub fn hold_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
+pub fn hold_existing(parent: impl AsFd, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
     open_as_seen(parent, name, seen, OFlags::PATH)
 }
 
-fn open_as_seen(parent: &Directory, name: &OsStr, seen: &Stat, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn open_as_seen(parent: impl AsFd, name: &OsStr, seen: &Stat, flags: OFlags) -> Result<OwnedFd, Errno> {
     let fd = rustix::fs::openat(parent, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let now = rustix::fs::fstat(&fd)?;
     let same = (now.st_dev, now.st_ino) == (seen.st_dev, seen.st_ino)

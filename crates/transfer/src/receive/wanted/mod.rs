@@ -1,44 +1,52 @@
 //! Answers the sender's offers: what of them the destination doesn't have.
 
+mod appended;
+mod blocks;
 mod decide;
 mod elsewhere;
 mod existing;
 mod names;
 mod older;
+mod older_version;
+mod repair;
+mod similar;
 mod times;
 mod view;
 
 use crossbeam_channel::Receiver;
-use linerate_wire::control::{Change, Digest, Link, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
+use linerate_wire::control::{
+    BlockSearch, Change, Digest, EntryFacts, Link, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want,
+};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use crate::base::lock::lock;
 use crate::base::problem::{TransferError, problem};
 use crate::net::channel::{Channel, Room};
 use crate::receive::admission::{Admitted, Judge};
-use crate::receive::reception::Reception;
+use crate::receive::reception::{Reception, Settings};
 use crate::receive::remove::Remover;
 use crate::receive::resume;
 use crate::receive::sink::FIRST_NAMES;
 use crate::tree::itemize::{self, Changes, Item};
 use crate::tree::metadata::compare::Comparing;
 use crate::tree::metadata::read::At;
-use crate::tree::metadata::write::MetadataTarget;
 use crate::tree::places::{Places, Recent};
 use crate::tree::reading::hash;
+use crate::tree::safe_link::leads_out;
 pub use decide::is_left_alone;
 use decide::{Decision, Rules};
 use elsewhere::Elsewhere;
-use existing::hold_existing;
 pub use existing::open_existing;
+use names::NameOf;
 pub use names::Offered as OfferedNames;
+use older::Worth;
+use similar::Similar;
 pub use times::same_time;
 use view::{Occupant, View};
 
@@ -55,11 +63,24 @@ pub struct Comparer<'a, 'b> {
     recent: Recent,
     here: View<'b>,
     elsewhere: Option<Elsewhere<'b>>,
+    similar: Similar,
     buffer: Vec<u8>,
     /// Files of the offer that is being answered which may be compared chunk by chunk.
     large: u64,
-    /// The kinds of first names that aren't regular files, by their places.
-    linked: Places<itemize::Kind>,
+    /// Which files these are.
+    worth: Worth,
+    /// First names, by their places.
+    linked: Places<LinkedFirst>,
+}
+
+/// A name of which later ones are more names.
+#[derive(Clone, Copy)]
+struct LinkedFirst {
+    kind: itemize::Kind,
+    /// Bytes of a file.
+    size: u64,
+    /// It isn't made, since another tree has it.
+    is_elsewhere: bool,
 }
 
 /// Entries that the sender could send, and their memory until they are answered.
@@ -73,8 +94,11 @@ impl<'a, 'b> Comparer<'a, 'b> {
         channel: Arc<Channel>,
         remover: Remover<'b>,
     ) -> Self {
-        let rules = Rules { sync: sync.cloned().unwrap_or_default(), keep: shared.settings.keep };
-        let (names, comparing) = (OfferedNames::default(), Comparing::new(shared.settings.keep));
+        let settings = &shared.settings;
+        let (sync_rules, keep, atimes) = (sync.cloned().unwrap_or_default(), settings.keep, settings.atimes);
+        let rules = Rules { sync: sync_rules, keep, atimes, executability: settings.executability };
+        let (names, comparing) =
+            (OfferedNames::default(), Comparing::new(keep, shared.ground.writer.rules().clone()));
         Self {
             shared,
             sync,
@@ -87,8 +111,10 @@ impl<'a, 'b> Comparer<'a, 'b> {
             recent: Recent::default(),
             here: View::new(&shared.ground.landing.root),
             elsewhere: sync.and_then(|sync| Elsewhere::new(shared, sync)),
+            similar: Similar::default(),
             buffer: Vec::new(),
             large: 0,
+            worth: worth(sync, settings),
             linked: Places::new(FIRST_NAMES),
         }
     }
@@ -98,6 +124,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     /// # Errors
     /// If the sender is gone, or offers what it didn't announce.
     pub fn run(mut self, offers: &Receiver<Offer>) -> Result<(OfferedNames, Remover<'b>), TransferError> {
+        self.tell_of_made_top();
         for (offered, _room) in offers {
             if offered.len() > MAX_OFFERS {
                 return Err(breach("an offer of too many entries"));
@@ -106,7 +133,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             if !offered.iter().all(|Offered { entry, .. }| self.recent.is_new(entry.source, &entry.path)) {
                 return Err(breach("it offers a path twice"));
             }
-            self.large = offered.iter().filter(|offered| is_large(&offered.entry)).count() as u64;
+            self.large = offered.iter().filter(|offered| is_large(self.worth, &offered.entry)).count() as u64;
             let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
             self.remover.news.flush();
             let sent = self.channel.send(&Message::Wanted(wants));
@@ -121,12 +148,19 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     fn want(&mut self, offered: &Offered) -> Result<Want, TransferError> {
-        let Offered { ref entry, inode, ctime, digest } = *offered;
+        let Offered { ref entry, inode, ctime, digest, whole } = *offered;
+        if self.is_mere_name(entry) {
+            return self.keep_name(entry);
+        }
         let admitted = self.judge.admit(Cow::Borrowed(entry));
         let admitted = admitted.map_err(|refused| breach(&refused.to_string()))?;
         let (entry, place) = (admitted.entry(), admitted.place());
-        if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(place, entry.kind == Kind::Directory)
-        {
+        let name = match entry.kind {
+            Kind::Directory if whole && self.judge.may_clear(entry) => NameOf::WholeDirectory,
+            Kind::Directory => NameOf::Directory,
+            _ => NameOf::Other,
+        };
+        if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(place, name) {
             return Err(breach("more entries than can be remembered for --delete"));
         }
         let origin = Origin { inode, ctime };
@@ -136,13 +170,16 @@ impl<'a, 'b> Comparer<'a, 'b> {
             None => {}
         }
         let Some(sync) = self.sync else { return Ok(Want::Whole) };
-        let there = self.here.look(place);
+        let there = self.here.look_for(entry, place);
         let decision = match &there {
             Some(_) if self.is_made_top(entry) => Decision::New,
             Some(there) => self.decide(&admitted, digest, there),
             None if sync.ignore_existing && self.is_under_something_else(place) => Decision::LeftAlone,
             None => self.rules.missing(entry),
         };
+        if let Some(want) = self.appended(&admitted, there.as_ref(), &decision) {
+            return Ok(want);
+        }
         let is_missing = decision == Decision::New && (there.is_none() || self.is_made_top(entry));
         if let Some(want) = is_missing.then(|| self.elsewhere(&admitted, digest)).flatten() {
             return Ok(want);
@@ -150,9 +187,36 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Ok(self.act(sync, &admitted, there.as_ref(), decision))
     }
 
+    /// With rsync's names a sender offers what isn't kept for its kind, too, so that it is counted, and nothing of its name is deleted.
+    fn is_mere_name(&self, entry: &Entry) -> bool {
+        let Settings { keep, no_links, safe_links, .. } = self.shared.settings;
+        let is_kept = match &entry.kind {
+            Kind::Symlink { target } if safe_links && self.leads_out(entry, target) => false,
+            Kind::Symlink { .. } => !no_links,
+            Kind::Fifo | Kind::Socket => keep.specials,
+            Kind::Device { .. } => keep.devices,
+            Kind::File { .. } | Kind::Directory | Kind::HardLink { .. } => true,
+        };
+        !is_kept && self.sync.is_some_and(|sync| sync.into)
+    }
+
+    fn leads_out(&self, entry: &Entry, target: &[u8]) -> bool {
+        self.shared.ground.landing.place(entry).is_some_and(|place| leads_out(&place, target))
+    }
+
+    fn keep_name(&mut self, entry: &Entry) -> Result<Want, TransferError> {
+        let place = self.shared.ground.landing.place(entry);
+        let place = place.ok_or_else(|| breach("a name that doesn't fit what was announced"))?;
+        if self.rules.sync.delete && !self.names.add(&place, NameOf::Other) {
+            return Err(breach("more entries than can be remembered for --delete"));
+        }
+        self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
+        Ok(Want::LeftAlone)
+    }
+
     /// An earlier run gave the entry its name.
     fn done(&mut self, entry: &Entry, place: &RelPath) -> Want {
-        let Some(there) = self.here.look(place) else { return Want::Whole };
+        let Some(there) = self.here.look_for(entry, place) else { return Want::Whole };
         self.keeps_first_name(entry, place, &there);
         let want = self.proof(entry, place, &there).unwrap_or(Want::Nothing);
         match want {
@@ -217,8 +281,11 @@ impl<'a, 'b> Comparer<'a, 'b> {
         };
         let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
         let more = self.comparing.differences(self.shared.ground.writer, entry, &there.stat, at);
-        let mode = self.shared.settings.mode(entry);
-        let mode = self.shared.ground.writer.keepable(entry, mode, &there.stat);
+        let settings = &self.shared.settings;
+        let mode = match settings.executability {
+            true => settings.mode_over(entry, Mode::from_raw_mode(there.stat.st_mode & 0o7777)),
+            false => self.shared.ground.writer.keepable(entry, settings.mode(entry), &there.stat),
+        };
         match self.rules.decide(entry, mode, &there.stat, value_differs, more) {
             Decision::Attributes(changes) if !changes.is_empty() && self.is_shared(entry, there) => {
                 Decision::Contents(changes)
@@ -268,7 +335,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
     ) -> Want {
         let (entry, place) = (admitted.entry(), admitted.place());
         let want = match (&decision, there) {
-            (Decision::LeftAlone, _) => Want::LeftAlone,
+            (Decision::LeftAlone, _) => {
+                self.show_left(entry, place, there);
+                Want::LeftAlone
+            }
+            (Decision::New, None) if !sync.dry_run && !sync.whole => {
+                self.pieces(sync, entry, place, None).unwrap_or(Want::Whole)
+            }
             (Decision::New, None) => Want::Whole,
             (Decision::New, Some(there)) => {
                 if let Err(why) = self.make_way(entry, place, there) {
@@ -280,19 +353,41 @@ impl<'a, 'b> Comparer<'a, 'b> {
             (Decision::Attributes(changes), Some(there)) => {
                 if !sync.dry_run {
                     self.repaired(admitted, there, changes);
+                    self.clear_partial(entry, place, there);
                 }
                 self.keeps_first_name(entry, place, there);
                 self.proof(entry, place, there).unwrap_or(Want::Nothing)
             }
-            (Decision::Contents(_), there) if !sync.dry_run => there
-                .filter(|_| !sync.whole)
-                .and_then(|there| self.differing(entry, place, there))
-                .unwrap_or(Want::Whole),
+            (Decision::Contents(_), there) if !sync.dry_run && !sync.whole => {
+                self.pieces(sync, entry, place, there).unwrap_or(Want::Whole)
+            }
             (Decision::Contents(_) | Decision::Attributes(_), _) => Want::Whole,
         };
-        self.itemize(entry, &decision);
+        match self.relinked(entry, &decision, there) {
+            Some(item) => self.state(entry, item, true),
+            None => self.itemize(entry, &decision),
+        }
         self.count(entry, &want, sync.dry_run);
         want
+    }
+
+    /// What is `there`, or in another tree, is of the kind of the first name, of which the entry becomes one more.
+    fn relinked(&mut self, entry: &Entry, decision: &Decision, there: Option<&Occupant>) -> Option<Item> {
+        let LinkedFirst { kind, size, .. } = self.first_of(entry).filter(|_| *decision == Decision::New)?;
+        let mode = self.shared.settings.mode(entry);
+        let changes = |rules: &Rules, there: &Occupant| {
+            let is_same = itemize::Kind::of(there.kind()) == Some(kind);
+            is_same.then(|| rules.relinked(entry, mode, size, &there.stat))
+        };
+        let changes = match there {
+            Some(there) => changes(&self.rules, there)?,
+            None => {
+                let there = self.another_tree_s(entry)?;
+                let changes = changes(&self.rules, &there)?;
+                Some(changes).filter(|changes| !changes.size && changes.modified.is_none())?
+            }
+        };
+        Some(Item::Existing(itemize::Update::HardLink, kind, changes))
     }
 
     fn count(&self, entry: &Entry, want: &Want, dry_run: bool) {
@@ -317,9 +412,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     fn show(&mut self, entry: &Entry, item: Item) {
-        if item.is_unchanged() {
-            return;
+        if self.rules.sync.unchanged || !item.is_unchanged() {
+            self.state(entry, item, false);
         }
+    }
+
+    /// Reports a change; `relinked` where the entry becomes one more name.
+    fn state(&mut self, entry: &Entry, item: Item, relinked: bool) {
         let link = match &entry.kind {
             Kind::Symlink { target } => Some(Link::Target(target.clone())),
             Kind::HardLink { source, path } => Some(Link::SameAs(self.named(*source, path))),
@@ -327,13 +426,57 @@ impl<'a, 'b> Comparer<'a, 'b> {
         };
         if self.rules.sync.itemize && !self.is_top_again(entry) {
             let directory = entry.kind == Kind::Directory;
-            self.remover.news.tell(change(item, self.shown_path(entry), directory, link));
+            // One more name that is that already has nothing behind it.
+            let stays = item.is_unchanged() && matches!(entry.kind, Kind::HardLink { .. }) && !relinked;
+            let link = link.filter(|_| !stays);
+            let change = change(item, self.shown_path(entry), directory, link);
+            self.remover.news.tell(Change { facts: self.facts(entry), ..change });
         }
+    }
+
+    /// That an entry is left alone, and why; what would be in a directory that isn't made has no line of its own.
+    fn show_left(&mut self, entry: &Entry, place: &RelPath, there: Option<&Occupant>) {
+        let is_asked = self.rules.sync.itemize && self.rules.sync.unchanged;
+        let item = self.rules.why_left(entry, there.map(|there| &there.stat));
+        if !is_asked || item == Change::MISSING && !self.here.has_directory_of(place) {
+            return;
+        }
+        let (path, directory) = (self.shown_path(entry), entry.kind == Kind::Directory);
+        self.remover.news.tell(Change { item, path, directory, link: None, facts: self.facts(entry) });
+    }
+
+    /// The entry's properties, for a user who wants to see them.
+    fn facts(&self, entry: &Entry) -> Option<EntryFacts> {
+        let size = match &entry.kind {
+            Kind::File { size } => *size,
+            Kind::HardLink { .. } => self.first_of(entry).map_or(0, |first| first.size),
+            Kind::Symlink { target } => target.len() as u64,
+            _ => 0,
+        };
+        let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
+        let owner = owner.map(|owner| (owner.uid, owner.gid));
+        let (mtime, mode) = (entry.mtime.seconds, entry.mode);
+        self.rules.sync.facts.then_some(EntryFacts { size, mtime, mode, owner })
     }
 
     /// The destination, which was made for its entry: to its user, rsync makes it as the first of all.
     fn is_made_top(&self, entry: &Entry) -> bool {
-        self.shared.ground.landing.is_made && entry.path.is_root() && entry.kind == Kind::Directory
+        self.makes_top() && entry.path.is_root() && entry.kind == Kind::Directory
+    }
+
+    /// It isn't made with the directories above it, before anything else.
+    fn makes_top(&self) -> bool {
+        self.shared.ground.landing.is_made && (!self.rules.sync.make_path || self.rules.sync.dry_run)
+    }
+
+    /// The user sees that the destination is made.
+    fn tell_of_made_top(&mut self) {
+        let sync = &self.rules.sync;
+        if sync.into && sync.itemize && self.makes_top() {
+            let (path, link) = (RelPath::root(), None);
+            let (item, facts) = (Change::MADE, None);
+            self.remover.news.tell(Change { item, path, directory: true, link, facts });
+        }
     }
 
     /// A directory that several sources become was told of by the first of them.
@@ -346,17 +489,27 @@ impl<'a, 'b> Comparer<'a, 'b> {
     /// One more name has the kind of the first one.
     fn shown_kind(&self, entry: &Entry) -> itemize::Kind {
         let kind = decide::shown(&entry.kind);
-        if let Kind::HardLink { source, path } = &entry.kind {
-            let first = self.judge.first_place(entry, *source, path).ok();
-            return first.and_then(|first| self.linked.get(&first)).unwrap_or(kind);
+        if matches!(entry.kind, Kind::HardLink { .. }) {
+            return self.first_of(entry).map_or(kind, |first| first.kind);
         }
+        self.note_first(entry, kind, false);
+        kind
+    }
+
+    /// Later names may be those of this one.
+    fn note_first(&self, entry: &Entry, kind: itemize::Kind, is_elsewhere: bool) {
         if entry.extra.as_ref().is_some_and(|extra| extra.linked)
-            && kind != itemize::Kind::File
             && let Ok(place) = self.judge.first_place(entry, entry.source, &entry.path)
         {
-            self.linked.insert(&place, kind);
+            let size = if let Kind::File { size } = entry.kind { size } else { 0 };
+            self.linked.insert(&place, LinkedFirst { kind, size, is_elsewhere });
         }
-        kind
+    }
+
+    /// The first name of which `entry` is one more.
+    fn first_of(&self, entry: &Entry) -> Option<LinkedFirst> {
+        let Kind::HardLink { source, path } = &entry.kind else { return None };
+        self.linked.get(&self.judge.first_place(entry, *source, path).ok()?)
     }
 
     /// A source that is a file is called by its own name.
@@ -371,63 +524,6 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let into = self.rules.sync.into;
         let source = self.shared.ground.sources.get(source as usize).filter(|_| into);
         source.map_or_else(|| path.clone(), |source| below(&source.name, path))
-    }
-
-    /// A large file that has changed; `None` where asking for all of it is better, or what is there can't be read.
-    fn differing(&self, entry: &Entry, place: &RelPath, there: &Occupant) -> Option<Want> {
-        let Kind::File { size } = entry.kind else { return None };
-        let older = u64::try_from(there.stat.st_size).ok()?;
-        let chunk = older::chunk_of(size, older, self.large)?;
-        let file = open_existing(&there.parent, name(place), &there.stat).ok()?;
-        let digests = older::digests(&file, chunk, size.min(older)).ok()?;
-        let is_noted = self.shared.notes.older.note(place, there.stat, chunk, digests.len());
-        is_noted.then_some(Want::Differing { chunk, digests })
-    }
-
-    /// Contents are equal, and the rest is made so; a directory's when everything below it is there.
-    fn repaired(&self, admitted: &Admitted<'_>, there: &Occupant, changes: &Changes) {
-        let (entry, place) = (admitted.entry(), admitted.place());
-        if entry.kind == Kind::Directory {
-            let more = changes.owner || changes.group || changes.acl || changes.xattrs;
-            // An offer of it comes once.
-            if let Err(error) = self.shared.keep_directory(admitted, false, !more) {
-                self.tell(place, format!("noting what the directory gets failed: {error}"));
-            }
-            return;
-        }
-        if changes.is_empty() || matches!(entry.kind, Kind::HardLink { .. }) {
-            return;
-        }
-        if let Err(error) = self.repair(entry, place, there, changes) {
-            self.tell(place, format!("setting the mode or times of what is there failed: {error}"));
-        }
-    }
-
-    fn repair(
-        &self,
-        entry: &Entry,
-        place: &RelPath,
-        there: &Occupant,
-        changes: &Changes,
-    ) -> Result<(), Errno> {
-        lock(&self.shared.notes.changed).add_metadata(&there.parent);
-        if changes.permissions || changes.owner || changes.group || changes.acl || changes.xattrs {
-            let held = hold_existing(&there.parent, name(place), &there.stat)?;
-            let is_link = matches!(entry.kind, Kind::Symlink { .. });
-            let what = if is_link { MetadataTarget::Link } else { MetadataTarget::Existing };
-            let mode = self.shared.settings.keep.perms.then(|| self.shared.settings.mode(entry));
-            // A file that gets a new owner may lose bits of its mode.
-            let mode = mode.or(Some(Mode::from_raw_mode(there.stat.st_mode & 0o7777)));
-            for loss in self.shared.ground.writer.give(held.as_fd(), entry, mode, what) {
-                let shown = self.shared.ground.landing.root.shown(place);
-                (self.shared.reports.problem)(problem(shown, ProblemKind::NotKept, loss.message()));
-            }
-        }
-        if changes.modified.is_some() {
-            let times = crate::tree::temporary::timestamps(entry);
-            rustix::fs::utimensat(&there.parent, name(place), &times, AtFlags::SYMLINK_NOFOLLOW)?;
-        }
-        Ok(())
     }
 
     /// Something of another kind has the entry's name. A rename replaces it, unless one of the two is a directory.
@@ -457,11 +553,18 @@ pub fn below(top: &RelPath, path: &RelPath) -> RelPath {
 pub fn change(item: Item, path: RelPath, directory: bool, link: Option<Link>) -> Change {
     let mut letters = [b' '; 11];
     letters.iter_mut().zip(item.to_string().bytes()).for_each(|(letter, byte)| *letter = byte);
-    Change { item: letters, path, directory, link }
+    Change { item: letters, path, directory, link, facts: None }
 }
 
-fn is_large(entry: &Entry) -> bool {
-    matches!(entry.kind, Kind::File { size } if older::chunk_of(size, size, 1).is_some())
+/// Who names the search for pieces, or for files of similar names, wants it for small files too. What is written into is compared
+/// at the same places alone.
+fn worth(sync: Option<&Sync>, settings: &Settings) -> Worth {
+    let is_named = sync.is_some_and(|sync| sync.search == BlockSearch::Everywhere) || settings.fuzzy > 0;
+    if is_named && !settings.inplace { Worth::SMALL } else { Worth::USUAL }
+}
+
+fn is_large(worth: Worth, entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::File { size } if older::chunk_of(worth, size, size, 1).is_some())
 }
 
 /// True where the link that is there leads to `target`.

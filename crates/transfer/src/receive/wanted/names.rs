@@ -5,6 +5,12 @@ use std::hash::{BuildHasher, RandomState};
 
 /// Entries at most: half a gigabyte.
 const MOST: usize = 1 << 26;
+/// Directories that don't lie in one another: a list of files may name many.
+const MOST_TOPS: usize = 1 << 20;
+/// Bytes of their paths.
+const MOST_TOP_BYTES: usize = 64 << 20;
+/// Hashed with the name of a directory that is only on the way.
+const ON_THE_WAY: u8 = 2;
 
 /// Offered names by their hashes, whose key nobody knows. Two names with the same hash only keep each other from being
 /// removed.
@@ -12,13 +18,49 @@ const MOST: usize = 1 << 26;
 pub struct Offered {
     hasher: RandomState,
     hashes: Vec<u64>,
+    /// Directories of which everything was offered, and that aren't in the one before.
+    tops: Vec<RelPath>,
+    top_bytes: usize,
+}
+
+/// What a name was offered as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameOf {
+    Other,
+    /// A directory of which everything is offered.
+    WholeDirectory,
+    /// A directory that is only on the way.
+    Directory,
 }
 
 impl Offered {
     /// Notes a name; false where there are too many.
-    pub fn add(&mut self, place: &RelPath, directory: bool) -> bool {
-        self.hashes.push(self.hash(place, directory));
-        self.hashes.len() <= MOST
+    pub fn add(&mut self, place: &RelPath, name: NameOf) -> bool {
+        self.hashes.push(self.hash(place, u8::from(name != NameOf::Other)));
+        match name {
+            NameOf::Other => {}
+            NameOf::Directory => self.hashes.push(self.hash(place, ON_THE_WAY)),
+            NameOf::WholeDirectory => self.note_top(place),
+        }
+        self.hashes.len() <= MOST && self.tops.len() <= MOST_TOPS && self.top_bytes <= MOST_TOP_BYTES
+    }
+
+    fn note_top(&mut self, place: &RelPath) {
+        let is_in_last = self.tops.last().is_some_and(|top| *top == *place || is_below(place, top));
+        if !is_in_last {
+            self.top_bytes += place.as_bytes().len();
+            self.tops.push(place.clone());
+        }
+    }
+
+    /// The directories of which everything was offered, but for those in others of them.
+    pub fn tops(&self) -> &[RelPath] {
+        &self.tops
+    }
+
+    /// True for a directory that is only on the way to what was offered.
+    pub fn is_on_the_way(&self, place: &RelPath) -> bool {
+        self.hashes.binary_search(&self.hash(place, ON_THE_WAY)).is_ok()
     }
 
     /// All are noted; false where one was twice, or two have the same hash: nobody can tell what isn't there then.
@@ -30,12 +72,17 @@ impl Offered {
 
     /// True where the name was offered as what is, or is not, a directory.
     pub fn has(&self, place: &RelPath, directory: bool) -> bool {
-        self.hashes.binary_search(&self.hash(place, directory)).is_ok()
+        self.hashes.binary_search(&self.hash(place, u8::from(directory))).is_ok()
     }
 
-    fn hash(&self, place: &RelPath, directory: bool) -> u64 {
-        self.hasher.hash_one((place.as_bytes(), directory))
+    fn hash(&self, place: &RelPath, what: u8) -> u64 {
+        self.hasher.hash_one((place.as_bytes(), what))
     }
+}
+
+fn is_below(place: &RelPath, top: &RelPath) -> bool {
+    let rest = place.as_bytes().strip_prefix(top.as_bytes());
+    rest.is_some_and(|rest| top.is_root() || rest.starts_with(b"/"))
 }
 
 #[cfg(test)]
@@ -47,16 +94,29 @@ mod tests {
         let path = |text: &str| RelPath::new(text.as_bytes()).unwrap();
         let mut names = Offered::default();
         assert!(
-            names.add(&path("b/c"), false)
-                && names.add(&path("b"), true)
-                && names.add(&RelPath::root(), true)
+            names.add(&path("b/c"), NameOf::Other)
+                && names.add(&path("b"), NameOf::WholeDirectory)
+                && names.add(&path("b/d"), NameOf::WholeDirectory)
+                && names.add(&path("bb"), NameOf::WholeDirectory)
+                && names.add(&RelPath::root(), NameOf::Directory)
         );
         assert!(names.sort());
+        assert_eq!(names.tops(), [path("b"), path("bb")]);
+        assert!(names.is_on_the_way(&RelPath::root()) && !names.is_on_the_way(&path("b")));
         assert!(
             names.has(&path("b"), true)
                 && names.has(&path("b/c"), false)
                 && names.has(&RelPath::root(), true)
         );
         assert!(!names.has(&path("b"), false) && !names.has(&path("c"), false));
+    }
+
+    #[test]
+    fn directories_of_long_paths_take_little_memory() {
+        let long = |number: usize| RelPath::new(format!("{number}{}", "/x".repeat(500)).as_bytes()).unwrap();
+        let mut names = Offered::default();
+        let is_full = |number| !names.add(&long(number), NameOf::WholeDirectory);
+        let full = (0..100_000).position(is_full);
+        assert!(full.is_some_and(|count| (60_000..70_000).contains(&count)), "{full:?}");
     }
 }

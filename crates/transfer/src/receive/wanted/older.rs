@@ -10,10 +10,31 @@ use crate::base::lock::lock;
 use crate::tree::reading::hash;
 use std::sync::Mutex;
 
-/// New files below this many bytes travel whole, since asking costs as much;
-const FILE_LEAST: u64 = 4 << 20;
-/// so do those whose older version is below this. It is also the smallest chunk.
-const CHUNK_LEAST: u64 = 1 << 20;
+/// The smallest chunk, unless the user wants even small files compared.
+pub const CHUNK_LEAST: u64 = 1 << 20;
+/// Bounds of the files that are compared piece by piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Worth {
+    /// New files below this many bytes travel whole;
+    file: u64,
+    /// so do those whose older version is below this.
+    older: u64,
+    /// The smallest chunk.
+    chunk: u64,
+}
+
+impl Worth {
+    /// Below these asking costs about as much as sending all.
+    pub const USUAL: Self = Self { file: 4 << 20, older: CHUNK_LEAST, chunk: CHUNK_LEAST };
+    /// For a user who asks for the search by its name: eight of the smallest blocks. Of shorter files nothing is said.
+    pub const SMALL: Self = Self { file: 32 << 10, older: 32 << 10, chunk: 64 << 10 };
+
+    /// True where comparing costs less than it may save.
+    pub fn is_worth_it(self, size: u64, older: u64) -> bool {
+        size >= self.file && older >= self.older
+    }
+}
+
 /// The largest chunk.
 const CHUNK_MOST: u64 = 1 << 30;
 /// Digests in one answer at most: half of the longest message.
@@ -23,12 +44,12 @@ const THREADS: usize = 4;
 
 /// The chunk in bytes by which a file of `size` bytes is compared with an older version of `older` bytes, where `shared_by`
 /// files of one answer may be; `None` where it isn't worth it.
-pub fn chunk_of(size: u64, older: u64, shared_by: u64) -> Option<u64> {
-    if size < FILE_LEAST || older < CHUNK_LEAST {
+pub fn chunk_of(worth: Worth, size: u64, older: u64, shared_by: u64) -> Option<u64> {
+    if !worth.is_worth_it(size, older) {
         return None;
     }
     let most = DIGESTS / shared_by.max(1);
-    let chunk = size.div_ceil(most.max(1)).checked_next_power_of_two()?.max(CHUNK_LEAST);
+    let chunk = size.div_ceil(most.max(1)).checked_next_power_of_two()?.max(worth.chunk);
     (chunk <= CHUNK_MOST && chunk <= older && chunk < size).then_some(chunk)
 }
 
@@ -38,7 +59,18 @@ pub fn chunk_of(size: u64, older: u64, shared_by: u64) -> Option<u64> {
 /// # Errors
 /// If it can't be read.
 pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, Errno> {
-    let count = common / chunk;
+    each_chunk(common / chunk, |number, buffer| hash(file.as_fd(), number * chunk, chunk, buffer))
+}
+
+/// What `of` finds for each of `count` chunks, several at a time; the list ends at the first that is gone, since what is behind it
+/// is of no use.
+///
+/// # Errors
+/// The first error of `of`.
+pub fn each_chunk<T: Copy + Send>(
+    count: u64,
+    of: impl Fn(u64, &mut Vec<u8>) -> Result<Option<T>, Errno> + Sync,
+) -> Result<Vec<T>, Errno> {
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let found = Mutex::new(vec![None; count as usize]);
     let work = || {
@@ -48,7 +80,7 @@ pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, E
             if number >= count || failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let digest = hash(file.as_fd(), number * chunk, chunk, &mut buffer);
+            let digest = of(number, &mut buffer);
             let digest = digest.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
             lock(&found)[number as usize] = digest;
         }
@@ -60,7 +92,6 @@ pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, E
         let ended = others.into_iter().map(|thread| thread.join().unwrap_or(Err(Errno::IO)));
         ended.fold(own, Result::and)
     })?;
-    // Chunks behind one that is gone are of no use at their positions; the list ends there.
     let found = std::mem::take(&mut *lock(&found));
     Ok(found.into_iter().map_while(|digest| digest).collect())
 }
@@ -75,13 +106,17 @@ mod tests {
         for (size, shared_by) in
             [(4 << 20, 1), (1 << 40, 1), (100 << 20, 1024), (1 << 34, 1024), (1 << 50, 7)]
         {
-            if let Some(chunk) = chunk_of(size, size, shared_by) {
-                assert!(size / chunk * shared_by <= DIGESTS, "{size} {shared_by}");
-                assert!(chunk.is_power_of_two() && chunk < size);
+            for worth in [Worth::USUAL, Worth::SMALL] {
+                if let Some(chunk) = chunk_of(worth, size, size, shared_by) {
+                    assert!(size / chunk * shared_by <= DIGESTS, "{size} {shared_by}");
+                    assert!(chunk.is_power_of_two() && chunk < size);
+                }
             }
         }
-        assert_eq!(chunk_of(4 << 30, 4 << 30, 1), Some(1 << 20));
-        assert_eq!(chunk_of(1 << 20, 1 << 20, 1), None);
+        assert_eq!(chunk_of(Worth::USUAL, 4 << 30, 4 << 30, 1), Some(1 << 20));
+        assert_eq!(chunk_of(Worth::USUAL, 1 << 20, 1 << 20, 1), None);
+        assert_eq!(chunk_of(Worth::SMALL, 1 << 20, 1 << 20, 1), Some(64 << 10));
+        assert_eq!(chunk_of(Worth::SMALL, 1 << 20, 31 << 10, 1), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Looks at places in a tree.
 
+use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::{FileType, Stat};
 use std::sync::Arc;
@@ -28,6 +29,23 @@ impl<'a> View<'a> {
     /// Of the tree at `root`.
     pub fn new(root: &'a Root) -> Self {
         Self { root, parent: None }
+    }
+
+    /// The same; for a directory, a link to one counts as that where links are kept.
+    pub fn look_for(&mut self, entry: &Entry, place: &RelPath) -> Option<Occupant> {
+        let mut there = self.look(place)?;
+        let is_link = self.root.keeps_links && there.kind() == FileType::Symlink;
+        if let (true, Kind::Directory, Some(name)) = (is_link, &entry.kind, place.name())
+            && let Some(stat) = there.parent.stat_of_directory(name)
+        {
+            there.stat = stat;
+        }
+        Some(there)
+    }
+
+    /// Whether the directory is there that `place` is in.
+    pub fn has_directory_of(&self, place: &RelPath) -> bool {
+        place.parent().is_none_or(|parent| self.root.directory(&parent).is_ok())
     }
 
     /// `None` where nothing is there, or what is can't be seen: then the writer reports why it can't.

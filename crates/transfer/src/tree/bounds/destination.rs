@@ -54,6 +54,14 @@ impl Named {
         })
     }
 
+    /// The reason why the path isn't followed, if that is a stranger's link on the way.
+    pub(crate) fn strangers_link(&self) -> Option<String> {
+        match self.look() {
+            Err((_, stop @ Stop::Strange { .. })) => Some(stop.to_string()),
+            _ => None,
+        }
+    }
+
     /// The error is with the path that it is about.
     fn look(&self) -> Result<Destination, (PathBuf, Stop)> {
         let shown = self.shown();

@@ -4,6 +4,7 @@
 mod destination;
 #[cfg(test)]
 pub(crate) mod tests;
+mod trusted;
 mod walk;
 
 use linerate_wire::path::printable;
@@ -21,6 +22,8 @@ use crate::base::problem::{BY_WHOM, TransferError};
 use crate::tree::pattern::{expand_home, name_of};
 use crate::tree::root::Root;
 pub(crate) use destination::{Destination, DestinationState, refused};
+pub use trusted::open_trusted;
+pub use walk::trust_all_links;
 use walk::{Follow, PathWalk};
 pub(crate) use walk::{Held, Stop};
 
@@ -164,6 +167,13 @@ impl Named {
         self.walk_to(parent).is_ok_and(|walk| walk.stat(name).is_ok())
     }
 
+    /// True where a symbolic link is at `path` within the same bounds.
+    pub(crate) fn is_link(&self, path: &[u8]) -> bool {
+        let Some((parent, name)) = split(path) else { return false };
+        let stat = self.walk_to(parent).and_then(|walk| Ok(walk.stat(name)?));
+        stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+    }
+
     /// True where a directory is at `path` within the same bounds.
     pub(crate) fn is_directory(&self, path: &[u8]) -> bool {
         self.walk_to(path).is_ok()
@@ -199,6 +209,41 @@ impl Named {
         let stat = walk.stat(name).ok()?;
         let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
         is_link.then(|| (walk.held(), name.to_owned()))
+    }
+
+    /// True where nothing has that name.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self.find(), Err(Stop::System(Errno::NOENT))) && self.find_link().is_none()
+    }
+
+    /// Makes the directories above the last name that aren't there, and says how many.
+    ///
+    /// # Errors
+    /// If one can't be made, or what is there is none.
+    pub(crate) fn make_above(&self, mode: Mode) -> Result<u64, TransferError> {
+        let mut made = 0;
+        let end = self.path.iter().rposition(|byte| *byte != b'/').unwrap_or(0);
+        let slashes = (1..end).filter(|at| self.path[*at] == b'/' && self.path[at - 1] != b'/');
+        for at in slashes {
+            let above = Self { path: self.path[..at].to_vec(), ..self.clone() };
+            let found = above.destination()?;
+            if matches!(found.there, DestinationState::Nothing) {
+                found.make(mode)?;
+                made += 1;
+            }
+        }
+        Ok(made)
+    }
+
+    /// The last directory above the path that is there, and the path below it.
+    pub(crate) fn above(&self) -> (Self, Vec<u8>) {
+        let path = self.path.strip_suffix(b"/").unwrap_or(&self.path);
+        let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
+        let there =
+            slashes.map(|at| (&path[..at], &path[at + 1..])).find(|(above, _)| self.is_directory(above));
+        let root: &[u8] = if path.starts_with(b"/") { b"/" } else { b"." };
+        let (above, below) = there.unwrap_or((root, path.strip_prefix(b"/").unwrap_or(path)));
+        (Self { path: above.to_vec(), ..self.clone() }, below.to_vec())
     }
 
     /// The directory that is there, to change what is in it.

@@ -11,6 +11,7 @@ use std::path::Path;
 use super::error::FilterError;
 use super::parse::{Prefixes, Said, Syntax};
 use super::{MAX_FILE, MAX_NESTED, cvs};
+use crate::tree::bounds::open_trusted;
 
 /// Gathers rules in the order in which the options stand on the command line.
 #[derive(Debug, Default)]
@@ -170,7 +171,11 @@ impl Builder {
 
 /// A file's contents; `None` where it is too long.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    if path == Path::new("-") { limited(io::stdin().lock()) } else { limited(File::open(path)?) }
+    if path == Path::new("-") {
+        limited(io::stdin().lock())
+    } else {
+        limited(open_trusted(path, |path| File::open(path))?)
+    }
 }
 
 /// All that `from` has; `None` where that is more than [`MAX_FILE`].

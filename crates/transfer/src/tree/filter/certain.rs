@@ -18,7 +18,7 @@ impl Certain {
         for rule in rules.as_slice() {
             match rule {
                 Rule::Merge(_) => break,
-                Rule::Pattern(rule) if rule.sides == Sides::Receiver => {}
+                Rule::Pattern(rule) if rule.sides == Sides::Receiver || rule.attributes => {}
                 Rule::Pattern(rule) if rule.absolute && rule.include => break,
                 Rule::Pattern(rule) if rule.absolute => {}
                 Rule::Pattern(rule) => certain.push(Compiled::new(rule, &Base::root(), b"")),

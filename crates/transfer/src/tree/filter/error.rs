@@ -33,8 +33,8 @@ pub enum FilterError {
     },
     /// Merge files name each other more than [`MAX_NESTED`] deep, or more than [`MAX_READ`] are read for one directory's.
     #[error(
-        "reading the filter rules in {file} failed: merge files name each other more than {MAX_NESTED} deep, or one \
-         in a directory names more than {MAX_READ}"
+        "reading the filter rules in {file} failed: merge-file include depth limit: merge files name each \
+         other more than {MAX_NESTED} deep, or one in a directory names more than {MAX_READ}"
     )]
     Nested {
         /// The last one.

@@ -24,6 +24,7 @@ pub(super) struct Modifiers {
     pub negated: bool,
     pub perishable: bool,
     pub absolute: bool,
+    pub attributes: bool,
     pub inherited: bool,
     pub excludes_itself: bool,
     /// Of a merge file: how it is read; its sides and the like stand in the fields above.
@@ -38,6 +39,7 @@ impl Modifiers {
             negated: false,
             perishable: style.perishable,
             absolute: style.absolute,
+            attributes: false,
             inherited: true,
             excludes_itself: false,
             style: MergeStyle::default(),
@@ -66,7 +68,7 @@ impl Modifiers {
             b'e' if merges => self.excludes_itself = true,
             b'n' if merges => self.inherited = false,
             b'w' if merges => self.style.words = true,
-            b'x' => return Err(BadRule::Xattr),
+            b'x' if !merges => self.attributes = true,
             other => return Err(BadRule::Modifier(other)),
         }
         Ok(())

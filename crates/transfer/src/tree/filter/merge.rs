@@ -85,6 +85,9 @@ impl MergeReader<'_, '_> {
 
     fn take(&mut self, said: Said, file: &str, depth: usize) -> Result<(), FilterError> {
         match said {
+            Said::Rule(Rule::Pattern(rule)) if rule.attributes => {
+                return Err(FilterError::Rule { at: format!("in {file}"), error: BadRule::Xattr });
+            }
             Said::Rule(Rule::Pattern(rule)) => self.add(&rule),
             Said::Rule(Rule::Merge(merge)) => self.add_merge(merge)?,
             Said::CvsPatterns(rule) => cvs::patterns()

@@ -13,6 +13,7 @@
 //! Matching needs time that grows with the pattern times the path, whatever stars a pattern has: patterns also come
 //! from files in the tree, which others may have written.
 
+pub mod attributes;
 mod builder;
 mod certain;
 mod cvs;
@@ -30,11 +31,11 @@ mod tests;
 pub use builder::Builder;
 pub use certain::Certain;
 pub use error::FilterError;
-pub use files_from::{FilesFrom, FilesFromError};
+pub use files_from::{FilesFrom, FilesFromError, ListedSource, names};
 pub use linerate_wire::filter::{Reading, Rules};
 pub use merge::{ReadsMergeFile, merge_file};
 pub use parse::BadRule;
-pub(crate) use pattern::Pattern;
+pub(crate) use pattern::{Pattern, matches_name};
 pub use scope::{Filter, Place, Scope, Side};
 
 /// The largest file with rules in bytes.

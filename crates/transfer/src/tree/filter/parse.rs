@@ -68,8 +68,10 @@ pub enum BadRule {
     /// More than [`MAX_RULES`] in one file.
     #[error("there are more than {MAX_RULES} rules")]
     TooMany,
-    /// Modifier `x`.
-    #[error("rules for the names of extended attributes ('x') are not supported")]
+    /// Modifier `x` in a file of a directory.
+    #[error(
+        "a rule for the names of extended attributes ('x') stands on the command line, or in a file that it names, not in a directory's"
+    )]
     Xattr,
     /// A per-directory file asks for a file elsewhere.
     #[error("a merge file in a directory can only name files in the same directory")]
@@ -173,6 +175,7 @@ impl Syntax {
             negated: modifiers.negated,
             perishable: modifiers.perishable,
             absolute: modifiers.absolute,
+            attributes: modifiers.attributes,
             pattern: argument.to_vec(),
         };
         match (modifiers.style.cvs && self.prefixes == Prefixes::All, argument) {
@@ -195,6 +198,7 @@ impl Syntax {
             negated: false,
             perishable: false,
             absolute: false,
+            attributes: false,
             pattern: name.to_vec(),
         })
     }

@@ -17,6 +17,14 @@ enum Text {
     Wild(Vec<PatternToken>),
 }
 
+/// True where `written` matches a whole name, which has no slash and may be empty.
+pub(crate) fn matches_name(written: &[u8], name: &[u8]) -> bool {
+    if name.is_empty() {
+        return written.iter().all(|&byte| byte == b'*');
+    }
+    !written.contains(&b'/') && Pattern::new(written).matches(name, false)
+}
+
 /// Which part of a path the pattern is matched against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PatternReach {

@@ -22,6 +22,17 @@ pub enum Side {
     Receiver,
 }
 
+impl Side {
+    /// Whether a rule for `sides` counts here.
+    pub(super) fn has(self, sides: Sides) -> bool {
+        match sides {
+            Sides::Both => true,
+            Sides::Sender => self == Self::Sender,
+            Sides::Receiver => self == Self::Receiver,
+        }
+    }
+}
+
 /// The place of the paths that a filter is asked about.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -39,7 +50,7 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct Filter(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Inner {
     side: Side,
     pub reading: Reading,
@@ -98,6 +109,13 @@ impl Filter {
         Self(Arc::new(inner))
     }
 
+    /// The same rules for paths below `prefix`.
+    pub fn below(&self, prefix: &RelPath) -> Self {
+        let inner = &*self.0;
+        let place = Place { prefix: prefix.clone(), ..inner.place.clone() };
+        Self(Arc::new(Inner { place, ..inner.clone() }))
+    }
+
     /// The rules for the source itself. No merge file was read yet.
     pub fn scope(&self) -> Scope {
         Scope { filter: self.0.clone(), merges: self.0.merges.clone(), is_inside: false }
@@ -107,11 +125,7 @@ impl Filter {
 impl Inner {
     /// The rule, where it counts on this side; `base` is where a slash in front of it stands.
     pub fn compiled(&self, rule: &PatternRule, base: &Base) -> Option<ScopeItem> {
-        let counts = match rule.sides {
-            Sides::Both => true,
-            Sides::Sender => self.side == Side::Sender,
-            Sides::Receiver => self.side == Side::Receiver,
-        };
+        let counts = self.side.has(rule.sides) && !rule.attributes;
         counts.then(|| ScopeItem::Pattern(Compiled::new(rule, base, &self.place.root)))
     }
 }

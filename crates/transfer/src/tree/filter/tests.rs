@@ -129,7 +129,7 @@ fn what_is_no_rule_says_why() {
         (".", "missing"),
         ("! x", "clears"),
         ("-q x", "'q'"),
-        ("-x user.*", "extended attributes"),
+        (".x rules", "'x'"),
         ("Hr x", "'r'"),
         (":! .r", "'!'"),
         (":-+ .r", "'+'"),
@@ -322,7 +322,7 @@ fn a_merge_file_is_read_through_no_link_and_from_no_fifo() {
 fn a_list_names_what_is_wanted_and_the_way_there() {
     let list = FilesFrom::parse(b"# no\n/a/b/c\n./d//e/\n\nf\n", false).unwrap();
     let wants = |text: &str, recursive| {
-        let wanted = list.wants(&path(text), recursive);
+        let wanted = list.of(0).wants(&path(text), recursive);
         (wanted.sent, wanted.entered)
     };
     for (text, flat, deep) in [
@@ -352,7 +352,15 @@ fn a_list_never_leaves_the_source() {
         assert!(error.contains("line 2") && error.contains("'..'"), "{error}");
     }
     let list = FilesFrom::parse(b"a\nb\0\xff\0", true).unwrap();
-    assert!(list.wants(&path("a\nb"), false).sent);
-    assert!(list.wants(&RelPath::new(&b"\xff"[..]).unwrap(), false).sent);
+    assert!(list.of(0).wants(&path("a\nb"), false).sent);
+    assert!(list.of(0).wants(&RelPath::new(&b"\xff"[..]).unwrap(), false).sent);
     assert!(FilesFrom::parse(b"a\0b\n", false).is_err());
+}
+
+#[test]
+fn a_directory_is_implied_where_nothing_at_or_above_it_is_listed() {
+    let list = FilesFrom::parse(b"a/b/c\nx\nx/y/f\nd/e/\nd/e/g/h\n", false).unwrap();
+    let implied = |whole| list.implied(whole).into_iter().collect::<Vec<_>>();
+    assert_eq!(implied(false), ["a", "a/b", "d"].map(path));
+    assert_eq!(implied(true), ["a", "a/b", "d"].map(path));
 }

@@ -4,10 +4,10 @@ use linerate_wire::control::Keep;
 use linerate_wire::entry::{AclEntry, Entry, Extra, Kind};
 use rustix::fs::Stat;
 
-use super::is_kept;
 use super::read::{At, Reader};
 use super::write::MetadataWriter;
 use super::{acl, acl::Who};
+use crate::tree::filter::attributes::AttributeRules;
 
 /// The differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,11 +29,11 @@ pub struct Comparing {
 }
 
 impl Comparing {
-    /// Compares what `keep` asks for.
-    pub fn new(keep: Keep) -> Self {
+    /// Compares what `keep` asks for, and no attributes that `rules` leave out.
+    pub fn new(keep: Keep, rules: AttributeRules) -> Self {
         // Attributes alone need a look beyond the file's status; ACLs are compared by number.
         let read = Keep { xattrs: keep.xattrs, acls: keep.acls, numeric_ids: true, ..Keep::NOTHING };
-        Self { keep, reader: Reader::new(read) }
+        Self { keep, reader: Reader::new(read).with_rules(rules) }
     }
 
     /// The differences between `entry` and the file `at` a place, which was seen as `there`, as far as `writer` may
@@ -77,7 +77,7 @@ impl Comparing {
 
     fn xattrs_differ(&self, writer: &MetadataWriter, wanted: &Extra, has: &Extra) -> bool {
         let kept = |extra: &Extra| {
-            let kept = extra.xattrs.iter().filter(|(name, _)| is_kept(name, writer.is_root));
+            let kept = extra.xattrs.iter().filter(|(name, _)| writer.keeps(name));
             let mut kept: Vec<_> = kept.cloned().collect();
             kept.sort_unstable();
             kept

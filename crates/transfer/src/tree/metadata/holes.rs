@@ -1,8 +1,14 @@
 //! Holes of a file: where it has bytes, and where it only says that they are zero.
 
-use rustix::fs::{SeekFrom, Stat, seek};
+use rustix::fs::{FallocateFlags, SeekFrom, Stat, seek};
 use rustix::io::Errno;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
+
+/// Bytes of zeros that become a hole at least,
+const BLOCK: usize = 4096;
+/// and that are read at once.
+const READ: usize = 256 << 10;
 
 /// The next run of a file: data or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +47,49 @@ pub fn next_run(fd: BorrowedFd<'_>, from: u64, end: u64) -> Run {
     }
 }
 
+/// Makes holes of whole blocks of zeros in a file of `size` bytes. What is a hole already is passed over, unless all its room
+/// `is_taken`: file systems call room that nothing was written into a hole, too.
+///
+/// # Errors
+/// The errors of pread(2) and fallocate(2): `EOPNOTSUPP` where the file system knows no holes.
+pub fn dig(file: BorrowedFd<'_>, size: u64, is_taken: bool) -> Result<(), Errno> {
+    let mut buffer = vec![0; READ];
+    let (mut at, mut zeros) = (0, 0..0);
+    while at < size {
+        let run = if is_taken { Run::Data(size - at) } else { next_run(file, at, size) };
+        let Run::Data(length) = run.up_to(READ as u64 - at % READ as u64) else {
+            punch(file, &mut zeros)?;
+            let Run::Hole(length) = run else { return Ok(()) };
+            at += length;
+            continue;
+        };
+        let got = rustix::io::pread(file, &mut buffer[..length as usize], at)?;
+        if got == 0 {
+            break;
+        }
+        for block in buffer[..got].chunks(BLOCK) {
+            let is_zero = at.is_multiple_of(BLOCK as u64) && block.iter().all(|byte| *byte == 0);
+            if !is_zero || zeros.end != at {
+                punch(file, &mut zeros)?;
+                zeros = at..at;
+            }
+            at += block.len() as u64;
+            zeros.end = if is_zero { at } else { zeros.start };
+        }
+    }
+    punch(file, &mut zeros)
+}
+
+fn punch(file: BorrowedFd<'_>, zeros: &mut Range<u64>) -> Result<(), Errno> {
+    let Range { start, end } = std::mem::take(zeros);
+    if start == end {
+        return Ok(());
+    }
+    // The file's last block goes as a whole.
+    let end = end.next_multiple_of(BLOCK as u64);
+    rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, end - start)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +113,28 @@ mod tests {
         assert_eq!(at, 10 << 20);
         if has_holes(&rustix::fs::fstat(&file).unwrap()) {
             assert!(data < 1 << 20 && runs.len() == 3, "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn zeros_become_holes_and_nothing_else_changes() {
+        let file = tempfile::tempfile_in("/var/tmp").unwrap();
+        let mut bytes = vec![0; (3 << 20) + 77];
+        for at in [0, 5000, 1 << 20, (2 << 20) - 1, bytes.len() - 1] {
+            bytes[at] = 7;
+        }
+        file.write_all_at(&bytes, 0).unwrap();
+        for is_taken in [true, false] {
+            dig(file.as_fd(), bytes.len() as u64, is_taken).unwrap();
+            let mut now = vec![1; bytes.len()];
+            file.read_exact_at(&mut now, 0).unwrap();
+            assert!(now == bytes);
+            let stat = rustix::fs::fstat(&file).unwrap();
+            assert!(
+                stat.st_size as usize == bytes.len() && stat.st_blocks * 512 < 100_000,
+                "{}",
+                stat.st_blocks
+            );
         }
     }
 

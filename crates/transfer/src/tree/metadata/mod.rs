@@ -6,6 +6,7 @@ pub mod acl;
 pub mod between;
 pub mod compare;
 pub mod holes;
+pub mod identities;
 pub mod read;
 pub mod write;
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::accounts::Accounts;
 use super::acl::{self, Who};
 use super::{ACCESS, DEFAULT, is_kept};
+use crate::tree::filter::attributes::AttributeRules;
 
 /// The most that the kernel hands out, of names and of a value (limits.h).
 const LARGEST: usize = 64 << 10;
@@ -33,6 +34,8 @@ pub enum At<'a> {
 /// Reads what `keep` asks for, one entry after the other.
 pub struct Reader {
     keep: Keep,
+    /// Attributes that are left out by their names.
+    rules: AttributeRules,
     users: Accounts,
     groups: Accounts,
     seen: HashMap<(u64, u64), FirstName>,
@@ -57,6 +60,7 @@ impl Reader {
         let room = if keep.xattrs || keep.acls { LARGEST } else { 0 };
         Self {
             keep,
+            rules: AttributeRules::default(),
             users: Accounts::users(),
             groups: Accounts::groups(),
             seen: HashMap::new(),
@@ -65,6 +69,12 @@ impl Reader {
             path: Vec::new(),
             has_proc: rustix::fs::access("/proc/self/fd", Access::EXISTS).is_ok(),
         }
+    }
+
+    /// The same without the attributes that `rules` leave out.
+    pub fn with_rules(mut self, rules: AttributeRules) -> Self {
+        self.rules = rules;
+        self
     }
 
     /// Fills in what is to be kept of an entry, which may be known to be `bare` of attributes; of a file that came before
@@ -146,7 +156,8 @@ impl Reader {
         if is_acl && self.keep.acls {
             return self.acl(extra, name, at);
         }
-        if self.keep.xattrs && is_kept(name, true) && self.get(name, at)? {
+        let is_kept = self.keep.xattrs && is_kept(name, true) && !self.rules.leave_out(name);
+        if is_kept && self.get(name, at)? {
             extra.xattrs.push((name.to_vec(), self.value.clone()));
             self.value.resize(LARGEST, 0);
         }
@@ -179,7 +190,8 @@ impl Reader {
         asks.then_some(|at: At<'_>| {
             let mut path = Vec::new();
             write_path(&mut path, at);
-            matches!(llistxattr(path.as_slice(), &mut [0; 0]), Ok(0) | Err(Errno::OPNOTSUPP))
+            // No name fits into one byte. Into no bytes at all everything fits: rustix gives 0 then, whatever is there.
+            matches!(llistxattr(path.as_slice(), &mut [0; 1]), Ok(0) | Err(Errno::OPNOTSUPP))
         })
     }
 
@@ -306,6 +318,23 @@ mod tests {
         xattrs.retain(|(name, _)| name.starts_with(b"user."));
         xattrs.sort();
         assert_eq!(xattrs, [(b"user.empty".to_vec(), vec![]), (b"user.large".to_vec(), vec![7; 3000])]);
+    }
+
+    #[test]
+    fn bare_is_what_has_no_attributes() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let top = File::open(directory.path()).unwrap();
+        for name in ["with", "without"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        let set = setxattr(directory.path().join("with"), "user.a", b"", XattrFlags::empty());
+        if let Err(error) = set {
+            return skip("xattrs", format_args!("/var/tmp takes no extended attributes: {error}"));
+        }
+        let is_bare = Reader::new(Keep { xattrs: true, ..Keep::NOTHING }).baring().unwrap();
+        let is_bare = |name: &str| is_bare(At::In(top.as_fd(), name.as_bytes()));
+        assert!(is_bare("without") && !is_bare("with") && !is_bare("gone"));
+        assert!(Reader::new(Keep::NOTHING).baring().is_none());
     }
 
     #[test]

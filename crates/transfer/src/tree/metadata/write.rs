@@ -1,6 +1,6 @@
 //! The receiver's half: gives what landed its owner, attributes, ACLs and mode, through a held descriptor.
 
-use linerate_wire::control::Keep;
+use linerate_wire::control::{Details, Keep};
 use linerate_wire::entry::{AclEntry, Entry, Extra, Owner};
 use rustix::fs::{AtFlags, Mode, Stat, XattrFlags};
 use rustix::io::Errno;
@@ -10,8 +10,10 @@ use std::sync::Mutex;
 
 use super::accounts::Accounts;
 use super::acl::{self, Who};
+use super::identities::Identities;
 use super::{ACCESS, DEFAULT, is_kept};
 use crate::base::lock::lock;
+use crate::tree::filter::attributes::AttributeRules;
 
 /// Something of an entry that could not be kept.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,9 +53,13 @@ pub enum MetadataTarget {
 /// Gives entries what `keep` asks for.
 pub struct MetadataWriter {
     keep: Keep,
+    /// Attributes that are left as they are by their names.
+    rules: AttributeRules,
     pub(super) is_root: bool,
     /// The groups of an ordinary user.
     member_of: Vec<u32>,
+    /// Who stands for others.
+    identities: Identities,
     accounts: Mutex<(Accounts, Accounts)>,
 }
 
@@ -64,7 +70,33 @@ impl MetadataWriter {
             rustix::process::getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
         member_of.push(rustix::process::getegid().as_raw());
         let is_root = rustix::process::geteuid().is_root();
-        Self { keep, is_root, member_of, accounts: Mutex::new((Accounts::users(), Accounts::groups())) }
+        let (accounts, identities) =
+            (Mutex::new((Accounts::users(), Accounts::groups())), Identities::default());
+        let rules = AttributeRules::default();
+        Self { keep, rules, is_root, member_of, identities, accounts }
+    }
+
+    /// The same, as `details` say; whoever isn't known here is told to `unknown`.
+    pub fn with(mut self, details: &Details, unknown: impl FnMut(&'static str, &str)) -> Self {
+        self.identities = Identities::find(details, unknown);
+        self.is_root = details.superuser.unwrap_or(self.is_root);
+        self
+    }
+
+    /// The same; attributes that `rules` leave out stay as they are.
+    pub fn with_rules(mut self, rules: AttributeRules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// Which attributes stay as they are.
+    pub fn rules(&self) -> &AttributeRules {
+        &self.rules
+    }
+
+    /// True for an attribute that is set, removed and compared.
+    pub(super) fn keeps(&self, name: &[u8]) -> bool {
+        is_kept(name, self.is_root) && !self.rules.leave_out(name)
     }
 
     /// Gives all but times: owner, attributes, ACLs, and last the mode, where it is known. Each step undoes what must not be lost
@@ -171,6 +203,9 @@ impl MetadataWriter {
 
     /// A user's or group's number here.
     pub(super) fn number(&self, who: Who, number: u32, name: &str) -> u32 {
+        if let Some(other) = self.identities.of(who, number, name) {
+            return other;
+        }
         if self.keep.numeric_ids || number == 0 || name.is_empty() {
             return number;
         }
@@ -189,7 +224,7 @@ impl MetadataWriter {
         if matches!(what, MetadataTarget::Directory | MetadataTarget::Existing) {
             self.remove_others(fd, extra)?;
         }
-        let kept = extra.xattrs.iter().filter(|(name, _)| is_kept(name, self.is_root));
+        let kept = extra.xattrs.iter().filter(|(name, _)| self.keeps(name));
         // All are tried; the first error is reported.
         kept.map(|(name, value)| set_xattr(fd, name, value)).fold(Ok(()), Result::and)
     }
@@ -216,7 +251,7 @@ impl MetadataWriter {
         };
         let wanted = |name: &[u8]| extra.xattrs.iter().any(|(wanted, _)| wanted == name);
         let listed = names[..length].split(|&byte| byte == 0);
-        let surplus = listed.filter(|name| !name.is_empty() && is_kept(name, self.is_root) && !wanted(name));
+        let surplus = listed.filter(|name| !name.is_empty() && self.keeps(name) && !wanted(name));
         surplus.map(|name| remove_xattr(fd, name)).fold(Ok(()), Result::and)
     }
 

@@ -22,15 +22,15 @@ impl Listing {
     }
 
     /// Other names than directories' come first, and those by their bytes with a slash behind them.
-    /// So do links to directories if `follows` is set.
-    pub fn sorted(mut dir: Dir, fd: &OwnedFd, follows: bool) -> Self {
+    /// So do links to directories whose names `follows` is true for.
+    pub fn sorted(mut dir: Dir, fd: &OwnedFd, follows: impl Fn(&[u8]) -> bool) -> Self {
         let (mut found, mut ended) = (Vec::new(), None);
         while let Some(read) = read_name(&mut dir) {
             match read {
                 Ok((name, kind)) => {
                     let is_directory = match kind {
                         FileType::Unknown => is_directory(fd, &name, AtFlags::SYMLINK_NOFOLLOW),
-                        FileType::Symlink if follows => is_directory(fd, &name, AtFlags::empty()),
+                        FileType::Symlink if follows(&name) => is_directory(fd, &name, AtFlags::empty()),
                         kind => kind == FileType::Directory,
                     };
                     found.push((is_directory, name));

@@ -41,7 +41,7 @@ pub enum RunEnd {
 }
 
 /// Directories and programs.
-pub struct ChaosBed {
+pub struct ResentBed {
     top: PathBuf,
     pub tree: PathBuf,
     pub destination: PathBuf,
@@ -49,9 +49,9 @@ pub struct ChaosBed {
     largest: u64,
 }
 
-impl ChaosBed {
+impl ResentBed {
     pub fn make(directory: &Path, program: PathBuf, size: u64, rng: &mut Rng) -> anyhow::Result<Self> {
-        let top = directory.join(format!("linerate-chaos-{}", std::process::id()));
+        let top = directory.join(format!("linerate-resent-{}", std::process::id()));
         let (tree, destination) = (top.join("source/tree"), top.join("there/tree"));
         fs::create_dir_all(&tree).with_context(|| format!("making {}", tree.display()))?;
         fs::create_dir_all(top.join("there"))?;
@@ -65,7 +65,7 @@ impl ChaosBed {
     }
 
     pub fn start(&self, way: EndWay, streams: u32) -> anyhow::Result<RunningCopy> {
-        let shell = format!("{} chaos-far", std::env::current_exe()?.display());
+        let shell = format!("{} resent-far", std::env::current_exe()?.display());
         let far = |path: &Path| format!("far:{}", path.display());
         let near = |path: &Path| path.display().to_string();
         // Into a directory that is there: a transfer that is complete when its client is killed lands there

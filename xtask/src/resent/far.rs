@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 /// Names the file that is told the far end's process.
-pub const AGENT: &str = "LINERATE_CHAOS_AGENT";
+pub const AGENT: &str = "LINERATE_RESENT_AGENT";
 
 /// Runs `HOST LINE`.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {

@@ -1,0 +1,60 @@
+//! Options of cp and sync about how entries are made.
+
+use clap::Args;
+use linerate_wire::control::{Details, IdentityRule, Keep};
+
+use super::identities::{parse_chown, parse_map};
+
+/// Options about how entries are made, by rsync's names.
+#[derive(Debug, Default, Args)]
+pub struct DetailArgs {
+    /// Give everything this owner and group: USER, USER:GROUP or :GROUP
+    ///
+    /// Names and numbers are the destination's. Only root can give owners.
+    #[arg(long, value_name = "USER:GROUP", value_parser = parse_chown, conflicts_with_all = ["usermap", "groupmap"])]
+    chown: Option<Owners>,
+    /// Map owners: FROM:TO,... (names, numbers, 10-99, patterns)
+    ///
+    /// The first rule that fits counts. An empty FROM is for those that have no name. TO is the destination's.
+    #[arg(long, value_name = "FROM:TO,...", value_parser = parse_map)]
+    usermap: Option<Rules>,
+    /// Map groups likewise
+    #[arg(long, value_name = "FROM:TO,...", value_parser = parse_map)]
+    groupmap: Option<Rules>,
+    /// A link to a directory at DST stands for the directory
+    ///
+    /// Only links of root's and of the receiving user's are followed.
+    #[arg(short = 'K', long)]
+    keep_dirlinks: bool,
+    /// Keep and compare the times at which files were last read
+    #[arg(short = 'U', long)]
+    atimes: bool,
+    /// Take all the room of each file before it is written
+    #[arg(long)]
+    preallocate: bool,
+}
+
+/// Types of their own, since clap would take a `Vec` for an argument that may come several times.
+type Owners = [std::option::Option<std::vec::Vec<IdentityRule>>; 2];
+type Rules = std::vec::Vec<IdentityRule>;
+
+impl DetailArgs {
+    /// What both ends must know of it.
+    pub fn details(&self) -> Details {
+        let [user, group] = self.chown.clone().unwrap_or_default();
+        Details {
+            users: self.usermap.clone().or(user).unwrap_or_default(),
+            groups: self.groupmap.clone().or(group).unwrap_or_default(),
+            atimes: self.atimes,
+            preallocate: self.preallocate,
+            keep_dirlinks: self.keep_dirlinks,
+            ..Details::default()
+        }
+    }
+
+    /// `keep`, with owners and groups where they are mapped.
+    pub fn keeping(&self, keep: Keep) -> Keep {
+        let Details { users, groups, .. } = self.details();
+        Keep { owner: keep.owner || !users.is_empty(), group: keep.group || !groups.is_empty(), ..keep }
+    }
+}

@@ -1,0 +1,155 @@
+//! Options whose values rsync checks, and of which nothing else is seen.
+
+use std::ffi::OsStr;
+
+use super::line::Line;
+use super::sums::FileSum;
+use crate::units::parse_rsync_size;
+
+/// Options that change nothing but where lines go, and whether the command line is right.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// All lines go to standard error.
+    pub aside: bool,
+    /// The names of two sums, as rsync's `--checksum-choice` has them.
+    choice: Option<String>,
+    /// `--debug=NSTR`.
+    shows_choices: bool,
+}
+
+/// The largest block in bytes.
+const MOST_BLOCK: u64 = 1 << 17;
+/// The least memory in bytes, unless there is no limit.
+const LEAST_MEMORY: u64 = 1 << 20;
+
+/// `--stderr`, whose words may be cut off.
+pub fn stderr(line: &mut Line, text: &str) -> Result<(), String> {
+    let found = ["errors", "all", "client"].iter().find(|word| !text.is_empty() && word.starts_with(text));
+    let found = found.ok_or("it is none of errors, all and client")?;
+    line.checked.aside = *found == "all";
+    Ok(())
+}
+
+/// `--outbuf`: None, Unbuffered, Line, Block or Full.
+pub fn outbuf(text: &str) -> Result<(), String> {
+    let is_known = text.starts_with(|first: char| "NULBF".contains(first.to_ascii_uppercase()));
+    is_known.then_some(()).ok_or_else(|| "it is none of N, L and B".into())
+}
+
+/// `--block-size`.
+pub fn block_size(text: &str) -> Result<(), String> {
+    match parse_rsync_size(text)? {
+        0..=MOST_BLOCK => Ok(()),
+        _ => Err(format!("the most is {MOST_BLOCK}")),
+    }
+}
+
+/// `--max-alloc`.
+pub fn max_alloc(text: &str) -> Result<(), String> {
+    match parse_rsync_size(text)? {
+        0 | LEAST_MEMORY.. => Ok(()),
+        _ => Err(format!("the least is {LEAST_MEMORY}")),
+    }
+}
+
+/// `--checksum-seed`, a number as C writes it.
+pub fn seed(text: &str) -> Result<(), String> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let number = match digits.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None => digits.parse::<i64>(),
+    };
+    let number = number.map_err(|_| "not a number".to_owned())?;
+    i32::try_from(number).map(|_| ()).map_err(|_| "too large a number".into())
+}
+
+/// `--checksum-choice`, of which [`Checked::refusal`] judges.
+pub fn choice(line: &mut Line, text: &str) {
+    line.checked.choice = Some(text.to_ascii_lowercase());
+}
+
+/// `--debug`: whether a word says of lines by that name that they are written.
+pub fn debugs(words: &OsStr, name: &str) -> Option<bool> {
+    let words = words.to_string_lossy().to_ascii_lowercase();
+    let mut found = None;
+    for word in words.split(',') {
+        match word.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            "none" => found = Some(false),
+            word_name if word_name == name || word_name == "all" => found = Some(!word.ends_with('0')),
+            _ => {}
+        }
+    }
+    found
+}
+
+impl Checked {
+    /// The words of `--debug`.
+    pub fn debug(&mut self, words: &OsStr) {
+        self.shows_choices = debugs(words, "nstr").unwrap_or(self.shows_choices);
+    }
+
+    /// The lines about what was chosen. What moves the bytes is linerate's, whichever name stands for it.
+    pub fn choices(&self, line: &Line) -> Vec<String> {
+        let [on_the_way, of_files] = self.sums();
+        let named = self.choice.is_some();
+        let sums = match of_files == on_the_way {
+            true => on_the_way.name().to_owned(),
+            false => format!("{},{}", on_the_way.name(), of_files.name()),
+        };
+        let negotiated = if named { "" } else { "negotiated " };
+        let sums = format!("Client {negotiated}checksum: {sums}");
+        let compression = line.compress.shown().map(|shown| format!("Client compress: {shown}"));
+        [sums].into_iter().chain(compression).filter(|_| self.shows_choices).collect()
+    }
+
+    /// Why rsync would refuse the sums that were chosen, with files compared by them or not.
+    pub fn refusal(&self, compares: bool) -> Option<String> {
+        let [on_the_way, of_files] = self.names();
+        if let Some(unknown) = [on_the_way, of_files].into_iter().find(|name| FileSum::of(name).is_none()) {
+            return Some(format!("--checksum-choice: unknown checksum name: {unknown}"));
+        }
+        (compares && of_files == "none").then(|| "--checksum can't be used with a choice of none".to_owned())
+    }
+
+    /// The sums that were chosen: of files that are sent, and of those that are compared by it.
+    pub fn sums(&self) -> [FileSum; 2] {
+        self.names().map(|name| FileSum::of(name).unwrap_or_default())
+    }
+
+    fn names(&self) -> [&str; 2] {
+        let choice = self.choice.as_deref().unwrap_or("auto");
+        let (on_the_way, of_files) = choice.split_once(',').unwrap_or((choice, choice));
+        [on_the_way, of_files]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_right_or_wrong_as_with_rsync() {
+        let right = ["0", "10", "1K", "1.5k", "131072"].map(block_size);
+        assert!(right.iter().all(Result::is_ok) && block_size("131073").is_err() && block_size("x").is_err());
+        assert!(["0", "1m", "0.5g", "2M-1"].iter().all(|text| max_alloc(text).is_ok()));
+        assert!(["1k", "1023k", "x"].iter().all(|text| max_alloc(text).is_err()));
+        assert!(["5", "-5", "0x10"].iter().all(|text| seed(text).is_ok()));
+        assert!(["x", "", "99999999999"].iter().all(|text| seed(text).is_err()));
+        assert!(["N", "None", "bl", "u", "full"].iter().all(|text| outbuf(text).is_ok()));
+        assert!(outbuf("x").is_err() && outbuf("").is_err());
+    }
+
+    #[test]
+    fn sums_are_those_that_rsync_has() {
+        let refused = |text: &str, compares| {
+            let mut line = Line::default();
+            choice(&mut line, text);
+            line.checked.refusal(compares).is_some()
+        };
+        assert!(
+            ["auto", "md5", "MD5", "xxhash", "auto,md5", "none"].iter().all(|text| !refused(text, false))
+        );
+        assert!(["nonsense", "md5,", ",md5"].iter().all(|text| refused(text, false)));
+        assert_eq!(["none", "md5,none", "none,md5"].map(|text| refused(text, true)), [true, true, false]);
+    }
+}

@@ -1,0 +1,167 @@
+//! `-z` and the options around it.
+
+use linerate_wire::control::{Compression, CompressionLevel, MAX_COMPRESSION};
+
+/// The most endings of `--skip-compress`.
+const MOST_SKIPPED: usize = 1024;
+/// zstd's own level, which rsync calls 0.
+const USUAL: u8 = 3;
+/// The first level, which is about as fast as lz4.
+const FAST: u8 = 1;
+
+/// What the options said so far.
+#[derive(Clone, Debug, Default)]
+pub struct CompressWords {
+    on: Option<bool>,
+    level: Option<i32>,
+    method: Method,
+    skip: Option<Vec<Vec<u8>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Method {
+    #[default]
+    Zstd,
+    Lz4,
+    Zlib,
+}
+
+impl CompressWords {
+    /// `-z` and `--no-compress`.
+    pub fn switch(&mut self, on: bool) {
+        self.on = Some(on);
+    }
+
+    /// `--compress-choice`.
+    ///
+    /// # Errors
+    /// If rsync has no such method.
+    pub fn choose(&mut self, name: &str) -> Result<(), String> {
+        self.method = match name {
+            "zstd" | "auto" => Method::Zstd,
+            "lz4" => Method::Lz4,
+            "zlib" | "zlibx" => Method::Zlib,
+            "none" => {
+                self.on = Some(false);
+                return Ok(());
+            }
+            other => return Err(format!("unknown compress name: {other}")),
+        };
+        self.on = Some(true);
+        Ok(())
+    }
+
+    /// `--compress-level`.
+    ///
+    /// # Errors
+    /// If it is no number.
+    pub fn level(&mut self, level: &str) -> Result<(), String> {
+        self.level = Some(level.parse().map_err(|_| "not a number".to_owned())?);
+        self.on.get_or_insert(true);
+        Ok(())
+    }
+
+    /// `--skip-compress`: endings between slashes, where `[34]` is one of these letters.
+    ///
+    /// # Errors
+    /// If it isn't such a list.
+    pub fn skip(&mut self, list: &[u8]) -> Result<(), String> {
+        let mut skip = Vec::new();
+        for ending in list.split(|&byte| byte == b'/').filter(|ending| !ending.is_empty()) {
+            skip.extend(expand(ending)?);
+            if skip.len() > MOST_SKIPPED {
+                return Err(format!("these are more than {MOST_SKIPPED} endings"));
+            }
+        }
+        self.skip = Some(skip);
+        Ok(())
+    }
+
+    /// The method and its level, if anything is compressed by the user's wish.
+    pub fn shown(&self) -> Option<String> {
+        match self.compression().level {
+            CompressionLevel::Auto | CompressionLevel::Off => None,
+            CompressionLevel::Always => Some("zstd (level as the rate needs it)".to_owned()),
+            CompressionLevel::Fixed(level) => Some(format!("zstd (level {level})")),
+        }
+    }
+
+    /// What becomes of all this.
+    pub fn compression(&self) -> Compression {
+        let fixed = |level: i32| CompressionLevel::Fixed(level.clamp(1, MAX_COMPRESSION.into()) as u8);
+        let level = match (self.on, self.level, self.method) {
+            (None, ..) => CompressionLevel::Auto,
+            (Some(false), ..) | (_, Some(0), Method::Zlib) => CompressionLevel::Off,
+            (_, _, Method::Lz4) => CompressionLevel::Fixed(FAST),
+            (_, None, _) => CompressionLevel::Always,
+            (_, Some(0), _) => CompressionLevel::Fixed(USUAL),
+            (_, Some(level), _) => fixed(level),
+        };
+        Compression { level, skip: self.skip.clone() }
+    }
+}
+
+fn expand(ending: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let mut made = vec![Vec::new()];
+    let mut rest = ending;
+    while let Some((&first, behind)) = rest.split_first() {
+        let letters = if first == b'[' {
+            let end = behind.iter().position(|&byte| byte == b']').ok_or("a [ has no ] behind it")?;
+            rest = &behind[end + 1..];
+            &behind[..end]
+        } else {
+            rest = behind;
+            std::slice::from_ref(&first)
+        };
+        if made.len() * letters.len() > MOST_SKIPPED {
+            return Err(format!("these are more than {MOST_SKIPPED} endings"));
+        }
+        let with =
+            |made: &Vec<u8>| letters.iter().map(|letter| [made, &[*letter][..]].concat()).collect::<Vec<_>>();
+        made = made.iter().flat_map(with).collect();
+    }
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(set: impl Fn(&mut CompressWords)) -> CompressionLevel {
+        let mut words = CompressWords::default();
+        set(&mut words);
+        words.compression().level
+    }
+
+    #[test]
+    fn levels_and_choices_are_rsyncs() {
+        assert_eq!(level(|_| ()), CompressionLevel::Auto);
+        assert_eq!(level(|words| words.switch(true)), CompressionLevel::Always);
+        assert_eq!(level(|words| words.switch(false)), CompressionLevel::Off);
+        for (given, expected) in [("9", 9), ("0", 3), ("-5", 1), ("22", 19), ("1000", 19)] {
+            let level = level(|words| words.level(given).unwrap());
+            assert_eq!(level, CompressionLevel::Fixed(expected), "{given}");
+        }
+        assert_eq!(level(|words| words.choose("none").unwrap()), CompressionLevel::Off);
+        assert_eq!(level(|words| words.choose("zlibx").unwrap()), CompressionLevel::Always);
+        assert_eq!(level(|words| words.choose("lz4").unwrap()), CompressionLevel::Fixed(1));
+        let off = |words: &mut CompressWords| words.choose("zlib").and_then(|()| words.level("0")).unwrap();
+        assert_eq!(level(off), CompressionLevel::Off);
+        assert!(CompressWords::default().choose("brotli").is_err());
+        assert!(CompressWords::default().level("best").is_err());
+    }
+
+    #[test]
+    fn skipped_endings_have_classes_of_letters() {
+        let skip = |list: &str| {
+            let mut words = CompressWords::default();
+            words.skip(list.as_bytes()).map(|()| words.compression().skip.unwrap_or_default())
+        };
+        let endings =
+            |list: &[&str]| list.iter().map(|ending| ending.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(skip("gz/mp[34]/7z").unwrap(), endings(&["gz", "mp3", "mp4", "7z"]));
+        assert_eq!(skip("").unwrap(), endings(&[]));
+        assert!(skip("a[b").is_err());
+        assert!(skip(&"[abcdefgh]".repeat(9)).is_err());
+    }
+}

@@ -1,0 +1,176 @@
+//! rsync's options of which each end has its own: which of the two they are for.
+
+use linerate_wire::control::{Details, IdentityRule};
+use std::path::Path;
+
+use super::line::Line;
+use super::placing::PlacingWishes;
+use crate::copying::identities::{parse_chown, parse_map};
+
+/// Options about details, as they were asked for.
+#[derive(Clone, Debug, Default)]
+pub struct DetailWishes {
+    users: Option<Mapped>,
+    groups: Option<Mapped>,
+    /// How often `--atimes` was named.
+    pub atimes: u8,
+    pub keep_dirlinks: bool,
+    pub open_noatime: bool,
+    pub preallocate: bool,
+    pub munge: bool,
+    pub superuser: Option<bool>,
+    pub drop_devices: bool,
+    pub executability: bool,
+    pub dig_holes: bool,
+    pub placing: PlacingWishes,
+    /// Options of the other end alone, by `--remote-option`.
+    far: FarWishes,
+}
+
+#[derive(Clone, Debug)]
+struct Mapped {
+    rules: Vec<IdentityRule>,
+    by_chown: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct FarWishes {
+    open_noatime: bool,
+    preallocate: bool,
+    munge: bool,
+    superuser: Option<bool>,
+    drop_devices: bool,
+}
+
+/// The way of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Push,
+    Pull,
+    Within,
+}
+
+/// The directory by which links are munged, which must not be there.
+const MUNGED_DIRECTORY: &str = "/rsyncd-munged";
+
+/// `--usermap`.
+pub fn usermap(line: &mut Line, text: &str) -> Result<(), String> {
+    let rules = parse_map(text)?;
+    set(&mut line.details.users, rules, false, ["--usermap", "--chown"])?;
+    line.keep.owner = true;
+    Ok(())
+}
+
+/// `--groupmap`.
+pub fn groupmap(line: &mut Line, text: &str) -> Result<(), String> {
+    let rules = parse_map(text)?;
+    set(&mut line.details.groups, rules, false, ["--groupmap", "--chown"])?;
+    line.keep.group = true;
+    Ok(())
+}
+
+/// `--chown`, each part of which implies what it maps.
+pub fn chown(line: &mut Line, text: &str) -> Result<(), String> {
+    let [users, groups] = parse_chown(text)?;
+    if let Some(rules) = users {
+        set(&mut line.details.users, rules, true, ["--chown", "--usermap"])?;
+        line.keep.owner = true;
+    }
+    if let Some(rules) = groups {
+        set(&mut line.details.groups, rules, true, ["--chown", "--groupmap"])?;
+        line.keep.group = true;
+    }
+    Ok(())
+}
+
+fn set(
+    mapped: &mut Option<Mapped>,
+    rules: Vec<IdentityRule>,
+    by_chown: bool,
+    [this, other]: [&str; 2],
+) -> Result<(), String> {
+    match mapped {
+        Some(earlier) if earlier.by_chown != by_chown => {
+            Err(format!("{this} conflicts with an earlier {other}"))
+        }
+        Some(_) => Err(format!("{this} for the same can be named only once")),
+        None => {
+            *mapped = Some(Mapped { rules, by_chown });
+            Ok(())
+        }
+    }
+}
+
+/// `--remote-option`: of the options of the other end those that each end has for itself.
+pub fn remote_option(line: &mut Line, option: &str) -> Result<(), String> {
+    let far = &mut line.details.far;
+    match option {
+        "--munge-links" => far.munge = true,
+        "--no-munge-links" => far.munge = false,
+        "--open-noatime" => far.open_noatime = true,
+        "--no-open-noatime" => far.open_noatime = false,
+        "--preallocate" => far.preallocate = true,
+        "--super" => far.superuser = Some(true),
+        "--no-super" => far.superuser = Some(false),
+        "--drop-D" => far.drop_devices = true,
+        _ => {
+            return Err(
+                "of the far end alone there are --munge-links, --open-noatime, --preallocate, --super, --no-super and --drop-D"
+                    .into(),
+            );
+        }
+    }
+    Ok(())
+}
+
+impl DetailWishes {
+    /// Why links can't be munged here.
+    pub fn refusal(&self) -> Option<String> {
+        (self.munge && Path::new(MUNGED_DIRECTORY).is_dir()).then(|| {
+            format!("symlink munging is unsafe when a {MUNGED_DIRECTORY} directory exists: rename that one")
+        })
+    }
+
+    /// What both ends must know of it.
+    pub fn details(&self, way: Way) -> Details {
+        let far = &self.far;
+        let rules = |mapped: &Option<Mapped>| mapped.as_ref().map(|mapped| mapped.rules.clone());
+        let pulls = way == Way::Pull;
+        let (munge, unmunge) = if pulls { (self.munge, far.munge) } else { (far.munge, self.munge) };
+        Details {
+            users: rules(&self.users).unwrap_or_default(),
+            groups: rules(&self.groups).unwrap_or_default(),
+            atimes: self.atimes > 0,
+            open_noatime: self.open_noatime || self.atimes > 1 || pulls && far.open_noatime,
+            preallocate: self.preallocate || !pulls && far.preallocate,
+            munge,
+            unmunge,
+            keep_dirlinks: self.keep_dirlinks,
+            superuser: self.superuser(way),
+            executability: self.executability,
+            dig_holes: self.dig_holes,
+            placing: self.placing.placing(),
+        }
+    }
+
+    /// That a far receiver isn't to act as root, only its own option says.
+    fn superuser(&self, way: Way) -> Option<bool> {
+        let here = self.superuser.filter(|tries| *tries || way != Way::Push);
+        self.far.superuser.filter(|_| way != Way::Pull).or(here)
+    }
+
+    /// The receiver may try to make devices.
+    pub fn may_make_devices(&self, way: Way) -> bool {
+        self.superuser(way) != Some(false)
+    }
+
+    /// A receiver that isn't this end puts something before the text of links, which isn't shown.
+    pub fn munges_at_the_far_end(&self, way: Way) -> bool {
+        self.far.munge && way != Way::Pull
+    }
+
+    /// Devices and special files aren't made.
+    pub fn drops_devices(&self, way: Way) -> bool {
+        self.drop_devices && way != Way::Push || self.far.drop_devices && way != Way::Pull
+    }
+}

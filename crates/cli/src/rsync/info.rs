@@ -1,0 +1,189 @@
+//! `--info`: which kinds of lines are printed, each at a level.
+
+use super::line::Line;
+
+/// The most that a level can be.
+const MOST: u8 = 4;
+
+/// The words of `--info`, in rsync's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InfoWord {
+    /// What is kept by `--backup`.
+    Backup,
+    /// Files that are copied on the receiver's side.
+    Copied,
+    /// What is deleted.
+    Del,
+    /// The list of files.
+    Flist,
+    /// Anything else.
+    Misc,
+    /// Mount points that are skipped.
+    Mount,
+    /// Names of what comes; at 2 also of what doesn't.
+    Name,
+    /// Files that are no regular ones and are left out.
+    Nonreg,
+    /// The progress of a file; at 2 that of the whole.
+    Progress,
+    /// Sources that are removed.
+    Remove,
+    /// Files that are left alone.
+    Skip,
+    /// The sums at the end.
+    Stats,
+    /// Links that lead out of the tree.
+    Symsafe,
+}
+
+use InfoWord::{
+    Backup, Copied, Del, Flist, Misc, Mount, Name, Nonreg, Progress, Remove, Skip, Stats, Symsafe,
+};
+
+const WORDS: [(&str, InfoWord); 13] = [
+    ("backup", Backup),
+    ("copy", Copied),
+    ("del", Del),
+    ("flist", Flist),
+    ("misc", Misc),
+    ("mount", Mount),
+    ("name", Name),
+    ("nonreg", Nonreg),
+    ("progress", Progress),
+    ("remove", Remove),
+    ("skip", Skip),
+    ("stats", Stats),
+    ("symsafe", Symsafe),
+];
+
+/// Levels that were named; `-v` and other options say the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InfoLevels([Option<u8>; WORDS.len()]);
+
+impl InfoLevels {
+    /// Reads `progress2,stats1`; `true` where it asks for help.
+    ///
+    /// # Errors
+    /// If a word is none of rsync's.
+    pub fn read(&mut self, text: &str) -> Result<bool, String> {
+        let mut asks_for_help = false;
+        for word in text.split(',').filter(|word| !word.is_empty()) {
+            let name = word.trim_end_matches(|c: char| c.is_ascii_digit());
+            let (name, level) = if name.is_empty() { (word, "") } else { word.split_at(name.len()) };
+            let level = if level.is_empty() { 1 } else { level.parse().unwrap_or(MOST).min(MOST) };
+            match name.to_ascii_lowercase().as_str() {
+                "help" => asks_for_help = true,
+                "all" => self.0 = [Some(level); WORDS.len()],
+                "none" => self.0 = [Some(0); WORDS.len()],
+                name => match WORDS.iter().find(|(known, _)| *known == name) {
+                    Some((_, word)) => self.0[*word as usize] = Some(level),
+                    None => return Err(format!("Unknown --info item: \"{name}\"")),
+                },
+            }
+        }
+        Ok(asks_for_help)
+    }
+}
+
+impl Line {
+    /// The level of a word, as rsync comes to it.
+    pub fn info(&self, word: InfoWord) -> u8 {
+        self.info.0[word as usize].unwrap_or_else(|| self.usual_level(word))
+    }
+
+    fn usual_level(&self, word: InfoWord) -> u8 {
+        let verbose = match (word, self.verbose) {
+            (Nonreg, _) => 1,
+            (_, 0) => 0,
+            (Copied | Del | Flist | Misc | Name | Stats | Symsafe, 1) => 1,
+            (Misc | Name, _) => 2,
+            (Mount | Remove | Skip | Backup | Copied | Del | Flist | Stats | Symsafe, 2..) => 1,
+            _ => 0,
+        };
+        let also = match word {
+            Flist if self.progress => 2,
+            Progress if self.progress => 1,
+            Name if self.progress && self.itemize == 0 && self.out_format.is_none() => 1,
+            Stats if self.stats => 2 + u8::from(self.verbose > 1),
+            _ => 0,
+        };
+        verbose.max(also)
+    }
+}
+
+/// The levels of the words of `--info`.
+pub struct Levels {
+    pub backup: u8,
+    pub symsafe: u8,
+    /// What `--fuzzy` chooses.
+    pub fuzzy: bool,
+    pub skip: u8,
+    pub nonreg: u8,
+    /// Each file that comes is named; at 2, what stays as it is, too.
+    pub name: u8,
+    pub stats: u8,
+    pub progress: u8,
+    /// How often changes are itemized.
+    pub itemize: u8,
+}
+
+impl Levels {
+    /// Of a command line whose lines itemize changes, or don't.
+    pub fn of(line: &Line, itemizes: bool) -> Self {
+        Self {
+            backup: line.info(Backup),
+            symsafe: line.info(Symsafe),
+            fuzzy: line.details.placing.shows_fuzzy,
+            skip: line.info(Skip),
+            nonreg: line.info(Nonreg),
+            name: line.info(Name),
+            stats: line.info(Stats),
+            progress: line.info(Progress),
+            itemize: if itemizes { line.itemize.max(1) } else { 0 },
+        }
+    }
+
+    /// What stays as it is has a line as what changes.
+    pub fn itemizes_all(&self) -> bool {
+        self.itemize > 1 || self.itemize > 0 && self.name > 1
+    }
+
+    /// It has a line that says so.
+    pub fn says_uptodate(&self) -> bool {
+        self.itemize == 0 && self.name > 1
+    }
+}
+
+/// `--info=help`.
+pub const INFO_HELP: &str = "\
+The words of --info, each with a level behind it, 0 for none:
+  PROGRESS, STATS   as --progress and --stats
+  NAME              the names of what comes, as -v; 2: also of what is as it was
+  FLIST             the first line, about the list of files
+  SKIP              files that are left alone, and why, as -vv
+  BACKUP            what is kept by --backup, as -vv
+  SYMSAFE           links that --safe-links leaves out, as -v
+  NONREG            files of other kinds that are left out; on unless it is 0
+  ALL, NONE         all of these
+  COPY, DEL, MISC, MOUNT, REMOVE
+                    are taken, and change nothing";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_those_of_words_else_of_the_options() {
+        let mut line = Line { verbose: 1, ..Line::default() };
+        assert_eq!([Name, Skip, Stats, Nonreg, Progress].map(|word| line.info(word)), [1, 0, 1, 1, 0]);
+        line.verbose = 2;
+        assert_eq!([Name, Skip, Stats].map(|word| line.info(word)), [2, 1, 1]);
+        assert_eq!(line.info.read("NAME0,stats9,skip2"), Ok(false));
+        assert_eq!([Name, Skip, Stats].map(|word| line.info(word)), [0, 2, MOST]);
+        assert_eq!(line.info.read("none,help"), Ok(true));
+        assert_eq!([Name, Nonreg, Misc].map(|word| line.info(word)), [0; 3]);
+        assert!(line.info.read("nonsense2").is_err());
+        let line = Line { progress: true, ..Line::default() };
+        assert_eq!([Name, Flist, Progress].map(|word| line.info(word)), [1, 2, 1]);
+    }
+}

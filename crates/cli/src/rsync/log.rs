@@ -1,0 +1,67 @@
+//! `--log-file`: each line with its time and the number of the process, as rsync writes it.
+
+use linerate_sys::local_time::LocalTime;
+use linerate_transfer::bounds::open_trusted;
+use linerate_transfer::lock::lock;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::say::fit_bytes;
+
+/// An open log.
+pub struct LogFile(Mutex<File>);
+
+impl LogFile {
+    /// Opens a file to write behind what is in it; where that fails, it is reported, and there is no log.
+    pub fn open(path: &OsStr) -> Option<Self> {
+        match append(path) {
+            Ok(file) => Some(Self(Mutex::new(file))),
+            Err(error) => {
+                let shown = linerate_wire::path::printable(path.as_bytes());
+                tell!("rsync: [client] failed to open log-file {shown}: {}", reason(&error));
+                tell!("Ignoring \"log file\" setting.");
+                None
+            }
+        }
+    }
+
+    /// Writes each line of a text that isn't empty.
+    pub fn write(&self, text: impl AsRef<[u8]>) {
+        let stamp = format!("{} [{}] ", now(), std::process::id());
+        for line in text.as_ref().split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            // In one call, so that two programs may write to one file. What can't be written is lost, as with rsync.
+            let _ = lock(&self.0).write_all(&[stamp.as_bytes(), &fit_bytes(line), b"\n"].concat());
+        }
+    }
+}
+
+/// A link of another user's is not followed: it could lead to a file that only this user may write.
+fn append(path: &OsStr) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o644);
+    open_trusted(Path::new(path), |path| options.open(path))
+}
+
+/// The local time.
+pub fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    shown_time(since.as_secs().try_into().unwrap_or(i64::MAX))
+}
+
+/// A time as rsync writes it.
+pub fn shown_time(seconds: i64) -> String {
+    LocalTime::of(seconds).map_or_else(|| seconds.to_string(), |local| local.to_string())
+}
+
+/// `No such file or directory (2)`.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let Some(number) = error.raw_os_error() else { return text };
+    format!("{} ({number})", text.trim_end_matches(&format!(" (os error {number})")))
+}

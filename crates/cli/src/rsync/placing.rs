@@ -1,0 +1,101 @@
+//! rsync's options about the way of a received file to its place.
+
+use linerate_wire::control::{Appending, Placing};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use super::checked::debugs;
+
+/// Where files wait without another word.
+const WAITING: &[u8] = b".~tmp~";
+
+/// Options about the way of a received file to its place.
+#[derive(Clone, Debug, Default)]
+pub struct PlacingWishes {
+    /// `--partial`.
+    pub partial: bool,
+    /// `--partial-dir`; empty for none.
+    pub directory: Option<Vec<u8>>,
+    /// `--delay-updates`.
+    pub delayed: bool,
+    /// `--append`, `--append-verify`.
+    pub append: Appending,
+    /// How often `--fuzzy` was named.
+    pub fuzzy: u8,
+    /// `--debug` names the basis that was chosen by it.
+    pub shows_fuzzy: bool,
+    /// `--temp-dir`.
+    pub temporary: Option<Vec<u8>>,
+}
+
+impl PlacingWishes {
+    /// The words of `--debug`.
+    pub fn debug(&mut self, words: &OsStr) {
+        self.shows_fuzzy = debugs(words, "fuzzy").unwrap_or(self.shows_fuzzy);
+    }
+
+    /// What the environment adds, and other options rule out.
+    ///
+    /// # Errors
+    /// In rsync's words.
+    pub fn settle(&mut self, inplace: bool) -> Result<(), String> {
+        if self.delayed && self.directory.is_none() {
+            self.directory = Some(WAITING.to_vec());
+        }
+        let appends = self.append != Appending::Never;
+        if (inplace || appends) && self.directory.is_some() {
+            let with = if self.delayed { "delay-updates" } else { "partial-dir" };
+            let this = if appends { "append" } else { "inplace" };
+            return Err(format!("--{this} cannot be used with --{with}"));
+        }
+        if self.partial && self.directory.is_none() && !inplace {
+            let named = std::env::var_os("RSYNC_PARTIAL_DIR").filter(|named| !named.is_empty());
+            self.directory = named.map(OsString::into_vec);
+        }
+        self.directory = self.directory.take().filter(|named| !matches!(&named[..], b"" | b"." | b"./"));
+        self.delayed &= self.directory.is_some();
+        Ok(())
+    }
+
+    /// What the receiver must know of it.
+    pub fn placing(&self) -> Placing {
+        Placing {
+            temporary: self.temporary.clone(),
+            partial: self.directory.clone(),
+            delayed: self.delayed,
+            append: self.append,
+            fuzzy: self.fuzzy,
+        }
+    }
+
+    /// The rule that leaves directories of parts out, and lets them stay.
+    pub fn rule(&self) -> Option<OsString> {
+        let directory = self.directory.as_deref().filter(|directory| !directory.starts_with(b"/"))?;
+        let end = directory.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
+        Some(OsStr::from_bytes(&[b"-p ", &directory[..end], b"/"].concat()).to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(wishes: PlacingWishes, inplace: bool) -> Result<PlacingWishes, String> {
+        let mut wishes = wishes;
+        wishes.settle(inplace).map(|()| wishes)
+    }
+
+    #[test]
+    fn files_wait_where_parts_are_kept() {
+        let delayed = PlacingWishes { delayed: true, ..PlacingWishes::default() };
+        let plain = settled(delayed.clone(), false).unwrap();
+        assert_eq!(plain.placing().partial.as_deref(), Some(WAITING));
+        assert_eq!(plain.rule().unwrap(), "-p .~tmp~/");
+        let named = PlacingWishes { directory: Some(b"/a/b".to_vec()), ..delayed.clone() };
+        assert!(settled(named.clone(), false).is_ok_and(|wishes| wishes.delayed && wishes.rule().is_none()));
+        let nowhere = PlacingWishes { directory: Some(b".".to_vec()), ..delayed.clone() };
+        assert_eq!(settled(nowhere, false).unwrap().placing(), Placing::default());
+        assert!(settled(delayed, true).unwrap_err().ends_with("--delay-updates"));
+        assert!(settled(named, true).is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! Options about what is kept: of what `sync` replaces, of what other trees have, of modes, and of the sources.
+
+use clap::Args;
+use linerate_wire::control::{Backup, MAX_OTHER_TREES, ModeRule, OtherTrees, OtherUse};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use crate::modes;
+
+/// Options about what is kept.
+#[derive(Debug, Args)]
+pub struct Keeping {
+    /// Link files from DIR that are the same there
+    ///
+    /// DIR is relative to DST, and may be named several times; the first that has the file counts.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["copy_dest", "compare_dest"])]
+    link_dest: Vec<OsString>,
+    /// Copy files from DIR that are the same there
+    #[arg(long, value_name = "DIR", conflicts_with = "compare_dest")]
+    copy_dest: Vec<OsString>,
+    /// Leave out files that are the same in DIR
+    #[arg(long, value_name = "DIR")]
+    compare_dest: Vec<OsString>,
+    /// Keep what is replaced or deleted, under its name with a suffix
+    #[arg(short = 'b', long, conflicts_with = "inplace")]
+    backup: bool,
+    /// Keep it in DIR, relative to DST
+    #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
+    backup_dir: Option<OsString>,
+    /// The suffix: ~, or none with --backup-dir
+    #[arg(long, value_name = "SUFFIX")]
+    suffix: Option<OsString>,
+    /// Change modes on the way: go-w, D755,F644
+    #[arg(long, value_name = "CHANGES")]
+    chmod: Vec<String>,
+    /// Remove files from SRC once everything is in place
+    #[arg(long, conflicts_with = "dry_run")]
+    pub remove_source_files: bool,
+}
+
+impl Keeping {
+    /// Other trees at the receiver.
+    ///
+    /// # Errors
+    /// A message if they are too many.
+    pub fn others(&self) -> Result<Option<OtherTrees>, String> {
+        let kinds = [
+            (&self.link_dest, OtherUse::Link),
+            (&self.copy_dest, OtherUse::Copy),
+            (&self.compare_dest, OtherUse::Compare),
+        ];
+        let Some((named, used)) = kinds.into_iter().find(|(named, _)| !named.is_empty()) else {
+            return Ok(None);
+        };
+        if named.len() > MAX_OTHER_TREES {
+            return Err(format!(
+                "there are {MAX_OTHER_TREES} directories of --link-dest and its like at most"
+            ));
+        }
+        let directories = named.iter().map(|directory| directory.as_bytes().to_vec()).collect();
+        Ok(Some(OtherTrees { directories, used }))
+    }
+
+    /// Where what is replaced goes.
+    pub fn backup(&self) -> Option<Backup> {
+        let directory = self.backup_dir.as_ref().map(|directory| directory.as_bytes().to_vec());
+        let usual: &[u8] = if directory.is_some() { b"" } else { b"~" };
+        let suffix = self.suffix.as_ref().map_or(usual, |suffix| suffix.as_bytes()).to_vec();
+        (self.backup || directory.is_some()).then_some(Backup { directory, suffix })
+    }
+
+    /// The rule that spares backups that lie beside what they are of.
+    pub fn spares(&self) -> Option<OsString> {
+        let backup = self.backup().filter(|backup| backup.directory.is_none())?;
+        Some(OsString::from_vec([b"P *", backup.suffix.as_slice()].concat()))
+    }
+
+    /// Changes of modes.
+    ///
+    /// # Errors
+    /// A message that names what is none.
+    pub fn modes(&self) -> Result<Vec<ModeRule>, String> {
+        let parts = self
+            .chmod
+            .iter()
+            .map(|text| modes::parse(text, modes::umask()).map_err(|why| format!("--chmod {text}: {why}")));
+        Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
+    }
+}

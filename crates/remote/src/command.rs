@@ -1,0 +1,90 @@
+//! How the agent is called at the far end: as it is found there, or by the user's own words, as `sudo linerate`.
+
+/// The user's words around the agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentCommand {
+    /// Before the agent, with the space behind it; part of a shell's line.
+    before: String,
+    /// A path of linerate at the far end, quoted; else the one that is found or brought.
+    path: Option<String>,
+}
+
+impl AgentCommand {
+    /// Reads a shell's line, whose last word is linerate or the name of the program whose command line this one's is.
+    ///
+    /// # Errors
+    /// A message if it ends in another word, or holds what far shells read differently.
+    pub fn parse(line: &str, also: Option<&str>) -> Result<Self, String> {
+        let line = line.trim();
+        if let Some(unfit) = line.chars().find(|c| c.is_control() || "\\!".contains(*c)) {
+            return Err(format!(
+                "{line:?}: far shells don't agree on {unfit:?}; use a script at the far end"
+            ));
+        }
+        let start = line.rfind(char::is_whitespace).map_or(0, |space| space + 1);
+        let (before, last) = line.split_at(start);
+        let name = last.rsplit('/').next().unwrap_or(last);
+        let is_whole =
+            shlex::split(line).is_some() && shlex::split(last).is_some_and(|words| words == [last]);
+        let is_other = also == Some(name);
+        if !is_whole || !(name == "linerate" || is_other) {
+            let names = also.map_or_else(String::new, |also| format!("{also} or "));
+            return Err(format!(
+                "'{line}': its last word must be {names}linerate, in whose place the agent is called"
+            ));
+        }
+        // Another program at this path doesn't speak our protocol.
+        let path = (name != last && !is_other).then(|| last.to_owned());
+        Ok(Self { before: before.to_owned(), path })
+    }
+
+    /// True where nothing is said about it.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The agent that is to be called, where that is not the one that is found or brought.
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    /// A shell's line, within single quotes, that becomes the agent, or ends when that ends.
+    pub fn call(&self, agent: &str) -> String {
+        match self.before.as_str() {
+            "" => format!("exec {agent} agent"),
+            before => format!("{}{agent} agent; exit", before.replace('\'', "'\\''")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(line: &str, also: Option<&str>) -> Result<String, String> {
+        AgentCommand::parse(line, also).map(|command| command.call(command.path().unwrap_or("A")))
+    }
+
+    #[test]
+    fn the_last_word_makes_way_for_the_agent() {
+        for (line, called) in [
+            ("linerate", "exec A agent"),
+            ("rsync", "exec A agent"),
+            ("/usr/local/bin/rsync", "exec A agent"),
+            ("sudo rsync", "sudo A agent; exit"),
+            ("sudo -u 'the other' /opt/rsync", r"sudo -u '\''the other'\'' A agent; exit"),
+            ("ionice -c3 nice rsync", "ionice -c3 nice A agent; exit"),
+            ("cd /x && rsync", "cd /x && A agent; exit"),
+            ("sudo /opt/linerate", "sudo /opt/linerate agent; exit"),
+            ("~/bin/linerate", "exec ~/bin/linerate agent"),
+        ] {
+            assert_eq!(call(line, Some("rsync")).as_deref(), Ok(called), "{line}");
+        }
+        assert!(AgentCommand::parse("rsync", Some("rsync")).unwrap().is_usual());
+        for line in ["", "sudo", "rsync --fake", "sudo 'x rsync", "sudo rsync\nrm", "a\\ b rsync", "$(rsync"]
+        {
+            assert!(call(line, Some("rsync")).is_err(), "{line}");
+        }
+        assert!(call("sudo rsync", None).unwrap_err().contains("must be linerate"));
+    }
+}

@@ -1,0 +1,183 @@
+//! Whole files that wait for their names until all have come (`--delay-updates`).
+
+use linerate_wire::control::ProblemKind;
+use linerate_wire::entry::Kind;
+use linerate_wire::path::RelPath;
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Mutex};
+
+use crate::base::lock::lock;
+use crate::base::problem::problem;
+use crate::receive::commit::{Committer, Finished, Touched};
+use crate::receive::journal::Done;
+use crate::receive::partial_directory::{PartialDirectory, rename_it};
+use crate::receive::spool::Spool;
+use crate::tree::root::Directory;
+
+/// Files that wait.
+pub struct Delayed<'a> {
+    committer: &'a Committer<'a>,
+    partial: Option<&'a PartialDirectory>,
+    /// `None` once they have their names.
+    waiting: Mutex<Option<Spool<WaitingFile>>>,
+}
+
+/// A file that waits.
+#[derive(Serialize, Deserialize)]
+struct WaitingFile {
+    size: u64,
+    inode: u64,
+    lies: Lies,
+}
+
+/// The place where a file waits.
+#[derive(Serialize, Deserialize)]
+enum Lies {
+    /// Under its name in the directory for that.
+    InPartial,
+    /// Under a temporary name beside its place: that directory takes none.
+    Beside(Vec<u8>),
+    /// The same in the directory of files that are under way (`--temp-dir`).
+    UnderWay(Vec<u8>),
+}
+
+impl<'a> Delayed<'a> {
+    /// None yet; none ever where nothing is to wait.
+    pub fn new(committer: &'a Committer<'a>) -> Self {
+        Self {
+            committer,
+            partial: committer.near.partial.as_ref().filter(|partial| partial.delays),
+            waiting: Mutex::new(Some(Spool::new(committer.landing.root.top()))),
+        }
+    }
+
+    /// True where the entry is to wait.
+    pub fn takes(&self, entry: &Finished) -> bool {
+        self.partial.is_some() && matches!(entry.kind, Kind::File { .. }) && !entry.temporary.is_in_place()
+    }
+
+    /// Lets a whole file wait. It isn't done: the journal has nothing of it.
+    pub fn add(&self, entry: Finished) -> Option<Done> {
+        let partial = self.partial?;
+        let (shown, place) = (entry.shown.clone(), entry.place.clone());
+        let noted = self.let_wait(partial, entry).and_then(|file| match &mut *lock(&self.waiting) {
+            Some(waiting) => waiting.update(&place, self.committer.names, |_| file),
+            None => Err(Errno::STALE),
+        });
+        if let Err(error) = noted {
+            let message =
+                format!("letting it wait for the others failed: {error}; it needs a directory for that");
+            (self.committer.problem)(problem(shown, ProblemKind::Failed, message));
+        }
+        None
+    }
+
+    fn let_wait(&self, partial: &PartialDirectory, entry: Finished) -> Result<WaitingFile, Errno> {
+        let Finished { mut temporary, name, kind, .. } = entry;
+        let size = if let Kind::File { size } = kind { size } else { 0 };
+        let (inode, parent) = (temporary.inode()?, temporary.parent().clone());
+        if partial.lets_wait(&parent) {
+            partial.put(temporary, parent.as_fd(), &name)?;
+            return Ok(WaitingFile { size, inode, lies: Lies::InPartial });
+        }
+        // By its journal the next run knows of the name.
+        self.committer.journal.make();
+        temporary.close()?;
+        temporary.keep();
+        let waits_as = temporary.name().as_bytes().to_vec();
+        let lies = if temporary.is_elsewhere() { Lies::UnderWay(waits_as) } else { Lies::Beside(waits_as) };
+        Ok(WaitingFile { size, inode, lies })
+    }
+
+    /// Gives all of them their names.
+    ///
+    /// # Errors
+    /// A message where what was noted of them can't be read.
+    pub fn release(self, touched: &mut Touched) -> Result<(), String> {
+        let (Some(partial), Some(waiting)) = (self.partial, lock(&self.waiting).take()) else {
+            return Ok(());
+        };
+        let unread = |error| format!("reading back what is noted of files that wait failed: {error}");
+        let mut waiting = waiting.read().map_err(unread)?;
+        while let Some((place, mut files)) = waiting.next().map_err(unread)? {
+            if let Some(last) = files.pop() {
+                self.name(partial, (&place, &last), touched);
+            }
+            files.iter().for_each(|earlier| self.discard(&place, earlier));
+        }
+        Ok(())
+    }
+
+    fn name(
+        &self,
+        partial: &PartialDirectory,
+        (place, file): (&RelPath, &WaitingFile),
+        touched: &mut Touched,
+    ) {
+        let committer = self.committer;
+        let Some((above, name)) = place.split() else { return };
+        let (root, shown) = (&committer.landing.root, committer.landing.root.shown(place));
+        let parent = match root.directory(&above) {
+            Ok(parent) => parent,
+            Err(error) => {
+                let message = format!("giving it its name failed: {error}");
+                return (committer.problem)(problem(shown, ProblemKind::Failed, message));
+            }
+        };
+        touched.add(&parent);
+        if committer.keep_backup(place, &parent, name, &shown) {
+            partial.note_place(&parent);
+            let renamed = match self.place_of(&parent, &file.lies) {
+                None => partial.release(parent.as_fd(), name, file.inode),
+                Some((holder, waits_as)) => {
+                    rename_it(holder.as_fd(), waits_as, file.inode, (parent.as_fd(), name))
+                }
+            };
+            if committer.named(renamed, &Kind::File { size: file.size }, (&parent, name), shown) {
+                partial.clear(parent.as_fd(), name);
+            }
+        }
+    }
+
+    /// The directory of a file that has a temporary name, and that name.
+    fn place_of<'b>(
+        &'b self,
+        parent: &'b Arc<Directory>,
+        lies: &'b Lies,
+    ) -> Option<(&'b Directory, &'b OsStr)> {
+        match lies {
+            Lies::InPartial => None,
+            Lies::Beside(waits_as) => Some((parent, OsStr::from_bytes(waits_as))),
+            Lies::UnderWay(waits_as) => {
+                let holder = self.committer.near.temporary.as_deref();
+                holder.map(|holder| (holder, OsStr::from_bytes(waits_as)))
+            }
+        }
+    }
+
+    /// Removes a file that has a temporary name.
+    fn discard(&self, place: &RelPath, file: &WaitingFile) {
+        let parent = place.split().and_then(|(above, _)| self.committer.landing.root.directory(&above).ok());
+        if let Some(parent) = parent
+            && let Some((holder, waits_as)) = self.place_of(&parent, &file.lies)
+            && holder.stat(waits_as).is_ok_and(|stat| stat.st_ino == file.inode)
+        {
+            let _ = rustix::fs::unlinkat(holder, waits_as, AtFlags::empty());
+        }
+    }
+}
+
+impl Drop for Delayed<'_> {
+    /// The transfer has ended early: files under temporary names go.
+    fn drop(&mut self) {
+        let Some(Ok(mut waiting)) = lock(&self.waiting).take().map(Spool::read) else { return };
+        while let Ok(Some((place, files))) = waiting.next() {
+            files.iter().for_each(|file| self.discard(&place, file));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Where the sources land, and directories that are made for that.
+
+use linerate_wire::control::{Options, Problem, ProblemKind, Source};
+use linerate_wire::path::printable;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::base::problem::{TransferError, problem};
+use crate::receive::reception::Settings;
+use crate::receive::resume;
+use crate::tree::bounds::Named;
+use crate::tree::landing::{Landing, umask};
+
+/// Where the sources land, and how many directories were made for the destination, or would be, where that was asked for.
+///
+/// # Errors
+/// If the destination can't take them.
+pub fn land(
+    destination: &Named,
+    sources: &[Source],
+    options: &Options,
+) -> Result<(Landing, u64), TransferError> {
+    let makes_path = options.sync.as_ref().is_some_and(|sync| sync.make_path);
+    let is_dry = options.sync.as_ref().is_some_and(|sync| sync.dry_run);
+    let mut made = 0;
+    if makes_path && !is_dry {
+        made = destination.make_above(Settings::new(options, umask()).created())?;
+    }
+    let landing = match (resume::landing(destination, sources, options), &options.sync) {
+        (Some(again), _) => again,
+        (None, Some(sync)) if sync.into && is_dry && makes_path => {
+            let (landing, above) = Landing::into_unmade(destination, sources)?;
+            made = above;
+            landing
+        }
+        (None, Some(sync)) if sync.into => Landing::into(destination, sources, sync.dry_run)?,
+        (None, Some(_)) => Landing::mirror(destination, sources)?,
+        (None, None) => Landing::find(destination, sources)?,
+    };
+    let made = if makes_path { made + u64::from(landing.is_made) } else { 0 };
+    Ok((landing, made))
+}
+
+/// In rsync's words.
+pub fn made_path(destination: &Named, landing: &Landing, made: u64) -> Problem {
+    let shown = destination.shown();
+    let is_directory = landing.is_made || shown.as_os_str().as_bytes().ends_with(b"/");
+    let directory = if is_directory { Some(&*shown) } else { shown.parent() };
+    let directory = printable(directory.unwrap_or(&shown).as_os_str().as_bytes());
+    let directories = if made == 1 { "directory" } else { "directories" };
+    let message = format!("created {made} {directories} for {}", directory.trim_end_matches('/'));
+    problem(shown, ProblemKind::Remark, message)
+}

@@ -1,0 +1,67 @@
+//! Gives what is there the mode, owner, attributes and times that it should have.
+
+use linerate_wire::control::ProblemKind;
+use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::path::RelPath;
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+
+use super::existing::hold_existing;
+use super::view::Occupant;
+use super::{Comparer, name};
+use crate::base::lock::lock;
+use crate::base::problem::problem;
+use crate::receive::admission::Admitted;
+use crate::tree::itemize::Changes;
+use crate::tree::metadata::write::MetadataTarget;
+
+impl Comparer<'_, '_> {
+    /// Contents are equal, and the rest is made so; a directory's when everything below it is there.
+    pub(super) fn repaired(&self, admitted: &Admitted<'_>, there: &Occupant, changes: &Changes) {
+        let (entry, place) = (admitted.entry(), admitted.place());
+        if entry.kind == Kind::Directory {
+            let more = changes.owner || changes.group || changes.acl || changes.xattrs;
+            // An offer of it comes once.
+            if let Err(error) = self.shared.keep_directory(admitted, false, !more) {
+                self.tell(place, format!("noting what the directory gets failed: {error}"));
+            }
+            return;
+        }
+        if changes.is_empty() || matches!(entry.kind, Kind::HardLink { .. }) {
+            return;
+        }
+        if let Err(error) = self.repair(entry, place, there, changes) {
+            self.tell(place, format!("setting the mode or times of what is there failed: {error}"));
+        }
+    }
+
+    fn repair(
+        &self,
+        entry: &Entry,
+        place: &RelPath,
+        there: &Occupant,
+        changes: &Changes,
+    ) -> Result<(), Errno> {
+        lock(&self.shared.notes.changed).add_metadata(&there.parent);
+        if changes.permissions || changes.owner || changes.group || changes.acl || changes.xattrs {
+            let held = hold_existing(&there.parent, name(place), &there.stat)?;
+            let is_link = matches!(entry.kind, Kind::Symlink { .. });
+            let what = if is_link { MetadataTarget::Link } else { MetadataTarget::Existing };
+            let mode = self.shared.settings.keep.perms.then(|| self.shared.settings.mode(entry));
+            // A file that gets a new owner may lose bits of its mode.
+            let had = Mode::from_raw_mode(there.stat.st_mode & 0o7777);
+            let mode = mode.or(Some(self.shared.settings.mode_over(entry, had)));
+            for loss in self.shared.ground.writer.give(held.as_fd(), entry, mode, what) {
+                let shown = self.shared.ground.landing.root.shown(place);
+                (self.shared.reports.problem)(problem(shown, ProblemKind::NotKept, loss.message()));
+            }
+        }
+        if (changes.modified.is_some() || changes.accessed)
+            && let Some(times) = self.shared.settings.times(entry)
+        {
+            rustix::fs::utimensat(&there.parent, name(place), &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,241 @@
+//! Sends a part of a large file as pieces of the receiver's older version and as the bytes that it hasn't.
+
+use linerate_wire::control::ProblemKind;
+use linerate_wire::frame::FrameKind;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crate::net::clock::Stage;
+use crate::net::stream::{DATA_FRAME, StreamError};
+use crate::send::plan::LargeFile;
+use crate::send::reading::file_size;
+use crate::send::search::{BlockTable, Piece, Search, Straddling};
+use crate::send::worker::{FileProblem, SHORTER, SendWorker, read_problem};
+use crate::tree::digest::Hashing;
+use crate::tree::metadata::holes::{Run, next_run};
+use crate::tree::reading::append_from;
+
+/// Bytes that are read at once.
+const READ: usize = 1 << 20;
+
+/// A problem of the file, inside one of the stream.
+type DeltaResult<T> = Result<Result<T, FileProblem>, StreamError>;
+
+/// Goes on where there was no problem of the file.
+macro_rules! of_file {
+    ($result:expr) => {
+        match $result {
+            Ok(done) => done,
+            Err(problem) => return Ok(Err(problem)),
+        }
+    };
+}
+
+/// A part of a file of which blocks of an older version are known.
+pub(super) struct DeltaPart<'p> {
+    pub(super) file: &'p LargeFile,
+    pub(super) table: &'p BlockTable,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    /// The digest of the bytes so far. Where the user asks for none, it is due only if the older version brings something:
+    /// it begins then.
+    pub(super) hashing: &'p mut Option<Hashing>,
+}
+
+impl DeltaPart<'_> {
+    fn hash(&mut self, bytes: &[u8]) {
+        self.hashing.iter_mut().for_each(|hashing| hashing.update(bytes));
+    }
+}
+
+/// Bytes of the older version that are the next ones, and are not named to the receiver yet.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Copied {
+    from: u64,
+    length: u64,
+}
+
+impl SendWorker<'_> {
+    /// Sends the bytes of `part`.
+    pub(super) fn delta(&mut self, mut part: DeltaPart<'_>) -> DeltaResult<()> {
+        let (mut start, mut end) = (part.offset, part.offset + part.length);
+        let block = part.table.block() as u64;
+        let head = of_file!(self.straddling(&part, start));
+        let tail = of_file!(self.straddling(&part, end));
+        if let Some(Straddling { at, from }) = head {
+            of_file!(self.edge(&mut part, (start, at + block), from + (start - at))?);
+            start = at + block;
+        }
+        end = tail.map_or(end, |tail| tail.at);
+        of_file!(self.runs(&mut part, (start, end))?);
+        if let Some(Straddling { at, from }) = tail {
+            let end = part.offset + part.length;
+            of_file!(self.edge(&mut part, (at, end), from)?);
+        }
+        self.name_copied()?;
+        Ok(Ok(()))
+    }
+
+    /// Sends the bytes from `start` to `end`, in which there may be holes.
+    fn runs(&mut self, part: &mut DeltaPart<'_>, (start, end): (u64, u64)) -> DeltaResult<()> {
+        let descriptor = of_file!(self.opened(part.file)).as_fd();
+        let mut at = start;
+        while at < end {
+            let run = if part.file.sparse { next_run(descriptor, at, end) } else { Run::Data(end - at) };
+            match run {
+                Run::Hole(length) => {
+                    part.hashing.iter_mut().for_each(|hashing| hashing.update_zeros(length));
+                    self.name_copied()?;
+                    self.hole(length)?;
+                }
+                Run::Data(length) => of_file!(self.search(part, (at, at + length))?),
+            }
+            let (Run::Hole(length) | Run::Data(length)) = run;
+            at += length;
+        }
+        Ok(Ok(()))
+    }
+
+    /// The block that lies across `middle`, where a part begins or ends.
+    fn straddling(&mut self, part: &DeltaPart<'_>, middle: u64) -> Result<Option<Straddling>, FileProblem> {
+        let (block, size) = (part.table.block() as u64, file_size(&part.file.entry));
+        if middle < block || middle >= size || size - middle < block {
+            return Ok(None);
+        }
+        let descriptor = self.opened(part.file)?.as_fd();
+        self.read(descriptor, middle - block, 2 * part.table.block())?;
+        Ok(part.table.straddling(&self.payload, middle))
+    }
+
+    /// The bytes from `start` to `end` are those of a part of a block, which is at `from` in the older version.
+    fn edge(&mut self, part: &mut DeltaPart<'_>, (start, end): (u64, u64), from: u64) -> DeltaResult<()> {
+        of_file!(self.begin_digest(part, start));
+        let descriptor = of_file!(self.opened(part.file)).as_fd();
+        of_file!(self.read(descriptor, start, (end - start) as usize));
+        part.hash(&self.payload);
+        self.copy(from, end - start)?;
+        Ok(Ok(()))
+    }
+
+    /// From `at` on the digest goes along; the bytes of the part before it are read once more.
+    fn begin_digest(&mut self, part: &mut DeltaPart<'_>, at: u64) -> Result<(), FileProblem> {
+        if part.hashing.is_some() {
+            return Ok(());
+        }
+        let digest = Hashing::of(part.offset, part.length, file_size(&part.file.entry));
+        let mut hashing = digest.ok_or((ProblemKind::Failed, "a part of it has no digest".into()))?;
+        self.hash_part(part.file, part.offset, at - part.offset, &mut hashing)?;
+        *part.hashing = Some(hashing);
+        Ok(())
+    }
+
+    /// Searches the bytes from `start` to `end`, and sends them.
+    fn search(&mut self, part: &mut DeltaPart<'_>, (start, end): (u64, u64)) -> DeltaResult<()> {
+        let (table, descriptor) = (part.table, of_file!(self.opened(part.file)).as_fd());
+        let mut bytes = std::mem::take(&mut self.payload);
+        let (mut search, mut read, mut looking) = (Search::new(table, start), start, Instant::now());
+        bytes.clear();
+        let sent = loop {
+            let piece = search.next(&bytes, read == end, self.thorough.is_everywhere());
+            match piece {
+                Piece::New(range) => {
+                    self.clock.lap(Stage::Read);
+                    self.thorough.searched(range.len() as u64, looking.elapsed());
+                    let new = &bytes[range];
+                    part.hash(new);
+                    self.new_bytes(new)?;
+                }
+                Piece::Old(range, from) => {
+                    if let Err(problem) = self.begin_digest(part, search.place(range.start)) {
+                        break Err(problem);
+                    }
+                    let old = &bytes[range];
+                    part.hash(old);
+                    self.copy(from, old.len() as u64)?;
+                }
+                Piece::More(gone) => {
+                    self.clock.lap(Stage::Read);
+                    self.flush();
+                    if self.shared.stop.load(Ordering::Relaxed) {
+                        break Err((ProblemKind::Changed, "was interrupted".into()));
+                    }
+                    bytes.drain(..gone);
+                    search.forget(gone);
+                    let want = (end - read).min(READ.max(2 * table.block()) as u64);
+                    let before = bytes.len();
+                    if let Err(error) = append_from(descriptor, read, want as usize, &mut bytes) {
+                        break Err(read_problem(error));
+                    }
+                    if bytes.len() - before < want as usize {
+                        break Err((ProblemKind::Changed, SHORTER.into()));
+                    }
+                    read += want;
+                }
+                Piece::End => break Ok(()),
+            }
+            looking = Instant::now();
+        };
+        self.payload = bytes;
+        Ok(sent)
+    }
+
+    /// Reads exactly so many bytes.
+    fn read(&mut self, descriptor: BorrowedFd<'_>, from: u64, length: usize) -> Result<(), FileProblem> {
+        self.payload.clear();
+        append_from(descriptor, from, length, &mut self.payload).map_err(read_problem)?;
+        self.clock.lap(Stage::Read);
+        if self.payload.len() < length { Err((ProblemKind::Changed, SHORTER.into())) } else { Ok(()) }
+    }
+
+    /// Sends bytes that the receiver hasn't.
+    fn new_bytes(&mut self, new: &[u8]) -> Result<(), StreamError> {
+        self.name_copied()?;
+        let begun = Instant::now();
+        for mut some in new.chunks(DATA_FRAME) {
+            let length = some.len();
+            if self.compressed(FrameKind::Data, some)? {
+                self.count(length as u64);
+                continue;
+            }
+            self.limit(length);
+            let put = |places: &mut [IoSliceMut<'_>]| {
+                for place in places {
+                    let (now, later) = some.split_at(place.len().min(some.len()));
+                    place[..now.len()].copy_from_slice(now);
+                    some = later;
+                }
+                Ok::<(), FileProblem>(())
+            };
+            // Nothing fails in memory.
+            let _ = self.stream.send_data(length, 0, &mut self.clock, put)?;
+            self.count(length as u64);
+        }
+        self.flush();
+        self.thorough.sent(new.len() as u64, begun.elapsed());
+        Ok(())
+    }
+
+    /// The next `length` bytes are at `from` in the older version. What is in one piece there is named in one.
+    fn copy(&mut self, from: u64, length: u64) -> Result<(), StreamError> {
+        if self.copied.length == 0 || self.copied.from + self.copied.length != from {
+            self.name_copied()?;
+            self.copied = Copied { from, length: 0 };
+        }
+        self.copied.length += length;
+        Ok(())
+    }
+
+    fn name_copied(&mut self) -> Result<(), StreamError> {
+        let Copied { from, length } = std::mem::take(&mut self.copied);
+        if length == 0 {
+            return Ok(());
+        }
+        let named = [from.to_le_bytes(), length.to_le_bytes()].concat();
+        self.stream.send(FrameKind::Copy, &named, &mut self.clock)?;
+        self.shared.counters.matches(length);
+        self.flush();
+        Ok(())
+    }
+}

@@ -1,0 +1,378 @@
+//! Finds the blocks of an older version in the new one, wherever they are. Nothing is read or sent here.
+
+use linerate_wire::control::BlockSum;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::tree::blocks::{Rolling, block_digest};
+
+/// Bytes that are found to be new are handed on in pieces of so many at most.
+const PIECE: usize = 64 << 10;
+/// Digests of so many blocks that turn out to be others are computed at most where two parts meet.
+const PATIENCE: usize = 64;
+
+/// The blocks of one older version, by their sums.
+#[derive(Debug)]
+pub struct BlockTable {
+    block: usize,
+    power: u32,
+    sums: Vec<BlockSum>,
+    by_digest: HashMap<[u8; 16], u32>,
+    rolling: HashSet<u32>,
+    /// A bit for each of the values that the upper bits of a sum may have: most windows are none of the blocks.
+    filter: Vec<u64>,
+    shift: u32,
+    /// The blocks that all tables have.
+    live: Arc<AtomicU64>,
+}
+
+/// The blocks that a window most likely is: of several that are equal, one of these is taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hints {
+    /// The block that continues what was found before,
+    next: Option<u32>,
+    /// and the one that was at the same place.
+    same: Option<u32>,
+}
+
+/// The answer about a window.
+enum WindowMatch {
+    Block(u32),
+    /// Its rolling sum is that of a block.
+    OnlyAlike,
+    Nothing,
+}
+
+/// A block that lies across the place where two parts of a file meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Straddling {
+    /// Where it begins in the new version.
+    pub at: u64,
+    /// Where it begins in the older one.
+    pub from: u64,
+}
+
+impl BlockTable {
+    /// A table of `sums`, of blocks of `block` bytes; `live` counts those of all tables.
+    pub fn new(block: u64, sums: Vec<BlockSum>, live: &Arc<AtomicU64>) -> Self {
+        live.fetch_add(sums.len() as u64, Ordering::AcqRel);
+        let bits = (sums.len().max(1) as u64 * 64).next_power_of_two().clamp(1 << 12, 1 << 27);
+        let shift = 32 - bits.trailing_zeros();
+        let mut filter = vec![0u64; (bits / 64) as usize];
+        let (mut by_digest, mut rolling) =
+            (HashMap::with_capacity(sums.len()), HashSet::with_capacity(sums.len()));
+        for (index, sum) in (0..).zip(&sums) {
+            let number = u32::from_le_bytes(sum.rolling);
+            by_digest.entry(sum.digest).or_insert(index);
+            rolling.insert(number);
+            let bit = number >> shift;
+            filter[(bit / 64) as usize] |= 1 << (bit % 64);
+        }
+        let block = block as usize;
+        let (power, live) = (Rolling::power(block), live.clone());
+        Self { block, power, sums, by_digest, rolling, filter, shift, live }
+    }
+
+    /// Bytes of a block.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    fn may_have(&self, sum: Rolling) -> bool {
+        let bit = sum.number() >> self.shift;
+        self.filter[(bit / 64) as usize] >> (bit % 64) & 1 == 1
+    }
+
+    fn look(&self, sum: Rolling, window: &[u8], hints: Hints) -> WindowMatch {
+        if !self.may_have(sum) || !self.rolling.contains(&sum.number()) {
+            return WindowMatch::Nothing;
+        }
+        let digest = block_digest(window);
+        let is_that = |index: &u32| self.sums.get(*index as usize).is_some_and(|sum| sum.digest == digest);
+        let hinted = hints.next.filter(is_that).or(hints.same.filter(is_that));
+        hinted
+            .or_else(|| self.by_digest.get(&digest).copied())
+            .map_or(WindowMatch::OnlyAlike, WindowMatch::Block)
+    }
+
+    /// The block that lies across `middle`, of which `around` has a block's bytes before and behind. It depends on these alone, so
+    /// that the workers of both parts find the same. None where one begins or ends there.
+    pub fn straddling(&self, around: &[u8], middle: u64) -> Option<Straddling> {
+        let block = self.block;
+        let is_block = |window: &[u8]| self.by_digest.contains_key(&block_digest(window));
+        if around.len() != 2 * block || is_block(&around[..block]) || is_block(&around[block..]) {
+            return None;
+        }
+        let (mut sum, mut patience) = (Rolling::of(&around[..block]), PATIENCE);
+        for at in 1..block {
+            sum = sum.roll(around[at - 1], around[at + block - 1], self.power);
+            match self.look(sum, &around[at..at + block], Hints::default()) {
+                WindowMatch::Block(index) => {
+                    let at = middle - block as u64 + at as u64;
+                    return Some(Straddling { at, from: u64::from(index) * block as u64 });
+                }
+                WindowMatch::OnlyAlike if patience == 0 => return None,
+                WindowMatch::OnlyAlike => patience -= 1,
+                WindowMatch::Nothing => {}
+            }
+        }
+        None
+    }
+}
+
+impl Drop for BlockTable {
+    fn drop(&mut self) {
+        self.live.fetch_sub(self.sums.len() as u64, Ordering::AcqRel);
+    }
+}
+
+/// The next piece of what is searched.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes that the older version doesn't have, as far as was looked.
+    New(Range<usize>),
+    /// Bytes that it has from this offset on.
+    Old(Range<usize>, u64),
+    /// Nothing before more bytes are there; those before this one are done with.
+    More(usize),
+    /// Everything is handed on.
+    End,
+}
+
+/// A search in bytes that come one after the other.
+pub struct Search<'t> {
+    table: &'t BlockTable,
+    /// Where the first of the bytes is in the new version.
+    base: u64,
+    /// The window's beginning, and that of what is not handed on.
+    at: usize,
+    kept: usize,
+    sum: Option<Rolling>,
+    found: Option<u32>,
+    next: Option<u32>,
+    /// Bytes whose digests were computed for nothing, and all that were looked at.
+    wasted: u64,
+    looked: u64,
+}
+
+impl<'t> Search<'t> {
+    /// A search from `base` on.
+    pub fn new(table: &'t BlockTable, base: u64) -> Self {
+        let (at, kept, wasted, looked) = (0, 0, 0, 0);
+        Self { table, base, at, kept, sum: None, found: None, next: None, wasted, looked }
+    }
+
+    /// The place in the new version of the byte that is `at` in the bytes.
+    pub fn place(&self, at: usize) -> u64 {
+        self.base + at as u64
+    }
+
+    /// The first `gone` bytes are taken away.
+    pub fn forget(&mut self, gone: usize) {
+        self.base += gone as u64;
+        self.at -= gone;
+        self.kept -= gone;
+    }
+
+    /// The next piece of `bytes`, behind which nothing comes if they are the `last`. Unless a block is looked for `everywhere`, only
+    /// windows behind one another are compared.
+    pub fn next(&mut self, bytes: &[u8], last: bool, everywhere: bool) -> Piece {
+        let block = self.table.block;
+        loop {
+            if let Some(index) = self.found {
+                return self.hand_on(index);
+            }
+            if self.at - self.kept >= PIECE {
+                return self.new_bytes(self.kept + PIECE);
+            }
+            if self.at + block > bytes.len() {
+                return self.at_end(bytes.len(), last);
+            }
+            self.step(bytes, everywhere);
+        }
+    }
+
+    fn hand_on(&mut self, index: u32) -> Piece {
+        if self.at > self.kept {
+            return self.new_bytes(self.at);
+        }
+        let (block, start) = (self.table.block, self.at);
+        self.at += block;
+        (self.kept, self.found, self.sum, self.next) = (self.at, None, None, index.checked_add(1));
+        Piece::Old(start..self.at, u64::from(index) * block as u64)
+    }
+
+    fn new_bytes(&mut self, end: usize) -> Piece {
+        let start = std::mem::replace(&mut self.kept, end);
+        Piece::New(start..end)
+    }
+
+    fn at_end(&mut self, length: usize, last: bool) -> Piece {
+        if last {
+            self.at = length;
+        }
+        match self.at > self.kept {
+            true => self.new_bytes(self.at.min(self.kept + PIECE)),
+            false if last => Piece::End,
+            false => Piece::More(self.kept),
+        }
+    }
+
+    /// Looks at one window, and goes on to one that may be a block.
+    fn step(&mut self, bytes: &[u8], everywhere: bool) {
+        let (table, block) = (self.table, self.table.block);
+        let sum = *self.sum.get_or_insert_with(|| Rolling::of(&bytes[self.at..self.at + block]));
+        match table.look(sum, &bytes[self.at..self.at + block], self.hints()) {
+            WindowMatch::Block(index) => {
+                self.found = Some(index);
+                self.looked += block as u64;
+                return;
+            }
+            WindowMatch::OnlyAlike => self.wasted += block as u64,
+            WindowMatch::Nothing => {}
+        }
+        // A receiver can name blocks that seem to be everywhere.
+        if !everywhere || self.wasted > 2 * self.looked + 64 * block as u64 {
+            self.at += block;
+            self.looked += block as u64;
+            self.sum = None;
+        } else {
+            self.roll(bytes, sum);
+        }
+    }
+
+    /// Moves the window on to the next that may be a block.
+    fn roll(&mut self, bytes: &[u8], mut sum: Rolling) {
+        let (table, begun) = (self.table, self.at);
+        let behind = &bytes[begun + table.block..];
+        let length = behind.len().min((self.kept + PIECE).saturating_sub(begun));
+        let mut moves = bytes[begun..].iter().zip(&behind[..length]);
+        let found = moves.position(|(out, new)| {
+            sum = sum.roll(*out, *new, table.power);
+            table.may_have(sum)
+        });
+        // At the end of the bytes there is no next window.
+        let moved = found.map_or(length, |place| place + 1);
+        self.at += moved.max(1);
+        self.sum = (moved > 0).then_some(sum);
+        self.looked += moved.max(1) as u64;
+    }
+
+    fn hints(&self) -> Hints {
+        let (block, place) = (self.table.block as u64, self.place(self.at));
+        let same = place.is_multiple_of(block).then(|| u32::try_from(place / block).ok()).flatten();
+        Hints { next: self.next, same }
+    }
+}
+
+#[cfg(test)]
+mod measured;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::blocks::block_sum;
+    use proptest::prelude::*;
+
+    const BLOCK: usize = 64;
+
+    fn table(older: &[u8]) -> BlockTable {
+        BlockTable::new(BLOCK as u64, older.chunks_exact(BLOCK).map(block_sum).collect(), &Arc::default())
+    }
+
+    /// What a receiver makes of the pieces, and how many bytes were new. The bytes come `step` at a time.
+    fn made(older: &[u8], new: &[u8], step: usize, everywhere: bool) -> (Vec<u8>, usize) {
+        let table = table(older);
+        let mut search = Search::new(&table, 0);
+        let (mut bytes, mut read, mut made, mut fresh) = (Vec::new(), 0, Vec::new(), 0);
+        loop {
+            match search.next(&bytes, read == new.len(), everywhere) {
+                Piece::New(range) => {
+                    fresh += range.len();
+                    made.extend_from_slice(&bytes[range]);
+                }
+                Piece::Old(range, from) => {
+                    made.extend_from_slice(&older[from as usize..from as usize + range.len()]);
+                }
+                Piece::More(gone) => {
+                    bytes.drain(..gone);
+                    search.forget(gone);
+                    let more = step.min(new.len() - read);
+                    bytes.extend_from_slice(&new[read..read + more]);
+                    read += more;
+                }
+                Piece::End => return (made, fresh),
+            }
+        }
+    }
+
+    fn noise(length: usize, seed: u32) -> Vec<u8> {
+        let mut state = seed | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            (state >> 16) as u8
+        };
+        (0..length).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn what_moved_is_found_and_only_what_is_new_is_new() {
+        let older = noise(100 * BLOCK, 7);
+        let inserted = [&noise(100, 9)[..], &older].concat();
+        assert_eq!(made(&older, &inserted, 1000, true), (inserted.clone(), 100));
+        let moved = [&older[50 * BLOCK..], &older[..50 * BLOCK]].concat();
+        assert_eq!(made(&older, &moved, 777, true), (moved.clone(), 0));
+        let appended = [&older[..], &noise(1000, 5)].concat();
+        assert_eq!(made(&older, &appended, 777, true), (appended.clone(), 1000));
+        let (same, fresh) = made(&older, &inserted, 1000, false);
+        assert!(
+            same == inserted && fresh > 99 * BLOCK,
+            "without looking everywhere nothing is found: {fresh}"
+        );
+        assert_eq!(made(&older, &older, 100, false), (older.clone(), 0));
+    }
+
+    #[test]
+    fn both_parts_find_the_block_across_the_place_where_they_meet() {
+        let older = noise(100 * BLOCK, 7);
+        let new = [&noise(100, 9)[..], &older].concat();
+        let table = table(&older);
+        let around = |middle: usize| &new[middle - BLOCK..middle + BLOCK];
+        let found = table.straddling(around(640), 640).unwrap();
+        assert_eq!((found.at, found.from), (612, 512));
+        assert_eq!(table.straddling(around(612), 612), None, "one begins there");
+        assert_eq!(table.straddling(&new[..BLOCK], 10), None);
+    }
+
+    #[test]
+    fn blocks_that_seem_to_be_everywhere_do_not_hold_a_sender_up() {
+        let new = vec![0; 1 << 20];
+        let alike = BlockSum { rolling: Rolling::of(&new[..BLOCK]).number().to_le_bytes(), digest: [7; 16] };
+        let table = BlockTable::new(BLOCK as u64, vec![alike], &Arc::default());
+        let mut search = Search::new(&table, 0);
+        while search.next(&new, true, true) != Piece::End {}
+        assert!(search.wasted <= 3 * search.looked + 100 * BLOCK as u64, "{}", search.wasted);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_searched_comes_out(
+            older in prop::collection::vec(0u8..3, 0..2000),
+            new in prop::collection::vec(0u8..3, 0..2000),
+            cuts in prop::collection::vec((0usize..2000, 0usize..500), 0..6),
+            step in 1usize..700,
+            everywhere: bool,
+        ) {
+            let mut new = new;
+            for (at, length) in cuts {
+                let at = at.min(older.len());
+                new.extend_from_slice(&older[at..(at + length).min(older.len())]);
+            }
+            prop_assert_eq!(made(&older, &new, step, everywhere).0, new);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Blocks of an older version of a file: their size, and the sum by which a sender finds one at any place of the new version.
+
+use blake3::Hasher;
+use linerate_wire::control::BlockSum;
+
+/// The multiplier of the sum, whose digits are those of the golden ratio; 5 modulo 8, so that its powers repeat as late as can be.
+const BASE: u32 = 0x9e37_79b5;
+/// Bounds of a block in bytes; it is a power of two.
+pub const BLOCK_LEAST: u64 = 4 << 10;
+/// The largest block in bytes.
+pub const BLOCK_MOST: u64 = 16 << 20;
+
+/// The polynomial sum of a window of fixed length over a file (Karp and Rabin, 1987), modulo 2^32: it moves on by a byte in two
+/// multiplications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rolling(u32);
+
+impl Rolling {
+    /// Of all these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        let (strides, rest) = bytes.as_chunks::<STRIDE>();
+        let sum = strides.iter().fold(0u32, |sum, stride| {
+            let within = dot(stride, &LOWER).wrapping_add(dot(stride, &UPPER) << 16);
+            sum.wrapping_mul(BASE.wrapping_pow(STRIDE as u32)).wrapping_add(within)
+        });
+        let next = |sum: u32, byte: &u8| sum.wrapping_mul(BASE).wrapping_add(u32::from(*byte));
+        Self(rest.iter().fold(sum, next))
+    }
+
+    /// Of the window one byte further on: without `out`, with `new`. `power` is [`Rolling::power`] of its length.
+    #[must_use]
+    pub fn roll(self, out: u8, new: u8, power: u32) -> Self {
+        let change = u32::from(new).wrapping_sub(u32::from(out).wrapping_mul(power));
+        Self(self.0.wrapping_mul(BASE).wrapping_add(change))
+    }
+
+    /// What a byte counts that leaves a window of `length` bytes.
+    pub fn power(length: usize) -> u32 {
+        BASE.wrapping_pow(u32::try_from(length).unwrap_or(u32::MAX))
+    }
+
+    /// The sum as a number. Its upper bits alone depend on all bits of the bytes.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// Bytes that are summed at once. Products of a byte and half a power fit into the processor's multiplications of 16 bits, of which
+/// it does many at once.
+const STRIDE: usize = 64;
+/// The halves of the powers of [`BASE`] from the last of a stride down to the power 0: a power is its lower half, which has a
+/// sign, and 2^16 times its upper one.
+const LOWER: [i16; STRIDE] = halves(0);
+const UPPER: [i16; STRIDE] = halves(1);
+
+const fn halves(which: usize) -> [i16; STRIDE] {
+    let (mut halves, mut power, mut at) = ([0; STRIDE], 1u32, STRIDE);
+    while at > 0 {
+        at -= 1;
+        let lower = power as u16 as i16;
+        let upper = (power.wrapping_sub(lower as u32) >> 16) as i16;
+        halves[at] = [lower, upper][which];
+        power = power.wrapping_mul(BASE);
+    }
+    halves
+}
+
+fn dot(stride: &[u8; STRIDE], powers: &[i16; STRIDE]) -> u32 {
+    let products = stride.iter().zip(powers).map(|(byte, power)| i32::from(*byte) * i32::from(*power));
+    products.fold(0, i32::wrapping_add) as u32
+}
+
+/// The first half of the BLAKE3 of a block.
+pub fn block_digest(bytes: &[u8]) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.copy_from_slice(&Hasher::new().update(bytes).finalize().as_bytes()[..16]);
+    half
+}
+
+/// What travels of a block.
+pub fn block_sum(bytes: &[u8]) -> BlockSum {
+    BlockSum { rolling: Rolling::of(bytes).number().to_le_bytes(), digest: block_digest(bytes) }
+}
+
+/// Bytes of the blocks of an older version of `older` bytes, of which there are to be `most` at most; `None` where that can't be. They
+/// grow with the square root of the file, so that the sums of its blocks and what one change costs grow alike.
+pub fn block_of(older: u64, most: u64) -> Option<u64> {
+    let block = older.isqrt().saturating_mul(2).checked_next_power_of_two()?;
+    let least = older.checked_div(most)?.checked_next_power_of_two()?;
+    let block = block.max(least).max(BLOCK_LEAST);
+    (block <= BLOCK_MOST).then_some(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_that_rolled_is_that_of_the_window() {
+        let bytes: Vec<u8> = (0..1000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for length in [1, 7, 63, 64, 65, 128, 333] {
+            let by_byte = |sum: u32, byte: &u8| sum.wrapping_mul(BASE).wrapping_add(u32::from(*byte));
+            let mut sum = Rolling::of(&bytes[..length]);
+            assert_eq!(sum.number(), bytes[..length].iter().fold(0, by_byte));
+            for at in 1..=bytes.len() - length {
+                sum = sum.roll(bytes[at - 1], bytes[at + length - 1], Rolling::power(length));
+                assert_eq!(sum, Rolling::of(&bytes[at..at + length]), "{length} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_grow_with_the_root_of_a_file_and_stay_within_their_number() {
+        assert_eq!(block_of(4 << 20, 1 << 19), Some(4 << 10));
+        assert_eq!(block_of(1_000_000_000, 1 << 19), Some(64 << 10));
+        assert_eq!(block_of(1 << 40, 1 << 19), Some(2 << 20));
+        assert_eq!(block_of(1 << 30, 1 << 10), Some(1 << 20), "many files share an answer");
+        assert_eq!((block_of(1 << 40, 4), block_of(1 << 30, 0)), (None, None));
+        for exponent in 20..43 {
+            let (older, most) = (3 << exponent, 1 << 19);
+            if let Some(block) = block_of(older, most) {
+                assert!(block.is_power_of_two() && older / block <= most, "{older}");
+            }
+        }
+    }
+}

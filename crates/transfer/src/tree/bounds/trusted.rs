@@ -1,0 +1,80 @@
+//! Files that a command line names beside its sources and destination: lists, rules, logs. A stranger's link on the way to one
+//! could have it be any file that only this user can read or write.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::Bounds;
+use super::walk::{Follow, PathWalk, Stop};
+
+/// What `open` opens at `path`, where only links of root's and of this process's user's lead there.
+///
+/// # Errors
+/// Those of `open`; and if somebody else's link is on the way, or the path is turned meanwhile.
+pub fn open_trusted(path: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -> io::Result<File> {
+    if let Err(stop @ Stop::Strange { .. }) = reached(path) {
+        return Err(stop.into());
+    }
+    let file = open(path)?;
+    let opened = file.metadata()?;
+    match reached(path) {
+        Ok(Some(found)) if found == (opened.dev(), opened.ino()) => Ok(file),
+        // A pipe of /dev/fd and the like, whose link says no path.
+        Err(Stop::System(_)) if !opened.is_file() => Ok(file),
+        Ok(None) if opened.is_dir() => Ok(file),
+        Err(stop @ Stop::Strange { .. }) => Err(stop.into()),
+        _ => Err(io::Error::other(
+            "something else has taken its place while it was opened: run the command again",
+        )),
+    }
+}
+
+/// The device and number of the file that trusted links lead to; `None` for a directory.
+fn reached(path: &Path) -> Result<Option<(u64, u64)>, Stop> {
+    let path = path.as_os_str().as_bytes();
+    let mut walk = PathWalk::begin(&Bounds::here(), path, Follow::Trusted)?;
+    let Some(name) = walk.along(path)? else { return Ok(None) };
+    let stat = walk.stat(&name)?;
+    Ok(Some((stat.st_dev, stat.st_ino)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::{lchown, symlink};
+
+    #[test]
+    fn a_strangers_link_on_the_way_is_refused_and_ones_own_followed() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        std::fs::create_dir(at("real")).unwrap();
+        std::fs::write(at("real/list"), "x").unwrap();
+        symlink("real", at("own")).unwrap();
+        symlink("real/list", at("leaf")).unwrap();
+        let open = |name: &str| open_trusted(&at(name), |path| File::open(path));
+        for name in ["real/list", "own/list", "leaf"] {
+            let mut text = String::new();
+            open(name).unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "x", "{name}");
+        }
+        assert_eq!(open("real/none").unwrap_err().kind(), io::ErrorKind::NotFound);
+        if lchown(at("own"), Some(65534), Some(65534)).is_err() {
+            return linerate_testing::skip("root", "only root makes a stranger's link");
+        }
+        lchown(at("leaf"), Some(65534), Some(65534)).unwrap();
+        for name in ["own/list", "leaf"] {
+            assert!(open(name).unwrap_err().to_string().contains("belongs to"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_by_its_number_is_opened() {
+        let (read, _write) = std::io::pipe().unwrap();
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&read));
+        assert!(open_trusted(Path::new(&path), |path| File::open(path)).is_ok());
+    }
+}

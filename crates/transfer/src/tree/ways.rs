@@ -1,0 +1,81 @@
+//! Links on the way to what a list of files names. What the user names by them is sent as if they were directories.
+
+use linerate_wire::path::RelPath;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use crate::base::lock::lock;
+
+/// The links below a destination that are followed since nothing but what lies behind them is sent there.
+#[derive(Debug, Default)]
+pub enum ImpliedWays {
+    /// None.
+    #[default]
+    None,
+    /// All that are there: the other end has the list.
+    Any,
+    /// Those at these paths, above which everything is one of them.
+    At(BTreeSet<RelPath>),
+}
+
+impl ImpliedWays {
+    /// The last directory on the way to `path` that a link may stand for, and what is left of the path behind it.
+    pub fn on_the_way_to(&self, path: &RelPath) -> Option<(RelPath, RelPath)> {
+        match self {
+            Self::None => None,
+            Self::Any => Some((path.clone(), RelPath::root())),
+            Self::At(paths) => last_of(paths, path),
+        }
+    }
+}
+
+/// The last of `ways` that leads to `path`, and what is left of that behind it.
+fn last_of(ways: &BTreeSet<RelPath>, path: &RelPath) -> Option<(RelPath, RelPath)> {
+    let mut above = std::iter::once(path.clone()).chain(path.ancestors());
+    let way = above.find(|above| ways.contains(above))?;
+    let below = path.as_bytes().get(way.as_bytes().len() + 1..).unwrap_or_default();
+    let below = RelPath::new(below).ok()?;
+    Some((way, below))
+}
+
+/// The paths of those that were followed.
+#[derive(Default)]
+pub struct Ways(Mutex<BTreeSet<RelPath>>);
+
+impl Ways {
+    /// From now on `path` is one.
+    pub fn add(&self, path: &RelPath) {
+        lock(&self.0).insert(path.clone());
+    }
+
+    /// True where `path` is one itself.
+    pub fn has(&self, path: &RelPath) -> bool {
+        lock(&self.0).contains(path)
+    }
+
+    /// The last one that leads to `path`, and what is left of that behind it; `None` where there is none.
+    pub fn on_the_way_to(&self, path: &RelPath) -> Option<(RelPath, RelPath)> {
+        let ways = lock(&self.0);
+        if ways.is_empty() { None } else { last_of(&ways, path) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_link_leads_there() {
+        let path = |text: &str| RelPath::new(text.as_bytes()).unwrap();
+        let ways = Ways::default();
+        assert_eq!(ways.on_the_way_to(&path("a/b")), None);
+        ways.add(&path("a"));
+        ways.add(&path("a/b/c"));
+        for (at, way, below) in
+            [("a", "a", ""), ("a/b", "a", "b"), ("a/b/c", "a/b/c", ""), ("a/b/c/d/e", "a/b/c", "d/e")]
+        {
+            assert_eq!(ways.on_the_way_to(&path(at)), Some((path(way), path(below))), "{at}");
+        }
+        assert_eq!(ways.on_the_way_to(&path("ab")), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! Details of how entries are read and made, by rsync's names.
+
+use super::Placing;
+use serde::{Deserialize, Serialize};
+
+/// Details of how entries are read and made, by rsync's names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Details {
+    /// The receiver's owners for the sender's, at most [`MAX_IDENTITY_RULES`]; the first rule that fits counts.
+    pub users: Vec<IdentityRule>,
+    /// Its groups likewise.
+    pub groups: Vec<IdentityRule>,
+    /// What isn't a directory keeps the time at which it was last read, in whole seconds.
+    pub atimes: bool,
+    /// The sender's reading changes no such time, where it may ask for that.
+    pub open_noatime: bool,
+    /// The receiver takes all the room of a file before it writes into it.
+    pub preallocate: bool,
+    /// Zeros become holes at the receiver, whatever they are at the sender; needs [`Keep::sparse`](super::Keep::sparse).
+    pub dig_holes: bool,
+    /// The receiver puts [`MUNGED`] before the text of each symbolic link.
+    pub munge: bool,
+    /// The sender takes it away.
+    pub unmunge: bool,
+    /// A symbolic link to a directory counts at the receiver as that directory.
+    pub keep_dirlinks: bool,
+    /// Whether the receiver tries what only root may; none: where it is root.
+    pub superuser: Option<bool>,
+    /// Without [`Keep::perms`](super::Keep::perms), a file that is there may be executed or not as at the sender.
+    pub executability: bool,
+    /// How a received file comes to its place.
+    pub placing: Placing,
+}
+
+/// One rule of `--usermap` or `--groupmap`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdentityRule {
+    /// Whom it is for.
+    pub from: IdentityFrom,
+    /// Who that is at the receiver: a name, or a number in decimal digits.
+    pub to: String,
+}
+
+/// Whom an [`IdentityRule`] is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IdentityFrom {
+    /// These numbers, first and last.
+    Numbers(u32, u32),
+    /// This name; the empty one is of those that have none.
+    Name(String),
+    /// All whose names match; `*` matches the empty one too.
+    Pattern(String),
+}
+
+/// The most [`Details::users`] and [`Details::groups`], each.
+pub const MAX_IDENTITY_RULES: usize = 4096;
+
+/// A directory of this name never is: a link whose text begins with it leads nowhere.
+pub const MUNGED: &[u8] = b"/rsyncd-munged/";

@@ -1,0 +1,129 @@
+//! The bed of the kill test: a lab, trees, file systems, and the link's cuts.
+
+use anyhow::Context;
+use linerate_lab::{End, Lab, LabOptions, parse_link};
+use linerate_remote::install::Binary;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::ground::{Ground, KINDS};
+use super::tree::{Shape, make_shapes};
+
+/// Where no host is.
+const NOBODYS_ADDRESS: &str = "02:00:00:00:00:01";
+
+/// Everything that the rounds share. They run one after the other.
+pub struct ChaosBed {
+    pub grounds: Vec<Ground>,
+    pub shapes: Vec<Shape>,
+    /// A directory for what a round needs.
+    pub work: PathBuf,
+    pub program: PathBuf,
+    /// The copy of the program in the far account's cache, which goes with the bed where it came with it.
+    brought: Option<PathBuf>,
+    pub lab: Lab,
+}
+
+impl ChaosBed {
+    pub fn up(program: &Path) -> anyhow::Result<Self> {
+        let link = parse_link("1gbit")?;
+        let lab = Lab::up(&LabOptions { link, ..LabOptions::default() })?;
+        let work = lab.scratch().to_owned();
+        let brought = cached_copy(program).filter(|path| !path.exists());
+        let mut bed =
+            Self { grounds: Vec::new(), shapes: Vec::new(), work, program: program.into(), brought, lab };
+        bed.shapes = make_shapes(&bed.work.join("shapes"))?;
+        for kind in KINDS {
+            match Ground::mount(kind, &bed.work.join("grounds")) {
+                Ok(ground) => bed.grounds.push(ground),
+                Err(error) => println!("skipped: {kind:?}: {error:#}"),
+            }
+        }
+        bed.bring()?;
+        Ok(bed)
+    }
+
+    /// Brings the program to the far end, which no round should wait for.
+    fn bring(&self) -> anyhow::Result<()> {
+        let file = self.shapes[0].tree().join("0/0/0");
+        let mut words: Vec<OsString> = vec![self.program.clone().into(), "cp".into(), "-F".into()];
+        words.extend([self.lab.ssh_config().into(), file.into(), far(&self.work.join("brought"))]);
+        let mut command = self.lab.place(End::A).command(&words)?;
+        let output = command.stdin(Stdio::null()).output().context("the first transfer")?;
+        anyhow::ensure!(
+            output.status.success(),
+            "the first transfer: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    }
+
+    /// What begins the environment of processes at the far end.
+    pub fn far_mark(&self) -> String {
+        format!("LINERATE_LAB={}", self.lab.name().as_str())
+    }
+
+    /// Resets all connections but ssh's.
+    pub fn reset(&self) -> anyhow::Result<()> {
+        self.on(End::A, &["ss", "-K", "-t", "sport != :22 and dport != :22"])
+    }
+
+    /// Loses every packet from now on, in both directions, without a word.
+    pub fn cut(&self) -> anyhow::Result<()> {
+        self.neighbours(&["replace"], &["lladdr", NOBODYS_ADDRESS, "nud", "permanent"])
+    }
+
+    /// The link is as it was.
+    pub fn mend(&self) -> anyhow::Result<()> {
+        self.neighbours(&["del"], &[])
+    }
+
+    fn neighbours(&self, verb: &[&str], rest: &[&str]) -> anyhow::Result<()> {
+        for (end, other) in [(End::A, End::B), (End::B, End::A)] {
+            let (host, other) = (self.lab.host(end), self.lab.host(other));
+            let addresses =
+                [Some(other.address.to_string()), other.address6.map(|address| address.to_string())];
+            for address in addresses.into_iter().flatten() {
+                let words = [&["ip", "neigh"], verb, &[&address, "dev", &host.interface], rest].concat();
+                self.on(end, &words)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn on(&self, end: End, words: &[&str]) -> anyhow::Result<()> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let mut command = self.lab.place(end).command(&words)?;
+        let output = command.stdin(Stdio::null()).output().with_context(|| format!("running {words:?}"))?;
+        anyhow::ensure!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+}
+
+impl Drop for ChaosBed {
+    fn drop(&mut self) {
+        // Mounts lie in the lab's directory, which goes after them.
+        self.grounds.clear();
+        let _ = Command::new("rm").arg("-rf").arg(self.work.join("shapes")).status();
+        if let Some(brought) = &self.brought {
+            let _ = fs::remove_file(brought);
+        }
+    }
+}
+
+/// `b:` and a path.
+pub fn far(path: &Path) -> OsString {
+    let mut argument = OsString::from("b:");
+    argument.push(path);
+    argument
+}
+
+/// Where the far end's root keeps the copy that a transfer brings.
+fn cached_copy(program: &Path) -> Option<PathBuf> {
+    let id = Binary::of(File::open(program).ok()?).ok()?.id;
+    let entry = fs::read_to_string("/etc/passwd").ok()?;
+    let home = entry.lines().find(|line| line.starts_with("root:"))?.split(':').nth(5)?.to_owned();
+    Some(Path::new(&home).join(".cache/linerate").join(format!("agent-{id}")))
+}

@@ -1,0 +1,114 @@
+//! The commands of the kill test.
+
+use std::path::Path;
+
+/// A command, how its result is compared, and what it needs.
+#[derive(Debug, PartialEq)]
+pub struct Operation {
+    pub name: &'static str,
+    /// Words of linerate before its sources.
+    pub words: &'static [&'static str],
+    /// rsync's options that compare what this keeps.
+    pub kept: &'static str,
+    pub source: SourceForm,
+    /// True where an older version of the tree is at the destination.
+    pub is_onto: bool,
+    pub special: Special,
+}
+
+/// How a tree is named.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SourceForm {
+    /// `tree`, into the directory `there`.
+    Tree,
+    /// `tree/` as `there/tree`.
+    Contents,
+    /// `./tree`, below which its name is kept.
+    Relative,
+}
+
+/// What else an operation does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Special {
+    None,
+    Delete,
+    /// Readers may see a mixture.
+    InPlace,
+    Follow,
+    Backup,
+    LinkDest,
+    RemoveSource,
+}
+
+impl Operation {
+    /// True for the commands with options of linerate's own.
+    pub fn is_cp_or_sync(&self) -> bool {
+        matches!(self.words[0], "cp" | "sync")
+    }
+
+    /// True where it copies devices, and links that lead nowhere.
+    pub fn takes_all(&self) -> bool {
+        self.kept.contains('a') && self.special != Special::Follow
+    }
+
+    /// The directories that some of them name, as one option.
+    pub fn directory_option(&self, there: &Path) -> Option<String> {
+        match self.special {
+            Special::LinkDest => Some(format!("--link-dest={}", there.join("before").display())),
+            Special::Backup => Some(format!("--backup-dir={}", there.join("backup").display())),
+            _ => None,
+        }
+    }
+}
+
+const fn plain(name: &'static str, words: &'static [&'static str], kept: &'static str) -> Operation {
+    Operation { name, words, kept, source: SourceForm::Tree, is_onto: false, special: Special::None }
+}
+
+const fn synced(name: &'static str, words: &'static [&'static str], kept: &'static str) -> Operation {
+    Operation { source: SourceForm::Contents, is_onto: true, ..plain(name, words, kept) }
+}
+
+/// All of them.
+pub const OPERATIONS: &[Operation] = &[
+    plain("cp -r", &["cp", "-r"], "-rl"),
+    synced("sync --delete", &["sync", "--delete"], "-aHAX").with(Special::Delete),
+    synced("rsync -a --delete", &["rsync", "-a", "--delete"], "-a").with(Special::Delete),
+    plain("cp -a", &["cp", "-a"], "-aHAX"),
+    // The directories of a source that was emptied in part have other times.
+    synced("rsync --remove-source-files", &["rsync", "-a", "--remove-source-files"], "-aO")
+        .with(Special::RemoveSource)
+        .onto_nothing(),
+    plain("scp -r", &["scp", "-r"], "-rL").with(Special::Follow),
+    synced("sync", &["sync"], "-aHAX"),
+    synced("rsync --backup-dir", &["rsync", "-a", "-b"], "-a").with(Special::Backup),
+    plain("cp -rp", &["cp", "-rp"], "-rlpt"),
+    synced("sync --inplace", &["sync", "--inplace"], "-aHAX").with(Special::InPlace),
+    synced("rsync -aH --link-dest", &["rsync", "-aH"], "-aH").with(Special::LinkDest).onto_nothing(),
+    plain("cp -a onto older", &["cp", "-a"], "-aHAX").onto_older(),
+    synced("sync --checksum", &["sync", "--checksum"], "-aHAX"),
+    synced("rsync -aR", &["rsync", "-aR"], "-a").relative(),
+    plain("cp -r onto older", &["cp", "-r"], "-rl").onto_older(),
+    synced("rsync -a", &["rsync", "-a"], "-a"),
+    synced("sync -a onto nothing", &["sync", "-a"], "-aHAX").onto_nothing(),
+    synced("rsync -aL", &["rsync", "-aL"], "-aL").with(Special::Follow),
+    plain("scp -rp", &["scp", "-rp"], "-rLpt").with(Special::Follow),
+];
+
+impl Operation {
+    const fn with(self, special: Special) -> Self {
+        Self { special, ..self }
+    }
+
+    const fn onto_older(self) -> Self {
+        Self { is_onto: true, ..self }
+    }
+
+    const fn onto_nothing(self) -> Self {
+        Self { is_onto: false, ..self }
+    }
+
+    const fn relative(self) -> Self {
+        Self { source: SourceForm::Relative, ..self }
+    }
+}

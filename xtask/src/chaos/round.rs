@@ -1,0 +1,490 @@
+//! One round: a command is hit, once or several times, and run again until it is done.
+
+use anyhow::Context;
+use fastrand::Rng;
+use linerate_lab::End;
+use rustix::process::Signal;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use super::bed::{ChaosBed, far};
+use super::blow::{Blow, BlowKind, Moment, carried};
+use super::compare;
+use super::ground::{Ground, GroundKind, KINDS, ROOM};
+use super::operation::{OPERATIONS, Operation, SourceForm, Special};
+use super::processes::{marked, running, signal, within};
+use super::tree::{Shape, names};
+use super::watch::{Scene, SceneWatch};
+use crate::call;
+
+/// How long a run may take that nobody hits any more.
+const PATIENCE: Duration = Duration::from_secs(150);
+/// Reruns that may fail: the end of an earlier run may still be at work, or the machine slow.
+const TRIES: u32 = 4;
+
+/// Where files go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum RoundWay {
+    Push,
+    Pull,
+    Within,
+}
+
+/// One round, as its seed says.
+pub struct ChaosRound<'a> {
+    bed: &'a ChaosBed,
+    pub operation: &'static Operation,
+    pub ground: &'a Ground,
+    shape: &'a Shape,
+    way: RoundWay,
+    options: Vec<String>,
+    timeout: u64,
+    blows: Vec<Blow>,
+    /// The part of the needed room that a small file system has at first.
+    small: f64,
+    /// True where a rerun doesn't wait for the far end of the run before.
+    hurries: bool,
+}
+
+/// What came of it.
+pub struct RoundOutcome {
+    pub blows: Vec<&'static str>,
+    pub wrong: Vec<String>,
+    pub read: u64,
+    pub again: u32,
+}
+
+impl<'a> ChaosRound<'a> {
+    /// The round of this seed, whose remainders are its operation and its file system.
+    pub fn draw(bed: &'a ChaosBed, seed: u64) -> anyhow::Result<Self> {
+        let operations = OPERATIONS.len() as u64;
+        let operation = &OPERATIONS[(seed % operations) as usize];
+        let kind = KINDS[(seed / operations) as usize % KINDS.len()];
+        let ground = bed.grounds.iter().find(|ground| ground.kind == kind);
+        let ground = ground.with_context(|| format!("{kind:?} isn't to be had here"))?;
+        let mut rng = Rng::with_seed(seed);
+        let fitting: Vec<&Shape> =
+            bed.shapes.iter().filter(|shape| shape.is_plain || operation.takes_all()).collect();
+        let shape = fitting[rng.usize(..fitting.len())];
+        // Within a host scp is cp, with cp's links.
+        let ways = if operation.words[0] == "scp" { 4 } else { 5 };
+        let way = [RoundWay::Push, RoundWay::Pull, RoundWay::Push, RoundWay::Pull, RoundWay::Within]
+            [rng.usize(..ways)];
+        let timeout = if operation.words[0] == "scp" { 30 } else { rng.u64(5..9) };
+        let options = draw_options(&mut rng, operation, way, timeout);
+        // Of an older tree a part is right.
+        let bytes = if operation.is_onto { shape.bytes / 3 } else { shape.bytes };
+        let blows = (0..[1, 1, 2, 3][rng.usize(0..4)]).map(|_| Blow {
+            kind: BlowKind::draw(&mut rng, way == RoundWay::Within, timeout < 30),
+            moment: Moment::draw(&mut rng, way == RoundWay::Within, bytes),
+        });
+        let blows = blows.collect();
+        let mut options = options;
+        if operation.is_cp_or_sync() && rng.u32(0..5) == 0 {
+            options.push(format!("--manifest={}", bed.work.join("manifest").display()));
+        }
+        let (small, hurries) = (0.1 + rng.f64() * 0.8, rng.bool());
+        Ok(Self { bed, operation, ground, shape, way, options, timeout, blows, small, hurries })
+    }
+
+    /// Plays it.
+    pub fn play(&self) -> anyhow::Result<RoundOutcome> {
+        self.prepare()?;
+        let watch = SceneWatch::start(self.scene());
+        let mut outcome = RoundOutcome { blows: Vec::new(), wrong: Vec::new(), read: 0, again: 0 };
+        let ended = self.hit_all(&mut outcome).and_then(|()| self.finish(&mut outcome));
+        let seen = watch.end();
+        outcome.read = seen.read;
+        outcome.wrong.extend(seen.wrong);
+        ended?;
+        if outcome.wrong.is_empty() {
+            outcome.wrong.extend(self.judge()?);
+        }
+        self.ground.empty()?;
+        call(Command::new("rm").arg("-rf").arg(self.source_top()))?;
+        Ok(outcome)
+    }
+
+    fn prepare(&self) -> anyhow::Result<()> {
+        self.ground.empty()?;
+        call(Command::new("rm").arg("-rf").arg(self.source_top()))?;
+        fs::create_dir_all(self.there())?;
+        if self.operation.is_onto {
+            copy(&self.shape.older(), &self.destination())?;
+        }
+        if self.operation.special == Special::LinkDest {
+            copy(&self.shape.older(), &self.there().join("before"))?;
+        }
+        if self.operation.special == Special::RemoveSource {
+            fs::create_dir_all(self.source_top())?;
+            copy(&self.shape.tree(), &self.source())?;
+        }
+        if self.ground.kind == GroundKind::Small {
+            let used = rustix::fs::statvfs(&self.ground.top)?;
+            let used = (used.f_blocks - used.f_bfree) * used.f_frsize;
+            self.ground.resize(used + (self.shape.bytes as f64 * self.small) as u64)?;
+        }
+        Ok(())
+    }
+
+    fn scene(&self) -> Scene {
+        let has_older = self.operation.is_onto;
+        Scene {
+            tree: self.shape.tree(),
+            older: has_older.then(|| self.shape.older()),
+            destination: self.destination(),
+            reads: self.operation.special != Special::InPlace,
+            judges_modes: self.operation.special != Special::Follow,
+        }
+    }
+
+    fn hit_all(&self, outcome: &mut RoundOutcome) -> anyhow::Result<()> {
+        for blow in &self.blows {
+            let mut run = RunningRound::start(self)?;
+            if blow.moment.wait(&mut run) {
+                outcome.blows.push(blow.kind.name());
+                blow.kind.hit(&mut run)?;
+                run.must_end(&blow.kind);
+            }
+            self.end_of(run, outcome)?;
+            if !outcome.wrong.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_of(&self, run: RunningRound<'_>, outcome: &mut RoundOutcome) -> anyhow::Result<()> {
+        outcome.wrong.extend(run.wrong());
+        if !self.hurries {
+            outcome.wrong.extend(self.survivors());
+        }
+        if self.operation.special == Special::RemoveSource {
+            outcome.wrong.extend(compare::lost_sources(
+                &self.shape.tree(),
+                &self.source(),
+                &self.destination(),
+            ));
+        }
+        if self.ground.kind == GroundKind::Small {
+            self.ground.resize(ROOM)?;
+        }
+        Ok(())
+    }
+
+    /// Runs it until it is done.
+    fn finish(&self, outcome: &mut RoundOutcome) -> anyhow::Result<()> {
+        let mut said = String::new();
+        for number in 0..TRIES {
+            if !outcome.wrong.is_empty() {
+                return Ok(());
+            }
+            let mut run = RunningRound::start(self)?;
+            run.wait_for(PATIENCE);
+            let status = run.status;
+            said = format!("{status:?}: {}", run.said());
+            self.end_of(run, outcome)?;
+            match status {
+                None => outcome.wrong.push(format!("it hangs: {said}")),
+                Some(status) if status.success() => {
+                    outcome.again += number;
+                    outcome.wrong.extend(self.survivors());
+                    return Ok(());
+                }
+                Some(_) => thread::sleep(Duration::from_millis(300)),
+            }
+        }
+        outcome.wrong.push(format!("{TRIES} reruns failed, the last with {said}"));
+        Ok(())
+    }
+
+    /// Processes that are still there after twice the timeout, and after the time that an agent waits for its job: a client that
+    /// is cut off before has not named a timeout.
+    fn survivors(&self) -> Vec<String> {
+        let left = || [marked(&self.near_mark()), self.agents()].concat();
+        let patience = Duration::from_secs((2 * self.timeout).max(30) + 2);
+        if within(patience, || left().is_empty()) {
+            return Vec::new();
+        }
+        let left = left();
+        let line = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).replace('\0', " ")
+        };
+        let lines =
+            left.iter().map(|pid| format!("still there after {patience:?}: {pid} {}", line(pid))).collect();
+        signal(&left, Signal::KILL);
+        lines
+    }
+
+    fn judge(&self) -> anyhow::Result<Vec<String>> {
+        let (tree, older) = (self.shape.tree(), self.shape.older());
+        let mut wrong = compare::differences(self.operation, &tree, &self.destination())?;
+        wrong.extend(compare::leftovers(&self.ground.top));
+        wrong.extend(compare::leftovers(&self.source_top()));
+        wrong.extend(compare::leftovers(&self.shape.top));
+        match self.operation.special {
+            Special::Backup => {
+                wrong.extend(compare::missing_backups(&tree, &older, &self.there().join("backup")));
+            }
+            Special::LinkDest => {
+                let (before, exactly) = (self.there().join("before"), &OPERATIONS[3]);
+                wrong.extend(compare::differences(exactly, &older, &before)?);
+            }
+            Special::RemoveSource => {
+                let left =
+                    names(&self.source()).into_iter().filter(|name| !self.source().join(name).is_dir());
+                wrong.extend(left.map(|name| format!("{name:?} is left at the source")));
+            }
+            _ => {}
+        }
+        Ok(wrong)
+    }
+
+    fn agents(&self) -> Vec<i32> {
+        let is_ours = |name: &str| name.starts_with("agent-") || name.starts_with("linerate");
+        running(marked(&self.bed.far_mark()), is_ours)
+    }
+
+    fn near_mark(&self) -> String {
+        format!("LINERATE_CHAOS={}", self.bed.work.display())
+    }
+
+    fn there(&self) -> PathBuf {
+        self.ground.top.join("there")
+    }
+
+    fn destination(&self) -> PathBuf {
+        self.there().join("tree")
+    }
+
+    fn source_top(&self) -> PathBuf {
+        self.bed.work.join("source")
+    }
+
+    fn source(&self) -> PathBuf {
+        match self.operation.special {
+            Special::RemoveSource => self.source_top().join("tree"),
+            _ => self.shape.tree(),
+        }
+    }
+
+    /// The command line.
+    fn words(&self) -> Vec<OsString> {
+        let source = self.source();
+        let top = source.parent().expect("below the work directory");
+        let (from, to) = match self.operation.source {
+            SourceForm::Tree => (source.clone(), self.there().join("")),
+            SourceForm::Contents => (source.join(""), self.destination().join("")),
+            SourceForm::Relative => (top.join("./tree"), self.there().join("")),
+        };
+        let mut words: Vec<OsString> = vec![self.bed.program.clone().into()];
+        words.extend(self.operation.words.iter().map(OsString::from));
+        words.extend(self.options.iter().map(OsString::from));
+        words.extend(self.operation.directory_option(&self.there()).map(OsString::from));
+        if self.way != RoundWay::Within {
+            let config = self.bed.lab.ssh_config();
+            match self.operation.words[0] {
+                "rsync" => words.extend(["-e".into(), format!("ssh -F {}", config.display()).into()]),
+                _ => words.extend(["-F".into(), config.into()]),
+            }
+        }
+        words.extend(match self.way {
+            RoundWay::Push => [from.into(), far(&to)],
+            RoundWay::Pull => [far(&from), to.into()],
+            RoundWay::Within => [from.into(), to.into()],
+        });
+        words
+    }
+}
+
+impl fmt::Display for ChaosRound<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operation, way, ground, shape, .. } = self;
+        write!(
+            out,
+            "{} {way:?} {} tree onto {} [{}]",
+            operation.name,
+            shape.name,
+            ground.name(),
+            self.options.join(" ")
+        )
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    call(Command::new("cp").arg("-a").arg(from).arg(to))
+}
+
+fn draw_options(rng: &mut Rng, operation: &Operation, way: RoundWay, timeout: u64) -> Vec<String> {
+    let is_within = way == RoundWay::Within;
+    let rate = format!("{}m", rng.u64(3..30));
+    let is_slow = rng.u32(0..5) < 2 && !is_within;
+    let mut options = Vec::new();
+    if operation.words[0] == "scp" {
+        return if is_slow { vec!["-l".into(), "100000".into()] } else { options };
+    }
+    if is_slow {
+        options.push(format!("--bwlimit={rate}"));
+    }
+    options.push(format!("--timeout={timeout}"));
+    if !operation.is_cp_or_sync() {
+        return options;
+    }
+    let streams = rng.u32(0..20);
+    if (1..=16).contains(&streams) {
+        options.push(format!("--streams={streams}"));
+    }
+    for (option, chance) in [("--verify", 4), ("--no-encrypt", 4)] {
+        if rng.u32(0..chance) == 0 && !(is_within && option == "--no-encrypt") {
+            options.push(option.into());
+        }
+    }
+    if rng.u32(0..6) == 0 && !is_within {
+        options.push(format!("--retry={}", rng.u32(1..4)));
+    }
+    options
+}
+
+/// One run of a round's command.
+pub struct RunningRound<'a> {
+    round: &'a ChaosRound<'a>,
+    child: Child,
+    status: Option<ExitStatus>,
+    said: PathBuf,
+    carried: u64,
+    wrong: Vec<String>,
+}
+
+impl<'a> RunningRound<'a> {
+    fn start(round: &'a ChaosRound<'a>) -> anyhow::Result<Self> {
+        // A shell that runs this in the background has these signals ignored, and children would inherit that.
+        let mut words: Vec<OsString> = vec!["env".into(), "--default-signal=INT,QUIT,HUP".into()];
+        words.extend(round.words());
+        let said = round.bed.work.join("said");
+        let mark = round.near_mark();
+        let (name, value) = mark.split_once('=').expect("a name and a value");
+        let mut command = round.bed.lab.place(End::A).command(&words)?;
+        let child =
+            command.env(name, value).stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&said)?);
+        let child = child.spawn().context("starting the transfer")?;
+        let mut run = Self { round, child, status: None, said, carried: 0, wrong: Vec::new() };
+        run.carried = run.carried();
+        Ok(run)
+    }
+
+    pub fn bed(&self) -> &ChaosBed {
+        self.round.bed
+    }
+
+    pub fn ground(&self) -> &Ground {
+        self.round.ground
+    }
+
+    /// Bytes that the link has carried since it began.
+    pub fn bytes(&self) -> u64 {
+        self.carried().saturating_sub(self.carried)
+    }
+
+    fn carried(&self) -> u64 {
+        carried(self.child.id(), &self.round.bed.lab.host(End::A).interface).unwrap_or(0)
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().ok().flatten();
+        }
+        self.status.is_some()
+    }
+
+    pub fn agent(&self) -> Vec<i32> {
+        self.round.agents()
+    }
+
+    pub fn signal_client(&self, number: Signal) {
+        signal(&[self.child.id() as i32], number);
+    }
+
+    pub fn signal_agent(&self, number: Signal) {
+        signal(&self.agent(), number);
+    }
+
+    pub fn signal_shell(&self, number: Signal) {
+        let shells = running(marked(&self.round.near_mark()), |name| name == "ssh");
+        signal(&shells, number);
+    }
+
+    /// True if it ends in time.
+    pub fn wait_for(&mut self, patience: Duration) -> bool {
+        within(patience, || self.has_ended())
+    }
+
+    /// The client has to go by itself.
+    pub fn must_end_client(&mut self, why: &str) {
+        let patience = self.patience();
+        if !self.wait_for(patience) {
+            let line = format!("the client is still there after {patience:?}, though {why}: {}", self.said());
+            self.wrong.push(line);
+        }
+    }
+
+    /// Both ends have to go by themselves.
+    pub fn must_end_alone(&mut self, why: &str) {
+        self.must_end_client(why);
+        let patience = Duration::from_secs(2 * self.round.timeout + 4);
+        if !within(patience, || self.agent().is_empty()) {
+            self.wrong.push(format!("the agent is still there after {patience:?}, though {why}"));
+        }
+    }
+
+    /// It has to end now, done or not.
+    fn must_end(&mut self, kind: &BlowKind) {
+        // Where nothing was lost, it goes on as if nothing had been.
+        let lasts = matches!(
+            kind,
+            BlowKind::Cut(_)
+                | BlowKind::StopClient(_)
+                | BlowKind::StopAgent(_)
+                | BlowKind::StopShell(_)
+                | BlowKind::FullDisk
+                | BlowKind::Reset
+        );
+        let patience = if lasts { PATIENCE } else { self.patience() };
+        if !self.wait_for(patience) {
+            let line = format!("it is still there {patience:?} after {}: {}", kind.name(), self.said());
+            self.wrong.push(line);
+        }
+    }
+
+    /// Twice the timeout; each further try waits for an old far end, and a while.
+    fn patience(&self) -> Duration {
+        if self.round.options.iter().any(|option| option.starts_with("--retry")) {
+            return PATIENCE + Duration::from_secs(60);
+        }
+        Duration::from_secs(2 * self.round.timeout + 4)
+    }
+
+    fn said(&self) -> String {
+        let said = fs::read(&self.said).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        said.lines().take(6).collect::<Vec<_>>().join(" | ")
+    }
+
+    /// What was wrong with it; it is ended if it hasn't.
+    fn wrong(mut self) -> Vec<String> {
+        if !self.has_ended() {
+            signal(&marked(&self.round.near_mark()), Signal::KILL);
+            let _ = self.child.wait();
+        }
+        let said = fs::read_to_string(&self.said).unwrap_or_default();
+        if said.contains("panicked at") {
+            self.wrong.push(format!("a panic: {}", self.said()));
+        }
+        self.wrong
+    }
+}

@@ -1,0 +1,179 @@
+//! The bed of a race: its data, its link, and the time that each run of a program takes there.
+
+use anyhow::{Context, ensure};
+use fastrand::Rng;
+use linerate_lab::{End, Lab, LabOptions, parse_link};
+use linerate_remote::place::Place;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::cases::{RaceCase, RaceData, Racer};
+use crate::call;
+
+/// Bytes of a large file.
+const LARGE: usize = 1_000_000_000;
+
+/// The time and the bytes of one run.
+#[derive(Clone, Copy)]
+pub struct RaceTime {
+    pub seconds: f64,
+    /// Bytes on the link, both ways.
+    pub bytes: u64,
+}
+
+/// The bed of one case.
+pub struct RaceBed {
+    data: RaceData,
+    program: PathBuf,
+    source: PathBuf,
+    older: PathBuf,
+    destination: PathBuf,
+    lab: Lab,
+    is_far: bool,
+}
+
+impl RaceBed {
+    /// Makes the data of `case`, on a tmpfs.
+    pub fn up(case: &RaceCase, program: &Path) -> anyhow::Result<Self> {
+        let link = case.link.map(parse_link).transpose()?.flatten();
+        let lab = Lab::up(&LabOptions { link, ..LabOptions::default() })?;
+        let place = |name: &str| lab.scratch().join(name);
+        let (source, older, destination) = (place("from"), place("older"), place("to"));
+        make(case.data, &source, &older)?;
+        let (data, program, is_far) = (case.data, program.into(), case.link.is_some());
+        Ok(Self { data, program, source, older, destination, lab, is_far })
+    }
+
+    /// Removes everything.
+    pub fn down(self) -> anyhow::Result<()> {
+        Ok(self.lab.down()?)
+    }
+
+    /// Runs one of the programs onto a destination that is as before.
+    pub fn race(&self, racer: &Racer) -> anyhow::Result<RaceTime> {
+        self.reset()?;
+        let mut command = self.place().command(&self.words(racer))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let (before, begun) = (self.bytes()?, Instant::now());
+        let output = command.output().with_context(|| format!("starting {}", racer.line))?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{}: {}: {said}", racer.line, output.status);
+        Ok(RaceTime { seconds, bytes: self.bytes()? - before })
+    }
+
+    /// The destination is what the source is.
+    pub fn check(&self, racer: &Racer) -> anyhow::Result<()> {
+        let status = Command::new("diff").arg("-r").args([&self.source, &self.destination]).status()?;
+        ensure!(status.success(), "{} made something else", racer.line);
+        Ok(())
+    }
+
+    fn place(&self) -> Place {
+        if self.is_far { self.lab.place(End::A) } else { Place::Here }
+    }
+
+    fn words(&self, racer: &Racer) -> Vec<OsString> {
+        let config = self.lab.ssh_config().display().to_string();
+        let far = if self.is_far { "b:" } else { "" };
+        let to = format!("{far}{}", self.destination.display());
+        let values = [
+            ("{linerate}", self.program.display().to_string()),
+            ("{from}", self.source.display().to_string()),
+            ("{to}", to),
+            ("{older}", self.older.display().to_string()),
+            ("{ssh}", format!("ssh -F {config}")),
+            ("{config}", config),
+        ];
+        let fill =
+            |word: &str| values.iter().fold(word.to_owned(), |word, (name, value)| word.replace(name, value));
+        racer.line.split(' ').map(|word| fill(word).into()).collect()
+    }
+
+    /// The destination is as it was: missing, or the older version.
+    fn reset(&self) -> anyhow::Result<()> {
+        if matches!(self.data, RaceData::Inserted | RaceData::AllNew) {
+            let _ = fs::remove_file(&self.destination);
+            fs::copy(&self.older, &self.destination)?;
+            let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+            File::open(&self.destination)?.set_modified(old)?;
+            return Ok(());
+        }
+        match fs::remove_dir_all(&self.destination) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        Ok(fs::create_dir(&self.destination)?)
+    }
+
+    /// Bytes that the link has carried, both ways; 0 within one host.
+    fn bytes(&self) -> anyhow::Result<u64> {
+        if !self.is_far {
+            return Ok(0);
+        }
+        let output = self.place().command(&["cat", "/proc/net/dev"].map(OsString::from))?.output()?;
+        let text = String::from_utf8(output.stdout)?;
+        let ports = text.lines().filter_map(|line| line.split_once(':'));
+        let counted = ports.filter(|(port, _)| port.trim() != "lo").map(|(_, counts)| {
+            let fields: Vec<u64> = counts.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+            // Bytes received, and bytes sent.
+            fields.first().zip(fields.get(8)).map(|(received, sent)| received + sent)
+        });
+        counted.sum::<Option<u64>>().context("/proc/net/dev has other fields")
+    }
+}
+
+fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
+    let mut rng = Rng::with_seed(7);
+    match data {
+        RaceData::Mix => {
+            make_files(&source.join("small"), 1100, 700_000, &mut rng)?;
+            make_files(&source.join("large"), 150, 8_000_000, &mut rng)
+        }
+        RaceData::Small => make_files(source, 20_000, 8_000, &mut rng),
+        RaceData::Sources => copy_sources(source),
+        RaceData::Unchanged => {
+            make_files(source, 100_000, 100, &mut rng)?;
+            call(Command::new("cp").arg("-a").args([source, older]))
+        }
+        RaceData::Inserted => {
+            let (new, old) = (noise(1 << 20, &mut rng), noise(LARGE, &mut rng));
+            fs::write(older, &old)?;
+            let mut file = File::create(source)?;
+            file.write_all(&new)?;
+            Ok(file.write_all(&old)?)
+        }
+        RaceData::AllNew => {
+            fs::write(older, noise(LARGE, &mut rng))?;
+            Ok(fs::write(source, noise(LARGE, &mut rng))?)
+        }
+    }
+}
+
+/// A hundred files to a directory.
+fn make_files(top: &Path, count: usize, length: usize, rng: &mut Rng) -> anyhow::Result<()> {
+    for number in 0..count {
+        let directory = top.join(format!("{}", number / 100));
+        fs::create_dir_all(&directory)?;
+        fs::write(directory.join(format!("{number}")), noise(length, rng))?;
+    }
+    Ok(())
+}
+
+fn noise(length: usize, rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    rng.fill(&mut bytes);
+    bytes
+}
+
+fn copy_sources(to: &Path) -> anyhow::Result<()> {
+    let home = std::env::home_dir().context("there is no home directory")?;
+    let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
+    let sources = cargo.join("registry/src");
+    call(Command::new("cp").arg("-a").args([&sources, &to.to_owned()]))
+        .with_context(|| format!("{} is filled when linerate is built", sources.display()))
+}

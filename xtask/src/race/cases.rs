@@ -1,0 +1,113 @@
+//! The races: data, a path, and the command lines of the programs that move the one over the other.
+
+/// One race.
+pub struct RaceCase {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// The link between two hosts; none within one.
+    pub link: Option<&'static str>,
+    pub data: RaceData,
+    pub racers: &'static [Racer],
+}
+
+/// The data that is moved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum RaceData {
+    /// 2 GB of random bytes: 1,100 files of 0.7 MB and 150 of 8 MB.
+    Mix,
+    /// 20,000 files of 8 KB.
+    Small,
+    /// The sources of cargo's crates, which compress well.
+    Sources,
+    /// 100,000 files of 100 bytes, of which the older version has all.
+    Unchanged,
+    /// A file of 1 GB, 1 MiB behind its older version, which is at the destination.
+    Inserted,
+    /// A file of 1 GB that has nothing of its older version.
+    AllNew,
+}
+
+/// A program in a race. In its line, `{linerate}` is ours, `{from}` and `{to}` the source and the destination, `{older}` the older version, `{ssh}` the
+/// remote shell and `{config}` its configuration.
+pub struct Racer {
+    pub name: &'static str,
+    pub line: &'static str,
+}
+
+const fn racer(name: &'static str, line: &'static str) -> Racer {
+    Racer { name, line }
+}
+
+const WITHIN: &[Racer] = &[
+    racer("linerate", "{linerate} cp -q -a {from}/. {to}/"),
+    racer("cp -a", "cp -a {from}/. {to}/"),
+    racer("rsync -a", "rsync -a {from}/ {to}/"),
+];
+
+pub const CASES: [RaceCase; 7] = [
+    RaceCase {
+        name: "one-host",
+        about: "2 GB in 1,250 files, within one host",
+        link: None,
+        data: RaceData::Mix,
+        racers: WITHIN,
+    },
+    RaceCase {
+        name: "one-host-small",
+        about: "20,000 files of 8 KB, within one host",
+        link: None,
+        data: RaceData::Small,
+        racers: WITHIN,
+    },
+    RaceCase {
+        name: "backup",
+        about: "100,000 unchanged files by --link-dest, within one host",
+        link: None,
+        data: RaceData::Unchanged,
+        racers: &[
+            racer("linerate", "{linerate} rsync -a --link-dest={older} {from}/ {to}/"),
+            racer("rsync -a", "rsync -a --link-dest={older} {from}/ {to}/"),
+        ],
+    },
+    RaceCase {
+        name: "inserted",
+        about: "1 MiB in front of a file of 1 GB, over 100 Mbit/s",
+        link: Some("100mbit"),
+        data: RaceData::Inserted,
+        racers: &[
+            racer("linerate", "{linerate} sync -q -F {config} {from} {to}"),
+            racer("rsync -a", "rsync -a -e {ssh} {from} {to}"),
+        ],
+    },
+    RaceCase {
+        name: "all-new",
+        about: "a changed file of 1 GB whose bytes are all new, over 10 Gbit/s",
+        link: Some("10gbit"),
+        data: RaceData::AllNew,
+        racers: &[
+            racer("linerate", "{linerate} sync -q -F {config} {from} {to}"),
+            racer("--same-places", "{linerate} sync -q --same-places -F {config} {from} {to}"),
+            racer("--whole-file", "{linerate} sync -q --whole-file -F {config} {from} {to}"),
+        ],
+    },
+    RaceCase {
+        name: "compressible",
+        about: "source code, over 100 Mbit/s",
+        link: Some("100mbit"),
+        data: RaceData::Sources,
+        racers: &[
+            racer("linerate", "{linerate} rsync -az -e {ssh} {from}/ {to}/"),
+            racer("rsync -az", "rsync -az -e {ssh} {from}/ {to}/"),
+        ],
+    },
+    RaceCase {
+        name: "incompressible",
+        about: "2 GB in 1,250 files of random bytes, over 10 Gbit/s",
+        link: Some("10gbit"),
+        data: RaceData::Mix,
+        racers: &[
+            racer("linerate", "{linerate} cp -q -a -F {config} {from}/. {to}/"),
+            racer("--compress=off", "{linerate} cp -q -a --compress=off -F {config} {from}/. {to}/"),
+        ],
+    },
+];

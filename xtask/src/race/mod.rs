@@ -1,0 +1,163 @@
+//! The race: linerate beside other programs that do the same, in shuffled blocks, so that a noisy machine disturbs all alike.
+//! Ratios are taken inside of each block.
+
+mod bed;
+mod cases;
+
+use anyhow::{Context, bail};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use self::bed::{RaceBed, RaceTime};
+use self::cases::{CASES, RaceCase};
+use crate::built_release;
+
+/// The racer that is compared with each of the others.
+const OURS: &str = "linerate";
+
+/// The arguments.
+struct RaceOptions {
+    blocks: usize,
+    program: Option<PathBuf>,
+    cases: Vec<&'static RaceCase>,
+}
+
+impl RaceOptions {
+    fn parse(arguments: &[String]) -> anyhow::Result<Self> {
+        let mut options = Self { blocks: 7, program: None, cases: Vec::new() };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--blocks" => options.blocks = value()?.parse::<usize>().context("--blocks")?.max(1),
+                "--program" => options.program = Some(Path::new(value()?).canonicalize()?),
+                name => options.cases.push(case(name)?),
+            }
+        }
+        if options.cases.is_empty() {
+            options.cases = CASES.iter().collect();
+        }
+        Ok(options)
+    }
+}
+
+fn case(name: &str) -> anyhow::Result<&'static RaceCase> {
+    let names = || CASES.iter().map(|case| case.name).collect::<Vec<_>>().join(", ");
+    let found = CASES.iter().find(|case| case.name == name);
+    found.with_context(|| format!("{name} is no option and no case: --blocks N, --program FILE, {}", names()))
+}
+
+/// Runs the cases one after the other, as root.
+pub fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let options = RaceOptions::parse(arguments)?;
+    let program = options.program.clone().map_or_else(built_release, Ok)?;
+    for case in &options.cases {
+        println!("{}: {}", case.name, case.about);
+        let bed = RaceBed::up(case, &program)?;
+        let times = blocks(case, &bed, options.blocks)?;
+        bed.down()?;
+        print_figures(case, &times);
+    }
+    Ok(())
+}
+
+/// The times of each racer, block by block.
+type RaceTimes = BTreeMap<&'static str, Vec<RaceTime>>;
+
+fn blocks(case: &RaceCase, bed: &RaceBed, blocks: usize) -> anyhow::Result<RaceTimes> {
+    let mut order: Vec<_> = case.racers.iter().collect();
+    // Whatever is done but once is done: the program is at the far end, the caches are warm.
+    for racer in &order {
+        bed.race(racer)?;
+        bed.check(racer)?;
+    }
+    let mut times = RaceTimes::new();
+    for _ in 0..blocks {
+        fastrand::shuffle(&mut order);
+        for racer in &order {
+            times.entry(racer.name).or_default().push(bed.race(racer)?);
+        }
+    }
+    if times.values().any(Vec::is_empty) {
+        bail!("nothing was measured");
+    }
+    Ok(times)
+}
+
+fn print_figures(case: &RaceCase, times: &RaceTimes) {
+    for racer in case.racers {
+        let taken = &times[racer.name];
+        let seconds = Spread::of(taken.iter().map(|time| time.seconds));
+        let bytes = Spread::of(taken.iter().map(|time| time.bytes as f64 / 1e6));
+        print!("  {:16} {seconds:.2} s", racer.name);
+        match bytes.greatest > 0.0 {
+            true => println!(", {:.2} MB on the link", bytes.median),
+            false => println!(),
+        }
+    }
+    let ours = &times[OURS];
+    for racer in case.racers.iter().filter(|racer| racer.name != OURS) {
+        let theirs = &times[racer.name];
+        let ratio = |of: fn(&RaceTime) -> f64| {
+            Spread::of(ours.iter().zip(theirs).map(|(ours, theirs)| of(ours) / of(theirs)))
+        };
+        print!("  {OURS} / {}: time {:.2}", racer.name, ratio(|time| time.seconds));
+        match theirs.iter().all(|time| time.bytes > 0) {
+            true => println!(", bytes {:.3}", ratio(|time| time.bytes as f64)),
+            false => println!(),
+        }
+    }
+}
+
+/// The median of several values, and the least and the greatest.
+struct Spread {
+    least: f64,
+    median: f64,
+    greatest: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        let mut values: Vec<_> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let (half, even) = (values.len() / 2, values.len().is_multiple_of(2));
+        let median = if even { (values[half - 1] + values[half]) / 2.0 } else { values[half] };
+        Self { least: values[0], median, greatest: values[values.len() - 1] }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let digits = formatter.precision().unwrap_or(2);
+        let Self { least, median, greatest } = self;
+        write!(formatter, "{median:.digits$} ({least:.digits$} to {greatest:.digits$})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_has_its_median_in_the_middle() {
+        assert_eq!(format!("{:.1}", Spread::of([3.0, 1.0, 2.0].into_iter())), "2.0 (1.0 to 3.0)");
+        assert_eq!(format!("{:.1}", Spread::of([4.0, 1.0, 2.0, 3.0].into_iter())), "2.5 (1.0 to 4.0)");
+    }
+
+    #[test]
+    fn every_case_has_ours_and_another() {
+        for case in &CASES {
+            assert!(
+                case.racers.len() > 1 && case.racers.iter().any(|racer| racer.name == OURS),
+                "{}",
+                case.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_answered_by_those_that_are() {
+        let error = RaceOptions::parse(&["--block".into()]).err().unwrap().to_string();
+        assert!(error.contains("--blocks N") && error.contains("inserted"), "{error}");
+    }
+}
