@@ -85,12 +85,20 @@ impl BlockTable {
         self.filter[(bit / 64) as usize] >> (bit % 64) & 1 == 1
     }
 
+    fn is_block(&self, index: u32, window: &[u8]) -> bool {
+        self.has_digest(index, &block_digest(window))
+    }
+
+    fn has_digest(&self, index: u32, digest: &[u8; 16]) -> bool {
+        self.sums.get(index as usize).is_some_and(|sum| sum.digest == *digest)
+    }
+
     fn look(&self, sum: Rolling, window: &[u8], hints: Hints) -> WindowMatch {
         if !self.may_have(sum) || !self.rolling.contains(&sum.number()) {
             return WindowMatch::Nothing;
         }
         let digest = block_digest(window);
-        let is_that = |index: &u32| self.sums.get(*index as usize).is_some_and(|sum| sum.digest == digest);
+        let is_that = |index: &u32| self.has_digest(*index, &digest);
         let hinted = hints.next.filter(is_that).or(hints.same.filter(is_that));
         hinted
             .or_else(|| self.by_digest.get(&digest).copied())
@@ -152,6 +160,8 @@ pub struct Search<'t> {
     sum: Option<Rolling>,
     found: Option<u32>,
     next: Option<u32>,
+    /// The window begins where a block ended that was found, and is not looked at yet.
+    follows: bool,
     /// Bytes whose digests were computed for nothing, and all that were looked at.
     wasted: u64,
     looked: u64,
@@ -161,7 +171,7 @@ impl<'t> Search<'t> {
     /// A search from `base` on.
     pub fn new(table: &'t BlockTable, base: u64) -> Self {
         let (at, kept, wasted, looked) = (0, 0, 0, 0);
-        Self { table, base, at, kept, sum: None, found: None, next: None, wasted, looked }
+        Self { table, base, at, kept, sum: None, found: None, next: None, follows: false, wasted, looked }
     }
 
     /// The place in the new version of the byte that is `at` in the bytes.
@@ -201,6 +211,7 @@ impl<'t> Search<'t> {
         let (block, start) = (self.table.block, self.at);
         self.at += block;
         (self.kept, self.found, self.sum, self.next) = (self.at, None, None, index.checked_add(1));
+        self.follows = true;
         Piece::Old(start..self.at, u64::from(index) * block as u64)
     }
 
@@ -223,6 +234,9 @@ impl<'t> Search<'t> {
     /// Looks at one window, and goes on to one that may be a block.
     fn step(&mut self, bytes: &[u8], everywhere: bool) {
         let (table, block) = (self.table, self.table.block);
+        if self.is_next(bytes) {
+            return;
+        }
         let sum = *self.sum.get_or_insert_with(|| Rolling::of(&bytes[self.at..self.at + block]));
         match table.look(sum, &bytes[self.at..self.at + block], self.hints()) {
             WindowMatch::Block(index) => {
@@ -241,6 +255,20 @@ impl<'t> Search<'t> {
         } else {
             self.roll(bytes, sum);
         }
+    }
+
+    /// Behind a block most likely the next one comes: that is found without its rolling sum.
+    fn is_next(&mut self, bytes: &[u8]) -> bool {
+        let (table, block) = (self.table, self.table.block);
+        let Some(next) = self.next.filter(|_| std::mem::take(&mut self.follows)) else { return false };
+        let is_next = table.is_block(next, &bytes[self.at..self.at + block]);
+        if is_next {
+            self.found = Some(next);
+            self.looked += block as u64;
+        } else {
+            self.wasted += block as u64;
+        }
+        is_next
     }
 
     /// Moves the window on to the next that may be a block.

@@ -5,6 +5,8 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use crate::tree::reading::read_while;
+
 /// Bytes that are copied at once where the kernel doesn't copy by itself.
 const COPIED: usize = 1 << 20;
 
@@ -55,10 +57,41 @@ pub fn copy_to(
             Ok(1..) | Err(Errno::INTR) => {}
             // Some file systems can't, or copy nothing of files whose size they don't know; and of an error it isn't known
             // which of the two files has it.
-            Ok(0) | Err(_) => return copy_by_hand(file, from..end, new, to),
+            Ok(0) | Err(_) => return copy_by_hand(file, from..end, new, to, &mut |_| {}),
         }
     }
     Ok(())
+}
+
+/// The same, and `each` gets the bytes that are in `new` then, piece by piece.
+///
+/// # Errors
+/// As [`copy_range`].
+pub fn copy_and_see(
+    file: BorrowedFd<'_>,
+    range: Range<u64>,
+    new: BorrowedFd<'_>,
+    to: u64,
+    each: &mut dyn FnMut(&[u8]),
+) -> Result<(), CopyError> {
+    if shares_nothing(new) {
+        return copy_by_hand(file, range, new, to, each);
+    }
+    let length = range.end.saturating_sub(range.start);
+    copy_to(file, range, new, to)?;
+    match read_while(new, to, length, &mut Vec::new(), || true, each) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(CopyError::Ended(to)),
+        Err(error) => Err(CopyError::Read(error)),
+    }
+}
+
+/// True for a file system whose files have each their own blocks, on this host: what is copied passes memory once, or once more to be
+/// seen.
+fn shares_nothing(file: BorrowedFd<'_>) -> bool {
+    const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+    const EXT: rustix::fs::FsWord = 0xef53;
+    rustix::fs::fstatfs(file).is_ok_and(|stat| [TMPFS, EXT].contains(&stat.f_type))
 }
 
 fn copy_by_hand(
@@ -66,6 +99,7 @@ fn copy_by_hand(
     range: Range<u64>,
     new: BorrowedFd<'_>,
     mut to: u64,
+    each: &mut dyn FnMut(&[u8]),
 ) -> Result<(), CopyError> {
     let (mut at, end) = (range.start, range.end);
     let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(COPIED).min(COPIED)];
@@ -74,6 +108,7 @@ fn copy_by_hand(
         match rustix::io::pread(file, &mut buffer[..want], at) {
             Ok(0) => return Err(CopyError::Ended(at)),
             Ok(got) => {
+                each(&buffer[..got]);
                 write_all(new, &mut [IoSlice::new(&buffer[..got])], to).map_err(CopyError::Write)?;
                 at += got as u64;
                 to += got as u64;

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use crate::base::lock::lock;
 use crate::receive::wanted::open_existing;
-use crate::tree::copying::{CopyError, copy_range, copy_to};
+use crate::tree::copying::{CopyError, copy_and_see, copy_range};
 use crate::tree::places::Places;
 use crate::tree::root::Directory;
 
@@ -129,12 +129,18 @@ impl Basis {
             && from.checked_add(length).is_some_and(|end| length > 0 && end <= self.seen.hashed)
     }
 
-    /// Brings `length` bytes from `from` on into `new`, at `at`.
+    /// Brings `length` bytes from `from` on into `new`, at `at`; `each` gets them as they are there.
     ///
     /// # Errors
     /// As [`Basis::copy`].
-    pub fn bring(&self, new: BorrowedFd<'_>, from: u64, at: u64, length: u64) -> Result<(), Errno> {
-        copy_to(self.file.as_fd(), from..from + length, new, at).map_err(CopyError::errno)
+    pub fn bring(
+        &self,
+        new: BorrowedFd<'_>,
+        (from, length): (u64, u64),
+        at: u64,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Errno> {
+        copy_and_see(self.file.as_fd(), from..from + length, new, at, each).map_err(CopyError::errno)
     }
 
     /// True where somebody wrote into the older version after it was hashed; of the one that is written into that

@@ -1,6 +1,5 @@
 //! Pieces of an older version that are somewhere else in the new one.
 
-use linerate_wire::control::Digest;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
@@ -58,6 +57,7 @@ impl ReceiveWorker<'_> {
         else {
             return Err(unasked);
         };
+        let offset = part.end - part.length;
         part.at += length;
         part.has_copied = true;
         let is_last = part.is_whole();
@@ -70,7 +70,12 @@ impl ReceiveWorker<'_> {
                 part.has_edges |= assembly.note_edges(MovedPiece { from, at, length }, is_first, is_last)?;
                 match assembly.has_failed() {
                     true => Ok(()),
-                    false => basis.bring(assembly.file.as_fd(), from, at, length),
+                    false => {
+                        assembly.begin_digest(&mut part.hashing, (offset, part.length), at).and_then(|()| {
+                            let each = &mut |bytes: &[u8]| see(&mut part.hashing, bytes);
+                            basis.bring(assembly.file.as_fd(), (from, length), at, each)
+                        })
+                    }
                 }
             }
             Target::Dropped => Ok(()),
@@ -81,6 +86,11 @@ impl ReceiveWorker<'_> {
         self.clock.lap(Stage::Write);
         self.came()
     }
+}
+
+/// What is written into a part goes into its digest once that has begun.
+pub(super) fn see(hashing: &mut Option<Hashing>, bytes: &[u8]) {
+    hashing.iter_mut().for_each(|hashing| hashing.update(bytes));
 }
 
 /// A piece as it was named, at `at`; none of no bytes.
@@ -106,13 +116,21 @@ impl Assembly {
         if fits { Ok(is_head || is_tail) } else { Err(StreamError::Protocol("too many pieces of blocks")) }
     }
 
-    /// Whether the bytes that are in the file now, `length` from `offset` on, have the digest of those that the sender has.
-    pub(super) fn is_right(&self, offset: u64, length: u64, theirs: Digest) -> Result<bool, Errno> {
-        let size = self.size().unwrap_or(0);
-        let Some(mut hashing) = Hashing::of(offset, length, size) else { return Ok(false) };
-        let each = |read: &[u8]| hashing.update(read);
-        let is_all = read_while(self.file.as_fd(), offset, length, &mut Vec::new(), || true, each)?;
-        Ok(is_all && hashing.finish() == theirs)
+    /// From `at` on the digest of the part goes along; the bytes of it that are there before are read once more. There is none of
+    /// what is no part of a hash tree.
+    fn begin_digest(
+        &self,
+        hashing: &mut Option<Hashing>,
+        (offset, length): (u64, u64),
+        at: u64,
+    ) -> Result<(), Errno> {
+        if hashing.is_some() {
+            return Ok(());
+        }
+        *hashing = Hashing::of(offset, length, self.size().unwrap_or(0));
+        let each = |read: &[u8]| see(hashing, read);
+        let is_all = read_while(self.file.as_fd(), offset, at - offset, &mut Vec::new(), || true, each)?;
+        if is_all { Ok(()) } else { Err(Errno::IO) }
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use super::assemblies::Standing;
 use super::assembly::Assembly;
 use super::basis::Basis;
+use super::moved::see;
 use super::progress::Progress;
 use super::{ReceiveWorker, Resumed};
 use crate::base::lock::lock;
@@ -25,7 +26,7 @@ use crate::receive::commit::Finished;
 use crate::receive::proof::Proof;
 use crate::receive::wanted::open_existing;
 use crate::tree::copying::write_all;
-use crate::tree::digest;
+use crate::tree::digest::{self, Hashing};
 use crate::tree::metadata::write::set_mode;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
@@ -48,6 +49,8 @@ pub(super) struct Part {
     pub(super) sized: bool,
     /// Pieces of an older version are in it: its digest comes.
     pub(super) has_copied: bool,
+    /// The digest of what is written, from the first of them on.
+    pub(super) hashing: Option<Hashing>,
     /// One of them is a piece of a block.
     pub(super) has_edges: bool,
     /// How far it goes that the journal was told of.
@@ -84,6 +87,7 @@ impl ReceiveWorker<'_> {
             length,
             sized,
             has_copied: false,
+            hashing: None,
             has_edges: false,
             progress,
         });
@@ -264,6 +268,7 @@ impl ReceiveWorker<'_> {
         if part.at > part.end {
             return Err(StreamError::Protocol("more data than the chunk has"));
         }
+        pieces.iter().for_each(|piece| see(&mut part.hashing, piece));
         let written =
             part.forget(start).and_then(|()| part.fd().map_or(Ok(()), |fd| write_all(fd, pieces, start)));
         self.clock.bytes(length);
@@ -313,6 +318,7 @@ impl ReceiveWorker<'_> {
         }
         let start = part.at;
         part.at += length;
+        part.hashing.iter_mut().for_each(|hashing| hashing.update_zeros(length));
         let result = part.size().and_then(|()| part.forget(start)).and_then(|()| part.empty(start, length));
         let result = result.or_else(|error| self.part_failed(error));
         self.clock.bytes(length);
@@ -366,7 +372,7 @@ impl ReceiveWorker<'_> {
 
     pub(super) fn finish_part(&mut self, digest: Option<Digest>) -> Result<(), StreamError> {
         if let Some(digest) = digest {
-            self.check_copied(digest)?;
+            self.check_copied(digest);
         }
         let Some(part) = self.part.take() else { return Ok(()) };
         match part.target {
@@ -400,25 +406,19 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// A part with pieces of an older version is read again: somebody may write to that meanwhile. The sender hears of it only when
-    /// it's clear that all are whole blocks.
-    fn check_copied(&mut self, theirs: Digest) -> Result<(), StreamError> {
-        let Some(part) = self.part.as_ref().filter(|part| part.has_copied) else { return Ok(()) };
-        let Target::Shared(assembly) = &part.target else { return Ok(()) };
-        let offset = part.end - part.length;
-        let right = assembly.is_right(offset, part.length, theirs);
-        if part.has_edges || !matches!(right, Ok(true)) {
-            assembly.unproven.fetch_min(offset, Ordering::AcqRel);
+    /// Somebody may write to the older version while pieces of it are taken: then the part isn't what the sender has. The sender
+    /// hears of it only when it's clear that all are whole blocks.
+    fn check_copied(&mut self, theirs: Digest) {
+        let Some(part) = self.part.as_mut().filter(|part| part.has_copied) else { return };
+        let Target::Shared(assembly) = &part.target else { return };
+        let is_right = part.hashing.take().is_some_and(|hashing| hashing.finish() == theirs);
+        if part.has_edges || !is_right {
+            assembly.unproven.fetch_min(part.end - part.length, Ordering::AcqRel);
+        }
+        if !is_right {
+            assembly.is_wrong.store(true, Ordering::Release);
         }
         self.clock.lap(Stage::Cipher);
-        match right {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                assembly.is_wrong.store(true, Ordering::Release);
-                Ok(())
-            }
-            Err(error) => self.part_failed(error),
-        }
     }
 
     fn assembled(&mut self, number: u64, assembly: &Assembly) -> Result<(), StreamError> {
