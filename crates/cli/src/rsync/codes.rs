@@ -26,7 +26,7 @@ pub const MEANINGS: [(u8, &str); 12] = [
     (1, "an option or path that isn't supported or is wrong, or output that could not be written"),
     (INCOMPATIBLE, "the two ends' versions don't match"),
     (FILE_SELECTION, "the destination can't take the sources"),
-    (4, "a sum that rsync has not is asked for, or links can't be munged"),
+    (4, "a sum that rsync has not is asked for, a character set isn't known, or links can't be munged"),
     (FILE, "it failed as a whole"),
     (STREAM, "the far end or the connection failed, or the code of the remote shell where that is higher"),
     (SIGNAL, "interrupted"),

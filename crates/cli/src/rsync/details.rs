@@ -1,6 +1,7 @@
 //! rsync's options of which each end has its own: which of the two they are for.
 
-use linerate_wire::control::{Details, IdentityRule};
+use linerate_transfer::charsets::NameConversion;
+use linerate_wire::control::{Charsets, Details, IdentityRule};
 use std::path::Path;
 
 use super::line::Line;
@@ -23,6 +24,8 @@ pub struct DetailWishes {
     pub executability: bool,
     pub dig_holes: bool,
     pub placing: PlacingWishes,
+    /// The character sets of names here and at the far end.
+    charsets: Option<[String; 2]>,
     /// Options of the other end alone, by `--remote-option`.
     far: FarWishes,
 }
@@ -83,6 +86,33 @@ pub fn chown(line: &mut Line, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// `--iconv=LOCAL,REMOTE`.
+pub fn iconv(line: &mut Line, text: &str) -> Result<(), String> {
+    line.details.charsets = match text.split_once(',').unwrap_or((text, text)) {
+        ("-", _) => None,
+        (_, ".") => {
+            return Err(format!(
+                "--iconv={text}: the far end's character set isn't asked for: name it, as in --iconv=.,UTF-8"
+            ));
+        }
+        (here, there) => Some([if here == "." { of_locale() } else { here.into() }, there.into()]),
+    };
+    Ok(())
+}
+
+/// Names are as they are.
+pub fn no_iconv(line: &mut Line) {
+    line.details.charsets = None;
+}
+
+/// The character set of this process's locale.
+fn of_locale() -> String {
+    let named = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let locale = named.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
+    let codeset = locale.split_once('.').map(|(_, codeset)| codeset.split('@').next().unwrap_or_default());
+    codeset.unwrap_or("ASCII").into()
+}
+
 fn set(
     mapped: &mut Option<Mapped>,
     rules: Vec<IdentityRule>,
@@ -124,11 +154,32 @@ pub fn remote_option(line: &mut Line, option: &str) -> Result<(), String> {
 }
 
 impl DetailWishes {
-    /// Why links can't be munged here.
+    /// Why links can't be munged here, or names converted.
     pub fn refusal(&self) -> Option<String> {
-        (self.munge && Path::new(MUNGED_DIRECTORY).is_dir()).then(|| {
+        let munged = (self.munge && Path::new(MUNGED_DIRECTORY).is_dir()).then(|| {
             format!("symlink munging is unsafe when a {MUNGED_DIRECTORY} directory exists: rename that one")
-        })
+        });
+        let charsets = || NameConversion::between(&self.charsets(Way::Push)?).err();
+        munged.or_else(|| charsets().map(|why| format!("--iconv: {why}")))
+    }
+
+    /// The sender's and the receiver's.
+    fn charsets(&self, way: Way) -> Option<Charsets> {
+        let [here, there] = self.charsets.clone()?;
+        let (from, to) = if way == Way::Pull { (there, here) } else { (here, there) };
+        Some(Charsets { from, to })
+    }
+
+    /// A list of files in the sender's character set; the list is of that of the host where it is.
+    pub fn listed(&self, text: Vec<u8>, is_far: bool, pulls: bool) -> Result<Vec<u8>, String> {
+        let Some(conversion) = self.conversion().filter(|_| is_far != pulls) else { return Ok(text) };
+        let converted = if is_far { conversion.forth(&text) } else { conversion.back(&text) };
+        converted.ok_or_else(|| "--files-from: its names can't be converted as --iconv says".into())
+    }
+
+    /// How the far end's names become names here.
+    pub fn conversion(&self) -> Option<NameConversion> {
+        NameConversion::between(&self.charsets(Way::Pull)?).ok()?
     }
 
     /// What both ends must know of it.
@@ -150,6 +201,7 @@ impl DetailWishes {
             executability: self.executability,
             dig_holes: self.dig_holes,
             placing: self.placing.placing(),
+            charsets: self.charsets(way),
         }
     }
 

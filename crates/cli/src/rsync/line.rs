@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use super::checked::Checked;
 use super::compress::CompressWords;
-use super::details::DetailWishes;
+use super::details::{self, DetailWishes};
 use super::info::InfoLevels;
 use super::table::{DEBUG_HELP, Does, OPTIONS, RsyncOption};
 use crate::common::spec::Spec;
@@ -167,6 +167,9 @@ impl Line {
     /// A message that names the first option that can't be served, and why.
     pub fn parse(words: &[OsString]) -> Result<Self, String> {
         let (mut line, mut words) = (Self::default(), words.iter());
+        if let Some(charsets) = std::env::var("RSYNC_ICONV").ok().filter(|charsets| !charsets.is_empty()) {
+            details::iconv(&mut line, &charsets).map_err(|why| format!("RSYNC_ICONV: {why}"))?;
+        }
         while let Some(word) = words.next() {
             let bytes = word.as_bytes();
             match bytes {

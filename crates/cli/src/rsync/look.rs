@@ -1,6 +1,7 @@
 //! What rsync prints on standard output: lines of changes, sums, progress.
 
 use linerate_transfer::NOT_ALL_READ;
+use linerate_transfer::charsets::NameConversion;
 use linerate_transfer::lock::lock;
 use linerate_wire::control::{Change, Link, OtherUse, Totals};
 use linerate_wire::entry::{Entry, Kind};
@@ -39,6 +40,8 @@ pub struct RsyncLook {
     quiet: bool,
     /// Links are shown as the sender has them.
     unmunges: bool,
+    /// How the far end's names become names here.
+    conversion: Option<NameConversion>,
     /// The first line.
     heading: Option<&'static str>,
     levels: Levels,
@@ -110,6 +113,7 @@ impl RsyncLook {
             pulls: line.pulls(),
             quiet: line.quiet,
             unmunges: line.details.munges_at_the_far_end(line.way()),
+            conversion: line.details.conversion(),
             heading: line.heading(),
             backup_dir: backup_dir(line, escape),
             escape,
@@ -263,6 +267,14 @@ impl RsyncLook {
             change = Cow::Owned(Change { link, ..Change::clone(&change) });
         }
         let also = self.levels.says_uptodate();
+        // Names are the sender's, and those of what is deleted the receiver's.
+        if let Some(conversion) = self.conversion
+            && self.pulls != (change.item == Change::DELETED)
+            && let Some(path) = conversion.path(&change.path)
+        {
+            let link = change.link.clone().map(|link| converted(link, conversion));
+            change = Cow::Owned(Change { path, link, ..change.into_owned() });
+        }
         let printed = self.format.as_ref().filter(|_| !self.quiet);
         if let Some(line) = printed.and_then(|format| self.line(format, &change, sum, self.escape, also)) {
             self.say_in_turn(line);
@@ -534,6 +546,14 @@ impl Look for RsyncLook {
         ));
         let dry = if self.dry_run { " (DRY RUN)" } else { "" };
         self.print(format!("total size is {size}  speedup is {}{dry}", self.human.decimal(speedup)));
+    }
+}
+
+/// What is behind a name, in this end's character set.
+fn converted(link: Link, conversion: NameConversion) -> Link {
+    match link {
+        Link::Target(target) => Link::Target(conversion.forth(&target).unwrap_or(target)),
+        Link::SameAs(path) => Link::SameAs(conversion.path(&path).unwrap_or(path)),
     }
 }
 

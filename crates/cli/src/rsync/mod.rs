@@ -176,6 +176,11 @@ fn last_words(done: &Result<Code, Failure>) -> String {
     if code == 0 { message } else { format!("{message}rsync {kind}: {} (code {code})", rsync_name(code)) }
 }
 
+/// A list of files is the far end's.
+fn is_far(list: &OsString) -> bool {
+    list.as_bytes().starts_with(b":") || matches!(Spec::parse(list), Spec::Remote(..))
+}
+
 /// How it is called, and what becomes of each of rsync's options.
 fn help() -> String {
     let rows = OPTIONS.iter().map(|option| format!("\n  {:<42} {}", option.shown(), option.verdict()));
@@ -205,7 +210,7 @@ impl Line {
         }
         let below = match (&self.files_from, sources) {
             (Some(file), [source]) => {
-                let text = self.list_of_files(file)?;
+                let text = self.details.listed(self.list_of_files(file)?, is_far(file), self.pulls())?;
                 let is_relative = self.relative != Some(false);
                 Some(relative::of_list(source, &text, self.from0, is_relative)?.implying(!self.no_implied))
             }

@@ -409,7 +409,10 @@ pub const OPTIONS: &[RsyncOption] = &[
         line.details.placing.temporary = Some(value.as_bytes().to_vec()).filter(|value| !value.is_empty());
         Ok(())
     }),
-    refused_of(&["iconv"], None, "names are bytes, and stay as they are"),
+    RsyncOption {
+        off: Some(details::no_iconv),
+        ..value(&["iconv"], None, |line, value| details::iconv(line, text(value)?))
+    },
     flag(&["ipv4"], Some('4'), |line| line.family = Some("-4")),
     flag(&["ipv6"], Some('6'), |line| line.family = Some("-6")),
     switch(&["8-bit-output"], Some('8'), |line| line.eight_bit = true, |line| line.eight_bit = false),

@@ -27,6 +27,7 @@ mod proofs;
 mod public_lines;
 mod restricted;
 mod resumed;
+mod rsync_charsets;
 mod rsync_details;
 mod rsync_lines;
 mod rsync_paths;

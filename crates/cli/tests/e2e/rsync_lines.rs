@@ -182,6 +182,11 @@ pub fn lines(text: &str) -> Vec<String> {
 
 /// Both, with their own destinations; panics where they differ.
 pub fn assert_alike(case: &Case, line: &str, prepare: fn(&Path)) {
+    assert_alike_in(case, line, prepare, lines);
+}
+
+/// The same of the output as `read` reads it.
+pub fn assert_alike_in(case: &Case, line: &str, prepare: fn(&Path), read: fn(&str) -> Vec<String>) {
     let tops = ["ours", "theirs"].map(|name| case.near.join(name));
     for top in &tops {
         let _ = fs::remove_dir_all(top);
@@ -191,7 +196,7 @@ pub fn assert_alike(case: &Case, line: &str, prepare: fn(&Path)) {
     let ours = case.start_with(args![case.bed.program(), "rsync"], words(line, "ours")).end();
     let theirs = case.start_with(args!["rsync"], words(line, "theirs")).end();
     assert_eq!(ours.code, theirs.code, "{line}: {ours}\n{theirs}");
-    assert_eq!(lines(&ours.out), lines(&theirs.out), "{line}: {ours}");
+    assert_eq!(read(&ours.out), read(&theirs.out), "{line}: {ours}");
     let [ours, theirs] =
         tops.map(|top| if top.is_dir() { shape(&top) } else { vec![format!("{:?}", fs::read(top).ok())] });
     assert_eq!(ours, theirs, "{line}");

@@ -9,6 +9,7 @@ use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::problem::{Refused, TransferError};
+use crate::tree::charsets::NameConversion;
 use crate::tree::filter::{Certain, FilesFrom, ListedSource};
 use crate::tree::landing::Landing;
 use crate::tree::metadata::unasked;
@@ -128,6 +129,16 @@ fn munged(entry: Cow<'_, Entry>) -> Cow<'_, Entry> {
     Cow::Owned(Entry { kind: Kind::Symlink { target }, ..entry.into_owned() })
 }
 
+/// A link's text as the receiver writes it.
+fn with_converted_link(entry: Cow<'_, Entry>, conversion: NameConversion) -> Result<Cow<'_, Entry>, Refused> {
+    let Kind::Symlink { target } = &entry.kind else { return Ok(entry) };
+    let why = "a link whose text has no form in the destination's character set";
+    let Some(target) = conversion.forth(target) else {
+        return Err(Refused { path: entry.path.clone(), why });
+    };
+    Ok(Cow::Owned(Entry { kind: Kind::Symlink { target }, ..entry.into_owned() }))
+}
+
 impl Admitted<'_> {
     /// The entry.
     pub fn entry(&self) -> &Entry {
@@ -226,6 +237,10 @@ impl<'a> Judge<'a> {
             Ok(Cow::Borrowed(_)) => None,
             Err(why) => return Err(Refused { path: entry.path.clone(), why }),
         };
+        let entry = match self.terms.landing.conversion {
+            Some(conversion) => with_converted_link(entry, conversion)?,
+            None => entry,
+        };
         Ok(Admitted { entry: if self.terms.munges { munged(entry) } else { entry }, place })
     }
 
@@ -255,12 +270,17 @@ impl<'a> Judge<'a> {
             return Err(why);
         }
         let place = self.terms.landing.place(entry).ok_or("an entry that doesn't fit what was announced")?;
-        if entry.path.components().any(is_reserved) {
+        if entry.path.components().chain(place.components()).any(is_reserved) {
             return Err("a name that is for temporary files of this program alone");
         }
+        let conversion = self.terms.landing.conversion;
+        // Rules and links are the sender's, and so are the names that they see.
+        let theirs = conversion.and_then(|conversion| conversion.path_back(&place)).map(Cow::Owned);
+        let seen = theirs.unwrap_or(Cow::Borrowed(&*place));
+        let seen = if self.terms.takes_links { &*seen } else { &entry.path };
         match entry.path.is_root() {
-            true => self.own_entry(entry, if self.terms.takes_links { &place } else { &entry.path })?,
-            false => self.asked_for(entry, if self.terms.takes_links { &place } else { &entry.path })?,
+            true => self.own_entry(entry, seen)?,
+            false => self.asked_for(entry, seen)?,
         }
         Ok(place)
     }

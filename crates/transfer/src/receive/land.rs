@@ -2,12 +2,14 @@
 
 use linerate_wire::control::{Options, Problem, ProblemKind, Source};
 use linerate_wire::path::printable;
+use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::base::problem::{TransferError, problem};
 use crate::receive::reception::Settings;
 use crate::receive::resume;
 use crate::tree::bounds::Named;
+use crate::tree::charsets::NameConversion;
 use crate::tree::landing::{Landing, umask};
 
 /// Where the sources land, and how many directories were made for the destination, or would be, where that was asked for.
@@ -21,6 +23,8 @@ pub fn land(
 ) -> Result<(Landing, u64), TransferError> {
     let makes_path = options.sync.as_ref().is_some_and(|sync| sync.make_path);
     let is_dry = options.sync.as_ref().is_some_and(|sync| sync.dry_run);
+    let conversion = conversion(options)?;
+    let sources = &converted(sources, conversion)?[..];
     let mut made = 0;
     if makes_path && !is_dry {
         made = destination.make_above(Settings::new(options, umask()).created())?;
@@ -37,7 +41,30 @@ pub fn land(
         (None, None) => Landing::find(destination, sources)?,
     };
     let made = if makes_path { made + u64::from(landing.is_made) } else { 0 };
-    Ok((landing, made))
+    Ok((landing.converting(conversion), made))
+}
+
+/// How names of the sender become names here.
+fn conversion(options: &Options) -> Result<Option<NameConversion>, TransferError> {
+    let charsets = options.details.charsets.as_ref();
+    charsets.map_or(Ok(None), NameConversion::between).map_err(TransferError::Arguments)
+}
+
+fn converted(
+    sources: &[Source],
+    conversion: Option<NameConversion>,
+) -> Result<Cow<'_, [Source]>, TransferError> {
+    let Some(conversion) = conversion else { return Ok(Cow::Borrowed(sources)) };
+    let convert = |source: &Source| {
+        let name = conversion.path(&source.name).ok_or_else(|| {
+            let shown = printable(source.name.as_bytes());
+            TransferError::Arguments(format!(
+                "the name of the source '{shown}' has no form in the destination's character set"
+            ))
+        })?;
+        Ok(Source { name, ..source.clone() })
+    };
+    sources.iter().map(convert).collect()
 }
 
 /// In rsync's words.

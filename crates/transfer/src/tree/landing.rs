@@ -10,6 +10,7 @@ use std::path::Path;
 
 use crate::base::problem::TransferError;
 use crate::tree::bounds::{Destination, DestinationState, Held, Named, refused};
+use crate::tree::charsets::NameConversion;
 use crate::tree::root::Root;
 use crate::tree::ways::ImpliedWays;
 
@@ -25,12 +26,20 @@ pub struct Landing {
     pub is_new: bool,
     /// The destination directory was made for the sources, or would be.
     pub is_made: bool,
+    /// How names of the sender become names here.
+    pub conversion: Option<NameConversion>,
 }
 
 impl Landing {
     /// The same; where it `keeps_links`, a link to a directory counts as that.
     pub fn keeping_links(mut self, keeps_links: bool) -> Self {
         self.root.keeps_links = keeps_links;
+        self
+    }
+
+    /// The same, of sources whose names were converted; so are those of their entries.
+    pub fn converting(mut self, conversion: Option<NameConversion>) -> Self {
+        self.conversion = conversion;
         self
     }
 
@@ -85,7 +94,14 @@ impl Landing {
             )));
         }
         let root = open(held, &at.shown)?;
-        Ok(Self { root, places: vec![(RelPath::root(), true)], within: false, is_new: false, is_made: false })
+        Ok(Self {
+            root,
+            places: vec![(RelPath::root(), true)],
+            within: false,
+            is_new: false,
+            is_made: false,
+            conversion: None,
+        })
     }
 
     /// Everything lands in `written`, a directory, under its own name, as with rsync: it is made where it is missing, but not in
@@ -129,13 +145,16 @@ impl Landing {
         let places =
             places.ok_or_else(|| TransferError::Arguments("the destination's name is too long".into()))?;
         let root = above.directory()?;
-        Ok((Self { root, places, within: true, is_new: false, is_made: !is_one_file }, missing))
+        Ok((
+            Self { root, places, within: true, is_new: false, is_made: !is_one_file, conversion: None },
+            missing,
+        ))
     }
 
     /// Sources of the same name land on each other.
     fn side_by_side(root: Root, sources: &[Source]) -> Self {
         let places = sources.iter().map(|source| (source.name.clone(), source.directory)).collect();
-        Self { root, places, within: true, is_new: false, is_made: false }
+        Self { root, places, within: true, is_new: false, is_made: false, conversion: None }
     }
 
     /// In a directory that isn't made.
@@ -150,7 +169,7 @@ impl Landing {
         let places: Result<Vec<_>, _> = places.collect();
         let places =
             places.map_err(|error| TransferError::Arguments(format!("the destination's name: {error}")))?;
-        Ok(Self { root, places, within: true, is_new: false, is_made: true })
+        Ok(Self { root, places, within: true, is_new: false, is_made: true, conversion: None })
     }
 
     /// As it was when a directory that is there now was not yet: the one source gets its name. `None` where that can't
@@ -163,7 +182,14 @@ impl Landing {
         let ([source], true) = (sources, is_directory && (mirror || !has_slash)) else { return None };
         let (root, name) = at.into_place().ok()?;
         let place = RelPath::new(name.as_bytes()).ok().filter(|_| source.directory)?;
-        Some(Self { root, places: vec![(place, true)], within: false, is_new: !mirror, is_made: false })
+        Some(Self {
+            root,
+            places: vec![(place, true)],
+            within: false,
+            is_new: !mirror,
+            is_made: false,
+            conversion: None,
+        })
     }
 
     /// True where that directory is there already.
@@ -182,8 +208,12 @@ impl Landing {
         if path.is_root() {
             return Some(Cow::Owned(place.clone()));
         }
+        let path = match self.conversion {
+            Some(conversion) => Cow::Owned(conversion.path(path)?),
+            None => Cow::Borrowed(path),
+        };
         if place.is_root() {
-            return Some(Cow::Borrowed(path));
+            return Some(path);
         }
         RelPath::new([place.as_bytes(), b"/", path.as_bytes()].concat()).ok().map(Cow::Owned)
     }
@@ -215,6 +245,7 @@ impl Landing {
             within: true,
             is_new: false,
             is_made: false,
+            conversion: None,
         })
     }
 
@@ -226,7 +257,14 @@ impl Landing {
         let (root, name) = at.into_place()?;
         let place =
             RelPath::new(name.as_bytes()).map_err(|error| refused(format!("has no name: {error}")))?;
-        Ok(Self { root, places: vec![(place, directory)], within: false, is_new: directory, is_made: false })
+        Ok(Self {
+            root,
+            places: vec![(place, directory)],
+            within: false,
+            is_new: directory,
+            is_made: false,
+            conversion: None,
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod blocks;
 pub mod bounds;
+pub mod charsets;
 pub mod copying;
 pub mod digest;
 pub mod filter;

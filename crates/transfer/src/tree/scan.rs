@@ -31,6 +31,11 @@ use crate::tree::stamp::{atime, ctime, mtime};
 use crate::tree::temporary::{RESERVED, is_reserved};
 use listing::Listing;
 
+/// Why a name isn't sent to a receiver of another character set, and a link that leads to one.
+const NO_FORM: &str = "cannot be converted: its name has no form in the destination's character set, or isn't in the source's; not copied";
+const LINK_NO_FORM: &str =
+    "cannot be converted: what it leads to has no form in the destination's character set; not copied";
+
 /// Takes the scanner's entries.
 pub trait Taker {
     /// The next entry, with what else the file system said of it.
@@ -307,6 +312,12 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 }
                 continue;
             }
+            if !self.has_form(&name) {
+                if wanted.sent {
+                    self.tell(source, &path, ProblemKind::Failed, NO_FORM.into());
+                }
+                continue;
+            }
             if let Err(error) = followed.as_ref().map_err(|error| *error)
                 && wanted.sent
             {
@@ -460,6 +471,10 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                     }
                     Kind::Symlink { target }
                 }
+                Ok(target) if !self.has_form(&target) => {
+                    self.tell(source, &path, ProblemKind::Failed, LINK_NO_FORM.into());
+                    return Ok(());
+                }
                 Ok(target) => Kind::Symlink { target },
                 Err(error) => {
                     self.fail(source, &path, "reading the link", error);
@@ -489,6 +504,11 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         self.scanner.found.entry(&entry.kind);
         self.taker.take(entry, seen)
+    }
+
+    /// The receiver has characters for it.
+    fn has_form(&self, name: &[u8]) -> bool {
+        self.scanner.selection.conversion.is_none_or(|conversion| conversion.forth(name).is_some())
     }
 
     fn fail(&self, source: usize, path: &RelPath, doing: &str, error: Errno) {

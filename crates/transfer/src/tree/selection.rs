@@ -7,6 +7,7 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
+use crate::tree::charsets::NameConversion;
 use crate::tree::filter::files_from::Selected;
 use crate::tree::filter::{FilesFrom, ListedSource, Rules, Scope};
 use crate::tree::safe_link::leads_out;
@@ -40,6 +41,8 @@ pub struct Selection {
     pub no_links: bool,
     /// [`MUNGED`](linerate_wire::control::MUNGED) before a link's text is taken away.
     pub unmunge: bool,
+    /// So are names, and links whose text, the receiver has no characters for.
+    pub conversion: Option<NameConversion>,
     /// So is what is on another file system than its source.
     pub one_file_system: bool,
     /// As with rsync: of sources that land on each other the first has what several have, and names come in its order.
@@ -62,6 +65,12 @@ impl Selection {
             copy_dirlinks: options.copy_dirlinks,
             copy_unsafe_links: options.copy_unsafe_links,
             unmunge: options.details.unmunge,
+            // Which sets aren't known is the receiver's to say.
+            conversion: options
+                .details
+                .charsets
+                .as_ref()
+                .and_then(|sets| NameConversion::between(sets).ok()?),
             modes: options.modes.clone(),
             safe_links: options.safe_links,
             no_links: options.no_links,

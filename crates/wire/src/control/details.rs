@@ -30,6 +30,17 @@ pub struct Details {
     pub executability: bool,
     /// How a received file comes to its place.
     pub placing: Placing,
+    /// Names and the text of links are converted.
+    pub charsets: Option<Charsets>,
+}
+
+/// The character sets of names, by the labels of the Encoding Standard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Charsets {
+    /// The sender's.
+    pub from: String,
+    /// The receiver's.
+    pub to: String,
 }
 
 /// One rule of `--usermap` or `--groupmap`.

@@ -84,6 +84,7 @@ fn held(options: &Options) -> usize {
     let directories: usize = [temporary, partial].into_iter().flatten().map(|path| path.len() + AROUND).sum();
     size_of_val(&**details)
         + directories
+        + details.charsets.as_ref().map_or(0, |sets| sets.from.len() + sets.to.len() + 2 * AROUND)
         + rules(options)
         + all(&details.users, identity)
         + all(&details.groups, identity)

@@ -420,7 +420,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     /// Reports a change; `relinked` where the entry becomes one more name.
     fn state(&mut self, entry: &Entry, item: Item, relinked: bool) {
         let link = match &entry.kind {
-            Kind::Symlink { target } => Some(Link::Target(target.clone())),
+            Kind::Symlink { target } => Some(Link::Target(self.as_sent(target))),
             Kind::HardLink { source, path } => Some(Link::SameAs(self.named(*source, path))),
             _ => None,
         };
@@ -432,6 +432,12 @@ impl<'a, 'b> Comparer<'a, 'b> {
             let change = change(item, self.shown_path(entry), directory, link);
             self.remover.news.tell(Change { facts: self.facts(entry), ..change });
         }
+    }
+
+    /// A link's text as the sender has it.
+    fn as_sent(&self, target: &[u8]) -> Vec<u8> {
+        let conversion = self.shared.ground.landing.conversion;
+        conversion.and_then(|conversion| conversion.back(target)).unwrap_or_else(|| target.to_vec())
     }
 
     /// That an entry is left alone, and why; what would be in a directory that isn't made has no line of its own.
