@@ -161,6 +161,7 @@ def read_details(reader):
     details["superuser"] = reader.option(reader.boolean)
     details["executability"] = reader.boolean()
     details["placing"] = (reader.option(reader.blob), reader.option(reader.blob), reader.boolean(), reader.varint(), reader.take(1))
+    details["charsets"] = reader.option(lambda: (reader.blob(), reader.blob()))
     return details
 
 
