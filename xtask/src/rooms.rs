@@ -25,6 +25,7 @@ const HOUSES: &[House] = &[
             ("receive", &["base", "net", "tree"]),
             ("memory", &["base", "net"]),
             ("differences", &["base", "net", "tree"]),
+            ("between", &["base", "net", "tree"]),
         ],
     },
     House {

@@ -100,6 +100,7 @@ impl CpArgs {
             retries: self.common.retry,
             stop: None,
             reach: self.common.reach,
+            destination_reach: None,
         })
     }
 }

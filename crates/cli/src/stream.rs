@@ -17,7 +17,7 @@ use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
-use crate::common::summary::{Payload, Summary};
+use crate::common::summary::{Ends, Payload, Summary};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::units::{parse_ports, parse_size, parse_streams};
 
@@ -129,11 +129,10 @@ impl Sending<'_> {
             payload_seconds,
             elapsed_seconds: begun.elapsed().as_secs_f64(),
             streams,
-            cipher,
+            cipher: cipher.map(str::to_owned),
             sender: (meters.local.stages(), process_usage()),
             receiver,
-            pushed: true,
-            within: false,
+            ends: Ends::Push,
             turned_away,
             kind: if self.files.is_some() { Payload::Discarded } else { Payload::Memory },
             synced: None,

@@ -1,6 +1,7 @@
 //! The far end: does the job that the client names, and answers questions about its host.
 
-use linerate_wire::control::{AbortKind, Job, MAX_SAMPLES, Message, Options, Sampling};
+use linerate_wire::control::{AbortKind, AskedSources, Job, MAX_SAMPLES, Message, Options, Sampling};
+use linerate_wire::path::RelPath;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -8,6 +9,8 @@ use std::os::unix::net::UnixStream;
 use crate::base::problem::TransferError;
 use crate::net::session::{Neighbour, Session, out_of_turn};
 use crate::permit::Permit;
+use crate::receive::admission::Request;
+use crate::receive::deliveries::Deliveries;
 use crate::receive::leftovers;
 use crate::receive::receiver;
 use crate::send::ahead::scan_ahead;
@@ -123,8 +126,29 @@ fn perform(
 
 fn receive(session: &mut Session, destination: &Named, options: &Options) -> Result<(), TransferError> {
     session.offer(options)?;
-    receiver::run(session, destination, options, None, UNHEARD)?;
+    match session.take_asked() {
+        Some(asked) => receive_asked(session, destination, options, &asked)?,
+        // Without its client's request it doesn't know what the other agent may send.
+        None if session.has_partner() => return Err(out_of_turn()),
+        None => drop(receiver::run(session, destination, options, None, UNHEARD)?),
+    }
     session.tell_report()
+}
+
+/// Receives from another agent what the client has asked that one for, and nothing else.
+fn receive_asked(
+    session: &mut Session,
+    destination: &Named,
+    options: &Options,
+    asked: &AskedSources,
+) -> Result<(), TransferError> {
+    let listed = options.listed.then(|| receive_selection(session)).transpose()?;
+    let deliveries = Deliveries::new(session.channel(), asked.delivered);
+    let request = Request { sources: &asked.sources, options, listed: listed.as_ref() };
+    let known = |source, path: &RelPath, told| deliveries.add(source, path, told);
+    receiver::run(session, destination, options, Some(&request), &known)?;
+    deliveries.flush();
+    Ok(())
 }
 
 fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Result<(), TransferError> {

@@ -12,6 +12,7 @@ mod base;
 mod net;
 mod tree;
 
+pub mod between;
 pub mod differences;
 pub mod memory;
 mod receive;

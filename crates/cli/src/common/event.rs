@@ -139,7 +139,7 @@ pub struct CopySummary {
     pub gbit_per_second: f64,
     pub wire_bytes: u64,
     pub encrypted: bool,
-    pub cipher: Option<&'static str>,
+    pub cipher: Option<String>,
     pub within_host: bool,
     pub streams: u32,
     pub turned_away: Option<u64>,

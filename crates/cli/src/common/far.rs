@@ -1,15 +1,17 @@
 //! A session with a far end, and the remote shell that holds it.
 
 use linerate_remote::far_end::{FarEnd, RemoteShell};
+use linerate_remote::patience::PatientInput;
 use linerate_transfer::agent;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::pulse::Pulse;
 use linerate_transfer::session::{Client, Meters, Session, neighbours};
-use linerate_wire::control::Job;
+use linerate_wire::control::{Job, Progress};
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::process::ChildStdout;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -44,18 +46,26 @@ impl FarSession {
     /// # Errors
     /// If the login fails or lasts too long, no agent can be run there, or it refuses the job.
     pub fn open(far_end: &FarEnd, job: Job, silence: Option<u32>, near: NearEnd) -> Result<Self, Failure> {
-        let NearEnd { interrupted, observer, meters } = near;
-        let agent = far_end
-            .start(&|note| observer.note(note), &interrupted)
-            .map_err(|error| not_started(&error, &interrupted))?;
-        let (shell, reader, mut writer) = agent.into_parts();
-        let shell = FarProcess::Shell(shell);
-        let silence = silence.map(|seconds| Duration::from_secs(seconds.into()));
-        let pulse = Arc::new(Pulse::new(silence));
-        let heard = pulse.clone();
-        writer.wait(silence, move || heard.is_there());
-        let client = Client { job, interrupted, observer, pulse, neighbour: None };
-        Ok(Self { session: Session::client(reader, writer, client, meters)?, _far: shell })
+        let meters = near.meters.clone();
+        let (far, reader, writer, client) = start(far_end, job, silence, near)?;
+        Ok(Self { session: Session::client(reader, writer, client, meters)?, _far: far })
+    }
+
+    /// Starts the agent at one end of data whose other end is at another agent, up to its first message. It hears the `news` of
+    /// that one.
+    ///
+    /// # Errors
+    /// If the login fails or lasts too long, or no agent can be run there.
+    pub fn between(
+        far_end: &FarEnd,
+        job: Job,
+        silence: Option<u32>,
+        near: NearEnd,
+        news: Arc<Mutex<Progress>>,
+    ) -> Result<Self, Failure> {
+        let meters = near.meters.clone();
+        let (far, reader, writer, client) = start(far_end, job, silence, near)?;
+        Ok(Self { session: Session::between(reader, writer, client, meters, news)?, _far: far })
     }
 
     /// Starts a job within this process, in a thread.
@@ -90,6 +100,26 @@ impl FarSession {
             error
         })
     }
+}
+
+/// Starts the agent; gives what holds it, the two sides of its channel, and this end's part.
+fn start(
+    far_end: &FarEnd,
+    job: Job,
+    silence: Option<u32>,
+    near: NearEnd,
+) -> Result<(FarProcess, ChildStdout, PatientInput, Client), Failure> {
+    let NearEnd { interrupted, observer, meters: _ } = near;
+    let agent = far_end
+        .start(&|note| observer.note(note), &interrupted)
+        .map_err(|error| not_started(&error, &interrupted))?;
+    let (shell, reader, mut writer) = agent.into_parts();
+    let shell = FarProcess::Shell(shell);
+    let silence = silence.map(|seconds| Duration::from_secs(seconds.into()));
+    let pulse = Arc::new(Pulse::new(silence));
+    let heard = pulse.clone();
+    writer.wait(silence, move || heard.is_there());
+    Ok((shell, reader, writer, Client { job, interrupted, observer, pulse, neighbour: None }))
 }
 
 /// What holds the far end, and is waited for when this is dropped. How it ended says no more than the session did.

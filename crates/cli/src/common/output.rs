@@ -44,6 +44,8 @@ pub enum Here {
     Receiver,
     /// Nothing leaves it.
     Both,
+    /// Both are far hosts.
+    Neither,
 }
 
 /// Prints a command's progress, problems and results.
@@ -144,6 +146,11 @@ impl Output {
         }
     }
 
+    /// True where it prints what another program prints, whose messages name no hosts.
+    pub fn looks_like_another(&self) -> bool {
+        self.look.is_some()
+    }
+
     /// A line of `--json`.
     pub fn event(&self, event: &Event) {
         say::json(&event.versioned());
@@ -153,7 +160,11 @@ impl Output {
     pub fn progress(&self, meters: &Meters, begun: Instant, here: Here) {
         let local = meters.local.progress();
         let remote = *lock(&meters.remote);
-        let (sender, receiver) = if here == Here::Receiver { (remote, local) } else { (local, remote) };
+        let (sender, receiver) = match here {
+            Here::Sender | Here::Both => (local, remote),
+            Here::Receiver => (remote, local),
+            Here::Neither => (*lock(&meters.source), remote),
+        };
         let within = here == Here::Both;
         let seconds = begun.elapsed().as_secs_f64();
         let evidence = Evidence {

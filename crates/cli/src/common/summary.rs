@@ -23,21 +23,39 @@ pub struct Summary {
     /// Streams that carried data.
     pub streams: u32,
     /// The encryption of the data on its way; `None` for clear text.
-    pub cipher: Option<&'static str>,
+    pub cipher: Option<String>,
     /// The sender's stages and process.
     pub sender: (Stages, Usage),
     /// The receiver's stages and process.
     pub receiver: (Stages, Usage),
-    /// True if this end sent.
-    pub pushed: bool,
-    /// Both ends are this process, and the data stayed on its host.
-    pub within: bool,
+    /// Where the two ends are.
+    pub ends: Ends,
     /// Connections to this end's data port that were turned away; `None` if it didn't listen.
     pub turned_away: Option<u64>,
     /// The moved data.
     pub kind: Payload,
     /// Sync's other changes; `None` for other commands.
     pub synced: Option<Synced>,
+}
+
+/// Where the two ends of a transfer are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// This process sent.
+    Push,
+    /// This process received.
+    Pull,
+    /// Both are this process, and the data stayed on its host.
+    Within,
+    /// Both are far hosts.
+    Between {
+        /// The sender's.
+        from: String,
+        /// The receiver's.
+        to: String,
+        /// The data went through this host.
+        through: bool,
+    },
 }
 
 /// Sync's changes other than moved data.
@@ -73,9 +91,17 @@ impl Summary {
             sender_usage: Some(self.sender.1),
             receiver_usage: Some(self.receiver.1),
             seconds: self.payload_seconds,
-            through_ssh: self.cipher == Some("ssh"),
-            within: self.within,
+            through_ssh: self.cipher.as_deref() == Some("ssh") || self.is_through(),
+            within: self.is_within(),
         })
+    }
+
+    fn is_within(&self) -> bool {
+        self.ends == Ends::Within
+    }
+
+    fn is_through(&self) -> bool {
+        matches!(self.ends, Ends::Between { through: true, .. })
     }
 
     /// The moved data, without data that was there already.
@@ -98,13 +124,13 @@ impl Summary {
             matched: self.synced.map_or(0, |synced| synced.matched),
             wire: self.wire().unwrap_or(self.moved().bytes),
             elapsed: Duration::from_secs_f64(self.elapsed_seconds),
-            received: !self.pushed,
+            received: self.ends == Ends::Pull,
         }
     }
 
     /// Bytes that the data connections carried; none where there were none.
     fn wire(&self) -> Option<u64> {
-        Some(self.sender.0.wire.max(self.receiver.0.wire)).filter(|wire| *wire > 0 && !self.within)
+        Some(self.sender.0.wire.max(self.receiver.0.wire)).filter(|wire| *wire > 0 && !self.is_within())
     }
 
     fn cpu_per_gb(&self, usage: Usage) -> f64 {
@@ -145,7 +171,7 @@ impl Summary {
     /// How the data travelled.
     fn way(&self) -> String {
         let cipher = if self.cipher.is_some() { "encrypted" } else { "NOT ENCRYPTED" };
-        match (self.within, u64::from(self.streams)) {
+        match (self.is_within(), u64::from(self.streams)) {
             (true, workers) => format!("within this host, {}", show_counted(workers, "worker", "workers")),
             (false, streams) => {
                 let wire = self.wire().filter(|_| self.sender.0.packed > 0);
@@ -158,15 +184,18 @@ impl Summary {
 
     /// Processor time, by the moved data where there is enough of it.
     fn cpu(&self, bytes: u64) -> String {
-        let (here, there) =
-            if self.pushed { (self.sender.1, self.receiver.1) } else { (self.receiver.1, self.sender.1) };
         let shown = |usage: Usage| match bytes {
             1_000_000.. => format!("{:.2} s/GB", self.cpu_per_gb(usage)),
             _ => format!("{:.3} s", usage.cpu_seconds),
         };
-        match self.within {
-            true => format!("CPU {}", shown(here)),
-            false => format!("CPU {} here, {} there", shown(here), shown(there)),
+        let (sender, receiver) = (self.sender.1, self.receiver.1);
+        match &self.ends {
+            Ends::Within => format!("CPU {}", shown(sender)),
+            Ends::Push => format!("CPU {} here, {} there", shown(sender), shown(receiver)),
+            Ends::Pull => format!("CPU {} here, {} there", shown(receiver), shown(sender)),
+            Ends::Between { from, to, .. } => {
+                format!("CPU {} at {from}, {} at {to}", shown(sender), shown(receiver))
+            }
         }
     }
 
@@ -186,8 +215,8 @@ impl Summary {
             gbit_per_second: self.moved().bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
             wire_bytes: self.wire().unwrap_or_default(),
             encrypted: self.cipher.is_some(),
-            cipher: self.cipher,
-            within_host: self.within,
+            cipher: self.cipher.clone(),
+            within_host: self.is_within(),
             streams: self.streams,
             turned_away: self.turned_away,
             limiter: limiter.into(),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use super::between::Hosts;
 use super::manifest::{Delivered, Landed};
 use super::route::Route;
 use super::showing::Showing;
@@ -18,7 +19,7 @@ use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd};
 use crate::common::output::{Here, Output};
 use crate::common::reach::interrupted;
-use crate::common::summary::{Payload, Summary, Synced};
+use crate::common::summary::{Ends, Payload, Summary, Synced};
 use crate::exit::Code;
 use crate::units::show_counted;
 
@@ -87,7 +88,14 @@ impl Copy {
         match route {
             Route::Push { sources, host, destination } => self.push(sources, &host, destination),
             Route::Within { sources, destination } => self.within(sources, &destination),
-            Route::Pull { host, sources, .. } if self.task.list => self.list(&host, sources),
+            Route::Pull { host, sources, .. } | Route::Between { from: host, sources, .. }
+                if self.task.list =>
+            {
+                self.list(&host, sources)
+            }
+            Route::Between { from, sources, to, destination } => {
+                self.between(&Hosts { from: &from, to: &to }, sources, &destination)
+            }
             Route::Pull { host, sources, destination } => self.pull(&host, sources, &destination),
         }
     }
@@ -140,21 +148,30 @@ impl Copy {
         written.map_err(Failure::failed)?;
         let here = (self.meters.local.stages(), process_usage());
         let (sender, receiver) = if pushed { (here, there) } else { (there, here) };
+        let ends = match end {
+            Here::Both => Ends::Within,
+            Here::Receiver => Ends::Pull,
+            Here::Sender | Here::Neither => Ends::Push,
+        };
         let summary = Summary {
             landed: moved.landed,
             payload_seconds,
-            elapsed_seconds: self.begun.elapsed().as_secs_f64(),
+            elapsed_seconds: self.elapsed_seconds(),
             streams: moved.streams,
-            cipher,
+            cipher: cipher.map(str::to_owned),
             sender,
             receiver,
-            pushed,
-            within,
+            ends,
             turned_away,
             kind: Payload::Files,
             synced: self.synced(),
         };
         self.finish(&summary, moved.sent)
+    }
+
+    /// Seconds since the command began.
+    pub fn elapsed_seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
     }
 
     fn synced(&self) -> Option<Synced> {
@@ -196,7 +213,7 @@ impl Copy {
     }
 
     /// Prints the result. Entries count only if the receiver has counted them; if some are missing, the copy failed.
-    fn finish(&self, summary: &Summary, sent: Totals) -> Result<Code, Failure> {
+    pub fn finish(&self, summary: &Summary, sent: Totals) -> Result<Code, Failure> {
         let code = self.code();
         if self.has_no_problem() && sent != summary.landed {
             return Err(Failure(incomplete(&sent, &summary.landed), Code::Failed));

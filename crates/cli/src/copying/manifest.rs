@@ -54,6 +54,28 @@ impl Delivered {
         Ok(Self { file, output, files: Mutex::default(), failed: Mutex::default() })
     }
 
+    /// Whether a manifest is wanted.
+    pub fn is_wanted(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// A problem of one of two far hosts.
+    pub fn problem_at(&self, host: &str, problem: Problem) {
+        self.note_failed(&problem);
+        let path = if self.output.looks_like_another() || problem.path.is_empty() {
+            problem.path
+        } else {
+            [host.as_bytes(), b":", &problem.path].concat()
+        };
+        self.output.problem(Problem { path, ..problem });
+    }
+
+    fn note_failed(&self, problem: &Problem) {
+        if self.file.is_some() && problem.kind == ProblemKind::Failed {
+            lock(&self.failed).insert(problem.path.clone());
+        }
+    }
+
     /// Another try begins: it reports everything anew.
     pub fn begin(&self) {
         lock(&self.files).clear();
@@ -130,9 +152,7 @@ impl Landed<'_> {
 
 impl Observer for Delivered {
     fn problem(&self, problem: Problem) {
-        if self.file.is_some() && problem.kind == ProblemKind::Failed {
-            lock(&self.failed).insert(problem.path.clone());
-        }
+        self.note_failed(&problem);
         self.output.problem(problem);
     }
 

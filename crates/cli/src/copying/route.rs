@@ -26,6 +26,17 @@ pub enum Route {
         /// The destination.
         destination: OsString,
     },
+    /// From one far host to another.
+    Between {
+        /// The host of the sources.
+        from: OsString,
+        /// Sources there.
+        sources: Vec<Vec<u8>>,
+        /// The host of the destination.
+        to: OsString,
+        /// The destination there.
+        destination: Vec<u8>,
+    },
     /// Within this host.
     Within {
         /// The sources.
@@ -43,7 +54,8 @@ impl Route {
     pub fn find(sources: &[OsString], destination: &OsStr) -> Result<Self, String> {
         let specs: Vec<Spec> = sources.iter().map(|source| Spec::parse(source)).collect();
         match Spec::parse(destination) {
-            Spec::Remote(host, path) => Self::push(&specs, host, path),
+            Spec::Remote(host, path) if specs.iter().any(is_remote) => Self::between(specs, host, path),
+            Spec::Remote(host, path) => Ok(Self::Push { sources: sources.to_vec(), host, destination: path }),
             Spec::Local(path) if specs.iter().all(|spec| matches!(spec, Spec::Local(_))) => {
                 Ok(Self::Within { sources: sources.to_vec(), destination: path })
             }
@@ -51,35 +63,37 @@ impl Route {
         }
     }
 
-    fn push(specs: &[Spec], host: OsString, destination: Vec<u8>) -> Result<Self, String> {
-        let local = |spec: &Spec| match spec {
-            Spec::Local(path) => Ok(path.clone()),
-            Spec::Remote(..) => {
-                Err("copying from one far host to another is not possible: run linerate on one of \
-                                     the two"
-                    .to_owned())
-            }
-        };
-        let sources = specs.iter().map(local).collect::<Result<_, _>>()?;
-        Ok(Self::Push { sources, host, destination })
+    fn between(specs: Vec<Spec>, to: OsString, destination: Vec<u8>) -> Result<Self, String> {
+        let (from, sources) = of_one_host(specs)?;
+        Ok(Self::Between { from, sources, to, destination })
     }
 
     fn pull(specs: Vec<Spec>, destination: OsString) -> Result<Self, String> {
-        let (mut hosts, mut sources) = (Vec::new(), Vec::new());
-        for spec in specs {
-            match spec {
-                Spec::Remote(host, path) => {
-                    hosts.push(host);
-                    sources.push(if path.is_empty() { b".".to_vec() } else { path });
-                }
-                Spec::Local(path) => return Err(also_here(&path)),
+        let (host, sources) = of_one_host(specs)?;
+        Ok(Self::Pull { host, sources, destination })
+    }
+}
+
+fn is_remote(spec: &Spec) -> bool {
+    matches!(spec, Spec::Remote(..))
+}
+
+/// The host of far sources, and their paths there.
+fn of_one_host(specs: Vec<Spec>) -> Result<(OsString, Vec<Vec<u8>>), String> {
+    let (mut hosts, mut sources) = (Vec::new(), Vec::new());
+    for spec in specs {
+        match spec {
+            Spec::Remote(host, path) => {
+                hosts.push(host);
+                sources.push(if path.is_empty() { b".".to_vec() } else { path });
             }
+            Spec::Local(path) => return Err(also_here(&path)),
         }
-        hosts.dedup();
-        match <[OsString; 1]>::try_from(hosts) {
-            Ok([host]) => Ok(Self::Pull { host, sources, destination }),
-            Err(_) => Err("the sources are on several hosts: copy from one at a time".into()),
-        }
+    }
+    hosts.dedup();
+    match <[OsString; 1]>::try_from(hosts) {
+        Ok([host]) => Ok((host, sources)),
+        Err(_) => Err("the sources are on several hosts: copy from one at a time".into()),
     }
 }
 
@@ -103,9 +117,10 @@ mod tests {
         assert!(matches!(route(&["a", "b"], "h:"), Ok(Route::Push { .. })));
         assert!(matches!(route(&["h:a", "h:b"], "."), Ok(Route::Pull { .. })));
         assert!(route(&["a", "c:/b:d"], "h:").is_err());
+        assert!(matches!(route(&["g:a", "g:b"], "h:"), Ok(Route::Between { .. })));
+        assert!(route(&["g:a", "f:b"], "h:").is_err());
         assert!(matches!(route(&["a", "./c:d"], "b"), Ok(Route::Within { .. })));
         assert!(route(&["a", "h:a"], "b").is_err());
-        assert!(route(&["h:a"], "g:b").is_err());
         assert!(route(&["h:a", "g:b"], ".").is_err());
     }
 }

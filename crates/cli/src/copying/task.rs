@@ -30,6 +30,8 @@ pub struct Task {
     pub list: bool,
     /// How the far end is reached.
     pub reach: Reach,
+    /// How the destination's host is reached, where the sources are on another one and are reached otherwise.
+    pub destination_reach: Option<Reach>,
     /// How long the login may take.
     pub login: Patience,
     /// The remote shell is to be quiet too.

@@ -208,6 +208,10 @@ impl Line {
                 linerate_wire::path::printable(daemon.as_bytes())
             ));
         }
+        let is_far = |path: &OsString| matches!(Spec::parse(path), Spec::Remote(..));
+        if is_far(destination) && sources.iter().any(is_far) {
+            return Err("The source and destination cannot both be remote.".into());
+        }
         let below = match (&self.files_from, sources) {
             (Some(file), [source]) => {
                 let text = self.details.listed(self.list_of_files(file)?, is_far(file), self.pulls())?;
@@ -268,6 +272,7 @@ impl Line {
             retries: 0,
             stop: self.stop_at.map(|at| Stop { at, reached: Arc::default(), code: TIMEOUT }),
             reach: Reach { rsh: self.shell()?, agent_command: self.agent.clone(), ..Reach::default() },
+            destination_reach: None,
         })
     }
 
@@ -338,6 +343,7 @@ impl Line {
             retries: 0,
             stop: None,
             reach: Reach { rsh: self.shell()?, agent_command: self.agent.clone(), ..Reach::default() },
+            destination_reach: None,
         };
         match perform(Output::new(Style::Quiet), Ok(task)) {
             Ok(Code::Done) => read_list(&brought),

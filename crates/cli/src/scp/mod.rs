@@ -131,7 +131,7 @@ impl ScpLine {
 
     fn task(&self, sources: &[SourcePlace], destination: &SourcePlace) -> Task {
         let far = sources.iter().chain([destination]).find(|place| place.host.is_some());
-        let port = far.and_then(|far| far.port).or(self.reach.port);
+        let by = |place: &SourcePlace| Reach { port: place.port.or(self.reach.port), ..self.reach.clone() };
         let options = Options {
             recursive: self.recursive,
             // Within one host scp is cp, which keeps links.
@@ -152,7 +152,8 @@ impl ScpLine {
             quiet: self.quiet,
             retries: 0,
             stop: None,
-            reach: Reach { port, ..self.reach.clone() },
+            reach: far.map_or_else(|| self.reach.clone(), by),
+            destination_reach: Some(by(destination)),
         }
     }
 
@@ -172,13 +173,8 @@ fn there(mut sources: Vec<SourcePlace>, destination: &SourcePlace) -> Result<(Ve
     if destination.host.is_none() {
         return Ok((sources, 0));
     }
-    if let Some(far) = sources.iter().find(|source| source.host.is_some()) {
-        return Err(failed(format!(
-            "{}: copying between two remote hosts is not supported by linerate scp: run it on one of the two",
-            printable(far.written.as_bytes())
-        )));
-    }
-    let stats = sources.iter().enumerate().map(|(at, source)| (at, fs::metadata(&source.written)));
+    let local = sources.iter().enumerate().filter(|(_, source)| source.host.is_none());
+    let stats = local.map(|(at, source)| (at, fs::metadata(&source.written)));
     let missing = stats.into_iter().find_map(|(at, stat)| Some((at, stat.err()?)));
     let Some((at, error)) = missing else { return Ok((sources, 0)) };
     let errno = rustix::io::Errno::from_io_error(&error);

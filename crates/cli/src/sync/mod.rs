@@ -188,6 +188,7 @@ impl SyncArgs {
             retries: self.common.retry,
             stop: None,
             reach: self.common.reach,
+            destination_reach: None,
         })
     }
 

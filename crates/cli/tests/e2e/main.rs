@@ -8,6 +8,7 @@ mod support;
 mod archive;
 mod archives;
 mod bed;
+mod between;
 mod compared;
 mod compressed;
 mod deltas;

@@ -60,8 +60,10 @@ pub struct Control {
 pub struct TunnelWay {
     /// There is a tunnel,
     pub open: AtomicBool,
-    /// and this end is the one that receives.
+    /// and this end is the one that receives,
     pub receives: AtomicBool,
+    /// or both ends talk in it, as two agents do whose stream has a cipher of its own.
+    pub both: AtomicBool,
 }
 
 impl Channel {
@@ -138,7 +140,8 @@ fn pump(
 
 impl TunnelWay {
     fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire) && self.receives.load(Ordering::Acquire)
+        let comes = self.receives.load(Ordering::Acquire) || self.both.load(Ordering::Acquire);
+        self.open.load(Ordering::Acquire) && comes
     }
 }
 

@@ -63,15 +63,26 @@ pub fn dial_any(
 /// Where ssh connected the two, `known` is this host's address of that connection, and the only candidate: any
 /// other look-up may find another network card. Else all addresses are candidates, loopback last.
 pub fn candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
-    if let Some(address) = known {
-        return vec![SocketAddr::new(address, port)];
-    }
+    let addresses = known.map_or_else(own_addresses, |known| vec![known]);
+    addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
+}
+
+/// The same for an end that ssh hasn't connected with this one: the address that ssh knows is only the best guess, and all others
+/// follow; loopback only where ssh came by it, or nothing is known.
+pub fn all_candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
+    let is_other = |address: &IpAddr| Some(*address) != known && (known.is_none() || !address.is_loopback());
+    let others = own_addresses().into_iter().filter(is_other);
+    known.into_iter().chain(others).map(|address| SocketAddr::new(address, port)).collect()
+}
+
+/// Addresses of this host's interfaces, loopback last and IPv4 first.
+fn own_addresses() -> Vec<IpAddr> {
     let mut addresses: Vec<IpAddr> = if_addrs::get_if_addrs()
         .map(|interfaces| interfaces.iter().map(if_addrs::Interface::ip).collect())
         .unwrap_or_default();
     addresses.retain(|address| !matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()));
     addresses.sort_by_key(|address| (address.is_loopback(), address.is_ipv6()));
-    addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
+    addresses
 }
 
 #[cfg(test)]

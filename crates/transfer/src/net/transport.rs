@@ -110,17 +110,33 @@ pub struct Tunnel {
     registry: Registry,
     rest: Vec<u8>,
     at: usize,
+    /// When reading gives up.
+    deadline: Option<Instant>,
 }
 
 impl Tunnel {
     /// A stream over `channel`, which puts the bytes that arrive into `incoming`; it ends with `registry`.
     pub fn new(channel: Arc<Channel>, incoming: Receiver<Vec<u8>>, registry: Registry) -> Self {
-        Self { channel, incoming, registry, rest: Vec::new(), at: 0 }
+        Self { channel, incoming, registry, rest: Vec::new(), at: 0, deadline: None }
+    }
+
+    /// The same, whose reads give up at `deadline`.
+    pub fn until(self, deadline: Instant) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+
+    /// The same, whose reads wait for as long as it takes.
+    pub fn for_ever(self) -> Self {
+        Self { deadline: None, ..self }
+    }
+
+    fn is_over(&self) -> bool {
+        self.registry.is_cut() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// The next message's bytes; none where the stream was ended by the other end, the channel or this end.
     fn receive(&self) -> Vec<u8> {
-        while !self.registry.is_cut() {
+        while !self.is_over() {
             match self.incoming.recv_timeout(Duration::from_millis(200)) {
                 Ok(bytes) => return bytes,
                 Err(RecvTimeoutError::Timeout) => {}

@@ -6,6 +6,7 @@ pub mod again;
 pub mod backup;
 pub mod commit;
 pub mod delayed;
+pub mod deliveries;
 pub mod journal;
 pub mod land;
 pub mod leftovers;

@@ -1,8 +1,8 @@
 //! How much memory a message takes, about: an end that keeps some for later bounds their sum.
 
 use super::{
-    Change, Digested, IdentityFrom, IdentityRule, Job, Link, ListedPath, Listening, Message, Options,
-    Placing, Sampling, Source, Want,
+    Change, DeliveredContents, Delivery, Digested, IdentityFrom, IdentityRule, Job, Link, ListedPath,
+    Listening, Message, Options, Placing, Sampling, Source, Want,
 };
 use crate::entry::{AclEntry, AclTag, Entry, Extra, Kind};
 use crate::filter::Rule;
@@ -35,10 +35,20 @@ impl Message {
             Self::Job(asked) => job(asked),
             Self::Listening(found) => listening(found),
             Self::ConnectedBack { error } => error.as_ref().map_or(0, String::len),
+            Self::Partner(partner) => {
+                let asked = partner
+                    .asked
+                    .as_ref()
+                    .map_or(0, |asked| all(&asked.sources, |source| source.len() + AROUND));
+                partner.public_key.len() + asked
+            }
+            Self::Delivered(list) => all(list, delivery),
+            Self::Tally(tally) => tally.cipher.as_ref().map_or(0, String::len),
             Self::AskFacts(paths) => all(paths, |path| path.len() + AROUND),
             Self::StartSampling(asked) => sampling(asked),
             // These hold nothing outside of themselves.
             Self::UseTunnel
+            | Self::Between
             | Self::MoreStreams(_)
             | Self::Ready { .. }
             | Self::Skip { .. }
@@ -109,6 +119,11 @@ fn rules(options: &Options) -> usize {
 
 fn path(path: &RelPath) -> usize {
     path.as_bytes().len() + AROUND
+}
+
+fn delivery(told: &Delivery) -> usize {
+    let first = if let DeliveredContents::SameAs(_, first) = &told.contents { path(first) } else { 0 };
+    path(&told.path) + first
 }
 
 fn link(link: Option<&Link>) -> usize {

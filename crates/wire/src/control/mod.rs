@@ -6,6 +6,7 @@ mod channel;
 mod details;
 mod job;
 mod memory;
+mod partner;
 mod placing;
 
 use crate::bounded::at_most;
@@ -22,6 +23,7 @@ pub use job::{
     Backup, BlockSearch, Compression, CompressionLevel, Job, Keep, MAX_COMPRESSION, MAX_OTHER_TREES,
     ModeRule, Options, OtherTrees, OtherUse, Sync,
 };
+pub use partner::{AskedSources, DeliveredContents, Delivery, MAX_DELIVERED, Partner, Tally};
 pub use placing::{Appending, Placing};
 
 /// The largest message in bytes.
@@ -152,6 +154,14 @@ pub enum Message {
     Leftover(Leftover),
     /// Receiver to sender, before the [`Message::Wanted`] that counts them: the next blocks of older versions.
     Blocks(#[serde(deserialize_with = "at_most::<MAX_BLOCKS, _, _>")] Vec<BlockSum>),
+    /// Client to agent, before its [`Job`]: the data goes to or comes from another agent, which [`Message::Partner`] names.
+    Between,
+    /// Client to such an agent, before it listens: who has the other end of the data.
+    Partner(Partner),
+    /// Such an agent that receives to its client, where [`AskedSources::delivered`] is set: the next digests of what is in place.
+    Delivered(#[serde(deserialize_with = "at_most::<MAX_DELIVERED, _, _>")] Vec<Delivery>),
+    /// Such an agent to its client, before its [`Message::Report`]: what only the two ends know.
+    Tally(Tally),
 }
 
 /// The change of one entry at the receiver.

@@ -1,6 +1,8 @@
 //! One transfer between two ends: who they are, how they are connected, what they say to each other.
 
+mod between;
 mod news;
+mod partner;
 mod reach;
 mod reporter;
 mod silence;
@@ -16,6 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use self::between::PartnerChannel;
+pub use self::between::new_cookie;
+use self::partner::Partnership;
 pub use self::reach::DIAL_TIME;
 use self::reach::Opener;
 pub use self::reporter::Reporter;
@@ -59,6 +64,8 @@ pub struct Meters {
     pub local: Arc<Counters>,
     /// The agent's, from its last report; used by the client.
     pub remote: Arc<Mutex<Progress>>,
+    /// The sending agent's, where both ends are agents and `remote` is the one that receives.
+    pub source: Arc<Mutex<Progress>>,
 }
 
 /// One end of a transfer.
@@ -93,6 +100,10 @@ pub struct Session {
     cipher: Option<&'static str>,
     news: news::FloodGuard,
     silence: Silence,
+    /// What an agent has of another one that is the other end of its data.
+    partnership: Option<Partnership>,
+    /// The way to the other agent, for a client that carries the messages of two.
+    partner: Option<PartnerChannel>,
 }
 
 /// What two ends in one process have of each other.
@@ -178,8 +189,7 @@ impl Session {
         session.observer = Arc::new(Teller(session.control.channel.clone()));
         session.silence.pulse.limit(Some(patience));
         session.greet()?;
-        let job = session.awaiting("its job", Self::receive)?;
-        let Message::Job(job) = job else { return Err(out_of_turn()) };
+        let job = session.awaiting("its job", Self::receive_job)?;
         session.take_role(matches!(job, Job::Receive { .. } | Job::Discard { .. }));
         session.limit_silence(job_options(&job).and_then(|options| options.timeout));
         // A job that only answers questions sends nothing else.
@@ -187,6 +197,15 @@ impl Session {
             session.begin_to_beat();
         }
         Ok((session, job))
+    }
+
+    fn receive_job(&mut self) -> Result<Job, TransferError> {
+        let mut first = self.receive()?;
+        if first == Message::Between {
+            self.partnership = Some(Partnership::default());
+            first = self.receive()?;
+        }
+        if let Message::Job(job) = first { Ok(job) } else { Err(out_of_turn()) }
     }
 
     fn start(
@@ -226,6 +245,8 @@ impl Session {
             admitted: 0,
             cipher: None,
             silence: Silence::new(pulse),
+            partnership: None,
+            partner: None,
         };
         session.send(&Message::Hello(hello)).map(|()| session)
     }

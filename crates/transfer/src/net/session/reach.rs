@@ -11,7 +11,7 @@ use super::{MAX_STREAMS, Session, out_of_turn, printable};
 use crate::base::problem::BY_WHOM;
 use crate::base::problem::TransferError;
 use crate::net::connect::Listener;
-use crate::net::dial::{candidates, dial, dial_any};
+use crate::net::dial::{all_candidates, candidates, dial, dial_any};
 use crate::net::handshake::ConnectionConfig;
 use crate::net::keys::Pinned;
 use crate::net::stream::Stream;
@@ -65,8 +65,10 @@ impl Session {
         if self.is_within() {
             return Ok(());
         }
+        self.meet_partner()?;
         self.make_link(options.clear)?;
         let (client, own) = ssh_addresses();
+        let candidates = if self.has_partner() { all_candidates } else { candidates };
         let listening = match self.listen(options.ports) {
             Ok(port) => Listening { candidates: candidates(own, port), client, error: None },
             Err(error) => Listening { candidates: Vec::new(), client, error: Some(error.to_string()) },
@@ -142,7 +144,7 @@ impl Session {
     }
 
     /// An agent doesn't wait for the data connection: it may have announced its sources already, or that it is ready.
-    fn answer_to_connect_back(&mut self) -> Result<Option<String>, TransferError> {
+    pub(super) fn answer_to_connect_back(&mut self) -> Result<Option<String>, TransferError> {
         loop {
             let connected = |session: &mut Self| session.receive_within(CONNECT_BACK_TIME);
             match self.awaiting("its word on connecting back", connected)? {
@@ -164,6 +166,9 @@ impl Session {
     }
 
     fn open_tunnel(&mut self) {
+        if let Some(partnership) = &self.partnership {
+            return self.open_sealed_tunnel(partnership);
+        }
         let tunnel =
             Tunnel::new(self.control.channel.clone(), self.control.tunnel.clone(), self.registry.clone());
         self.arrived(Stream::new(Transport::Tunnel(tunnel), None, Vec::new()));

@@ -24,15 +24,20 @@ impl Reporter {
 
     /// Tells one.
     pub fn problem(&self, problem: Problem) {
-        let counter = match problem.kind {
+        self.count(problem.kind);
+        self.observer.problem(problem);
+    }
+
+    /// Counts one that was told already.
+    pub fn count(&self, kind: ProblemKind) {
+        let counter = match kind {
             ProblemKind::Failed | ProblemKind::Skipped => &self.counters.failed,
             ProblemKind::NotKept => &self.counters.not_kept,
             ProblemKind::Changed => &self.counters.changed,
             ProblemKind::NotDeleted => &self.counters.not_deleted,
-            ProblemKind::Noted | ProblemKind::Remark => return self.observer.problem(problem),
+            ProblemKind::Noted | ProblemKind::Remark => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        self.observer.problem(problem);
     }
 
     /// Tells changes.

@@ -2,12 +2,13 @@
 //! nothing.
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use linerate_wire::control::Message;
+use linerate_wire::control::{Message, Progress};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Meters, Session};
+use super::Session;
+use super::partner::Partnership;
 use crate::base::problem::TransferError;
 use crate::net::channel::Channel;
 use crate::net::pulse::Pulse;
@@ -50,15 +51,15 @@ struct Heart {
 }
 
 impl Heart {
-    fn start(channel: &Arc<Channel>, meters: &Meters) -> Self {
+    fn start(channel: &Arc<Channel>, news: impl Fn() -> Progress + Send + 'static) -> Self {
         let (stop, stopped) = bounded(0);
         // The channel ends with the session, not with this thread.
-        let (channel, counters) = (Arc::downgrade(channel), meters.local.clone());
+        let channel = Arc::downgrade(channel);
         thread::spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(BEAT) {
                 let Some(channel) = channel.upgrade() else { return };
                 // An end that is gone is noticed where its next message is waited for.
-                if channel.send_if_free(&Message::Progress(counters.progress())).is_err() {
+                if channel.send_if_free(&Message::Progress(news())).is_err() {
                     return;
                 }
             }
@@ -81,7 +82,13 @@ impl Session {
 
     /// From now on this end says once a second that it is there.
     pub(super) fn begin_to_beat(&mut self) {
-        self.silence.heart = Some(Heart::start(&self.control.channel, &self.meters));
+        let counters = self.meters.local.clone();
+        self.begin_to_beat_with(move || counters.progress());
+    }
+
+    /// The same with other news than this end's own.
+    pub(super) fn begin_to_beat_with(&mut self, news: impl Fn() -> Progress + Send + 'static) {
+        self.silence.heart = Some(Heart::start(&self.control.channel, news));
     }
 
     /// It has said its last word.
@@ -107,6 +114,7 @@ impl Session {
     /// # Errors
     /// If that is too long.
     pub(super) fn look(&mut self) -> Result<(), TransferError> {
+        self.partnership.as_ref().map_or(Ok(()), Partnership::take_fault)?;
         let silence = &mut self.silence;
         let Some(longest) = silence.pulse.longest() else { return Ok(()) };
         // Unread bytes of the far end show that it was there.

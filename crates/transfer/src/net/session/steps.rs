@@ -181,6 +181,7 @@ impl Session {
     pub fn tell_report(&mut self) -> Result<(), TransferError> {
         self.end_to_beat();
         self.tell_progress()?;
+        self.tell_tally()?;
         self.send(&Message::Report { stages: self.meters.local.stages(), usage: process_usage() })
     }
 

@@ -65,6 +65,7 @@ impl Session {
     /// The peer has proven who it is, and may still want too much.
     fn admit(&mut self, stream: Stream) -> Result<Event, TransferError> {
         self.admitted += 1;
+        self.cipher = self.cipher.or(stream.cipher());
         self.heard();
         if self.admitted > MAX_STREAMS {
             let message = format!("the far end opens more than {MAX_STREAMS} data streams");
@@ -84,8 +85,20 @@ impl Session {
                 let message = "the far end sends too many progress messages";
                 return Err(TransferError::FarEnd(message.into()));
             }
-            Message::Progress(progress) => *lock(&self.meters.remote) = progress,
-            Message::Problem(problem) if !self.is_agent => self.reporter().problem(problem),
+            Message::Progress(progress) => {
+                *lock(&self.meters.remote) = progress;
+                self.pass_on(&message);
+            }
+            Message::Problem(problem) if !self.is_agent => {
+                if receives && self.partner.is_some() {
+                    self.pass_on(&Message::Problem(problem.clone()));
+                }
+                self.reporter().problem(problem);
+            }
+            // The sender's, of which the client knows: here it only counts, since an entry may be missing for it.
+            Message::Problem(problem) if receives && self.has_partner() => {
+                self.reporter().count(problem.kind)
+            }
             Message::Changes(changes) if !self.is_agent && !receives => self.observer.changes(changes),
             Message::Report { stages, mut usage } if !self.is_agent => {
                 if !usage.cpu_seconds.is_finite() {
@@ -93,7 +106,7 @@ impl Session {
                 }
                 self.report = Some((stages, usage));
             }
-            Message::MoreStreams(count) if receives => {
+            Message::MoreStreams(count) if receives && self.partner.is_none() => {
                 if let Opener::Dial(address) = self.opener {
                     self.dial_more(address, count);
                 }

@@ -161,7 +161,9 @@ impl WireWriter {
     /// If the connection is broken.
     pub fn end(mut self, clock: &mut Clock) -> Result<Option<TcpInfo>, StreamError> {
         self.send(FrameKind::End, &[], clock)?;
-        if let Some(tls) = &mut self.tls {
+        // In a tunnel another stream may follow, and the end is sealed as it is.
+        let is_tunnel = matches!(self.transport, Transport::Tunnel(_));
+        if let Some(tls) = self.tls.as_mut().filter(|_| !is_tunnel) {
             self.buffer.clear();
             tls.seal_end(&mut self.buffer)?;
             self.transport.write_all(&self.buffer)?;

@@ -1,0 +1,253 @@
+//! Three hosts: the lab's two, each with an ssh server of its own, and a third one from which the command is given.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use linerate_lab::End;
+use rustix::process::Signal;
+
+use crate::bed::{Case, args, case, case_with_link};
+use crate::support::{Run, Running, processes_with, within};
+
+/// Networks of the shared lab's third hosts.
+static NETWORKS: AtomicU32 = AtomicU32::new(1);
+
+/// The two far hosts, as the command names them, and what they are in the lab.
+pub const HOSTS: [(&str, End); 2] = [("src", End::A), ("dst", End::B)];
+
+/// A third host, and the servers of the other two. The hosts have one file system: `case.near` is the source's, `case.far` the
+/// destination's.
+pub struct Trio {
+    pub case: Case,
+    /// Holds the third host's network.
+    holder: Running,
+    servers: Vec<Running>,
+    directory: PathBuf,
+    number: u32,
+}
+
+/// In the shared lab; none where no lab can be made.
+pub fn trio() -> Option<Trio> {
+    Some(Trio::of(case()?))
+}
+
+/// In a lab of its own, with this link between source and destination.
+pub fn trio_with_link(link: &str) -> Option<Trio> {
+    Some(Trio::of(case_with_link(link)?))
+}
+
+impl Trio {
+    fn of(case: Case) -> Self {
+        let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
+        let words =
+            ["--pdeathsig", "KILL", "unshare", "-n", "sh", "-c", "ip link set lo up; exec sleep 1000"];
+        let mut holder = Command::new("setpriv");
+        holder.args(words);
+        let directory = case.aside("trio");
+        let mut trio = Self { case, holder: Running::start(holder), servers: Vec::new(), directory, number };
+        assert!(within(Duration::from_secs(5), || trio.has_own_network()), "no network of its own");
+        for (name, end) in HOSTS {
+            trio.connect(name, end);
+            let server = trio.serve(name, end);
+            trio.servers.push(server);
+        }
+        trio.write_client_config(&[]);
+        trio
+    }
+
+    fn has_own_network(&self) -> bool {
+        let network = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        network(&self.holder.pid().to_string()).is_some_and(|own| Some(own) != network("self"))
+    }
+
+    fn address(&self, end: End, of: u8) -> String {
+        let network = if end == End::A { 99 } else { 98 };
+        format!("10.{network}.{}.{of}", self.number)
+    }
+
+    /// The address of a far host at which the client reaches it.
+    pub fn host_address(&self, end: End) -> String {
+        self.address(end, 2)
+    }
+
+    fn connect(&self, name: &str, end: End) {
+        let (near, far) = (format!("{name}-c{}", self.number), format!("{name}-h{}", self.number));
+        let (holder, host) = (self.holder.pid().to_string(), &self.case.bed.lab.host(end).namespace);
+        ip(&["link", "add", &near, "netns", &holder, "type", "veth", "peer", "name", &far, "netns", host]);
+        let inside = |words: &str| {
+            let mut command = Command::new("nsenter");
+            command.args(["-t", &holder, "-n", "ip"]).args(words.split(' '));
+            assert!(command.status().unwrap().success(), "{words}");
+        };
+        inside(&format!("addr add {}/24 dev {near}", self.address(end, 1)));
+        inside(&format!("link set {near} up"));
+        ip(&["-n", host, "addr", "add", &format!("{}/24", self.address(end, 2)), "dev", &far]);
+        ip(&["-n", host, "link", "set", &far, "up"]);
+    }
+
+    /// A server with a key of its own, and a mark in the environment of all that it starts.
+    fn serve(&self, name: &str, end: End) -> Running {
+        let key = self.key(name);
+        let made =
+            Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status();
+        assert!(made.unwrap().success());
+        fs::copy(key.with_extension("pub"), self.authorized(name)).expect("writable");
+        let lab = self.case.bed.lab.ssh_config();
+        let text = fs::read_to_string(lab.with_file_name("sshd_config")).expect("the lab has made it");
+        let kept = text
+            .lines()
+            .filter(|line| !line.starts_with("ListenAddress") && !line.starts_with("AuthorizedKeysFile"));
+        let marked = |line: &str| match line.strip_prefix("SetEnv ") {
+            Some(rest) => format!("SetEnv {} {rest}\n", self.mark(name)),
+            None => format!("{line}\n"),
+        };
+        let text: String = kept.map(marked).collect();
+        let own = format!(
+            "ListenAddress {}\nAuthorizedKeysFile {}\n",
+            self.address(end, 2),
+            self.authorized(name).display()
+        );
+        let (settings, log) =
+            (self.directory.join(format!("{name}.sshd")), self.directory.join(format!("{name}.log")));
+        fs::write(&settings, own + &text).expect("writable");
+        let words = args!["/usr/sbin/sshd", "-D", "-E", &log, "-f", &settings];
+        let server = Running::start(self.case.bed.lab.place(end).command(&words).expect("well-formed"));
+        let said = || fs::read_to_string(&log).unwrap_or_default();
+        assert!(within(Duration::from_secs(10), || said().contains("Server listening")), "{}", said());
+        server
+    }
+
+    /// The private key by which the client logs in to a host.
+    pub fn key(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}_key"))
+    }
+
+    fn authorized(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.authorized"))
+    }
+
+    /// Has each login to a host run `linerate agent` with these options.
+    pub fn restrict(&self, name: &str, options: &str) {
+        let public = fs::read_to_string(self.key(name).with_extension("pub")).expect("made");
+        let program = self.case.bed.program();
+        let line = format!("restrict,command=\"{} agent {options}\" {public}", program.display());
+        fs::write(self.authorized(name), line).expect("writable");
+    }
+
+    fn mark(&self, name: &str) -> String {
+        format!("LINERATE_TEST_HOST={name}:{}", self.directory.display())
+    }
+
+    /// Processes of this test's logins to a host.
+    pub fn processes(&self, name: &str) -> Vec<i32> {
+        processes_with(&self.mark(name))
+    }
+
+    fn config(&self) -> PathBuf {
+        self.directory.join("ssh_config")
+    }
+
+    /// The client's configuration, with further lines for all hosts.
+    pub fn write_client_config(&self, more: &[&str]) {
+        let lab = fs::read_to_string(self.case.bed.lab.ssh_config()).expect("the lab has made it");
+        let (_, all) = lab.split_once("Host *\n").expect("the lab has made it");
+        let kept =
+            all.lines().filter(|line| !line.contains("IdentityFile") && !line.contains("IdentityAgent"));
+        let hosts: String = HOSTS
+            .iter()
+            .map(|(name, end)| {
+                let key = self.key(name);
+                format!(
+                    "Host {name}\n    HostName {}\n    IdentityFile {}\n",
+                    self.host_address(*end),
+                    key.display()
+                )
+            })
+            .collect();
+        let more = more.iter().map(|line| format!("    {line}\n"));
+        let all: String = kept.map(|line| format!("{line}\n")).collect();
+        fs::write(self.config(), format!("{hosts}Host *\n{}{all}", more.collect::<String>()))
+            .expect("writable");
+    }
+
+    /// A path at the source, as an argument.
+    pub fn src(&self, path: &str) -> OsString {
+        format!("src:{}", self.case.near.join(path).display()).into()
+    }
+
+    /// A path at the destination, as an argument.
+    pub fn dst(&self, path: &str) -> OsString {
+        format!("dst:{}", self.case.far.join(path).display()).into()
+    }
+
+    /// Starts one of linerate's commands on the third host.
+    pub fn start(&self, command: &str, args: Vec<OsString>) -> Running {
+        self.start_with(args![self.case.bed.program(), command, "-F", self.config()], args)
+    }
+
+    /// The same with whatever begins the line.
+    pub fn start_with(&self, words: Vec<OsString>, args: Vec<OsString>) -> Running {
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.holder.pid().to_string(), "-n"]).args(words).args(args);
+        command.current_dir(self.client()).env("LINERATE_TEST_NEAR", &self.directory);
+        Running::start(command)
+    }
+
+    /// The directory of the client.
+    pub fn client(&self) -> PathBuf {
+        self.case.aside("client")
+    }
+
+    #[track_caller]
+    pub fn run(&self, command: &str, args: Vec<OsString>) -> Run {
+        self.start(command, args).end()
+    }
+
+    #[track_caller]
+    pub fn cp(&self, args: Vec<OsString>) -> Run {
+        self.run("cp", args)
+    }
+
+    #[track_caller]
+    pub fn sync(&self, args: Vec<OsString>) -> Run {
+        self.run("sync", args)
+    }
+
+    /// The source's own tree, and what arrives.
+    pub fn trees(&self) -> (PathBuf, PathBuf) {
+        (self.case.near.join("tree"), self.case.far.join("to"))
+    }
+
+    /// Nobody is left at either far host.
+    #[track_caller]
+    pub fn assert_all_gone(&self) {
+        let left = || HOSTS.map(|(name, _)| self.processes(name));
+        let gone = within(Duration::from_secs(8), || left().iter().all(Vec::is_empty));
+        assert!(gone, "left: {:?}", left());
+    }
+}
+
+impl Drop for Trio {
+    fn drop(&mut self) {
+        for server in &self.servers {
+            server.signal(Signal::TERM);
+        }
+        self.holder.signal(Signal::KILL);
+    }
+}
+
+#[track_caller]
+fn ip(words: &[&str]) {
+    assert!(Command::new("ip").args(words).status().unwrap().success(), "ip {words:?}");
+}
+
+/// A script that a host's login runs in place of the line that it is given.
+pub fn script(path: &Path, text: &str) {
+    fs::write(path, text).expect("writable");
+    fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("our own");
+}

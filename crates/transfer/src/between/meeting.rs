@@ -1,0 +1,102 @@
+//! How two agents get their data connections: the sender dials, else the receiver does, else the client hands on their bytes.
+
+use linerate_wire::control::{AskedSources, Listening, Options};
+use linerate_wire::path::printable;
+
+use super::addresses::handed_on;
+use super::{FarError, FarRole};
+use crate::base::problem::{Observer, TransferError};
+use crate::net::session::{Session, new_cookie};
+use crate::tree::filter::FilesFrom;
+
+/// The way of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataWay {
+    /// The sender has connected to the receiver.
+    SenderDials,
+    /// The receiver has connected to the sender.
+    ReceiverDials,
+    /// Through the two logins, and this end, which can't read it.
+    Through,
+}
+
+/// Names the two agents to each other, with keys that each has made for this transfer, and tells both what is `listed`.
+///
+/// # Errors
+/// If either is gone.
+pub fn introduce(
+    sender: &mut Session,
+    receiver: &mut Session,
+    asked: AskedSources,
+    listed: Option<&FilesFrom>,
+) -> Result<(), FarError> {
+    let cookie = new_cookie().map_err(of(FarRole::Sender))?;
+    sender.name_partner(receiver, cookie, None).map_err(of(FarRole::Sender))?;
+    receiver.name_partner(sender, cookie, Some(asked)).map_err(of(FarRole::Receiver))?;
+    if let Some(listed) = listed {
+        sender.send_selection(listed.listed()).map_err(of(FarRole::Sender))?;
+        receiver.send_selection(listed.listed()).map_err(of(FarRole::Receiver))?;
+    }
+    Ok(())
+}
+
+/// Has the two connect; each step that fails is noted by `hosts` and `observer`.
+///
+/// # Errors
+/// If either gives up or goes away.
+pub fn meet(
+    (sender, receiver): (&mut Session, &mut Session),
+    options: &Options,
+    (from, to): (&str, &str),
+    observer: &dyn Observer,
+) -> Result<DataWay, FarError> {
+    let of_sender = sender.hear_listening().map_err(of(FarRole::Sender))?;
+    let of_receiver = receiver.hear_listening().map_err(of(FarRole::Receiver))?;
+    let dials = |session: &mut Session, there: &Listening, here: &Listening| {
+        dial(session, there, here, options.ports)
+    };
+    let Some(why) = dials(sender, &of_receiver, &of_sender).map_err(of(FarRole::Sender))? else {
+        return Ok(DataWay::SenderDials);
+    };
+    observer.note(&format!("{from} can't connect to {to}: {why}; asking {to} to connect to {from}"));
+    let Some(back) = dials(receiver, &of_sender, &of_receiver).map_err(of(FarRole::Receiver))? else {
+        return Ok(DataWay::ReceiverDials);
+    };
+    observer.note(&format!(
+        "warning: {to} can't connect to {from}: {back}; the data goes through this host, on one stream and encrypted from end to \
+         end, and will be slow: open {} from one of the two to the other",
+        ports(options.ports)
+    ));
+    // The sender speaks first.
+    receiver.have_tunnel().map_err(of(FarRole::Receiver))?;
+    sender.have_tunnel().map_err(of(FarRole::Sender))?;
+    Ok(DataWay::Through)
+}
+
+/// `None` where it worked, else why not.
+fn dial(
+    session: &mut Session,
+    there: &Listening,
+    here: &Listening,
+    ports: Option<(u16, u16)>,
+) -> Result<Option<String>, TransferError> {
+    if let Some(error) = &there.error {
+        return Ok(Some(format!("that host can't listen for data: {}", printable(error.as_bytes()))));
+    }
+    let candidates = handed_on(there, here, ports);
+    if candidates.is_empty() {
+        return Ok(Some("that host has no address for data that another may connect to".into()));
+    }
+    Ok(session.have_dial(candidates)?.map(|error| printable(error.as_bytes())))
+}
+
+fn ports(ports: Option<(u16, u16)>) -> String {
+    match ports {
+        Some((first, last)) => format!("a TCP port of {first}-{last}"),
+        None => "a TCP port (choose it with --port-range)".into(),
+    }
+}
+
+fn of(role: FarRole) -> impl Fn(TransferError) -> FarError {
+    move |error| FarError { role, error }
+}

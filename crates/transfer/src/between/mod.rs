@@ -1,0 +1,246 @@
+//! A transfer between two agents, as their client carries it: it has no data, only what the two say to each other.
+
+mod addresses;
+mod course;
+mod meeting;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use linerate_wire::control::{Delivery, Message, Source, Tally, Totals};
+use linerate_wire::stages::{Stages, Usage};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::base::lock::lock;
+use crate::base::problem::TransferError;
+use crate::net::channel::Channel;
+use crate::net::session::{Session, TICK, out_of_turn};
+use course::{Course, Fate};
+pub use meeting::{DataWay, introduce, meet};
+
+/// How long the reason may take that explains why the other agent lost its connections.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+/// Bytes of a stream through the client that may go from the receiver to the sender: those of a few handshakes.
+const MAX_BACK: usize = 64 << 10;
+
+/// One of the two agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FarRole {
+    /// The one that sends.
+    Sender,
+    /// The one that receives.
+    Receiver,
+}
+
+/// Why a transfer between two agents ended early.
+#[derive(Debug)]
+pub struct FarError {
+    /// Which of them said so, or was lost.
+    pub role: FarRole,
+    /// The reason.
+    pub error: TransferError,
+}
+
+/// What the two agents came to.
+pub struct Carried {
+    /// The sources, as the sender announced them.
+    pub sources: Vec<Source>,
+    /// The destination took each source under its own name; only known where digests are told.
+    pub within: bool,
+    /// Entries in place, as the receiver counts them.
+    pub landed: Totals,
+    /// Entries that the sender has found.
+    pub sent: Totals,
+    /// Streams that carried data.
+    pub streams: u32,
+    /// What the sender used, and what only it knows.
+    pub sender: FarSums,
+    /// The same of the receiver.
+    pub receiver: FarSums,
+    /// Seconds since the two were connected.
+    pub payload_seconds: f64,
+}
+
+/// What an agent says at its end.
+pub struct FarSums {
+    /// Its stages and process.
+    pub report: (Stages, Usage),
+    /// What else it knows.
+    pub tally: Tally,
+}
+
+/// What a client wants of a transfer between two agents.
+#[derive(Clone, Copy, Debug)]
+pub struct Carriage {
+    /// Digests travel.
+    pub digests: bool,
+    /// The receiver may ask for a second round.
+    pub verify: bool,
+    /// The way that the data takes.
+    pub way: DataWay,
+}
+
+/// Carries the messages of two agents that have met, until both have said their last; `delivered` gets the digests of what is in
+/// place.
+///
+/// # Errors
+/// If either gives up, goes away or says what it may not; the other one has been told.
+pub fn carry(
+    sender: &mut Session,
+    receiver: &mut Session,
+    carriage: Carriage,
+    delivered: &(dyn Fn(Delivery) + Sync),
+) -> Result<Carried, FarError> {
+    let begun = Instant::now();
+    let shared = Shared {
+        course: Mutex::new(Course::new(carriage)),
+        failed: Mutex::default(),
+        over: AtomicBool::new(false),
+        delivered,
+    };
+    let (to_sender, to_receiver) = (sender.channel(), receiver.channel());
+    let (from_sender, from_receiver) = (sender.tunnelled(), receiver.tunnelled());
+    let (one, other) = (&mut *sender, &mut *receiver);
+    thread::scope(|scope| {
+        let shared = &shared;
+        if carriage.way == DataWay::Through {
+            let (to_sender, to_receiver) = (to_sender.clone(), to_receiver.clone());
+            scope.spawn(move || shared.pump(&from_sender, &to_receiver, FarRole::Sender));
+            scope.spawn(move || shared.pump(&from_receiver, &to_sender, FarRole::Receiver));
+        }
+        let carrying = scope.spawn(move || shared.carry(one, &to_receiver, FarRole::Sender));
+        shared.carry(other, &to_sender, FarRole::Receiver);
+        // It ends as this one did: with the last message, or with the failure of either.
+        let _ = carrying.join();
+        shared.over.store(true, Ordering::Release);
+    });
+    if let Some((failed, _)) = lock(&shared.failed).take() {
+        return Err(failed);
+    }
+    let course = shared.course.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let reports = (sender.last_report(), receiver.last_report());
+    course.end(reports, begun.elapsed().as_secs_f64()).ok_or(FarError {
+        role: FarRole::Receiver,
+        error: TransferError::FarEnd("it ended before everything was in place".into()),
+    })
+}
+
+/// Tells both agents, which are on the hosts `from` and `to`, why the transfer ends; the reason of the one that failed may be a
+/// better one.
+pub fn give_up(
+    (sender, receiver): (&mut Session, &mut Session),
+    (from, to): (&str, &str),
+    FarError { role, error }: FarError,
+) -> FarError {
+    let (blamed, other, host) = match role {
+        FarRole::Sender => (sender, receiver, from),
+        FarRole::Receiver => (receiver, sender, to),
+    };
+    let error = blamed.give_up(error);
+    let reason = if matches!(error, TransferError::Interrupted) {
+        error.to_string()
+    } else {
+        format!("{host}: {error}")
+    };
+    // An agent that is gone needs no reason.
+    let _ = other.send(&Message::Abort { reason, kind: error.abort_kind() });
+    FarError { role, error }
+}
+
+/// All that the threads of a carriage share.
+struct Shared<'a> {
+    course: Mutex<Course>,
+    /// The failure that counts, and when the first one was seen.
+    failed: Mutex<Option<(FarError, Instant)>>,
+    over: AtomicBool,
+    delivered: &'a (dyn Fn(Delivery) + Sync),
+}
+
+impl Shared<'_> {
+    /// Hands on what the agent of `role` says to the other one, until its last message or a failure.
+    fn carry(&self, session: &mut Session, to_other: &Arc<Channel>, role: FarRole) {
+        while session.last_report().is_none() && !self.is_given_up() {
+            let done = session
+                .hear()
+                .and_then(|message| message.map_or(Ok(None), |message| self.take(message, role)));
+            let failed = match done {
+                Ok(None) => continue,
+                Ok(Some(message)) => match to_other.send(&message) {
+                    Ok(()) => continue,
+                    Err(error) => {
+                        FarError { role: role.other(), error: TransferError::Cut(error.to_string()) }
+                    }
+                },
+                Err(error) => FarError { role, error },
+            };
+            return self.fail(failed);
+        }
+        if session.last_report().is_some() && !self.is_given_up() && !lock(&self.course).is_committed() {
+            self.fail(FarError { role, error: out_of_turn() });
+        }
+    }
+
+    /// Does what is the client's to do; gives back what is for the other agent.
+    fn take(&self, message: Message, role: FarRole) -> Result<Option<Message>, TransferError> {
+        match lock(&self.course).judge(&message, role)? {
+            Fate::HandOn => return Ok(Some(message)),
+            Fate::Keep => {}
+        }
+        if let Message::Delivered(list) = message {
+            list.into_iter().for_each(self.delivered);
+        }
+        Ok(None)
+    }
+
+    /// Hands on the bytes of the stream between the two, which have its cipher.
+    fn pump(&self, from: &Receiver<Vec<u8>>, to: &Arc<Channel>, role: FarRole) {
+        let mut back = 0;
+        while !self.over.load(Ordering::Acquire) {
+            let bytes = match from.recv_timeout(TICK) {
+                Ok(bytes) => bytes,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            back += bytes.len();
+            if role == FarRole::Receiver && back > MAX_BACK {
+                return self.fail(FarError { role, error: out_of_turn() });
+            }
+            if to.send(&Message::Tunnel(bytes)).is_err() {
+                // Its own messages have the reason.
+                return;
+            }
+        }
+    }
+
+    /// The first failure counts, unless it may be the trace of one that is heard a little later.
+    fn fail(&self, failure: FarError) {
+        let mut failed = lock(&self.failed);
+        match &mut *failed {
+            Some((first, _)) if is_trace(&first.error) && !is_trace(&failure.error) => *first = failure,
+            Some(_) => {}
+            none => *none = Some((failure, Instant::now())),
+        }
+    }
+
+    fn is_given_up(&self) -> bool {
+        match &*lock(&self.failed) {
+            None => false,
+            Some((failed, since)) => !is_trace(&failed.error) || since.elapsed() > LAST_WORDS,
+        }
+    }
+}
+
+/// A broken connection may only be the trace of a reason that is still to come.
+fn is_trace(error: &TransferError) -> bool {
+    matches!(error, TransferError::Cut(_))
+}
+
+impl FarRole {
+    fn other(self) -> Self {
+        match self {
+            Self::Sender => Self::Receiver,
+            Self::Receiver => Self::Sender,
+        }
+    }
+}

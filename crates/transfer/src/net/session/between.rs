@@ -1,0 +1,129 @@
+//! A client's end of a session with one of two agents that have the data between themselves.
+
+use linerate_wire::control::{AskedSources, Cookie, Listening, Message, Partner, Progress};
+use linerate_wire::stages::{Stages, Usage};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use super::{Client, Meters, Session, job_options, out_of_turn, random};
+use crate::base::lock::lock;
+use crate::base::problem::TransferError;
+use crate::net::channel::Channel;
+use linerate_wire::control::Job;
+
+impl Session {
+    /// The client's end, up to the agent's first message. The agent hears once a second what is in `news`: the other one's.
+    ///
+    /// # Errors
+    /// If the far end doesn't speak this protocol or goes away.
+    pub fn between(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        client: Client,
+        meters: Meters,
+        news: Arc<Mutex<Progress>>,
+    ) -> Result<Self, TransferError> {
+        let Client { job, interrupted, observer, pulse, neighbour: _ } = client;
+        pulse.beat();
+        let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
+        session.take_role(matches!(job, Job::Send { .. }));
+        session.control.way.both.store(true, Ordering::Release);
+        let has_limit = job_options(&job).is_some_and(|options| options.timeout.is_some());
+        session.send(&Message::Between)?;
+        session.send(&Message::Job(job))?;
+        if has_limit {
+            session.limit_has_option();
+            session.begin_to_beat_with(move || *lock(&news));
+        }
+        session.greet()?;
+        Ok(session)
+    }
+
+    /// Names `other` as the other end of the data, which hears from now on what this agent says to all.
+    ///
+    /// # Errors
+    /// If the agent is gone.
+    pub fn name_partner(
+        &mut self,
+        other: &Session,
+        cookie: Cookie,
+        asked: Option<AskedSources>,
+    ) -> Result<(), TransferError> {
+        self.partner = Some(other.channel());
+        let public_key = other.peer.public_key.clone();
+        self.send(&Message::Partner(Partner { public_key, cookie, asked }))
+    }
+
+    /// Where the agent listens.
+    ///
+    /// # Errors
+    /// If it goes away, or says something else.
+    pub fn hear_listening(&mut self) -> Result<Listening, TransferError> {
+        match self.awaiting("its word on where it listens for data", Self::receive)? {
+            Message::Listening(listening) => Ok(listening),
+            _ => Err(out_of_turn()),
+        }
+    }
+
+    /// Has the agent dial the other one at these addresses; `None` where that worked, else why not.
+    ///
+    /// # Errors
+    /// If it goes away.
+    pub fn have_dial(&mut self, candidates: Vec<SocketAddr>) -> Result<Option<String>, TransferError> {
+        self.send(&Message::ConnectBack { candidates })?;
+        self.answer_to_connect_back()
+    }
+
+    /// Has the agent send its data through its channel, or take it from there.
+    ///
+    /// # Errors
+    /// If it goes away.
+    pub fn have_tunnel(&mut self) -> Result<(), TransferError> {
+        self.control.way.open.store(true, Ordering::Release);
+        self.send(&Message::UseTunnel)
+    }
+
+    /// The next bytes of the stream through the agent's channel, for a thread of their own.
+    pub fn tunnelled(&self) -> crossbeam_channel::Receiver<Vec<u8>> {
+        self.control.tunnel.clone()
+    }
+
+    /// The next message that isn't only news; none where nothing came for a moment.
+    ///
+    /// # Errors
+    /// If the agent gave up or is gone, or the user interrupts.
+    pub fn hear(&mut self) -> Result<Option<Message>, TransferError> {
+        match self.early.take() {
+            Some(message) => Ok(Some(message)),
+            None => self.poll(),
+        }
+    }
+
+    /// The agent's last message, where it has come.
+    pub fn last_report(&self) -> Option<(Stages, Usage)> {
+        self.report
+    }
+
+    /// Tells the other agent what this one tells everybody.
+    pub(super) fn pass_on(&self, message: &Message) {
+        let Some(partner) = &self.partner else { return };
+        // An agent that is gone is noticed where its own next message is waited for.
+        let _ = match message {
+            Message::Progress(_) => partner.send_if_free(message),
+            message => partner.send(message),
+        };
+    }
+}
+
+/// The way to the other agent of a transfer between two.
+pub(super) type PartnerChannel = Arc<Channel>;
+
+/// A cookie for both agents' data ports.
+///
+/// # Errors
+/// If the system gives no randomness.
+pub fn new_cookie() -> Result<Cookie, TransferError> {
+    random()
+}

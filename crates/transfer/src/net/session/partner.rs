@@ -1,0 +1,99 @@
+//! An agent's side of a transfer whose data goes to or comes from another agent, and not its client.
+
+use linerate_wire::control::{AskedSources, Message, Partner, Tally};
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Session, out_of_turn};
+use crate::base::lock::lock;
+use crate::base::problem::TransferError;
+use crate::net::handshake::ConnectionConfig;
+use crate::net::stream::Stream;
+use crate::net::tls::Handshake;
+use crate::net::transport::{Transport, Tunnel};
+
+/// How long a handshake through two logins may take.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(30);
+
+/// What an agent has of the other one.
+#[derive(Default)]
+pub(super) struct Partnership {
+    asked: Option<AskedSources>,
+    /// Why the two can't talk.
+    fault: Arc<Mutex<Option<TransferError>>>,
+}
+
+impl Partnership {
+    pub(super) fn take_fault(&self) -> Result<(), TransferError> {
+        lock(&self.fault).take().map_or(Ok(()), Err)
+    }
+}
+
+impl Session {
+    /// True for an agent whose data goes to or comes from another agent.
+    pub fn has_partner(&self) -> bool {
+        self.partnership.is_some()
+    }
+
+    /// What the client has asked the agent for that sends to this one; once.
+    pub fn take_asked(&mut self) -> Option<AskedSources> {
+        self.partnership.as_mut()?.asked.take()
+    }
+
+    /// Waits until the client names the other agent.
+    pub(super) fn meet_partner(&mut self) -> Result<(), TransferError> {
+        let Some(partnership) = &self.partnership else { return Ok(()) };
+        let fault = partnership.fault.clone();
+        let named = self.awaiting("its word on who has the other end of the data", Self::receive)?;
+        let Message::Partner(Partner { public_key, cookie, asked }) = named else {
+            return Err(out_of_turn());
+        };
+        (self.peer.public_key, self.peer.cookie, self.cookie) = (public_key, cookie, cookie);
+        self.control.way.both.store(true, Ordering::Release);
+        self.partnership = Some(Partnership { asked, fault });
+        Ok(())
+    }
+
+    /// Tells the client what only the two agents know.
+    pub(super) fn tell_tally(&self) -> Result<(), TransferError> {
+        if self.partnership.is_none() {
+            return Ok(());
+        }
+        let counters = &self.meters.local;
+        self.send(&Message::Tally(Tally {
+            cipher: self.cipher.map(str::to_owned),
+            turned_away: self.strangers(),
+            unchanged: counters.unchanged.get(),
+            matched: counters.matched.load(Ordering::Relaxed),
+        }))
+    }
+
+    /// Has the two agents' only stream go through their channels, as the client can't read it: it becomes an arrival when the
+    /// handshake is over.
+    pub(super) fn open_sealed_tunnel(&self, partnership: &Partnership) {
+        let (Some(link), dials) = (self.link.clone(), !self.control.way.receives.load(Ordering::Acquire))
+        else {
+            return;
+        };
+        let (channel, incoming) = (self.control.channel.clone(), self.control.tunnel.clone());
+        let tunnel = Tunnel::new(channel, incoming, self.registry.clone());
+        let (arrivals, fault) = (self.arrivals.0.clone(), partnership.fault.clone());
+        thread::spawn(move || match seal(tunnel, &link, dials) {
+            Ok(stream) => drop(arrivals.send(stream)),
+            Err(error) => {
+                let why = format!("the data stream through the two logins can't be set up: {error}");
+                *lock(&fault) = Some(TransferError::Failed(why));
+            }
+        });
+    }
+}
+
+fn seal(tunnel: Tunnel, link: &ConnectionConfig, dials: bool) -> io::Result<Stream> {
+    let made = if dials { Handshake::client(&link.pinned) } else { Handshake::server(&link.pinned) };
+    let mut tunnel = tunnel.until(Instant::now() + HANDSHAKE_TIME);
+    let (tls, leftover) = made.map_err(io::Error::other)?.run(&mut tunnel)?;
+    Ok(Stream::new(Transport::Tunnel(tunnel.for_ever()), (!link.clear).then_some(tls), leftover))
+}
