@@ -257,7 +257,8 @@ fn what_cannot_be_served_needs_no_login() {
     let login = "touch ../logged-in";
     for (args, word) in [
         (args!["x", "a:y", "z"], "other sources are on another"),
-        (args!["a:x", "b:y"], "one far host to another"),
+        (args!["x", "a:y", "b:z"], "other sources are on another"),
+        (args!["a:x", "b:y", "c:z"], "several hosts"),
         (args!["a:x", "b:x", "."], "several hosts"),
         (args!["missing", "b:"], "missing"),
         (args!["x", "-oProxyCommand=touch hit:y"], ""),

@@ -28,7 +28,7 @@ fn is_file(path: &Path) -> bool {
 
 /// The files' lines of a manifest whose names b3sum writes as they are.
 #[track_caller]
-fn assert_listed(manifest: &Path, tree: &Path) {
+pub fn assert_listed(manifest: &Path, tree: &Path) {
     let list = fs::read_to_string(manifest).expect("it is written");
     let plain = |text: &str| -> Vec<String> {
         let as_they_are = |line: &&str| !line.starts_with('\\') && !line.contains('\\');
@@ -38,7 +38,7 @@ fn assert_listed(manifest: &Path, tree: &Path) {
 }
 
 /// Bytes that the sender sent, by the summary of `--json`.
-fn sent(run: &Run) -> u64 {
+pub fn sent(run: &Run) -> u64 {
     let last = run.out.lines().last().expect("a summary");
     let summary: serde_json::Value = serde_json::from_str(last).expect("JSON");
     summary["sender"]["stages"]["bytes"].as_u64().expect("a number")

@@ -270,8 +270,6 @@ fn what_linerate_scp_lacks_is_refused_by_its_name() {
         ("-D /usr/lib/sftp-server src/a b:x", "scp: -D is not supported by linerate scp: "),
         ("-t x", "scp: -t is not supported by linerate scp: "),
         ("-1 src/a x", "scp: -1 is not supported by linerate scp: "),
-        ("b:x b:y", "scp: b:x: copying between two remote hosts is not supported by linerate scp: "),
-        ("-3 b:x b:y", "scp: b:x: copying between two remote hosts is not supported by linerate scp: "),
     ] {
         run(&case, our_scp(&case), words(line, "", "")).exits(1).says(&[said]);
         assert!(!case.near.join("x").exists(), "{line}");

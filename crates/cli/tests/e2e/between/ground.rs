@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -56,7 +55,7 @@ impl Trio {
             let server = trio.serve(name, end);
             trio.servers.push(server);
         }
-        trio.write_client_config(&[]);
+        trio.write_client_config();
         trio
     }
 
@@ -127,7 +126,8 @@ impl Trio {
         self.directory.join(format!("{name}_key"))
     }
 
-    fn authorized(&self, name: &str) -> PathBuf {
+    /// The keys by which a host lets in.
+    pub fn authorized(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.authorized"))
     }
 
@@ -148,12 +148,12 @@ impl Trio {
         processes_with(&self.mark(name))
     }
 
-    fn config(&self) -> PathBuf {
+    /// The client's configuration of ssh.
+    pub fn config(&self) -> PathBuf {
         self.directory.join("ssh_config")
     }
 
-    /// The client's configuration, with further lines for all hosts.
-    pub fn write_client_config(&self, more: &[&str]) {
+    fn write_client_config(&self) {
         let lab = fs::read_to_string(self.case.bed.lab.ssh_config()).expect("the lab has made it");
         let (_, all) = lab.split_once("Host *\n").expect("the lab has made it");
         let kept =
@@ -169,10 +169,8 @@ impl Trio {
                 )
             })
             .collect();
-        let more = more.iter().map(|line| format!("    {line}\n"));
         let all: String = kept.map(|line| format!("{line}\n")).collect();
-        fs::write(self.config(), format!("{hosts}Host *\n{}{all}", more.collect::<String>()))
-            .expect("writable");
+        fs::write(self.config(), format!("{hosts}Host *\n{all}")).expect("writable");
     }
 
     /// A path at the source, as an argument.
@@ -223,6 +221,17 @@ impl Trio {
         (self.case.near.join("tree"), self.case.far.join("to"))
     }
 
+    /// Bytes that have passed the client's network cards.
+    pub fn client_bytes(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/net/dev", self.holder.pid())).expect("it is there");
+        let of = |line: &str| {
+            let (card, counts) = line.split_once(':')?;
+            let counts: Vec<u64> = counts.split_whitespace().filter_map(|count| count.parse().ok()).collect();
+            (card.trim() != "lo").then(|| counts[0] + counts[8])
+        };
+        text.lines().filter_map(of).sum()
+    }
+
     /// Nobody is left at either far host.
     #[track_caller]
     pub fn assert_all_gone(&self) {
@@ -244,10 +253,4 @@ impl Drop for Trio {
 #[track_caller]
 fn ip(words: &[&str]) {
     assert!(Command::new("ip").args(words).status().unwrap().success(), "ip {words:?}");
-}
-
-/// A script that a host's login runs in place of the line that it is given.
-pub fn script(path: &Path, text: &str) {
-    fs::write(path, text).expect("writable");
-    fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("our own");
 }
