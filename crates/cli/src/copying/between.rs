@@ -2,7 +2,7 @@
 
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::between::{
-    Carriage, Carried, DataWay, FarError, FarRole, carry, give_up, introduce, meet,
+    Carriage, CarriedSums, DataWay, FarError, FarRole, carry, give_up, introduce, meet,
 };
 use linerate_transfer::digest::ledger::Told;
 use linerate_transfer::problem::{Observer, TransferError};
@@ -75,7 +75,7 @@ impl Copy {
         let shown = printable(host.as_bytes());
         let near = NearEnd {
             interrupted: self.interrupted.clone(),
-            observer: Arc::new(OfHost { host: shown.clone(), delivered: self.delivered.clone() }),
+            observer: Arc::new(HostTeller { host: shown.clone(), delivered: self.delivered.clone() }),
             meters: Meters { local: self.meters.local.clone(), remote: its.clone(), ..Meters::default() },
         };
         let far = FarSession::between(&far_end, job, self.task.options.timeout, near, news.clone());
@@ -88,7 +88,7 @@ impl Copy {
         (sender, receiver): (&mut Session, &mut Session),
         (from, to): (&str, &str),
         sources: Vec<Vec<u8>>,
-    ) -> Result<(Carried, DataWay), FarError> {
+    ) -> Result<(CarriedSums, DataWay), FarError> {
         let options = &self.task.options;
         let asked = AskedSources { sources, delivered: self.delivered.is_wanted() };
         introduce(sender, receiver, asked, self.task.selection.listed.as_ref())?;
@@ -112,7 +112,7 @@ impl Copy {
 
     fn end_between(
         &self,
-        carried: Carried,
+        carried: CarriedSums,
         way: DataWay,
         hosts: (String, String),
         destination: &[u8],
@@ -176,12 +176,12 @@ fn at(host: &str, Failure(message, code): Failure) -> Failure {
 }
 
 /// Tells of one of the two hosts.
-struct OfHost {
+struct HostTeller {
     host: String,
     delivered: Arc<Delivered>,
 }
 
-impl Observer for OfHost {
+impl Observer for HostTeller {
     fn problem(&self, problem: Problem) {
         self.delivered.problem_at(&self.host, problem);
     }

@@ -3,7 +3,7 @@
 use linerate_wire::control::{Message, Source, Tally, Totals};
 use linerate_wire::stages::{Stages, Usage};
 
-use super::{Carriage, Carried, DataWay, FarRole, FarSums};
+use super::{Carriage, CarriedSums, DataWay, FarRole, FarSums};
 use crate::base::problem::TransferError;
 use crate::net::session::out_of_turn;
 
@@ -128,10 +128,10 @@ impl Course {
         self,
         (sender, receiver): (Option<(Stages, Usage)>, Option<(Stages, Usage)>),
         payload_seconds: f64,
-    ) -> Option<Carried> {
+    ) -> Option<CarriedSums> {
         let (sent, streams) = self.sent?;
         let end = |report, tally: Option<Tally>| Some(FarSums { report, tally: tally.unwrap_or_default() });
-        Some(Carried {
+        Some(CarriedSums {
             sources: self.sources?,
             within: self.within.unwrap_or_default(),
             landed: self.committed?,

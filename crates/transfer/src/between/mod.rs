@@ -43,7 +43,7 @@ pub struct FarError {
 }
 
 /// What the two agents came to.
-pub struct Carried {
+pub struct CarriedSums {
     /// The sources, as the sender announced them.
     pub sources: Vec<Source>,
     /// The destination took each source under its own name; only known where digests are told.
@@ -91,7 +91,7 @@ pub fn carry(
     receiver: &mut Session,
     carriage: Carriage,
     delivered: &(dyn Fn(Delivery) + Sync),
-) -> Result<Carried, FarError> {
+) -> Result<CarriedSums, FarError> {
     let begun = Instant::now();
     let shared = Shared {
         course: Mutex::new(Course::new(carriage)),
