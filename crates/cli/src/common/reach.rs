@@ -72,6 +72,16 @@ impl Reach {
         })
     }
 
+    /// The same, without the user's ssh agent at the far end, whatever is configured.
+    pub fn keeping_agent(&self) -> Self {
+        let mut own = self.clone();
+        // Of several the first one counts; another remote shell has its own options.
+        if self.rsh.is_none() {
+            own.option.insert(0, "ForwardAgent=no".into());
+        }
+        own
+    }
+
     /// The words that call ssh; none if another remote shell is named.
     pub fn ssh(&self) -> Option<Vec<OsString>> {
         if self.rsh.is_some() { None } else { self.shell(true).ok() }

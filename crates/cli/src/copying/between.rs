@@ -71,7 +71,9 @@ impl Copy {
             FarRole::Sender => &self.task.reach,
             FarRole::Receiver => self.task.destination_reach.as_ref().unwrap_or(&self.task.reach),
         };
-        let far_end = FarEnd { patience: self.task.login, ..reach.far_end(host, self.task.quiet)? };
+        // Nobody needs it there: the two prove who they are by keys of their own.
+        let far_end = reach.keeping_agent().far_end(host, self.task.quiet)?;
+        let far_end = FarEnd { patience: self.task.login, ..far_end };
         let shown = printable(host.as_bytes());
         let near = NearEnd {
             interrupted: self.interrupted.clone(),

@@ -208,7 +208,6 @@ impl Line {
                 linerate_wire::path::printable(daemon.as_bytes())
             ));
         }
-        let is_far = |path: &OsString| matches!(Spec::parse(path), Spec::Remote(..));
         if is_far(destination) && sources.iter().any(is_far) {
             return Err("The source and destination cannot both be remote.".into());
         }

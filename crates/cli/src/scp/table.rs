@@ -59,7 +59,8 @@ impl ScpOption {
     }
 }
 
-const HOSTS: &str = "it is about copies between two remote hosts, which are refused themselves";
+const THREE: &str = "this host logs in to both, as with it; the data goes from host to host, and through this one only where they can't reach each other";
+const ORIGIN: &str = "this host logs in to both, and the source's host needs no login at the target's";
 const PROTOCOL: &str = "the protocol is linerate's with and without it";
 const CHECKS: &str = "both ends know patterns by the same rules, and what wasn't asked for is always refused";
 const SERVER: &str = "it is how scp calls itself at the far end; linerate calls linerate there";
@@ -86,7 +87,7 @@ const fn refused(letter: char, why: &'static str) -> ScpOption {
 
 /// In the order of scp's manual, and behind them those that it doesn't name.
 pub const OPTIONS: &[ScpOption] = &[
-    taken('3', HOSTS),
+    taken('3', THREE),
     flag('4', |line| line.reach.ipv4 = true),
     flag('6', |line| line.reach.ipv6 = true),
     flag('A', |line| line.ssh("ForwardAgent=yes")),
@@ -132,7 +133,7 @@ pub const OPTIONS: &[ScpOption] = &[
     }),
     flag('p', |line| line.preserve = true),
     flag('q', |line| line.quiet = true),
-    taken('R', HOSTS),
+    taken('R', ORIGIN),
     flag('r', |line| line.recursive = true),
     value('S', "program", |line, value| {
         line.reach.program = Some(value.to_owned());

@@ -57,7 +57,10 @@ fn neither_host_gets_anything_of_the_login_to_the_other() {
         keys[1].display()
     );
     let words = args!["sh", "-c", script, "sh", trio.case.bed.program(), "cp", "-F", trio.config()];
-    let running = trio.start_with(words, args!["-r", "--bwlimit", "4m", trio.src("tree"), trio.dst("to")]);
+    let running = trio.start_with(
+        words,
+        args!["-o", "ForwardAgent=yes", "-r", "--bwlimit", "4m", trio.src("tree"), trio.dst("to")],
+    );
     let landing = || to.exists() && HOSTS.iter().all(|(name, _)| !trio.processes(name).is_empty());
     assert!(within(PATIENCE, landing), "it never got under way: {}", running.end());
     std::thread::sleep(std::time::Duration::from_millis(500));
