@@ -7,6 +7,9 @@ use super::{Carriage, CarriedSums, DataWay, FarRole, FarSums};
 use crate::base::problem::TransferError;
 use crate::net::session::out_of_turn;
 
+/// What an agent has used, as it says in its last message.
+type LastReport = (Stages, Usage);
+
 /// What becomes of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -126,7 +129,7 @@ impl Course {
     /// What it came to, where both have said their last.
     pub fn end(
         self,
-        (sender, receiver): (Option<(Stages, Usage)>, Option<(Stages, Usage)>),
+        (sender, receiver): (Option<LastReport>, Option<LastReport>),
         payload_seconds: f64,
     ) -> Option<CarriedSums> {
         let (sent, streams) = self.sent?;
