@@ -138,7 +138,7 @@ fn deletes(options: &Options) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_wire::control::{Details, Keep, Placing, Sync};
+    use linerate_wire::control::{Details, Fakes, Keep, Placing, Sync};
 
     fn jobs() -> Vec<(&'static str, Job)> {
         let options = |delete| {
@@ -158,6 +158,8 @@ mod tests {
             Options { details: Box::new(Details { placing, ..Details::default() }), ..follow.clone() };
         let sync = Some(Sync { into: true, ..Sync::default() });
         let ways = Options { no_implied: true, sync, ..Options::default() };
+        let details = Details { fakes: Fakes::Both, ..Details::default() };
+        let fakes = Options { details: Box::new(details), ..Options::default() };
         let force = Options { sync: Some(Sync { force: true, ..Sync::default() }), ..Options::default() };
         vec![
             ("parts", Job::Receive { destination: path(), options: partial }),
@@ -172,6 +174,9 @@ mod tests {
             ("force", Job::Receive { destination: path(), options: force }),
             ("dirlinks", Job::Receive { destination: path(), options: dirlinks }),
             ("ways", Job::Receive { destination: path(), options: ways }),
+            // What it stores gives nobody rights, and a link that it reads is followed as little as a real one.
+            ("fakes", Job::Receive { destination: path(), options: fakes.clone() }),
+            ("faked", Job::Send { sources: vec![path()], options: fakes }),
             ("discard", Job::Discard { options: options(true) }),
             ("observe", Job::Observe),
             ("clean", Job::Clean { destination: path(), remove: true }),
@@ -194,15 +199,15 @@ mod tests {
             refused(read_only),
             [
                 "parts", "append", "receive", "delete", "look", "follow", "move", "force", "dirlinks",
-                "ways", "observe", "clean"
+                "ways", "fakes", "observe", "clean"
             ]
         );
         let write_only = Restriction { write_only: true, ..all };
         assert_eq!(
             refused(write_only),
             [
-                "append", "send", "list", "look", "follow", "move", "dirlinks", "ways", "observe", "left",
-                "digests"
+                "append", "send", "list", "look", "follow", "move", "dirlinks", "ways", "faked", "observe",
+                "left", "digests"
             ]
         );
         let no_delete = Restriction { no_delete: true, ..all };
@@ -215,7 +220,7 @@ mod tests {
             refused(both),
             [
                 "parts", "append", "delete", "send", "list", "look", "follow", "move", "force", "dirlinks",
-                "ways", "observe", "clean", "left", "digests"
+                "ways", "faked", "observe", "clean", "left", "digests"
             ]
         );
         assert!(jobs().iter().all(|(_, job)| Permit::all().check(job).is_ok()));

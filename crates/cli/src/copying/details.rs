@@ -1,7 +1,8 @@
 //! Options of cp and sync about how entries are made.
 
 use clap::Args;
-use linerate_wire::control::{Details, IdentityRule, Keep};
+use clap::ValueEnum;
+use linerate_wire::control::{Details, Fakes, IdentityRule, Keep};
 
 use super::identities::{parse_chown, parse_map};
 
@@ -32,6 +33,23 @@ pub struct DetailArgs {
     /// Take all the room of each file before it is written
     #[arg(long)]
     preallocate: bool,
+    /// Keep what only root could make in attributes: src, dst, both
+    ///
+    /// dst stores it, src reads it. Owners, special modes, devices, links, ACLs and foreign attributes are in the extended attributes user.rsync.* of
+    /// ordinary files, as rsync's --fake-super has them.
+    #[arg(long, value_name = "SIDE", value_enum, hide_possible_values = true)]
+    fake_super: Option<FakingSide>,
+}
+
+/// Which side stores what only root could make.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FakingSide {
+    /// It is read so at the source
+    Src,
+    /// It is stored at the destination
+    Dst,
+    /// Both
+    Both,
 }
 
 /// Types of their own, since clap would take a `Vec` for an argument that may come several times.
@@ -48,7 +66,17 @@ impl DetailArgs {
             atimes: self.atimes,
             preallocate: self.preallocate,
             keep_dirlinks: self.keep_dirlinks,
+            fakes: self.fakes(),
             ..Details::default()
+        }
+    }
+
+    fn fakes(&self) -> Fakes {
+        match self.fake_super {
+            None => Fakes::Neither,
+            Some(FakingSide::Src) => Fakes::Sender,
+            Some(FakingSide::Dst) => Fakes::Receiver,
+            Some(FakingSide::Both) => Fakes::Both,
         }
     }
 

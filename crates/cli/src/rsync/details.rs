@@ -1,7 +1,7 @@
 //! rsync's options of which each end has its own: which of the two they are for.
 
 use linerate_transfer::charsets::NameConversion;
-use linerate_wire::control::{Charsets, Details, IdentityRule};
+use linerate_wire::control::{Charsets, Details, Fakes, IdentityRule};
 use std::path::Path;
 
 use super::line::Line;
@@ -19,7 +19,9 @@ pub struct DetailWishes {
     pub open_noatime: bool,
     pub preallocate: bool,
     pub munge: bool,
-    pub superuser: Option<bool>,
+    pub acting: Option<Acting>,
+    /// How often `--xattrs` was named.
+    pub xattrs: u8,
     pub drop_devices: bool,
     pub executability: bool,
     pub dig_holes: bool,
@@ -41,8 +43,19 @@ struct FarWishes {
     open_noatime: bool,
     preallocate: bool,
     munge: bool,
-    superuser: Option<bool>,
+    acting: Option<Acting>,
     drop_devices: bool,
+}
+
+/// How an end does what only root may, where that isn't left to its user; the last of these options counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acting {
+    /// `--super`: it tries.
+    AsRoot,
+    /// `--no-super`: it doesn't.
+    AsUser,
+    /// `--fake-super`: it stores it in attributes.
+    Faking,
 }
 
 /// The way of a transfer.
@@ -140,12 +153,13 @@ pub fn remote_option(line: &mut Line, option: &str) -> Result<(), String> {
         "--open-noatime" => far.open_noatime = true,
         "--no-open-noatime" => far.open_noatime = false,
         "--preallocate" => far.preallocate = true,
-        "--super" => far.superuser = Some(true),
-        "--no-super" => far.superuser = Some(false),
+        "--super" => far.acting = Some(Acting::AsRoot),
+        "--no-super" | "--no-fake-super" => far.acting = Some(Acting::AsUser),
+        "--fake-super" => far.acting = Some(Acting::Faking),
         "--drop-D" => far.drop_devices = true,
         _ => {
             return Err(
-                "of the far end alone there are --munge-links, --open-noatime, --preallocate, --super, --no-super and --drop-D"
+                "of the far end alone there are --fake-super, --munge-links, --open-noatime, --preallocate, --super, --no-super and --drop-D"
                     .into(),
             );
         }
@@ -199,6 +213,7 @@ impl DetailWishes {
             keep_dirlinks: self.keep_dirlinks,
             superuser: self.superuser(way),
             executability: self.executability,
+            fakes: self.fakes(way),
             dig_holes: self.dig_holes,
             placing: self.placing.placing(),
             charsets: self.charsets(way),
@@ -207,8 +222,25 @@ impl DetailWishes {
 
     /// That a far receiver isn't to act as root, only its own option says.
     fn superuser(&self, way: Way) -> Option<bool> {
-        let here = self.superuser.filter(|tries| *tries || way != Way::Push);
-        self.far.superuser.filter(|_| way != Way::Pull).or(here)
+        let here = self.acting.filter(|acting| *acting == Acting::AsRoot || way != Way::Push);
+        let acting = self.far.acting.filter(|_| way != Way::Pull).or(here);
+        acting.filter(|acting| *acting != Acting::Faking).map(|acting| acting == Acting::AsRoot)
+    }
+
+    /// Attributes in which --fake-super stores what files stand for go with a second --xattrs alone.
+    pub fn attribute_rule(&self) -> Option<&'static str> {
+        (self.xattrs == 1).then_some("-xs user.rsync.%*")
+    }
+
+    /// Within one host this end's option is for both, unless the other one has its own.
+    fn fakes(&self, way: Way) -> Fakes {
+        let is_faking = |acting: Option<Acting>| acting == Some(Acting::Faking);
+        let (here, there) = (is_faking(self.acting), is_faking(self.far.acting));
+        match way {
+            Way::Push => Fakes::of(here, there),
+            Way::Pull => Fakes::of(there, here),
+            Way::Within => Fakes::of(here, is_faking(self.far.acting.or(self.acting))),
+        }
     }
 
     /// The receiver may try to make devices.

@@ -401,7 +401,7 @@ impl Line {
     fn filter(&self, first: Option<&str>) -> Result<Rules, String> {
         let per_directory = [": /.rsync-filter", "- .rsync-filter"];
         let per_directory = per_directory.into_iter().take(usize::from(self.per_directory));
-        let first = first.into_iter().chain(per_directory);
+        let first = self.details.attribute_rule().into_iter().chain(first).chain(per_directory);
         let mut rules: Vec<_> = first.map(|rule| (RuleOption::Filter, OsString::from(rule))).collect();
         rules.extend(self.rules.iter().cloned());
         rules.extend(self.details.placing.rule().map(|rule| (RuleOption::Filter, rule)));

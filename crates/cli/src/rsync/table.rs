@@ -5,6 +5,7 @@ use linerate_wire::control::{Appending, MAX_OTHER_TREES, OtherTrees, OtherUse};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use super::details::Acting;
 use super::info::INFO_HELP;
 use super::line::Line;
 use super::{checked, details, stop};
@@ -152,7 +153,15 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| (line.keep.acls, line.keep.perms) = (true, true),
         |line| line.keep.acls = false,
     ),
-    switch(&["xattrs"], Some('X'), |line| line.keep.xattrs = true, |line| line.keep.xattrs = false),
+    switch(
+        &["xattrs"],
+        Some('X'),
+        |line| {
+            line.details.xattrs = line.details.xattrs.saturating_add(1);
+            line.keep.xattrs = true;
+        },
+        |line| (line.details.xattrs, line.keep.xattrs) = (0, false),
+    ),
     switch(&["times"], Some('t'), |line| line.keep.times = true, |line| line.keep.times = false),
     switch(
         &["atimes"],
@@ -187,10 +196,15 @@ pub const OPTIONS: &[RsyncOption] = &[
     switch(
         &["super"],
         None,
-        |line| line.details.superuser = Some(true),
-        |line| line.details.superuser = Some(false),
+        |line| line.details.acting = Some(Acting::AsRoot),
+        |line| line.details.acting = Some(Acting::AsUser),
     ),
-    refused(&["fake-super"], None, LATER),
+    switch(
+        &["fake-super"],
+        None,
+        |line| line.details.acting = Some(Acting::Faking),
+        |line| line.details.acting = None,
+    ),
     switch(&["owner"], Some('o'), |line| line.keep.owner = true, |line| line.keep.owner = false),
     switch(&["group"], Some('g'), |line| line.keep.group = true, |line| line.keep.group = false),
     switch(

@@ -13,6 +13,7 @@ mod compared;
 mod compressed;
 mod deltas;
 mod failures;
+mod fakes;
 mod itemized;
 mod json;
 mod jump;

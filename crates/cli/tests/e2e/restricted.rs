@@ -3,14 +3,15 @@
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use linerate_lab::End;
+use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 
-use crate::bed::{Case, args, case};
+use crate::bed::{Case, args, case, case_with_attributes};
 use crate::json::{summary_of, u64_at};
 use crate::network::Wall;
 use crate::rsync_lines::words;
@@ -236,6 +237,50 @@ fn rsync_s_options_lead_it_through_no_links_and_to_no_names() {
     }
     // Without -R there is nothing on the way.
     rsync(&below, "-a --no-implied-dirs tree/ b:t/").exits(0);
+}
+
+#[test]
+fn what_it_fakes_gives_no_rights_and_leads_nowhere() {
+    let Some(case) = case_with_attributes() else { return };
+    let login = Login::restricted(&case, "");
+    let secret = case.aside("secret");
+    write(secret.join("file"), "secret");
+    let before = shape(&secret);
+    let tree = case.near.join("tree");
+    make_mixed(&tree);
+    symlink(secret.join("file"), tree.join("out")).unwrap();
+    symlink("../../secret", tree.join("up")).unwrap();
+    fs::set_permissions(tree.join("small"), PermissionsExt::from_mode(0o6755)).unwrap();
+    let (mode, null) = (Mode::from_raw_mode(0o666), rustix::fs::makedev(1, 3));
+    rustix::fs::mknodat(CWD, tree.join("null"), FileType::CharacterDevice, mode, null).unwrap();
+    let rsync = |line: &str| {
+        let shell = format!("ssh -F {}", login.config.display());
+        case.start_with(args![case.bed.program(), "rsync", "-e", shell], words(line, "")).end()
+    };
+    rsync("-aX -M--fake-super tree/ b:to/").exits(0);
+    for name in ["out", "up", "null", "small"] {
+        let meta = case.far.join("to").join(name).symlink_metadata().unwrap();
+        assert!(meta.is_file() && meta.mode() & 0o7000 == 0, "{name}: {meta:?}");
+    }
+    // It reads nothing but what it says, whatever the client asks for, and writes nothing through it.
+    rsync("-aXi -M--fake-super tree/ b:to/").exits(0);
+    rsync("-aL -M--fake-super b:to/ got/").exits(3).says(&["may not have symbolic links followed", WHOSE]);
+    rsync("-aX -M--fake-super b:to/ back/").exits(0);
+    assert_alike(&tree, &case.near.join("back"));
+    assert_eq!(fs::read_link(case.near.join("back/up")).unwrap(), PathBuf::from("../../secret"));
+    for path in ["b:to/up/file", "b:to/out/file"] {
+        let run = rsync(&format!("-a -M--fake-super {path} got/"));
+        assert_ne!(run.code, Some(0), "{run}");
+        assert_ne!(rsync(&format!("-a -M--fake-super tree/small {path}")).code, Some(0));
+    }
+    // Words that the client brings as an attribute count for nothing.
+    let says = XattrFlags::empty();
+    rustix::fs::lsetxattr(tree.join("large"), "user.rsync.%stat", b"120777 0,0 0:0", says).unwrap();
+    rsync("-aXX -M--fake-super tree/ b:to/").exits(0);
+    rsync("-aXX -M--fake-super b:to/ again/").exits(0);
+    assert!(case.near.join("again/large").symlink_metadata().unwrap().is_file());
+    assert_eq!(shape(&secret), before);
+    assert!(!case.near.join("got").exists() || fs::read_dir(case.near.join("got")).unwrap().count() == 0);
 }
 
 #[test]

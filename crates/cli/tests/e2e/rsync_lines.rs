@@ -199,7 +199,8 @@ pub fn assert_alike_in(case: &Case, line: &str, prepare: fn(&Path), read: fn(&st
     assert_eq!(read(&ours.out), read(&theirs.out), "{line}: {ours}");
     let [ours, theirs] =
         tops.map(|top| if top.is_dir() { shape(&top) } else { vec![format!("{:?}", fs::read(top).ok())] });
-    assert_eq!(ours, theirs, "{line}");
+    let differing = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+    assert!(ours == theirs, "{line}: {differing:#?}");
     assert_eq!(temporaries(&case.near), Vec::<OsString>::new(), "{line}");
 }
 

@@ -160,6 +160,7 @@ def read_details(reader):
         details[name] = reader.boolean()
     details["superuser"] = reader.option(reader.boolean)
     details["executability"] = reader.boolean()
+    details["fakes"] = reader.varint()
     details["placing"] = (reader.option(reader.blob), reader.option(reader.blob), reader.boolean(), reader.varint(), reader.take(1))
     details["charsets"] = reader.option(lambda: (reader.blob(), reader.blob()))
     return details

@@ -61,7 +61,7 @@ fn copy_file(
 }
 
 /// Extended attributes, ACLs among them, as far as the other file system takes them.
-fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) {
+pub fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) {
     let mut names = vec![0; 64 << 10];
     let Ok(length) = rustix::fs::flistxattr(old, names.as_mut_slice()) else { return };
     let mut value = vec![0; 64 << 10];

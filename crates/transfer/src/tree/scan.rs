@@ -19,8 +19,9 @@ use crate::base::several::Several;
 use crate::base::totals::SharedTotals;
 use crate::tree::filter::attributes::AttributeRules;
 use crate::tree::filter::{Filter, ListedSource, Scope, Side, merge_file};
+use crate::tree::metadata::fake;
 use crate::tree::metadata::holes::has_holes;
-use crate::tree::metadata::read::{At, Reader};
+use crate::tree::metadata::read::{At, Faked, Reader, faked_link, seen};
 use crate::tree::modes::changed;
 use crate::tree::prune::WaitingDirectories;
 use crate::tree::root::Directory;
@@ -122,6 +123,8 @@ fn is_above(levels: &[ScanLevel], stat: &Stat) -> bool {
 struct Looked {
     name: Vec<u8>,
     stat: Result<Stat, Errno>,
+    /// It is a file that stands for something else.
+    faked: bool,
     /// It is known to have no attributes.
     bare: bool,
 }
@@ -144,7 +147,8 @@ impl Scanner<'_> {
         let mut walk = ScanWalk {
             scanner: self,
             reader: Reader::new(self.keep)
-                .with_rules(AttributeRules::new(&self.selection.filter, Side::Sender)),
+                .with_rules(AttributeRules::new(&self.selection.filter, Side::Sender))
+                .with_fakes(self.selection.fakes.then_some(Faked::All)),
             taker,
             several: Several::default(),
             landed: self.landed(),
@@ -194,9 +198,17 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             return self.named_link(number, name);
         }
         let at = source.top_path();
-        let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
+        let fakes = self.scanner.selection.fakes;
+        let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| {
+            let stat = rustix::fs::fstat(&fd)?;
+            Ok((if fakes { seen(At::Open(fd.as_fd()), &stat)? } else { stat }, fd))
+        });
         let (stat, held) = match opened {
             Ok(opened) => opened,
+            Err(Errno::INVAL) if fakes => {
+                self.tell(number, &RelPath::root(), ProblemKind::Failed, stands_for_nothing());
+                return Ok(());
+            }
             Err(error) => {
                 self.fail(number, &RelPath::root(), "reading", error);
                 return Ok(());
@@ -286,12 +298,13 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             if self.scanner.stop.load(Ordering::Relaxed) {
                 return Err(Stopped);
             }
-            let Some(Looked { name, stat, bare }) = self.next(source, level) else {
+            let Some(Looked { name, stat, faked, bare }) = self.next(source, level) else {
                 levels.pop();
                 continue;
             };
             let Some((path, stat)) = self.path_of(source, level, &name, stat) else { continue };
-            let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+            // A file that stands for a link leads nowhere here.
+            let is_link = !faked && FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
             let way = if is_link { self.way(source, &path) } else { None };
             let seen = self.seen(source, &path);
             let follow = || self.scanner.selection.followed(level.fd.as_fd(), &seen, &name);
@@ -358,10 +371,14 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 names.into_iter().filter(|name| selection.may_want(list, &level.path, name)).collect();
             // Looked at one after the other, attributes are read when it is known whose are sent.
             let is_bare = if self.several.wait() { self.reader.baring() } else { None };
+            let fakes = selection.fakes;
             let look = |name: Vec<u8>| {
-                let stat = rustix::fs::statat(&level.fd, &name, AtFlags::SYMLINK_NOFOLLOW);
-                let bare = is_bare.as_ref().is_some_and(|is_bare| is_bare(At::In(level.fd.as_fd(), &name)));
-                Looked { name, stat, bare }
+                let real = rustix::fs::statat(&level.fd, &name, AtFlags::SYMLINK_NOFOLLOW);
+                let at = At::In(level.fd.as_fd(), &name);
+                let bare = is_bare.as_ref().is_some_and(|is_bare| is_bare(at));
+                let stat = if fakes && !bare { real.and_then(|real| seen(at, &real)) } else { real };
+                let kind = |stat: Result<Stat, Errno>| stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
+                Looked { faked: kind(stat) != kind(real), stat, bare, name }
             };
             level.ahead = self.several.map(names, look).into();
         }
@@ -395,6 +412,9 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         match stat {
             Ok(stat) => return Some((path, stat)),
             Err(Errno::NOENT) => self.vanished(source, &path),
+            Err(Errno::INVAL) if self.scanner.selection.fakes => {
+                self.tell(source, &path, ProblemKind::Failed, stands_for_nothing());
+            }
             Err(error) => self.fail(source, &path, "reading", error),
         }
         None
@@ -457,12 +477,12 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             },
             FileType::Symlink if self.scanner.selection.no_links => {
                 self.skip(source, &path, FileType::Symlink);
-                match link_target(at) {
+                match self.link_target(at) {
                     Ok(target) if self.scanner.selection.names_skipped => Kind::Symlink { target },
                     _ => return Ok(()),
                 }
             }
-            FileType::Symlink => match link_target(at).map(|target| self.scanner.unmunged(target)) {
+            FileType::Symlink => match self.link_target(at).map(|target| self.scanner.unmunged(target)) {
                 Ok(target) if self.ignores(source, &path, &target) => {
                     let seen = self.seen(source, &path);
                     self.tell(source, &path, ProblemKind::Remark, ignored_link(&seen, &target));
@@ -523,6 +543,18 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             true if path.is_root() => RelPath::new(own).unwrap_or_default(),
             true => path.clone(),
             false => name.join(path.as_bytes()).unwrap_or_else(|_| path.clone()),
+        }
+    }
+
+    fn link_target(&self, at: At<'_>) -> Result<Vec<u8>, Errno> {
+        let fakes = self.scanner.selection.fakes;
+        let At::In(directory, name) = at else {
+            // A link is never opened itself.
+            return if fakes { faked_link(at) } else { Err(Errno::LOOP) };
+        };
+        match rustix::fs::readlinkat(directory, name, Vec::new()) {
+            Err(Errno::INVAL) if fakes => faked_link(at),
+            target => Ok(target?.into_bytes()),
         }
     }
 
@@ -595,10 +627,6 @@ pub fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
     }
 }
 
-fn link_target(at: At<'_>) -> Result<Vec<u8>, Errno> {
-    match at {
-        At::In(directory, name) => Ok(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()),
-        // A link is never opened itself.
-        At::Open(_) => Err(Errno::LOOP),
-    }
+fn stands_for_nothing() -> String {
+    format!("can't be read with --fake-super: its attribute {} isn't one that rsync writes", fake::STAT)
 }

@@ -43,6 +43,8 @@ pub struct Selection {
     pub unmunge: bool,
     /// So are names, and links whose text, the receiver has no characters for.
     pub conversion: Option<NameConversion>,
+    /// What files stand for by rsync's attributes is sent in their place (`--fake-super`).
+    pub fakes: bool,
     /// So is what is on another file system than its source.
     pub one_file_system: bool,
     /// As with rsync: of sources that land on each other the first has what several have, and names come in its order.
@@ -71,6 +73,7 @@ impl Selection {
                 .charsets
                 .as_ref()
                 .and_then(|sets| NameConversion::between(sets).ok()?),
+            fakes: options.details.fakes.sender(),
             modes: options.modes.clone(),
             safe_links: options.safe_links,
             no_links: options.no_links,

@@ -28,6 +28,8 @@ pub struct Details {
     pub superuser: Option<bool>,
     /// Without [`Keep::perms`](super::Keep::perms), a file that is there may be executed or not as at the sender.
     pub executability: bool,
+    /// Which ends store in extended attributes what only root could make, and read it back.
+    pub fakes: Fakes,
     /// How a received file comes to its place.
     pub placing: Placing,
     /// Names and the text of links are converted.
@@ -41,6 +43,43 @@ pub struct Charsets {
     pub from: String,
     /// The receiver's.
     pub to: String,
+}
+
+/// The ends that act with `--fake-super`: owners, special modes, devices, links, ACLs and foreign attributes are in the attributes
+/// `user.rsync.*` of ordinary files, as rsync has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fakes {
+    /// Neither.
+    #[default]
+    Neither,
+    /// The sender alone.
+    Sender,
+    /// The receiver alone.
+    Receiver,
+    /// Both.
+    Both,
+}
+
+impl Fakes {
+    /// By each end.
+    pub fn of(sender: bool, receiver: bool) -> Self {
+        match (sender, receiver) {
+            (false, false) => Self::Neither,
+            (true, false) => Self::Sender,
+            (false, true) => Self::Receiver,
+            (true, true) => Self::Both,
+        }
+    }
+
+    /// The sender reads what was stored.
+    pub fn sender(self) -> bool {
+        matches!(self, Self::Sender | Self::Both)
+    }
+
+    /// The receiver stores it.
+    pub fn receiver(self) -> bool {
+        matches!(self, Self::Receiver | Self::Both)
+    }
 }
 
 /// One rule of `--usermap` or `--groupmap`.

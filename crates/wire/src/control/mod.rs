@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
 pub use channel::{ControlError, read, write, write_from};
-pub use details::{Charsets, Details, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES, MUNGED};
+pub use details::{Charsets, Details, Fakes, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES, MUNGED};
 pub use job::{
     Backup, BlockSearch, Compression, CompressionLevel, Job, Keep, MAX_COMPRESSION, MAX_OTHER_TREES,
     ModeRule, Options, OtherTrees, OtherUse, Sync,

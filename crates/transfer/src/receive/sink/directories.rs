@@ -116,7 +116,7 @@ impl ReceiveWorker<'_> {
         let mode = mode.map(|mode| mode | self.inherited(&held));
         // Of a directory that is right it was said before which bits it can't have.
         let keepable = |planned: &Planned| {
-            let there = rustix::fs::fstat(&held).ok().filter(|_| planned.is_right)?;
+            let there = self.shared.ground.writer.seen(held.as_fd()).ok().filter(|_| planned.is_right)?;
             Some(self.shared.ground.writer.keepable(&planned.entry, mode?, &there))
         };
         let mode = planned.and_then(keepable).or(mode);
@@ -147,7 +147,7 @@ impl ReceiveWorker<'_> {
     }
 
     fn is_as_sent(&self, held: &Directory, mode: Option<Mode>, entry: &Entry) -> bool {
-        let Ok(there) = rustix::fs::fstat(held) else { return false };
+        let Ok(there) = self.shared.ground.writer.seen(held.as_fd()) else { return false };
         let has_times = !self.shared.settings.keep.times_of(&entry.kind) || same_time(entry.mtime, &there);
         has_times && mode.is_none_or(|mode| mode.as_raw_mode() == there.st_mode & 0o7777)
     }
@@ -211,7 +211,9 @@ impl Reception<'_> {
         // It may have got its owner, and not yet its mode.
         let closed = self.settings.mode(entry) & Mode::RWXU;
         let is_first = [Mode::RWXU, closed, self.first_directory_mode(entry)].contains(&mode);
-        is_first && (there.st_uid == rustix::process::geteuid().as_raw() || self.has_owner(entry, &there))
+        let fakes = self.ground.writer.fakes();
+        is_first
+            && (fakes || there.st_uid == rustix::process::geteuid().as_raw() || self.has_owner(entry, &there))
     }
 
     fn has_owner(&self, entry: &Entry, there: &Stat) -> bool {

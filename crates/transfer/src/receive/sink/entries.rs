@@ -102,6 +102,9 @@ impl ReceiveWorker<'_> {
     fn symlink(&mut self, admitted: &Admitted<'_>, target: &[u8]) -> Result<(), Errno> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
+        if self.shared.ground.writer.fakes() {
+            return self.faked(admitted, target);
+        }
         let make = || Temporary::symlink(parent.clone(), self.shared.ground.names, target);
         let temporary = self.with_access(place, make)?;
         self.hand_on(temporary, admitted, None, None)
@@ -111,9 +114,23 @@ impl ReceiveWorker<'_> {
         let place = admitted.place();
         let (kind, device) = special(&admitted.entry().kind);
         let parent = self.parent_of(place)?;
+        if self.shared.ground.writer.fakes() {
+            return self.faked(admitted, b"");
+        }
         let mode = self.first_mode(admitted.entry(), &parent);
         let make = || Temporary::special(parent.clone(), self.shared.ground.names, kind, mode, device);
         let temporary = self.with_access(place, make)?;
+        self.hand_on(temporary, admitted, None, None)
+    }
+}
+
+impl ReceiveWorker<'_> {
+    /// A file with `contents` that stands for what can't be made here.
+    fn faked(&mut self, admitted: &Admitted<'_>, contents: &[u8]) -> Result<(), Errno> {
+        let parent = self.parent_of(admitted.place())?;
+        let mode = self.first_mode(admitted.entry(), &parent);
+        let temporary = self.make_file(admitted.place(), &parent, mode, false)?;
+        write_all(temporary.fd()?, &mut [IoSlice::new(contents)], 0)?;
         self.hand_on(temporary, admitted, None, None)
     }
 }

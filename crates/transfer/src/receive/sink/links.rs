@@ -7,6 +7,7 @@ use linerate_wire::path::RelPath;
 use rustix::fs::{Advice, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -15,14 +16,15 @@ use super::entries::special;
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::net::stream::StreamError;
+use crate::receive::across::copy_attributes;
 use crate::receive::admission::Admitted;
 use crate::receive::commit::Touched;
 use crate::receive::spool::Spool;
 use crate::tree::copying::{CopyError, copy_range};
 use crate::tree::digest::ledger::{Known, Told};
 use crate::tree::metadata::holes::{Run, next_run};
-use crate::tree::metadata::read::{At, Reader};
-use crate::tree::metadata::write::{MetadataTarget, MetadataWriter, through_proc};
+use crate::tree::metadata::read::{At, Reader, faked_link};
+use crate::tree::metadata::write::{MetadataTarget, MetadataWriter, set_mode, through_proc};
 use crate::tree::reading::hash;
 use crate::tree::root::Directory;
 use crate::tree::safe_link::leads_out;
@@ -97,6 +99,18 @@ impl ReceiveWorker<'_> {
         self.shared.reports.counters.landed.file(0);
     }
 
+    /// Whether what is held is a symbolic link, or stands for one, that leads out of its source by the name `path`.
+    fn leads_out_by(&self, path: &RelPath, held: &OwnedFd) -> bool {
+        let seen = self.shared.ground.writer.seen(held.as_fd());
+        let is_link = seen.is_ok_and(|seen| FileType::from_raw_mode(seen.st_mode) == FileType::Symlink);
+        let target = match rustix::fs::readlinkat(held, "", Vec::new()) {
+            Err(_) if is_link => faked_link(At::Open(held.as_fd())),
+            target => target.map(CString::into_bytes),
+        };
+        // Others are no links.
+        target.is_ok_and(|target| leads_out(path, &target))
+    }
+
     fn make_further_name(
         &mut self,
         place: &RelPath,
@@ -108,7 +122,7 @@ impl ReceiveWorker<'_> {
             format!("is a hard link to {}, which this transfer didn't bring", shown.display())
         })?;
         if self.shared.ground.terms.refuses_links_out()
-            && leads_out_by(self.shared.ground.terms.seen(place, &name.name.1), &first)
+            && self.leads_out_by(self.shared.ground.terms.seen(place, &name.name.1), &first)
         {
             return Err(
                 "is one more name of a link, which leads out of the tree from there (--safe-links)".into()
@@ -161,8 +175,17 @@ impl ReceiveWorker<'_> {
         let what = if matches!(entry.kind, Kind::Symlink { .. }) { MetadataTarget::Link } else { kind };
         let mode = Mode::from_raw_mode(entry.mode);
         // Its owner is the one who stands for the sender's already.
-        let writer = MetadataWriter::new(self.shared.settings.keep);
-        self.tell_losses(place, writer.give(fd, &entry, Some(mode), what));
+        match self.shared.ground.writer.fakes() {
+            // What it stands for goes with it.
+            true => {
+                copy_attributes(reopened(first.as_fd())?.as_fd(), fd);
+                set_mode(fd, mode & Mode::from_raw_mode(0o777))?;
+            }
+            false => {
+                let writer = MetadataWriter::new(self.shared.settings.keep);
+                self.tell_losses(place, writer.give(fd, &entry, Some(mode), what));
+            }
+        }
         temporary.set_times(&timestamps(&entry))?;
         temporary.sync()?;
         if self.shared.settings.digests
@@ -205,8 +228,7 @@ impl ReceiveWorker<'_> {
         let (names, private) = (self.shared.ground.names, Mode::RUSR | Mode::WUSR);
         match &entry.kind {
             Kind::File { size } => {
-                let way = through_proc(first.as_fd());
-                let from = rustix::fs::open(way, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+                let from = reopened(first.as_fd())?;
                 let new = Temporary::unnamed(parent.clone(), names, private)?;
                 copy_data(from.as_fd(), new.fd()?, *size)?;
                 Ok(new)
@@ -222,10 +244,14 @@ impl ReceiveWorker<'_> {
 
 /// The digest of a file that is held, as it comes from storage.
 fn read_back(held: BorrowedFd<'_>, size: u64) -> Result<Option<Digest>, Errno> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(through_proc(held), flags, Mode::empty())?;
+    let file = reopened(held)?;
     let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     hash(file.as_fd(), 0, size, &mut Vec::new())
+}
+
+/// A file that is held, for reading.
+fn reopened(held: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(through_proc(held), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Copies what a file has, and leaves its holes.
@@ -241,13 +267,4 @@ pub(super) fn copy_data(from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> 
         at += length;
     }
     Ok(())
-}
-
-/// Whether what is held is a symbolic link that leads out of its source by the name `path`.
-fn leads_out_by(path: &RelPath, held: &OwnedFd) -> bool {
-    match rustix::fs::readlinkat(held, "", Vec::new()) {
-        Ok(target) => leads_out(path, target.as_bytes()),
-        // It is no link.
-        Err(_) => false,
-    }
 }

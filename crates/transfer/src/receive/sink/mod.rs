@@ -38,6 +38,7 @@ use crate::receive::journal::{mark, mark_of};
 use crate::receive::proof::Proof;
 use crate::receive::reception::Reception;
 use crate::receive::wanted::is_left_alone;
+use crate::tree::metadata::read::At;
 use crate::tree::metadata::write::{Loss, MetadataTarget, set_mode};
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
@@ -71,6 +72,7 @@ impl Reception<'_> {
         let keeps_more = self.settings.keep.times_of(&entry.kind)
             || self.settings.keep.acls
             || self.settings.keep.xattrs
+            || self.ground.writer.fakes()
             || entry.extra.is_some();
         if self.settings.keep.perms
             || keeps_more
@@ -252,10 +254,11 @@ impl<'a> ReceiveWorker<'a> {
         // A file that is written into may have attributes and ACLs that the sender's hasn't.
         let in_place = temporary.is_in_place();
         let may_have_more = in_place && (self.shared.settings.keep.xattrs || self.shared.settings.keep.acls);
-        if entry.extra.is_none() && mode == made && !inherits && !may_have_more {
+        let fakes = self.shared.ground.writer.fakes();
+        if entry.extra.is_none() && mode == made && !inherits && !may_have_more && !fakes {
             return Ok(true);
         }
-        let is_file = matches!(entry.kind, Kind::File { .. });
+        let is_file = matches!(entry.kind, Kind::File { .. }) || fakes;
         let held = match (!is_file).then(|| temporary.hold()).transpose() {
             Ok(held) => held,
             Err(error) => {
@@ -269,7 +272,7 @@ impl<'a> ReceiveWorker<'a> {
             self.shared.notes.first_names.insert(place, (stat.st_dev, stat.st_ino));
         }
         let what = match entry.kind {
-            Kind::Symlink { .. } => MetadataTarget::Link,
+            Kind::Symlink { .. } if !fakes => MetadataTarget::Link,
             _ if in_place => MetadataTarget::Existing,
             _ => MetadataTarget::New { made, inherits },
         };
@@ -283,7 +286,8 @@ impl<'a> ReceiveWorker<'a> {
     fn replaced_mode(&self, place: &RelPath, entry: &Entry, parent: &Directory) -> Option<Mode> {
         let is_file = matches!(entry.kind, Kind::File { .. });
         let (_, name) = place.split().filter(|_| is_file && self.shared.settings.leaves_modes)?;
-        let there = parent.stat(name).ok()?;
+        let at = At::In(parent.as_fd(), name.as_encoded_bytes());
+        let there = self.shared.ground.writer.seen_at(at, parent.stat(name).ok()?);
         let is_there = FileType::from_raw_mode(there.st_mode) == FileType::RegularFile;
         let mode = Mode::from_raw_mode(there.st_mode & 0o7777);
         is_there.then(|| self.shared.settings.mode_over(entry, mode))
@@ -291,6 +295,11 @@ impl<'a> ReceiveWorker<'a> {
 
     /// The mode of a file while it is written into: what it has stays, where it is to.
     fn mode_in_place(&self, place: &RelPath, entry: &Entry, parent: &Directory) -> Mode {
+        if self.shared.ground.writer.fakes() {
+            let there = place.name().and_then(|name| parent.stat(name).ok());
+            let mode = Mode::from_raw_mode(there.map_or(0, |there| there.st_mode & 0o777));
+            return mode | self.first_mode(entry, parent);
+        }
         let kept = self.replaced_mode(place, entry, parent);
         kept.unwrap_or_else(|| self.first_mode(entry, parent))
     }

@@ -40,10 +40,15 @@ impl ReceiveWorker<'_> {
 
     /// A file that came to another file system is copied to that of its place before it gets its metadata.
     pub(super) fn near_its_place(&self, file: Temporary, entry: &Entry) -> Result<Temporary, Errno> {
-        let (true, Kind::File { size }) = (file.is_across(), &entry.kind) else { return Ok(file) };
+        let size = match &entry.kind {
+            _ if !file.is_across() => return Ok(file),
+            Kind::File { size } => *size,
+            Kind::Symlink { target } => target.len() as u64,
+            _ => 0,
+        };
         let (parent, mode) = (file.parent().clone(), self.first_mode(entry, file.parent()));
         let near = Temporary::unnamed(parent, self.shared.ground.names, mode)?;
-        copy_data(file.fd()?, near.fd()?, *size)?;
+        copy_data(file.fd()?, near.fd()?, size)?;
         Ok(near)
     }
 

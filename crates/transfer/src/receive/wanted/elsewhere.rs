@@ -23,7 +23,10 @@ pub struct Elsewhere<'a> {
 impl<'a> Elsewhere<'a> {
     /// `None` where there are none.
     pub fn new(shared: &'a Reception<'a>, sync: &Sync) -> Option<Self> {
-        let views: Vec<_> = shared.ground.near.others.iter().map(View::new).collect();
+        let views: Vec<_> = {
+            let view = |root| View::new(root, shared.ground.writer);
+            shared.ground.near.others.iter().map(view).collect()
+        };
         let used = sync.others.as_ref().filter(|_| !views.is_empty())?.used;
         Some(Self { views, used, worker: ReceiveWorker::new(shared) })
     }
@@ -125,7 +128,7 @@ impl Comparer<'_, '_> {
             let rank = match decision {
                 Decision::Attributes(changes) if changes.is_empty() => return Some((there, decision)),
                 Decision::Attributes(_) => 2,
-                Decision::Contents(_) if matches!(entry.kind, Kind::File { .. }) => 1,
+                Decision::Contents(_) => 1,
                 _ => continue,
             };
             if best.as_ref().is_none_or(|(before, ..)| *before < rank) {

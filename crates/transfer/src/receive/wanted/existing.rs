@@ -24,7 +24,9 @@ pub fn hold_existing(parent: impl AsFd, name: &OsStr, seen: &Stat) -> Result<Own
 fn open_as_seen(parent: impl AsFd, name: &OsStr, seen: &Stat, flags: OFlags) -> Result<OwnedFd, Errno> {
     let fd = rustix::fs::openat(parent, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let now = rustix::fs::fstat(&fd)?;
+    let kind = FileType::from_raw_mode(now.st_mode);
+    // A file may stand for what it was seen as (`--fake-super`).
     let same = (now.st_dev, now.st_ino) == (seen.st_dev, seen.st_ino)
-        && FileType::from_raw_mode(now.st_mode) == FileType::from_raw_mode(seen.st_mode);
+        && (kind == FileType::from_raw_mode(seen.st_mode) || kind == FileType::RegularFile);
     if same { Ok(fd) } else { Err(Errno::STALE) }
 }

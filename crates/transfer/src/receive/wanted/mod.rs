@@ -22,7 +22,7 @@ use linerate_wire::path::RelPath;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::borrow::Cow;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use crate::receive::resume;
 use crate::receive::sink::FIRST_NAMES;
 use crate::tree::itemize::{self, Changes, Item};
 use crate::tree::metadata::compare::Comparing;
-use crate::tree::metadata::read::At;
+use crate::tree::metadata::read::{At, faked_link};
 use crate::tree::places::{Places, Recent};
 use crate::tree::reading::hash;
 use crate::tree::safe_link::leads_out;
@@ -97,8 +97,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let settings = &shared.settings;
         let (sync_rules, keep, atimes) = (sync.cloned().unwrap_or_default(), settings.keep, settings.atimes);
         let rules = Rules { sync: sync_rules, keep, atimes, executability: settings.executability };
-        let (names, comparing) =
-            (OfferedNames::default(), Comparing::new(keep, shared.ground.writer.rules().clone()));
+        let (names, comparing) = (OfferedNames::default(), Comparing::new(keep, shared.ground.writer));
         Self {
             shared,
             sync,
@@ -109,7 +108,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             comparing,
             judge: Judge::new(shared.ground.terms),
             recent: Recent::default(),
-            here: View::new(&shared.ground.landing.root),
+            here: View::new(&shared.ground.landing.root, shared.ground.writer),
             elsewhere: sync.and_then(|sync| Elsewhere::new(shared, sync)),
             similar: Similar::default(),
             buffer: Vec::new(),
@@ -271,13 +270,17 @@ impl<'a, 'b> Comparer<'a, 'b> {
         if let Kind::HardLink { source, path } = &entry.kind {
             return self.another_name(entry, *source, path, there);
         }
+        let fakes = self.shared.ground.writer.fakes();
         let value_differs = match &entry.kind {
-            Kind::File { size } => {
-                self.rules.sync.checksum && self.contents_differ(digest, *size, place, there)
+            Kind::File { size } if self.rules.sync.checksum => {
+                self.contents_differ(digest, *size, place, there)
             }
+            Kind::File { .. } | Kind::Directory | Kind::HardLink { .. } => false,
+            // It is to be a file that stands for it.
+            Kind::Symlink { .. } if fakes && there.real_kind() == FileType::Symlink => true,
             Kind::Symlink { target } => !says(target, place, there),
             Kind::Device { major, minor, .. } => there.stat.st_rdev != rustix::fs::makedev(*major, *minor),
-            _ => false,
+            Kind::Fifo | Kind::Socket => false,
         };
         let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
         let more = self.comparing.differences(self.shared.ground.writer, entry, &there.stat, at);
@@ -287,7 +290,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
             false => self.shared.ground.writer.keepable(entry, settings.mode(entry), &there.stat),
         };
         match self.rules.decide(entry, mode, &there.stat, value_differs, more) {
-            Decision::Attributes(changes) if !changes.is_empty() && self.is_shared(entry, there) => {
+            Decision::Attributes(changes)
+                if !changes.is_empty() && (self.is_shared(entry, there) || fakes && !can_store(there)) =>
+            {
                 Decision::Contents(changes)
             }
             decision => decision,
@@ -575,7 +580,17 @@ fn is_large(worth: Worth, entry: &Entry) -> bool {
 
 /// True where the link that is there leads to `target`.
 fn says(target: &[u8], place: &RelPath, there: &Occupant) -> bool {
-    rustix::fs::readlinkat(&there.parent, name(place), Vec::new()).is_ok_and(|says| says.as_bytes() == target)
+    let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
+    let text = match there.real_kind() {
+        FileType::RegularFile => faked_link(at),
+        _ => rustix::fs::readlinkat(&there.parent, name(place), Vec::new()).map(CString::into_bytes),
+    };
+    text.is_ok_and(|text| text == target)
+}
+
+/// True for what can stand for something else by its attributes.
+fn can_store(there: &Occupant) -> bool {
+    matches!(there.real_kind(), FileType::RegularFile | FileType::Directory)
 }
 
 /// The top itself has no name, and is opened as `.`.

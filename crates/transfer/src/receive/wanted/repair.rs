@@ -9,11 +9,12 @@ use std::os::fd::AsFd;
 
 use super::existing::hold_existing;
 use super::view::Occupant;
-use super::{Comparer, name};
+use super::{Comparer, can_store, name};
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::receive::admission::Admitted;
 use crate::tree::itemize::Changes;
+use crate::tree::metadata::fake::real_mode;
 use crate::tree::metadata::write::MetadataTarget;
 
 impl Comparer<'_, '_> {
@@ -22,18 +23,27 @@ impl Comparer<'_, '_> {
         let (entry, place) = (admitted.entry(), admitted.place());
         if entry.kind == Kind::Directory {
             let more = changes.owner || changes.group || changes.acl || changes.xattrs;
+            let more = more || self.is_to_be_stored(there);
             // An offer of it comes once.
             if let Err(error) = self.shared.keep_directory(admitted, false, !more) {
                 self.tell(place, format!("noting what the directory gets failed: {error}"));
             }
             return;
         }
-        if changes.is_empty() || matches!(entry.kind, Kind::HardLink { .. }) {
+        let is_right = changes.is_empty() && !self.is_to_be_stored(there);
+        if is_right || matches!(entry.kind, Kind::HardLink { .. }) {
             return;
         }
         if let Err(error) = self.repair(entry, place, there, changes) {
             self.tell(place, format!("setting the mode or times of what is there failed: {error}"));
         }
+    }
+
+    /// It is what it should be, and has rights of its own that are to be stored (`--fake-super`).
+    fn is_to_be_stored(&self, there: &Occupant) -> bool {
+        self.shared.ground.writer.fakes()
+            && can_store(there)
+            && real_mode(there.stat.st_mode).as_raw_mode() != there.real & 0o7777
     }
 
     fn repair(
@@ -44,7 +54,8 @@ impl Comparer<'_, '_> {
         changes: &Changes,
     ) -> Result<(), Errno> {
         lock(&self.shared.notes.changed).add_metadata(&there.parent);
-        if changes.permissions || changes.owner || changes.group || changes.acl || changes.xattrs {
+        let more = changes.owner || changes.group || changes.acl || changes.xattrs;
+        if changes.permissions || more || self.is_to_be_stored(there) {
             let held = hold_existing(&there.parent, name(place), &there.stat)?;
             let is_link = matches!(entry.kind, Kind::Symlink { .. });
             let what = if is_link { MetadataTarget::Link } else { MetadataTarget::Existing };

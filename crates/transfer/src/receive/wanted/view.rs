@@ -2,33 +2,46 @@
 
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, RawMode, Stat};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use crate::tree::metadata::read::At;
+use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::root::{Directory, Root};
 
 /// A tree. One directory is held, since offers come directory by directory.
 pub struct View<'a> {
     root: &'a Root,
+    writer: &'a MetadataWriter,
     parent: Option<(RelPath, Option<Arc<Directory>>)>,
 }
 
 /// The file or directory that is at an entry's place.
 pub struct Occupant {
     pub parent: Arc<Directory>,
+    /// As this end sees it: it may stand for something else than what it is itself.
     pub stat: Stat,
+    /// Type and mode of what it is itself.
+    pub real: RawMode,
 }
 
 impl Occupant {
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
+
+    /// The kind of what it is itself.
+    pub fn real_kind(&self) -> FileType {
+        FileType::from_raw_mode(self.real)
+    }
 }
 
 impl<'a> View<'a> {
-    /// Of the tree at `root`.
-    pub fn new(root: &'a Root) -> Self {
-        Self { root, parent: None }
+    /// Of the tree at `root`, as `writer` makes it.
+    pub fn new(root: &'a Root, writer: &'a MetadataWriter) -> Self {
+        Self { root, writer, parent: None }
     }
 
     /// The same; for a directory, a link to one counts as that where links are kept.
@@ -38,7 +51,8 @@ impl<'a> View<'a> {
         if let (true, Kind::Directory, Some(name)) = (is_link, &entry.kind, place.name())
             && let Some(stat) = there.parent.stat_of_directory(name)
         {
-            there.stat = stat;
+            (there.stat, there.real) =
+                (self.writer.seen_at(At::In(there.parent.as_fd(), name.as_bytes()), stat), stat.st_mode);
         }
         Some(there)
     }
@@ -52,8 +66,9 @@ impl<'a> View<'a> {
     pub fn look(&mut self, place: &RelPath) -> Option<Occupant> {
         let Some(name) = place.name() else {
             let top = self.root.top().clone();
-            let stat = rustix::fs::fstat(&top).ok()?;
-            return Some(Occupant { parent: top, stat });
+            let real = rustix::fs::fstat(&top).ok()?;
+            let stat = self.writer.seen_at(At::Open(top.as_fd()), real);
+            return Some(Occupant { parent: top, stat, real: real.st_mode });
         };
         if self.parent.as_ref().is_none_or(|(held, _)| !place.is_in(held)) {
             let parent = place.parent()?;
@@ -61,7 +76,8 @@ impl<'a> View<'a> {
             self.parent = Some((parent, held));
         }
         let parent = self.parent.as_ref().and_then(|(_, held)| held.clone())?;
-        let stat = parent.stat(name).ok()?;
-        Some(Occupant { parent, stat })
+        let real = parent.stat(name).ok()?;
+        let stat = self.writer.seen_at(At::In(parent.as_fd(), name.as_bytes()), real);
+        Some(Occupant { parent, stat, real: real.st_mode })
     }
 }

@@ -35,6 +35,10 @@ impl MetadataWriter {
     /// alone where others than now will have its rights, and so that attributes can be set, which only root can where the owner
     /// may not write. `may_have_acl`: it may have an ACL that it won't keep.
     pub fn first_mode(&self, entry: &Entry, mode: Mode, may_have_acl: bool) -> Mode {
+        if self.fakes {
+            // It may stand for what its owner can't write, or is another's.
+            return Mode::RUSR | Mode::WUSR;
+        }
         let open = if self.is_private(entry, may_have_acl) { Mode::RWXU } else { ALL };
         let has_xattrs = entry.extra.as_ref().is_some_and(|extra| !extra.xattrs.is_empty());
         let needed = if has_xattrs && !self.is_root { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
@@ -98,6 +102,9 @@ impl MetadataWriter {
     }
 
     fn changes(&self, fd: BorrowedFd<'_>, extra: Option<&Extra>, there: &Stat) -> MetadataChanges {
+        if self.fakes {
+            return MetadataChanges::default();
+        }
         let nothing = Extra::default();
         let extra = extra.unwrap_or(&nothing);
         let (owner, group) = extra.owner.as_ref().map_or((false, false), |owner| self.differs(owner, there));

@@ -2,12 +2,11 @@
 
 use linerate_wire::control::Keep;
 use linerate_wire::entry::{AclEntry, Entry, Extra, Kind};
-use rustix::fs::Stat;
+use rustix::fs::{Mode, Stat};
 
-use super::read::{At, Reader};
+use super::read::{At, Faked, Reader};
 use super::write::MetadataWriter;
 use super::{acl, acl::Who};
-use crate::tree::filter::attributes::AttributeRules;
 
 /// The differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,11 +28,12 @@ pub struct Comparing {
 }
 
 impl Comparing {
-    /// Compares what `keep` asks for, and no attributes that `rules` leave out.
-    pub fn new(keep: Keep, rules: AttributeRules) -> Self {
+    /// Compares what `keep` asks for, and no attributes that the rules of `writer` leave out.
+    pub fn new(keep: Keep, writer: &MetadataWriter) -> Self {
         // Attributes alone need a look beyond the file's status; ACLs are compared by number.
         let read = Keep { xattrs: keep.xattrs, acls: keep.acls, numeric_ids: true, ..Keep::NOTHING };
-        Self { keep, reader: Reader::new(read).with_rules(rules) }
+        let reader = Reader::new(read).with_rules(writer.rules().clone());
+        Self { keep, reader: reader.with_fakes(writer.fakes().then_some(Faked::Stored)) }
     }
 
     /// The differences between `entry` and the file `at` a place, which was seen as `there`, as far as `writer` may
@@ -54,7 +54,7 @@ impl Comparing {
         }
         let mut has = Extra::default();
         // Attributes that can't be read count as missing; the writer reports it.
-        let _ = self.reader.attributes(&mut has, at);
+        let _ = self.reader.attributes(&mut has, there, at);
         Differences {
             owner,
             group,
@@ -71,7 +71,9 @@ impl Comparing {
         let there = |acl: &[AclEntry]| acl::encode(acl, |_: Who, number, _| number);
         let differ =
             |wanted: &[AclEntry], has: &[AclEntry]| wanted.len() != has.len() || here(wanted) != there(has);
-        differ(&wanted.acl, &has.acl)
+        // What the mode says is compared with the mode.
+        let mode = Some(Mode::from_raw_mode(entry.mode));
+        differ(&acl::within(&wanted.acl, mode), &acl::within(&has.acl, mode))
             || entry.kind == Kind::Directory && differ(&wanted.default_acl, &has.default_acl)
     }
 

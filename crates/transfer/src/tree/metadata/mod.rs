@@ -1,13 +1,16 @@
 //! The parts of an entry that an archive keeps beside contents, mode and times: owners, extended attributes,
-//! ACLs, names of one file, holes. [`read`] is the sender's half, [`write`] the receiver's.
+//! ACLs, names of one file, holes. [`read`] is the sender's half, [`write`] the receiver's; [`fake`] is how rsync stores what only root
+//! could make, and `store` the receiver's half of that.
 
 pub mod accounts;
 pub mod acl;
 pub mod between;
 pub mod compare;
+pub mod fake;
 pub mod holes;
 pub mod identities;
 pub mod read;
+mod store;
 pub mod write;
 
 use linerate_wire::control::Keep;

@@ -2,23 +2,27 @@
 
 use linerate_sys::xattr::list_at;
 use linerate_wire::control::Keep;
-use linerate_wire::entry::{Entry, Extra, Kind, MAX_XATTR_COUNT, MAX_XATTRS, Owner};
+use linerate_wire::entry::{AclEntry, Entry, Extra, Kind, MAX_XATTR_COUNT, MAX_XATTRS, Owner};
 use linerate_wire::path::RelPath;
-use rustix::fs::{Access, Stat, getxattr, lgetxattr, listxattr, llistxattr};
+use rustix::fs::{Access, FileType, Mode, OFlags, Stat, getxattr, lgetxattr, listxattr, llistxattr};
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::accounts::Accounts;
 use super::acl::{self, Who};
-use super::{ACCESS, DEFAULT, is_kept};
+use super::{ACCESS, DEFAULT, fake, is_kept};
 use crate::tree::filter::attributes::AttributeRules;
+use crate::tree::reading::append_from;
 
 /// The most that the kernel hands out, of names and of a value (limits.h).
 const LARGEST: usize = 64 << 10;
 /// A buffer that suffices for most: the kernel takes as much memory for each call as it is offered.
 const USUAL: usize = 512;
+
+/// No symbolic link's text has more bytes (limits.h).
+const LONGEST_LINK: usize = 4095;
 
 static NO_LISTXATTRAT: AtomicBool = AtomicBool::new(false);
 
@@ -31,11 +35,21 @@ pub enum At<'a> {
     Open(BorrowedFd<'a>),
 }
 
+/// The attributes that are read where some of them stand for others (`--fake-super`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faked {
+    /// All, each as what it stands for.
+    All,
+    /// Those that can be stored.
+    Stored,
+}
+
 /// Reads what `keep` asks for, one entry after the other.
 pub struct Reader {
     keep: Keep,
     /// Attributes that are left out by their names.
     rules: AttributeRules,
+    fakes: Option<Faked>,
     users: Accounts,
     groups: Accounts,
     seen: HashMap<(u64, u64), FirstName>,
@@ -61,6 +75,7 @@ impl Reader {
         Self {
             keep,
             rules: AttributeRules::default(),
+            fakes: None,
             users: Accounts::users(),
             groups: Accounts::groups(),
             seen: HashMap::new(),
@@ -77,6 +92,12 @@ impl Reader {
         self
     }
 
+    /// The same; attributes stand for others.
+    pub fn with_fakes(mut self, fakes: Option<Faked>) -> Self {
+        self.fakes = fakes;
+        self
+    }
+
     /// Fills in what is to be kept of an entry, which may be known to be `bare` of attributes; of a file that came before
     /// under another name, that it did.
     ///
@@ -90,7 +111,7 @@ impl Reader {
         }
         let owner = (self.keep.owner || self.keep.group).then(|| self.owner(stat));
         let mut extra = Extra { owner, linked, ..Extra::default() };
-        let read = if bare { Ok(()) } else { self.attributes(&mut extra, at) };
+        let read = if bare { Ok(()) } else { self.attributes(&mut extra, stat, at) };
         if extra != Extra::default() {
             entry.extra = Some(Box::new(extra));
         }
@@ -123,11 +144,11 @@ impl Reader {
         Owner { uid, gid, user: self.users.name(uid), group: self.groups.name(gid) }
     }
 
-    /// Adds the extended attributes and ACLs that are asked for.
+    /// Adds the extended attributes and ACLs that are asked for, of what is seen as `stat`.
     ///
     /// # Errors
     /// Why some can't be read.
-    pub(super) fn attributes(&mut self, extra: &mut Extra, at: At<'_>) -> Result<(), String> {
+    pub(super) fn attributes(&mut self, extra: &mut Extra, stat: &Stat, at: At<'_>) -> Result<(), String> {
         if self.names.is_empty() {
             return Ok(());
         }
@@ -138,7 +159,7 @@ impl Reader {
         let read = self.list(&mut names, at).and_then(|length| {
             let listed = names[..length].split(|&byte| byte == 0).filter(|name| !name.is_empty());
             // All are tried; the first error is reported.
-            listed.map(|name| self.attribute(extra, name, at)).fold(Ok(()), Result::and)
+            listed.map(|name| self.attribute(extra, name, stat, at)).fold(Ok(()), Result::and)
         });
         self.names = names;
         read.map_err(|error| format!("its extended attributes can't be read: {error}"))?;
@@ -151,7 +172,10 @@ impl Reader {
         Ok(())
     }
 
-    fn attribute(&mut self, extra: &mut Extra, name: &[u8], at: At<'_>) -> Result<(), Errno> {
+    fn attribute(&mut self, extra: &mut Extra, name: &[u8], stat: &Stat, at: At<'_>) -> Result<(), Errno> {
+        if let Some(faked) = self.fakes {
+            return self.faked_attribute(extra, (name, faked), stat, at);
+        }
         let is_acl = name == ACCESS.as_bytes() || name == DEFAULT.as_bytes();
         if is_acl && self.keep.acls {
             return self.acl(extra, name, at);
@@ -164,19 +188,65 @@ impl Reader {
         Ok(())
     }
 
+    /// The same of what is stored as rsync does it.
+    fn faked_attribute(
+        &mut self,
+        extra: &mut Extra,
+        (stored, faked): (&[u8], Faked),
+        stat: &Stat,
+        at: At<'_>,
+    ) -> Result<(), Errno> {
+        let is_acl = stored == fake::ACCESS.as_bytes() || stored == fake::DEFAULT.as_bytes();
+        if is_acl && self.keep.acls {
+            return self.acl_by(extra, (stored, fake::DEFAULT), at, |value, name| {
+                fake::decode_acl(value, stat.st_mode, name)
+            });
+        }
+        let name = fake::meant(stored);
+        let is_foreign = faked == Faked::Stored && !stored.starts_with(b"user.");
+        if !self.keep.xattrs
+            || fake::is_own(stored)
+            || is_foreign
+            || !is_kept(name, true)
+            || self.rules.leave_out(name)
+        {
+            return Ok(());
+        }
+        let other = extra.xattrs.iter().position(|(there, _)| there == name);
+        // What is stored counts more than what the file has itself.
+        if other.is_some() && stored == name || !self.get(stored, at)? {
+            return Ok(());
+        }
+        other.into_iter().for_each(|at| drop(extra.xattrs.swap_remove(at)));
+        extra.xattrs.push((name.to_vec(), self.value.clone()));
+        self.value.resize(LARGEST, 0);
+        Ok(())
+    }
+
     fn acl(&mut self, extra: &mut Extra, name: &[u8], at: At<'_>) -> Result<(), Errno> {
+        self.acl_by(extra, (name, DEFAULT), at, |value, name| acl::decode(value, name))
+    }
+
+    /// Adds the ACL `name`, which is a default ACL by the name `default`.
+    fn acl_by(
+        &mut self,
+        extra: &mut Extra,
+        (name, default): (&[u8], &str),
+        at: At<'_>,
+        decode: impl FnOnce(&[u8], &mut dyn FnMut(Who, u32) -> String) -> Option<Vec<AclEntry>>,
+    ) -> Result<(), Errno> {
         if !self.get(name, at)? {
             return Ok(());
         }
         let (users, groups, numeric) = (&mut self.users, &mut self.groups, self.keep.numeric_ids);
-        let acl = acl::decode(&self.value, |who, number| match who {
+        let acl = decode(&self.value, &mut |who, number| match who {
             _ if numeric => String::new(),
             Who::User => users.name(number),
             Who::Group => groups.name(number),
         });
         self.value.resize(LARGEST, 0);
         let acl = acl.ok_or(Errno::INVAL)?;
-        if name == DEFAULT.as_bytes() {
+        if name == default.as_bytes() {
             extra.default_acl = acl;
         } else if !acl::is_mode(&acl) {
             extra.acl = acl;
@@ -255,6 +325,56 @@ impl Reader {
     }
 }
 
+/// What `real` stands for, which is the status of a file: by its attribute, as rsync's `--fake-super` writes it.
+///
+/// # Errors
+/// The errors of getxattr(2); `EINVAL` where the attribute says nothing that such a file can stand for.
+pub fn seen(at: At<'_>, real: &Stat) -> Result<Stat, Errno> {
+    let kind = FileType::from_raw_mode(real.st_mode);
+    // Nothing else has attributes of users.
+    if !matches!(kind, FileType::RegularFile | FileType::Directory) {
+        return Ok(*real);
+    }
+    let (mut path, mut value) = (Vec::new(), [0; fake::MOST]);
+    write_path(&mut path, at);
+    let read = match at {
+        At::In(..) => lgetxattr(path.as_slice(), fake::STAT, &mut value),
+        At::Open(_) => getxattr(path.as_slice(), fake::STAT, &mut value),
+    };
+    match read {
+        Ok(length) => {
+            let said = fake::FakeStat::parse(&value[..length], kind).ok_or(Errno::INVAL)?;
+            Ok(said.apply(real))
+        }
+        Err(Errno::RANGE) => Err(Errno::INVAL),
+        // Or it has vanished, which its reader will report.
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOENT) => Ok(*real),
+        Err(error) => Err(error),
+    }
+}
+
+/// The text of the link for which a file stands, which is what is in it.
+///
+/// # Errors
+/// The errors of open(2) and read(2); `ENAMETOOLONG` where no link has so much, `EINVAL` where it is empty or no file.
+pub fn faked_link(at: At<'_>) -> Result<Vec<u8>, Errno> {
+    let mut path = Vec::new();
+    write_path(&mut path, at);
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = if matches!(at, At::In(..)) { flags | OFlags::NOFOLLOW } else { flags };
+    let file = rustix::fs::open(path.as_slice(), flags, Mode::empty())?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Err(Errno::INVAL);
+    }
+    let mut text = Vec::new();
+    append_from(file.as_fd(), 0, LONGEST_LINK + 1, &mut text)?;
+    match text.len() {
+        0 => Err(Errno::INVAL),
+        1..=LONGEST_LINK => Ok(text),
+        _ => Err(Errno::NAMETOOLONG),
+    }
+}
+
 /// Makes `path` the entry's below /proc, which leads through the descriptor and so never through a link.
 fn write_path(path: &mut Vec<u8>, at: At<'_>) {
     path.clear();
@@ -276,7 +396,6 @@ mod tests {
     use linerate_wire::entry::Timestamp;
     use rustix::fs::{AtFlags, XattrFlags, setxattr, statat};
     use std::fs::{self, File};
-    use std::os::fd::AsFd;
 
     fn read(reader: &mut Reader, top: &File, name: &str) -> Entry {
         let stat = statat(top, name, AtFlags::SYMLINK_NOFOLLOW).unwrap();

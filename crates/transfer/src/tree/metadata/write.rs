@@ -11,13 +11,13 @@ use std::sync::Mutex;
 use super::accounts::Accounts;
 use super::acl::{self, Who};
 use super::identities::Identities;
-use super::{ACCESS, DEFAULT, is_kept};
+use super::{ACCESS, DEFAULT, fake, is_kept};
 use crate::base::lock::lock;
 use crate::tree::filter::attributes::AttributeRules;
 
 /// Something of an entry that could not be kept.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Loss(&'static str, Errno);
+pub struct Loss(pub(super) &'static str, pub(super) Errno);
 
 impl Loss {
     /// A link or a special file isn't safe to touch.
@@ -52,10 +52,12 @@ pub enum MetadataTarget {
 
 /// Gives entries what `keep` asks for.
 pub struct MetadataWriter {
-    keep: Keep,
+    pub(super) keep: Keep,
     /// Attributes that are left as they are by their names.
     rules: AttributeRules,
     pub(super) is_root: bool,
+    /// What only root could give is stored in attributes.
+    pub(super) fakes: bool,
     /// The groups of an ordinary user.
     member_of: Vec<u32>,
     /// Who stands for others.
@@ -73,13 +75,14 @@ impl MetadataWriter {
         let (accounts, identities) =
             (Mutex::new((Accounts::users(), Accounts::groups())), Identities::default());
         let rules = AttributeRules::default();
-        Self { keep, rules, is_root, member_of, identities, accounts }
+        Self { keep, rules, is_root, fakes: false, member_of, identities, accounts }
     }
 
     /// The same, as `details` say; whoever isn't known here is told to `unknown`.
     pub fn with(mut self, details: &Details, unknown: impl FnMut(&'static str, &str)) -> Self {
         self.identities = Identities::find(details, unknown);
-        self.is_root = details.superuser.unwrap_or(self.is_root);
+        self.fakes = details.fakes.receiver();
+        self.is_root = self.fakes || details.superuser.unwrap_or(self.is_root);
         self
     }
 
@@ -96,7 +99,15 @@ impl MetadataWriter {
 
     /// True for an attribute that is set, removed and compared.
     pub(super) fn keeps(&self, name: &[u8]) -> bool {
-        is_kept(name, self.is_root) && !self.rules.leave_out(name)
+        is_kept(name, self.is_root)
+            && !self.rules.leave_out(name)
+            // These say what the file itself is.
+            && !(self.fakes && fake::is_own(name))
+    }
+
+    /// What only root could give is stored in attributes (`--fake-super`).
+    pub fn fakes(&self) -> bool {
+        self.fakes
     }
 
     /// Gives all but times: owner, attributes, ACLs, and last the mode, where it is known. Each step undoes what must not be lost
@@ -108,6 +119,9 @@ impl MetadataWriter {
         mode: Option<Mode>,
         what: MetadataTarget,
     ) -> Vec<Loss> {
+        if self.fakes {
+            return self.store(fd, entry, mode, what);
+        }
         let (mut losses, nothing) = (Vec::new(), Extra::default());
         let extra = entry.extra.as_deref().unwrap_or(&nothing);
         let mut note = |what: &'static str, result: Result<(), Errno>| {
@@ -187,7 +201,7 @@ impl MetadataWriter {
     }
 
     /// As rsync: root is root everywhere, whoever has a name here is who has it there, and the others are their numbers.
-    fn numbers(&self, owner: &Owner) -> (u32, u32) {
+    pub(super) fn numbers(&self, owner: &Owner) -> (u32, u32) {
         (self.number(Who::User, owner.uid, &owner.user), self.number(Who::Group, owner.gid, &owner.group))
     }
 
@@ -334,14 +348,14 @@ pub fn let_in(fd: BorrowedFd<'_>, needed: Mode) -> Result<Option<Mode>, Errno> {
     Ok(Some(had))
 }
 
-fn set_xattr(fd: BorrowedFd<'_>, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+pub(super) fn set_xattr(fd: BorrowedFd<'_>, name: &[u8], value: &[u8]) -> Result<(), Errno> {
     match rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()) {
         Err(Errno::BADF) => rustix::fs::setxattr(through_proc(fd), name, value, XattrFlags::empty()),
         other => other,
     }
 }
 
-fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+pub(super) fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     let removed = match rustix::fs::fremovexattr(fd, name) {
         Err(Errno::BADF) => rustix::fs::removexattr(through_proc(fd), name),
         other => other,
