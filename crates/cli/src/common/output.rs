@@ -178,7 +178,10 @@ impl Output {
         };
         let limiter = transfer::name(&evidence);
         let there = meters.local.unchanged.get();
-        let done = receiver.stages.bytes.saturating_add(there.bytes).min(sender.found.bytes);
+        let came = receiver.stages.bytes.saturating_add(there.bytes);
+        // Of two far hosts, only the receiver's sums have what was there already.
+        let came = if here == Here::Neither { came.max(receiver.landed.bytes) } else { came };
+        let done = came.min(sender.found.bytes);
         if let Some(look) = &self.look {
             return look.progress(&Done {
                 bytes: (done, sender.found.bytes),

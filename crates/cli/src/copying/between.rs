@@ -23,6 +23,9 @@ use crate::common::output::Here;
 use crate::common::summary::{Ends, Payload, Summary, Synced};
 use crate::exit::Code;
 
+/// Characters of a cipher's name, which a far host may choose.
+const CIPHER: usize = 40;
+
 /// The two hosts, as the user wrote them.
 pub struct Hosts<'a> {
     /// The sources'.
@@ -137,7 +140,9 @@ impl Copy {
             payload_seconds: carried.payload_seconds,
             elapsed_seconds: self.elapsed_seconds(),
             streams: carried.streams,
-            cipher: of_sender.cipher.map(|cipher| printable(cipher.as_bytes())),
+            cipher: of_sender
+                .cipher
+                .map(|cipher| printable(cipher.as_bytes()).chars().take(CIPHER).collect()),
             sender: carried.sender.report,
             receiver: carried.receiver.report,
             ends: Ends::Between { from: hosts.0, to: hosts.1, through: way == DataWay::Through },

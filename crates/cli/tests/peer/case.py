@@ -79,7 +79,8 @@ class Case:
     def tell(self, role):
         """Says to the peer what it is this time."""
         name = self.mode.name if role == "h" else "honest"
-        self.ground.write("log/mode", f"{name} {self.seconds} {'past' if self.past else 'offered'}\n".encode())
+        self.ground.write("log/mode", f"{name} {self.seconds} {'past' if self.past else 'offered'}"
+                                     f" {'between' if self.command.is_between else 'one'}\n".encode())
 
     def start(self, role):
         run = client.Client(self.program, self.ground, self.words)

@@ -32,7 +32,7 @@ class Client:
     """A program on a ground."""
 
     def __init__(self, program, ground, words):
-        shell = f"{sys.executable} -S -E -X pycache_prefix={COMPILED.name} {PEER} --ground {ground.top}"
+        shell = f"{sys.executable} -S -E -X pycache_prefix={COMPILED.name} {PEER} --ground {ground.top} --program {program}"
         self.words = [program, words[0], "--rsh", shell, "--no-install", *words[1:]]
         self.ground = ground
         self.environment = {"HOME": ground.path("home"), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm"}

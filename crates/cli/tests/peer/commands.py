@@ -16,6 +16,11 @@ class Command:
         return self.destination == ""
 
     @property
+    def is_between(self):
+        """Whether both ends are far hosts, of which `good` is linerate."""
+        return any(word.startswith("good:") for word in self.words)
+
+    @property
     def is_archive(self):
         return "-a" in self.words
 
@@ -52,6 +57,11 @@ COMMANDS = {
     # Python has no zstd, and a client that waits for a busy machine compresses.
     "push": Command(("cp", "--compress=off", "-r", "tree", "far:dst"), ""),
     "push-sync": Command(("sync", "--compress=off", "-a", "tree/", "far:dst/"), ""),
+    "between": Command(("cp", "-r", "far:tree", "good:dst")),
+    "between-sync": Command(("sync", "--verify", "far:tree/", "good:dst/")),
+    "between-listed": Command(("sync", "--files-from=../names/list", "far:tree/", "good:dst/"), listed=True),
+    "to": Command(("cp", "-r", "good:tree", "far:dst")),
+    "to-sync": Command(("sync", "--verify", "--manifest=../log/sums", "good:tree/", "far:dst/")),
 }
 
 # What the random mix adds, which changes nothing of what is right.

@@ -74,9 +74,11 @@ class Ground:
         os.mkfifo(self.path("canary/fifo"))
 
     def make_source(self):
-        self.write("in/tree/a", b"alpha\n")
-        self.write("in/tree/sub/b", b"beta\n")
-        self.write("in/tree/large", tree.LARGE)
+        for item in tree.honest_tree():
+            if item.is_file:
+                self.write(os.path.join("in/tree", os.fsdecode(item.path)), item.contents, item.mode)
+        for name in ("a", "empty", "sub/b", "large"):
+            os.utime(self.path("in/tree/" + name), ns=(tree.WHEN[0] * 10 ** 9 + tree.WHEN[1],) * 2)
         os.symlink("b", self.path("in/tree/sub/link"))
 
     def make_vault(self):

@@ -22,7 +22,7 @@ PROTOCOL = protocol_number()
 # Messages, in the order of the page's table.
 (HELLO, JOB, LISTENING, CONNECT_BACK, CONNECTED_BACK, USE_TUNNEL, MORE_STREAMS, TUNNEL, SOURCES, READY, SKIP, PROBLEM,
  PROGRESS, SENT, COMMITTED, REPORT, LISTED, ABORT, ASK_FACTS, ASK_CPU, ANSWER, START_SAMPLING, TAKE_SAMPLES, SAMPLES,
- OFFER, WANTED, AGAIN, CHANGES, SELECT, WITHIN, DIGESTED, LEFTOVER, BLOCKS) = range(33)
+ OFFER, WANTED, AGAIN, CHANGES, SELECT, WITHIN, DIGESTED, LEFTOVER, BLOCKS, BETWEEN, PARTNER, DELIVERED, TALLY) = range(37)
 
 # Frames.
 BATCH, CHUNK, DATA, GIVE_UP, END, HOLE, SAME, DIGEST, SPLIT, COPY = range(1, 11)
@@ -287,6 +287,20 @@ def listening(candidates=(), error=b"none here"):
 def address(port):
     """A SocketAddr on the loopback interface."""
     return varint(0) + bytes((127, 0, 0, 1)) + varint(port)
+
+
+def partner(key=b"k" * 44, cookie=bytes(16)):
+    """A Partner without anything that was asked for."""
+    return blob(key) + cookie + option(None)
+
+
+def delivery(path, source=0):
+    """A Delivery of a digest."""
+    return varint(source) + blob(path) + varint(0) + bytes(32)
+
+
+def tally(cipher=b"aes128-gcm"):
+    return option(blob(cipher)) + option(None) + NO_TOTALS + varint(0)
 
 
 def problem(path, text, kind=0):

@@ -8,6 +8,9 @@ ARCHIVES = ("tree-a", "sync-a", "sync-delete", "sync-retry")
 PULLS = ("file",) + TREES
 PUSHES = ("push", "push-sync")
 ALL = PULLS + PUSHES
+# Both ends are far hosts, and this is the one that sends, or receives.
+SENDERS = ("between", "between-sync", "between-listed")
+RECEIVERS = ("to", "to-sync")
 
 
 @dataclasses.dataclass

@@ -5,9 +5,9 @@ mod course;
 mod meeting;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use linerate_wire::control::{Delivery, Message, Source, Tally, Totals};
+use linerate_wire::control::{Delivery, Message, Progress, Source, Tally, Totals};
 use linerate_wire::stages::{Stages, Usage};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,10 +19,18 @@ use crate::net::session::{Session, TICK, out_of_turn};
 use course::{Course, Fate};
 pub use meeting::{DataWay, introduce, meet};
 
-/// How long the reason may take that explains why the other agent lost its connections.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+/// How long the reason may take that explains a broken connection: an agent says it at once, and one that only sees the trace waits
+/// itself before it tells.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Bytes of a stream through the client that may go from the receiver to the sender: those of a few handshakes.
 const MAX_BACK: usize = 64 << 10;
+
+/// Bytes of digests with their paths that a receiver may tell, and for each file that the sender has found: they may be heard of
+/// first, and told again in a second round.
+const TOLD: u64 = 64 << 20;
+const TOLD_EACH: u64 = 4 << 10;
+/// What a digest takes beside its path.
+const AROUND: usize = 64;
 
 /// One of the two agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +105,8 @@ pub fn carry(
         course: Mutex::new(Course::new(carriage)),
         failed: Mutex::default(),
         over: AtomicBool::new(false),
+        told: AtomicU64::new(0),
+        source: sender.meters.remote.clone(),
         delivered,
     };
     let (to_sender, to_receiver) = (sender.channel(), receiver.channel());
@@ -154,6 +164,9 @@ struct Shared<'a> {
     /// The failure that counts, and when the first one was seen.
     failed: Mutex<Option<(FarError, Instant)>>,
     over: AtomicBool,
+    /// Bytes of the digests that were told, and what the sender has found.
+    told: AtomicU64,
+    source: Arc<Mutex<Progress>>,
     delivered: &'a (dyn Fn(Delivery) + Sync),
 }
 
@@ -187,9 +200,13 @@ impl Shared<'_> {
             Fate::HandOn => return Ok(Some(message)),
             Fate::Keep => {}
         }
-        if let Message::Delivered(list) = message {
-            list.into_iter().for_each(self.delivered);
+        let Message::Delivered(list) = message else { return Ok(None) };
+        let told: usize = list.iter().map(|told| told.path.as_bytes().len() + AROUND).sum();
+        let all = self.told.fetch_add(told as u64, Ordering::Relaxed) + told as u64;
+        if all > TOLD + self.found().saturating_mul(TOLD_EACH) {
+            return Err(TransferError::Breach("it tells digests of more files than there are".into()));
         }
+        list.into_iter().for_each(self.delivered);
         Ok(None)
     }
 
@@ -211,6 +228,11 @@ impl Shared<'_> {
                 return;
             }
         }
+    }
+
+    /// Files that the sender has found.
+    fn found(&self) -> u64 {
+        lock(&self.source).found.files
     }
 
     /// The first failure counts, unless it may be the trace of one that is heard a little later.

@@ -89,7 +89,7 @@ fn goes_on(trio: &Trio) {
 fn a_killed_client_is_gone_on_from() {
     let Some(trio) = trio() else { return };
     let running = midway(&trio, &[]);
-    running.signal_group(Signal::KILL);
+    running.signal(Signal::KILL);
     running.end_within(SOON);
     goes_on(&trio);
 }

@@ -32,7 +32,11 @@ OTHERS = {
     "within": (p.WITHIN, p.boolean(True)),
     "digested": (p.DIGESTED, p.vector([])),
     "skip": (p.SKIP, p.varint(0)),
-    "unknown": (31, b"x"),
+    "between": (p.BETWEEN, b""),
+    "partner": (p.PARTNER, p.partner()),
+    "delivered": (p.DELIVERED, p.vector([p.delivery(b"x")])),
+    "tally": (p.TALLY, p.tally()),
+    "unknown": (99, b"x"),
     "unknown-largest": (2 ** 32 - 1, b"x"),
     "empty": (p.PROBLEM, b""),
 }

@@ -6,12 +6,16 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use super::{Client, Meters, Session, job_options, out_of_turn, random};
 use crate::base::lock::lock;
 use crate::base::problem::TransferError;
 use crate::net::channel::Channel;
 use linerate_wire::control::Job;
+
+/// How soon further news of an agent is told to the other one.
+const NEWS: Duration = Duration::from_millis(50);
 
 impl Session {
     /// The client's end, up to the agent's first message. The agent hears once a second what is in `news`: the other one's.
@@ -108,12 +112,20 @@ impl Session {
 
     /// Tells the other agent what this one tells everybody.
     pub(super) fn pass_on(&self, message: &Message) {
-        let Some(partner) = &self.partner else { return };
-        // An agent that is gone is noticed where its own next message is waited for.
-        let _ = match message {
-            Message::Progress(_) => partner.send_if_free(message),
-            message => partner.send(message),
-        };
+        if let Some(partner) = &self.partner {
+            // An agent that is gone is noticed where its own next message is waited for.
+            let _ = partner.send(message);
+        }
+    }
+
+    /// Tells it this one's counters, as often as an honest end has new ones and no more.
+    pub(super) fn pass_news_on(&mut self, news: Progress) {
+        let is_new = self.passed_on.is_none_or(|last| last.elapsed() >= NEWS);
+        if let Some(partner) = self.partner.as_ref().filter(|_| is_new) {
+            self.passed_on = Some(Instant::now());
+            // As above.
+            let _ = partner.send_if_free(&Message::Progress(news));
+        }
     }
 }
 

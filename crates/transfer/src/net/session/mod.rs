@@ -102,8 +102,9 @@ pub struct Session {
     silence: Silence,
     /// What an agent has of another one that is the other end of its data.
     partnership: Option<Partnership>,
-    /// The way to the other agent, for a client that carries the messages of two.
+    /// The way to the other agent, for a client that carries the messages of two, and when it last got news by it.
     partner: Option<PartnerChannel>,
+    passed_on: Option<Instant>,
 }
 
 /// What two ends in one process have of each other.
@@ -205,7 +206,12 @@ impl Session {
             self.partnership = Some(Partnership::default());
             first = self.receive()?;
         }
-        if let Message::Job(job) = first { Ok(job) } else { Err(out_of_turn()) }
+        match first {
+            // Only these two have data that may go elsewhere.
+            Message::Job(job @ (Job::Send { .. } | Job::Receive { .. })) => Ok(job),
+            Message::Job(job) if self.partnership.is_none() => Ok(job),
+            _ => Err(out_of_turn()),
+        }
     }
 
     fn start(
@@ -247,6 +253,7 @@ impl Session {
             silence: Silence::new(pulse),
             partnership: None,
             partner: None,
+            passed_on: None,
         };
         session.send(&Message::Hello(hello)).map(|()| session)
     }

@@ -87,7 +87,7 @@ impl Session {
             }
             Message::Progress(progress) => {
                 *lock(&self.meters.remote) = progress;
-                self.pass_on(&message);
+                self.pass_news_on(progress);
             }
             Message::Problem(problem) if !self.is_agent => {
                 if receives && self.partner.is_some() {
