@@ -1,12 +1,13 @@
-//! `linerate verify`: compares a tree here with one on another host, of which no contents travel, or two trees here.
+//! `linerate verify`: compares two trees, of which no contents travel; each is here or on another host.
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
-use linerate_transfer::differences::{Compared, Difference, compare, open};
+use linerate_transfer::differences::{Compared, Difference, compare, compare_far, open};
 use linerate_transfer::problem::Observer;
+use linerate_transfer::sender::SourceRoot;
 use linerate_transfer::session::Meters;
-use linerate_wire::control::{Job, Keep};
-use linerate_wire::path::{RelPath, printable_path};
+use linerate_wire::control::{Change, Job, Keep, Problem};
+use linerate_wire::path::{RelPath, printable, printable_path};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ Examples:
       modes and times of modification too
   linerate verify -a --json tree host:/data/tree
       owners, extended attributes, ACLs and hard links as well, as JSON lines
+  linerate verify hostA:/data/tree hostB:/data/tree
+      both on far hosts: each makes the hashes of its own
 ";
 
 const USER_ONLY: &str = "only extended attributes in 'user.' were compared: root alone sees the others, and not \
@@ -88,37 +91,87 @@ pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
 }
 
 /// The two trees, by where they are.
-struct ComparedTrees {
-    near: OsString,
-    /// `None` is this host.
-    host: Option<OsString>,
-    far: Vec<u8>,
-    near_is_source: bool,
+enum ComparedTrees {
+    /// One is here.
+    Near {
+        near: OsString,
+        /// `None` is this host.
+        host: Option<OsString>,
+        far: Vec<u8>,
+        near_is_source: bool,
+    },
+    /// Both are at far hosts, source and destination.
+    Far([(OsString, Vec<u8>); 2]),
 }
 
 impl VerifyArgs {
     fn compare(&self, output: &Arc<Output>) -> Result<Code, Failure> {
-        let ends = ComparedTrees::find(&self.source, &self.destination).map_err(Failure::usage)?;
         let interrupted = interrupted()?;
-        // Before any login: a name that was mistyped needs none.
-        let near = open(&Bounds::here(), ends.near.as_bytes())?;
         let meters = Meters::default();
-        let keep = self.keep.0.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
-        let job = Job::Digests { path: ends.far.clone(), keep };
         let near_end = NearEnd { interrupted, observer: output.clone(), meters: meters.clone() };
-        let mut far = match &ends.host {
+        let compared = match ComparedTrees::find(&self.source, &self.destination) {
+            ComparedTrees::Near { near, host, far, near_is_source } => {
+                // Before any login: a name that was mistyped needs none.
+                let near = open(&Bounds::here(), near.as_bytes())?;
+                self.with_near(output, &near, (host.as_deref(), far, near_is_source), near_end)?
+            }
+            ComparedTrees::Far(trees) => self.both_far(output, &trees, &near_end)?,
+        };
+        if compared.user_only {
+            output.note(USER_ONLY);
+        }
+        Ok(self.conclude(output, &compared, &meters))
+    }
+
+    fn with_near(
+        &self,
+        output: &Output,
+        near: &SourceRoot,
+        (host, path, near_is_source): (Option<&OsStr>, Vec<u8>, bool),
+        near_end: NearEnd,
+    ) -> Result<Compared, Failure> {
+        let keep = self.kept();
+        let job = Job::Digests { path, keep };
+        let mut far = match host {
             Some(host) => {
                 FarSession::open(&self.reach.far_end(host, self.quiet)?, job, Some(SILENCE), near_end)?
             }
             None => FarSession::within(job, near_end)?,
         };
         let show = |path: &RelPath, difference: &Difference| self.show(output, path, difference);
-        let compared = far.work(|session| compare(session, &near, ends.near_is_source, keep, show))?;
-        drop(far);
-        if compared.user_only {
-            output.note(USER_ONLY);
-        }
-        Ok(self.conclude(output, &compared, &meters))
+        Ok(far.work(|session| compare(session, near, near_is_source, keep, show))?)
+    }
+
+    /// Compares what two agents tell.
+    fn both_far(
+        &self,
+        output: &Arc<Output>,
+        trees: &[(OsString, Vec<u8>); 2],
+        near_end: &NearEnd,
+    ) -> Result<Compared, Failure> {
+        let keep = self.kept();
+        let start = |(host, path): &(OsString, Vec<u8>)| {
+            let job = Job::Digests { path: path.clone(), keep };
+            let near_end = NearEnd {
+                observer: Arc::new(FarTeller { host: printable(host.as_bytes()), output: output.clone() }),
+                interrupted: near_end.interrupted.clone(),
+                meters: near_end.meters.clone(),
+            };
+            let far_end = self.reach.far_end(host, self.quiet)?;
+            FarSession::open(&far_end, job, Some(SILENCE), near_end).map_err(|failure| failure.at(host))
+        };
+        let (mut source, mut destination) = (start(&trees[0])?, start(&trees[1])?);
+        let show = |path: &RelPath, difference: &Difference| self.show(output, path, difference);
+        let compared = compare_far(&mut source.session, &mut destination.session, keep, show);
+        compared.map_err(|(is_source, error)| {
+            let (far, (host, _)) =
+                if is_source { (&mut source, &trees[0]) } else { (&mut destination, &trees[1]) };
+            Failure::from(far.session.give_up(error)).at(host)
+        })
+    }
+
+    fn kept(&self) -> Keep {
+        self.keep.0.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING })
     }
 
     fn show(&self, output: &Output, path: &RelPath, difference: &Difference) {
@@ -159,19 +212,40 @@ impl VerifyArgs {
 }
 
 impl ComparedTrees {
-    fn find(source: &OsStr, destination: &OsStr) -> Result<Self, String> {
+    fn find(source: &OsStr, destination: &OsStr) -> Self {
         match (Spec::parse(source), Spec::parse(destination)) {
             (Spec::Local(near), Spec::Remote(host, far)) => {
-                Ok(Self { near, host: Some(host), far, near_is_source: true })
+                Self::Near { near, host: Some(host), far, near_is_source: true }
             }
             (Spec::Remote(host, far), Spec::Local(near)) => {
-                Ok(Self { near, host: Some(host), far, near_is_source: false })
+                Self::Near { near, host: Some(host), far, near_is_source: false }
             }
             (Spec::Local(near), Spec::Local(far)) => {
-                Ok(Self { near, host: None, far: far.into_vec(), near_is_source: true })
+                Self::Near { near, host: None, far: far.into_vec(), near_is_source: true }
             }
-            _ => Err("both trees are on far hosts: run linerate on one of these hosts".into()),
+            (Spec::Remote(from, source), Spec::Remote(to, destination)) => {
+                Self::Far([(from, source), (to, destination)])
+            }
         }
+    }
+}
+
+/// Tells of one of two far hosts.
+struct FarTeller {
+    host: String,
+    output: Arc<Output>,
+}
+
+impl Observer for FarTeller {
+    fn problem(&self, problem: Problem) {
+        let path = [self.host.as_bytes(), b":", &problem.path].concat();
+        self.output.problem(Problem { path, ..problem });
+    }
+
+    fn changes(&self, _: Vec<Change>) {}
+
+    fn note(&self, note: &str) {
+        self.output.note(note);
     }
 }
 
@@ -180,12 +254,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_end_is_here() {
+    fn each_end_is_here_or_there() {
+        use ComparedTrees::{Far, Near};
         let find =
             |source: &str, destination: &str| ComparedTrees::find(source.as_ref(), destination.as_ref());
-        assert!(find("a", "h:b").is_ok_and(|ends| ends.near_is_source && ends.far == b"b"));
-        assert!(find("h:a", "b").is_ok_and(|ends| !ends.near_is_source && ends.near == "b"));
-        assert!(find("a", "b").is_ok_and(|ends| ends.host.is_none() && ends.near_is_source));
-        assert!(find("h:a", "g:b").is_err());
+        assert!(matches!(find("a", "h:b"), Near { near_is_source: true, far, .. } if far == b"b"));
+        assert!(matches!(find("h:a", "b"), Near { near_is_source: false, near, .. } if near == "b"));
+        assert!(matches!(find("a", "b"), Near { host: None, near_is_source: true, .. }));
+        assert!(matches!(find("h:a", "g:b"), Far([(from, _), (to, _)]) if from == "h" && to == "g"));
     }
 }

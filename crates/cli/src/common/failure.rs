@@ -1,6 +1,9 @@
 //! The failure of a whole command.
 
 use linerate_transfer::problem::TransferError;
+use linerate_wire::path::printable;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 use crate::exit::Code;
 
@@ -17,6 +20,15 @@ impl Failure {
     /// The command failed as a whole.
     pub fn failed(message: String) -> Self {
         Self(message, Code::Failed)
+    }
+}
+
+impl Failure {
+    /// The failure with its host before it; an interruption is no host's.
+    pub fn at(self, host: &OsStr) -> Self {
+        let Self(message, code) = self;
+        let is_own = code == Code::Interrupted;
+        Self(if is_own { message } else { format!("{}: {message}", printable(host.as_bytes())) }, code)
     }
 }
 

@@ -84,7 +84,7 @@ impl Copy {
             meters: Meters { local: self.meters.local.clone(), remote: its.clone(), ..Meters::default() },
         };
         let far = FarSession::between(&far_end, job, self.task.options.timeout, near, news.clone());
-        far.map_err(|failure| at(&shown, failure))
+        far.map_err(|failure| failure.at(host))
     }
 
     /// Has the two agents meet, and carries their messages to the end.
@@ -112,7 +112,7 @@ impl Copy {
         let host = if role == FarRole::Sender { from } else { to };
         let is_own = matches!(error, TransferError::Interrupted | TransferError::NoSource(_));
         let failure = self.gave_up(error);
-        if is_own { failure } else { at(host, failure) }
+        if is_own { failure } else { failure.at(OsStr::new(host)) }
     }
 
     fn end_between(
@@ -174,12 +174,6 @@ fn of_contents(contents: DeliveredContents) -> Told {
         DeliveredContents::SameAs(source, first) => Told::SameAs(source, first),
         DeliveredContents::Withdrawn => Told::Withdrawn,
     }
-}
-
-/// The failure with its host before it.
-fn at(host: &str, Failure(message, code): Failure) -> Failure {
-    let is_own = code == Code::Interrupted;
-    Failure(if is_own { message } else { format!("{host}: {message}") }, code)
 }
 
 /// Tells of one of the two hosts.

@@ -149,6 +149,54 @@ pub fn compare(
     })
 }
 
+/// The client of two agents: compares the one's tree with the other's. `each` receives every difference, sorted.
+///
+/// # Errors
+/// If either gives up, goes away or breaks the protocol; true where that is the source's.
+pub fn compare_far(
+    source: &mut Session,
+    destination: &mut Session,
+    keep: Keep,
+    mut each: impl FnMut(&RelPath, &Difference),
+) -> Result<Compared, (bool, TransferError)> {
+    let (founds, found) = bounded(WAITING);
+    thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let mut last = None;
+            source.receive_digests(|batch| {
+                for entry in batch {
+                    in_order(&mut last, &entry.entry.path)?;
+                    // A comparison that has ended has its own reason.
+                    founds.send(entry).map_err(|_| TransferError::Interrupted)?;
+                }
+                Ok(())
+            })
+        });
+        let mut merge = Merge::new(found, true, keep, &mut each);
+        let compared =
+            destination.receive_digests(|batch| batch.into_iter().try_for_each(|far| merge.far(far)));
+        if compared.is_ok() {
+            merge.rest();
+        }
+        let sums = merge.compared;
+        drop(merge);
+        let read = reading
+            .join()
+            .unwrap_or_else(|_| Err(TransferError::Failed("reading the source's list failed".into())));
+        compared.map_err(|error| (false, error))?;
+        read.map_err(|error| (true, error)).map(|()| sums)
+    })
+}
+
+/// Whether `path` comes behind the last one.
+fn in_order(last: &mut Option<RelPath>, path: &RelPath) -> Result<(), TransferError> {
+    if last.as_ref().is_some_and(|last| order(last, path) != Ordering::Less) {
+        return Err(TransferError::FarEnd("the far end tells its entries out of order".into()));
+    }
+    *last = Some(path.clone());
+    Ok(())
+}
+
 /// Two sorted lists become one.
 struct Merge<'a> {
     near: Receiver<Digested>,

@@ -139,6 +139,27 @@ fn what_arrives_is_read_back_and_its_digests_are_the_clients() {
 }
 
 #[test]
+fn the_trees_of_two_far_hosts_are_compared() {
+    let Some(trio) = trio() else { return };
+    let (tree, to) = trio.trees();
+    make_mixed(&tree);
+    trio.cp(args!["-a", trio.src("tree"), trio.dst("to")]).exits(0);
+    let verify = || trio.run("verify", args!["-a", trio.src("tree"), trio.dst("to")]);
+    verify().exits(0).says(&["0 differ, 0 missing, 0 extra"]);
+    write(to.join("surplus"), "x");
+    fs::remove_file(to.join("small")).unwrap();
+    write(to.join("large"), "other");
+    let run = verify().exits(3).says(&["1 missing, 1 extra"]);
+    for line in ["missing  small", "extra    surplus", "differs  large"] {
+        assert!(run.out.contains(line), "{line}: {run}");
+    }
+    let missing = trio.run("verify", args![trio.src("tree"), trio.dst("nowhere")]);
+    missing.exits(2).says(&["linerate: dst: "]);
+    trio.run("verify", args![trio.src("nowhere"), trio.dst("to")]).exits(2).says(&["linerate: src: "]);
+    trio.assert_all_gone();
+}
+
+#[test]
 fn events_tell_of_both_ends() {
     let Some(trio) = trio() else { return };
     let (tree, _) = trio.trees();
