@@ -7,8 +7,9 @@ use std::os::fd::BorrowedFd;
 
 use crate::tree::reading::read_while;
 
-/// Bytes that are copied at once where the kernel doesn't copy by itself.
-const COPIED: usize = 1 << 20;
+/// Bytes that are copied at once where the kernel doesn't copy by itself: what was read is still in a processor's second cache, of
+/// 256 KiB or more, when it is written.
+const COPIED: usize = 128 << 10;
 
 /// Why bytes could not be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
