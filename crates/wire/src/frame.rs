@@ -77,7 +77,7 @@ impl FrameKind {
             Self::Batch | Self::Chunk => MAX_OTHER,
             Self::Hole => 8,
             Self::Copy => 16,
-            Self::Digest => 32,
+            Self::Digest => 64,
             Self::Split => 4,
             Self::GiveUp | Self::End | Self::Same => 0,
         }

@@ -13,6 +13,7 @@ use crate::send::plan::LargeFile;
 use crate::send::reading::file_size;
 use crate::send::search::{BlockTable, Piece, Search, Straddling};
 use crate::send::worker::{FileProblem, SHORTER, SendWorker, read_problem};
+use crate::tree::blocks::MovedProof;
 use crate::tree::digest::Hashing;
 use crate::tree::metadata::holes::{Run, next_run};
 use crate::tree::reading::append_from;
@@ -39,14 +40,19 @@ pub(super) struct DeltaPart<'p> {
     pub(super) table: &'p BlockTable,
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// The digest of the bytes so far. Where the user asks for none, it is due only if the older version brings something:
-    /// it begins then.
+    /// The digest of the bytes so far, where the user asks for one.
     pub(super) hashing: &'p mut Option<Hashing>,
+    /// That of what the older version brings, if that is anything.
+    pub(super) moved: &'p mut Option<MovedProof>,
 }
 
 impl DeltaPart<'_> {
     fn hash(&mut self, bytes: &[u8]) {
         self.hashing.iter_mut().for_each(|hashing| hashing.update(bytes));
+    }
+
+    fn proof(&mut self) -> &mut MovedProof {
+        self.moved.get_or_insert_default()
     }
 }
 
@@ -111,24 +117,13 @@ impl SendWorker<'_> {
 
     /// The bytes from `start` to `end` are those of a part of a block, which is at `from` in the older version.
     fn edge(&mut self, part: &mut DeltaPart<'_>, (start, end): (u64, u64), from: u64) -> DeltaResult<()> {
-        of_file!(self.begin_digest(part, start));
         let descriptor = of_file!(self.opened(part.file)).as_fd();
         of_file!(self.read(descriptor, start, (end - start) as usize));
         part.hash(&self.payload);
+        part.proof().piece(end - start);
+        part.proof().bytes(&self.payload);
         self.copy(from, end - start)?;
         Ok(Ok(()))
-    }
-
-    /// From `at` on the digest goes along; the bytes of the part before it are read once more.
-    fn begin_digest(&mut self, part: &mut DeltaPart<'_>, at: u64) -> Result<(), FileProblem> {
-        if part.hashing.is_some() {
-            return Ok(());
-        }
-        let digest = Hashing::of(part.offset, part.length, file_size(&part.file.entry));
-        let mut hashing = digest.ok_or((ProblemKind::Failed, "a part of it has no digest".into()))?;
-        self.hash_part(part.file, part.offset, at - part.offset, &mut hashing)?;
-        *part.hashing = Some(hashing);
-        Ok(())
     }
 
     /// Searches the bytes from `start` to `end`, and sends them.
@@ -147,12 +142,10 @@ impl SendWorker<'_> {
                     part.hash(new);
                     self.new_bytes(new)?;
                 }
-                Piece::Old(range, from) => {
-                    if let Err(problem) = self.begin_digest(part, search.place(range.start)) {
-                        break Err(problem);
-                    }
+                Piece::Old(range, from, hash) => {
                     let old = &bytes[range];
                     part.hash(old);
+                    part.proof().block(hash);
                     self.copy(from, old.len() as u64)?;
                 }
                 Piece::More(gone) => {

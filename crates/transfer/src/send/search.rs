@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::tree::blocks::{Rolling, block_digest};
+use crate::tree::blocks::{BlockHash, Rolling};
 
 /// Bytes that are found to be new are handed on in pieces of so many at most.
 const PIECE: usize = 64 << 10;
@@ -39,7 +39,7 @@ struct Hints {
 
 /// The answer about a window.
 enum WindowMatch {
-    Block(u32),
+    Block(u32, BlockHash),
     /// Its rolling sum is that of a block.
     OnlyAlike,
     Nothing,
@@ -85,31 +85,27 @@ impl BlockTable {
         self.filter[(bit / 64) as usize] >> (bit % 64) & 1 == 1
     }
 
-    fn is_block(&self, index: u32, window: &[u8]) -> bool {
-        self.has_digest(index, &block_digest(window))
-    }
-
-    fn has_digest(&self, index: u32, digest: &[u8; 16]) -> bool {
-        self.sums.get(index as usize).is_some_and(|sum| sum.digest == *digest)
+    fn is_block(&self, index: u32, hash: BlockHash) -> bool {
+        self.sums.get(index as usize).is_some_and(|sum| sum.digest == hash.digest)
     }
 
     fn look(&self, sum: Rolling, window: &[u8], hints: Hints) -> WindowMatch {
         if !self.may_have(sum) || !self.rolling.contains(&sum.number()) {
             return WindowMatch::Nothing;
         }
-        let digest = block_digest(window);
-        let is_that = |index: &u32| self.has_digest(*index, &digest);
+        let hash = BlockHash::of(window);
+        let is_that = |index: &u32| self.is_block(*index, hash);
         let hinted = hints.next.filter(is_that).or(hints.same.filter(is_that));
         hinted
-            .or_else(|| self.by_digest.get(&digest).copied())
-            .map_or(WindowMatch::OnlyAlike, WindowMatch::Block)
+            .or_else(|| self.by_digest.get(&hash.digest).copied())
+            .map_or(WindowMatch::OnlyAlike, |index| WindowMatch::Block(index, hash))
     }
 
     /// The block that lies across `middle`, of which `around` has a block's bytes before and behind. It depends on these alone, so
     /// that the workers of both parts find the same. None where one begins or ends there.
     pub fn straddling(&self, around: &[u8], middle: u64) -> Option<Straddling> {
         let block = self.block;
-        let is_block = |window: &[u8]| self.by_digest.contains_key(&block_digest(window));
+        let is_block = |window: &[u8]| self.by_digest.contains_key(&BlockHash::of(window).digest);
         if around.len() != 2 * block || is_block(&around[..block]) || is_block(&around[block..]) {
             return None;
         }
@@ -117,7 +113,7 @@ impl BlockTable {
         for at in 1..block {
             sum = sum.roll(around[at - 1], around[at + block - 1], self.power);
             match self.look(sum, &around[at..at + block], Hints::default()) {
-                WindowMatch::Block(index) => {
+                WindowMatch::Block(index, _) => {
                     let at = middle - block as u64 + at as u64;
                     return Some(Straddling { at, from: u64::from(index) * block as u64 });
                 }
@@ -141,8 +137,8 @@ impl Drop for BlockTable {
 pub enum Piece {
     /// Bytes that the older version doesn't have, as far as was looked.
     New(Range<usize>),
-    /// Bytes that it has from this offset on.
-    Old(Range<usize>, u64),
+    /// A block that it has at this offset.
+    Old(Range<usize>, u64, BlockHash),
     /// Nothing before more bytes are there; those before this one are done with.
     More(usize),
     /// Everything is handed on.
@@ -158,7 +154,7 @@ pub struct Search<'t> {
     at: usize,
     kept: usize,
     sum: Option<Rolling>,
-    found: Option<u32>,
+    found: Option<(u32, BlockHash)>,
     next: Option<u32>,
     /// The window begins where a block ended that was found, and is not looked at yet.
     follows: bool,
@@ -191,8 +187,8 @@ impl<'t> Search<'t> {
     pub fn next(&mut self, bytes: &[u8], last: bool, everywhere: bool) -> Piece {
         let block = self.table.block;
         loop {
-            if let Some(index) = self.found {
-                return self.hand_on(index);
+            if let Some((index, hash)) = self.found {
+                return self.hand_on(index, hash);
             }
             if self.at - self.kept >= PIECE {
                 return self.new_bytes(self.kept + PIECE);
@@ -204,7 +200,7 @@ impl<'t> Search<'t> {
         }
     }
 
-    fn hand_on(&mut self, index: u32) -> Piece {
+    fn hand_on(&mut self, index: u32, hash: BlockHash) -> Piece {
         if self.at > self.kept {
             return self.new_bytes(self.at);
         }
@@ -212,7 +208,7 @@ impl<'t> Search<'t> {
         self.at += block;
         (self.kept, self.found, self.sum, self.next) = (self.at, None, None, index.checked_add(1));
         self.follows = true;
-        Piece::Old(start..self.at, u64::from(index) * block as u64)
+        Piece::Old(start..self.at, u64::from(index) * block as u64, hash)
     }
 
     fn new_bytes(&mut self, end: usize) -> Piece {
@@ -239,8 +235,8 @@ impl<'t> Search<'t> {
         }
         let sum = *self.sum.get_or_insert_with(|| Rolling::of(&bytes[self.at..self.at + block]));
         match table.look(sum, &bytes[self.at..self.at + block], self.hints()) {
-            WindowMatch::Block(index) => {
-                self.found = Some(index);
+            WindowMatch::Block(index, hash) => {
+                self.found = Some((index, hash));
                 self.looked += block as u64;
                 return;
             }
@@ -261,9 +257,10 @@ impl<'t> Search<'t> {
     fn is_next(&mut self, bytes: &[u8]) -> bool {
         let (table, block) = (self.table, self.table.block);
         let Some(next) = self.next.filter(|_| std::mem::take(&mut self.follows)) else { return false };
-        let is_next = table.is_block(next, &bytes[self.at..self.at + block]);
+        let hash = BlockHash::of(&bytes[self.at..self.at + block]);
+        let is_next = table.is_block(next, hash);
         if is_next {
-            self.found = Some(next);
+            self.found = Some((next, hash));
             self.looked += block as u64;
         } else {
             self.wasted += block as u64;
@@ -321,7 +318,7 @@ mod tests {
                     fresh += range.len();
                     made.extend_from_slice(&bytes[range]);
                 }
-                Piece::Old(range, from) => {
+                Piece::Old(range, from, _) => {
                     made.extend_from_slice(&older[from as usize..from as usize + range.len()]);
                 }
                 Piece::More(gone) => {

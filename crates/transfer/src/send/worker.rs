@@ -24,6 +24,7 @@ use crate::send::speed::{Others, Speed};
 use crate::send::thorough::Thoroughness;
 use crate::send::under_way::UnderWay;
 use crate::send::work::Work;
+use crate::tree::blocks::MovedProof;
 use crate::tree::digest::Hashing;
 use crate::tree::digest::ledger::Ledger;
 use crate::tree::metadata::holes::{Run, next_run};
@@ -226,13 +227,14 @@ impl<'a> SendWorker<'a> {
         let mut chunk = Chunk { entry, file: file.number, offset, length, parts, origin };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
         self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
-        let mut hashing = self.hashing(&chunk)?;
+        let (mut hashing, mut moved) = (self.hashing(&chunk)?, None);
         self.copied = Copied::default();
         let is_skipped = self.skips(&file.entry);
         self.packing.iter_mut().for_each(|packing| packing.begin(offset, is_skipped));
         let sent = match self.is_there(file, offset, length) {
             _ if let HeldChunks::Blocks(table) = &file.there => {
-                let part = DeltaPart { file, table, offset, length, hashing: &mut hashing };
+                let (hashing, moved) = (&mut hashing, &mut moved);
+                let part = DeltaPart { file, table, offset, length, hashing, moved };
                 self.delta(part)?.map(|()| length)
             }
             Ok(true) => self.same(file, offset, length, &mut hashing)?.map(|()| length),
@@ -245,7 +247,7 @@ impl<'a> SendWorker<'a> {
                     self.split(file, &chunk, sent)?;
                     (chunk.length, hashing) = (sent, hashing.map(Hashing::as_part));
                 }
-                self.send_digest(file, &chunk, hashing)?;
+                self.send_digest(file, &chunk, hashing, moved)?;
                 self.finish_part(file);
             }
             Err(message) => {
@@ -478,14 +480,17 @@ impl<'a> SendWorker<'a> {
         file: &LargeFile,
         chunk: &Chunk,
         hashing: Option<Hashing>,
+        moved: Option<MovedProof>,
     ) -> Result<(), StreamError> {
-        let known = self.shared.digests.as_ref();
-        let Some(hashing) = hashing else { return Ok(()) };
-        let digest = hashing.finish();
-        if let Some(known) = known {
+        let digest = hashing.map(Hashing::finish);
+        if let (Some(known), Some(digest)) = (&self.shared.digests, digest) {
             known.part(chunk, file.parts.load(Ordering::Acquire), digest);
         }
-        self.stream.send(FrameKind::Digest, &digest, &mut self.clock)
+        let due: Vec<_> = digest.into_iter().chain(moved.map(|moved| moved.finish())).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        self.stream.send(FrameKind::Digest, due.as_flattened(), &mut self.clock)
     }
 
     /// The worker that finishes the last part looks whether the file is still the one that was scanned.

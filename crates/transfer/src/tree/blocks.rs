@@ -1,7 +1,7 @@
 //! Blocks of an older version of a file: their size, and the sum by which a sender finds one at any place of the new version.
 
 use blake3::Hasher;
-use linerate_wire::control::BlockSum;
+use linerate_wire::control::{BlockSum, Digest};
 use multiversion::multiversion;
 
 /// The multiplier of the sum, whose digits are those of the golden ratio; 5 modulo 8, so that its powers repeat as late as can be.
@@ -59,16 +59,60 @@ fn sum_of(rows: &[[u8; LANES]]) -> u32 {
     sums.iter().fold(0, |whole, sum| whole.wrapping_mul(BASE).wrapping_add(*sum))
 }
 
-/// The first half of the BLAKE3 of a block.
-pub fn block_digest(bytes: &[u8]) -> [u8; 16] {
-    let mut half = [0; 16];
-    half.copy_from_slice(&Hasher::new().update(bytes).finalize().as_bytes()[..16]);
-    half
+/// The BLAKE3 of a block, in two halves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockHash {
+    /// By this half it is named to the sender.
+    pub digest: [u8; 16],
+    /// By this one a sender shows that it has the block, and not only its name.
+    pub proof: [u8; 16],
+}
+
+impl BlockHash {
+    /// Of all these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::finished(Hasher::new().update(bytes))
+    }
+
+    /// Of the bytes that were hashed.
+    pub fn finished(hasher: &Hasher) -> Self {
+        let hash = *hasher.finalize().as_bytes();
+        let (mut digest, mut proof) = ([0; 16], [0; 16]);
+        digest.copy_from_slice(&hash[..16]);
+        proof.copy_from_slice(&hash[16..]);
+        Self { digest, proof }
+    }
+}
+
+/// What shows that a sender has the pieces of the older version that it names in a part.
+#[derive(Debug, Default)]
+pub struct MovedProof(Hasher);
+
+impl MovedProof {
+    /// A whole block comes next.
+    pub fn block(&mut self, hash: BlockHash) {
+        self.0.update(&[0]).update(&hash.proof);
+    }
+
+    /// So many bytes of a block come next, which is cut by the part's beginning or end.
+    pub fn piece(&mut self, length: u64) {
+        self.0.update(&[1]).update(&length.to_le_bytes());
+    }
+
+    /// Those bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all of them.
+    pub fn finish(&self) -> Digest {
+        *self.0.finalize().as_bytes()
+    }
 }
 
 /// What travels of a block.
 pub fn block_sum(bytes: &[u8]) -> BlockSum {
-    BlockSum { rolling: Rolling::of(bytes).number().to_le_bytes(), digest: block_digest(bytes) }
+    BlockSum { rolling: Rolling::of(bytes).number().to_le_bytes(), digest: BlockHash::of(bytes).digest }
 }
 
 /// Bytes of the blocks of an older version of `older` bytes, of which there are to be `most` at most; `None` where that can't be. They

@@ -1,17 +1,16 @@
 //! Pieces of an older version that are somewhere else in the new one.
 
-use rustix::io::Errno;
+use blake3::Hasher;
+use linerate_wire::control::Digest;
 use std::os::fd::AsFd;
 
 use super::ReceiveWorker;
 use super::assembly::Assembly;
-use super::basis::Basis;
 use super::parts::Target;
 use crate::base::lock::lock;
 use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
-use crate::tree::digest::Hashing;
-use crate::tree::reading::read_while;
+use crate::tree::blocks::{BlockHash, MovedProof};
 
 /// Blocks that two parts have in common, of one file, at most.
 const MOST_EDGES: usize = 65_536;
@@ -52,31 +51,25 @@ impl ReceiveWorker<'_> {
         let unasked = StreamError::Protocol("a piece of an older version that this end didn't name");
         let Some(part) = &mut self.part else { return Err(unasked) };
         let (at, left, is_first) = (part.at, part.left(), part.is_untouched());
-        let Some(MovedPiece { from, length, .. }) =
-            piece(&self.payload, at).filter(|piece| piece.length <= left)
-        else {
+        let Some(piece) = piece(&self.payload, at).filter(|piece| piece.length <= left) else {
             return Err(unasked);
         };
-        let offset = part.end - part.length;
+        let MovedPiece { from, length, .. } = piece;
         part.at += length;
-        part.has_copied = true;
         let is_last = part.is_whole();
+        let brought = part.brought.get_or_insert_default();
         let copied = match &part.target {
             Target::Shared(assembly) => {
                 let Some(basis) = assembly.basis.as_ref().filter(|basis| basis.has_blocks(from, length))
                 else {
                     return Err(unasked);
                 };
-                part.has_edges |= assembly.note_edges(MovedPiece { from, at, length }, is_first, is_last)?;
-                match assembly.has_failed() {
-                    true => Ok(()),
-                    false => {
-                        assembly.begin_digest(&mut part.hashing, (offset, part.length), at).and_then(|()| {
-                            let each = &mut |bytes: &[u8]| see(&mut part.hashing, bytes);
-                            basis.bring(assembly.file.as_fd(), (from, length), at, each)
-                        })
-                    }
-                }
+                let block = basis.block().unwrap_or(1);
+                part.has_edges |= assembly.note_edges(&piece, block, is_first, is_last)?;
+                let bring = |each: &mut dyn FnMut(&[u8])| {
+                    basis.bring(assembly.file.as_fd(), (from, length), at, each)
+                };
+                if assembly.has_failed() { Ok(()) } else { brought.see(&piece, block, bring) }
             }
             Target::Dropped => Ok(()),
             Target::Whole(..) | Target::Standing(..) => return Err(unasked),
@@ -88,9 +81,76 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// What is written into a part goes into its digest once that has begun.
-pub(super) fn see(hashing: &mut Option<Hashing>, bytes: &[u8]) {
-    hashing.iter_mut().for_each(|hashing| hashing.update(bytes));
+/// What shows that the sender has what it named, over the bytes that were brought.
+#[derive(Default)]
+pub(super) struct Brought {
+    proof: MovedProof,
+    /// The whole block that is being brought.
+    block: Hasher,
+}
+
+/// Bytes of the older version that lie in one of its blocks.
+struct Segment {
+    left: u64,
+    is_whole: bool,
+}
+
+impl Segment {
+    /// The one that begins at `at`, of what ends at `end`.
+    fn at(at: u64, end: u64, block: u64) -> Self {
+        let left = (block - at % block).min(end - at);
+        Self { left, is_whole: left == block }
+    }
+}
+
+impl Brought {
+    /// Sees the bytes of `piece`, in blocks of `block` bytes, which `bring` hands on one after the other.
+    fn see<T>(
+        &mut self,
+        piece: &MovedPiece,
+        block: u64,
+        bring: impl FnOnce(&mut dyn FnMut(&[u8])) -> T,
+    ) -> T {
+        let (mut at, end) = (piece.from, piece.from + piece.length);
+        let mut segment = self.begin(at, end, block);
+        bring(&mut |mut bytes| {
+            while at < end && !bytes.is_empty() {
+                let length = usize::try_from(segment.left).unwrap_or(usize::MAX).min(bytes.len());
+                let (now, later) = bytes.split_at(length);
+                if segment.is_whole {
+                    self.block.update(now);
+                } else {
+                    self.proof.bytes(now);
+                }
+                (at, bytes) = (at + length as u64, later);
+                segment.left -= length as u64;
+                if segment.left == 0 {
+                    self.end(&segment);
+                    segment = self.begin(at, end, block);
+                }
+            }
+        })
+    }
+
+    fn begin(&mut self, at: u64, end: u64, block: u64) -> Segment {
+        let segment = Segment::at(at, end, block);
+        if segment.left > 0 && !segment.is_whole {
+            self.proof.piece(segment.left);
+        }
+        segment
+    }
+
+    fn end(&mut self, segment: &Segment) {
+        if segment.is_whole {
+            self.proof.block(BlockHash::finished(&self.block));
+            self.block.reset();
+        }
+    }
+
+    /// The digest of all that was brought.
+    pub(super) fn finish(&self) -> Digest {
+        self.proof.finish()
+    }
 }
 
 /// A piece as it was named, at `at`; none of no bytes.
@@ -103,9 +163,14 @@ fn piece(named: &[u8], at: u64) -> Option<MovedPiece> {
 impl Assembly {
     /// Whole blocks are taken, or else a sender that can't read the file could find out what its bytes are one by one, by
     /// which digest is taken for right. Parts cut through blocks, so that the two pieces have to fit. True where it is such a piece.
-    fn note_edges(&self, piece: MovedPiece, is_first: bool, is_last: bool) -> Result<bool, StreamError> {
-        let MovedPiece { from, at, length } = piece;
-        let block = self.basis.as_ref().and_then(Basis::block).unwrap_or(1);
+    fn note_edges(
+        &self,
+        piece: &MovedPiece,
+        block: u64,
+        is_first: bool,
+        is_last: bool,
+    ) -> Result<bool, StreamError> {
+        let &MovedPiece { from, at, length } = piece;
         let (is_head, is_tail) = (!from.is_multiple_of(block), !(from + length).is_multiple_of(block));
         if is_head && !is_first || is_tail && !is_last {
             return Err(StreamError::Protocol("a piece of a block of an older version"));
@@ -114,23 +179,6 @@ impl Assembly {
         let fits = (!is_head || edges.add(false, (at, from)))
             && (!is_tail || edges.add(true, (at + length, from + length)));
         if fits { Ok(is_head || is_tail) } else { Err(StreamError::Protocol("too many pieces of blocks")) }
-    }
-
-    /// From `at` on the digest of the part goes along; the bytes of it that are there before are read once more. There is none of
-    /// what is no part of a hash tree.
-    fn begin_digest(
-        &self,
-        hashing: &mut Option<Hashing>,
-        (offset, length): (u64, u64),
-        at: u64,
-    ) -> Result<(), Errno> {
-        if hashing.is_some() {
-            return Ok(());
-        }
-        *hashing = Hashing::of(offset, length, self.size().unwrap_or(0));
-        let each = |read: &[u8]| see(hashing, read);
-        let is_all = read_while(self.file.as_fd(), offset, at - offset, &mut Vec::new(), || true, each)?;
-        if is_all { Ok(()) } else { Err(Errno::IO) }
     }
 }
 

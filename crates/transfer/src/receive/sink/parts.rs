@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::assemblies::Standing;
 use super::assembly::Assembly;
 use super::basis::Basis;
-use super::moved::see;
+use super::moved::Brought;
 use super::progress::Progress;
 use super::{ReceiveWorker, Resumed};
 use crate::base::lock::lock;
@@ -26,7 +26,7 @@ use crate::receive::commit::Finished;
 use crate::receive::proof::Proof;
 use crate::receive::wanted::open_existing;
 use crate::tree::copying::write_all;
-use crate::tree::digest::{self, Hashing};
+use crate::tree::digest;
 use crate::tree::metadata::write::set_mode;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
@@ -47,10 +47,8 @@ pub(super) struct Part {
     pub(super) length: u64,
     /// The file has its size.
     pub(super) sized: bool,
-    /// Pieces of an older version are in it: its digest comes.
-    pub(super) has_copied: bool,
-    /// The digest of what is written, from the first of them on.
-    pub(super) hashing: Option<Hashing>,
+    /// Pieces of an older version that are in it: their digest comes.
+    pub(super) brought: Option<Brought>,
     /// One of them is a piece of a block.
     pub(super) has_edges: bool,
     /// How far it goes that the journal was told of.
@@ -79,18 +77,8 @@ impl ReceiveWorker<'_> {
         let (end, sized) = (at + length, chunk.parts > 1);
         let target = if sized { self.shared_target(chunk)? } else { self.whole_target(chunk)? };
         let progress = Progress::at(at);
-        self.part = Some(Part {
-            target,
-            number,
-            at,
-            end,
-            length,
-            sized,
-            has_copied: false,
-            hashing: None,
-            has_edges: false,
-            progress,
-        });
+        self.part =
+            Some(Part { target, number, at, end, length, sized, brought: None, has_edges: false, progress });
         self.clock.lap(Stage::Write);
         if length == 0 && !self.shared.settings.digests { self.finish_part(None) } else { Ok(()) }
     }
@@ -268,7 +256,6 @@ impl ReceiveWorker<'_> {
         if part.at > part.end {
             return Err(StreamError::Protocol("more data than the chunk has"));
         }
-        pieces.iter().for_each(|piece| see(&mut part.hashing, piece));
         let written =
             part.forget(start).and_then(|()| part.fd().map_or(Ok(()), |fd| write_all(fd, pieces, start)));
         self.clock.bytes(length);
@@ -318,7 +305,6 @@ impl ReceiveWorker<'_> {
         }
         let start = part.at;
         part.at += length;
-        part.hashing.iter_mut().for_each(|hashing| hashing.update_zeros(length));
         let result = part.size().and_then(|()| part.forget(start)).and_then(|()| part.empty(start, length));
         let result = result.or_else(|error| self.part_failed(error));
         self.clock.bytes(length);
@@ -338,7 +324,7 @@ impl ReceiveWorker<'_> {
 
     /// True where the part's digest comes behind its last bytes.
     pub(super) fn awaits_digest(&self) -> bool {
-        self.shared.settings.digests || self.part.as_ref().is_some_and(|part| part.has_copied)
+        self.shared.settings.digests || self.part.as_ref().is_some_and(|part| part.brought.is_some())
     }
 
     /// The first failure of a file is reported; further parts of it are dropped.
@@ -361,19 +347,25 @@ impl ReceiveWorker<'_> {
         if first { self.failed(&admitted, error) } else { Ok(()) }
     }
 
-    /// The part is finished only when its digest has come.
+    /// The part is finished only when its digest has come, and that of what an older version has brought.
     pub(super) fn digest(&mut self) -> Result<(), StreamError> {
-        let whole = self.part.as_ref().is_some_and(Part::is_whole);
-        match Digest::try_from(self.payload.as_slice()) {
-            Ok(digest) if whole => self.finish_part(Some(digest)),
-            _ => Err(StreamError::Protocol("a digest that has no place")),
+        let misplaced = StreamError::Protocol("a digest that has no place");
+        let Some(part) = self.part.as_ref().filter(|part| part.is_whole()) else { return Err(misplaced) };
+        let (due, moved_due) = (self.shared.settings.digests, part.brought.is_some());
+        let (digests, []) = self.payload.as_chunks::<32>() else { return Err(misplaced) };
+        let (digest, moved) = match (digests, due, moved_due) {
+            ([digest], true, false) => (Some(*digest), None),
+            ([moved], false, true) => (None, Some(*moved)),
+            ([digest, moved], true, true) => (Some(*digest), Some(*moved)),
+            _ => return Err(misplaced),
+        };
+        if let Some(moved) = moved {
+            self.check_brought(moved);
         }
+        self.finish_part(digest)
     }
 
     pub(super) fn finish_part(&mut self, digest: Option<Digest>) -> Result<(), StreamError> {
-        if let Some(digest) = digest {
-            self.check_copied(digest);
-        }
         let Some(part) = self.part.take() else { return Ok(()) };
         match part.target {
             Target::Whole(temporary, admitted, origin) => {
@@ -388,7 +380,6 @@ impl ReceiveWorker<'_> {
                 let is_last =
                     is_last.ok_or(StreamError::Protocol("overlapping or too scattered parts of a file"))?;
                 let length = part.length;
-                let digest = digest.filter(|_| self.shared.settings.digests);
                 lock(&assembly.digests).extend(digest.map(|digest| digest::DigestPart {
                     offset,
                     length,
@@ -408,10 +399,10 @@ impl ReceiveWorker<'_> {
 
     /// Somebody may write to the older version while pieces of it are taken: then the part isn't what the sender has. The sender
     /// hears of it only when it's clear that all are whole blocks.
-    fn check_copied(&mut self, theirs: Digest) {
-        let Some(part) = self.part.as_mut().filter(|part| part.has_copied) else { return };
-        let Target::Shared(assembly) = &part.target else { return };
-        let is_right = part.hashing.take().is_some_and(|hashing| hashing.finish() == theirs);
+    fn check_brought(&mut self, theirs: Digest) {
+        let Some(part) = &self.part else { return };
+        let (Target::Shared(assembly), Some(brought)) = (&part.target, &part.brought) else { return };
+        let is_right = brought.finish() == theirs;
         if part.has_edges || !is_right {
             assembly.unproven.fetch_min(part.end - part.length, Ordering::AcqRel);
         }

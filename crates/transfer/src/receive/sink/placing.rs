@@ -60,7 +60,7 @@ impl ReceiveWorker<'_> {
         match part.target {
             Target::Whole(file, admitted, _) if came > 0 => keep(partial, file, admitted.place(), part.at),
             // The digest of pieces of an older version hasn't come: the sender may not know what they are.
-            Target::Shared(assembly) if came > 0 && !part.has_copied && !assembly.has_failed() => {
+            Target::Shared(assembly) if came > 0 && part.brought.is_none() && !assembly.has_failed() => {
                 lock(&assembly.parts).add_beginning(part.at - came, came);
             }
             _ => {}

@@ -9,7 +9,6 @@ use crate::base::lock::lock;
 use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
 use crate::tree::copying::{CopyError, copy_range};
-use crate::tree::digest::Hashing;
 
 impl ReceiveWorker<'_> {
     /// The part ends here; others bring the rest of it.
@@ -23,7 +22,6 @@ impl ReceiveWorker<'_> {
         }
         part.length -= part.left();
         part.end = part.at;
-        part.hashing = part.hashing.take().map(Hashing::as_part);
         match &part.target {
             Target::Shared(assembly) => lock(&assembly.parts).expect(count),
             Target::Whole(file, ..) if file.is_in_place() => return Err(damaged),

@@ -5,7 +5,7 @@ use fastcdc::v2020::FastCDC;
 use std::collections::HashSet;
 
 use super::{BlockTable, Piece, Search};
-use crate::tree::blocks::{block_digest, block_of, block_sum};
+use crate::tree::blocks::{BlockHash, block_of, block_sum};
 
 const SIZE: usize = 1_000_000_000;
 
@@ -39,7 +39,7 @@ fn rolling(older: &[u8], newer: &[u8]) -> Cost {
     loop {
         match search.next(newer, true, true) {
             Piece::New(range) => new += range.len(),
-            Piece::Old(range, from) => {
+            Piece::Old(range, from, _) => {
                 named += if end == Some(from) { 0 } else { 32 };
                 end = Some(from + range.len() as u64);
             }
@@ -52,7 +52,8 @@ fn rolling(older: &[u8], newer: &[u8]) -> Cost {
 fn chosen(older: &[u8], newer: &[u8], mean: u32) -> Cost {
     let digests = |bytes: &[u8]| -> Vec<([u8; 16], usize)> {
         let cut = FastCDC::new(bytes, mean / 4, mean, mean * 4);
-        cut.map(|chunk| (block_digest(&bytes[chunk.offset..][..chunk.length]), chunk.length)).collect()
+        cut.map(|chunk| (BlockHash::of(&bytes[chunk.offset..][..chunk.length]).digest, chunk.length))
+            .collect()
     };
     let begun = processor();
     let there: HashSet<_> = digests(older).into_iter().map(|(digest, _)| digest).collect();
