@@ -5,7 +5,6 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use blake3::hazmat::HasherExt;
 use linerate_wire::control::{Change, MAX_OFFERS, Message, Offered, Totals, Want};
 use linerate_wire::entry::{Entry, Extra, Kind};
 use linerate_wire::frame::FrameKind::{self, Batch, Chunk, Data, Same};
