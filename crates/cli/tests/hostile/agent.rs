@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linerate_wire::PROTOCOL;
-use linerate_wire::control::{Job, Keep, Message, Options};
+use linerate_wire::control::{AskedSources, Job, Keep, Message, Options, Partner};
 use linerate_wire::entry::Entry;
 use linerate_wire::frame::FrameKind::{Batch, Chunk, Data, End};
 
@@ -110,6 +110,39 @@ fn another_version_is_told() {
     let mut served = Served::start(&ground);
     served.near.say(&hello(PROTOCOL + 1)).unwrap();
     assert_eq!(served.end(), Some(7));
+}
+
+#[test]
+fn another_agent_as_the_other_end_is_named_in_its_turn_and_for_data_alone() {
+    let options = || Options { timeout: Some(5), ..options() };
+    let receive = || Message::Job(Job::Receive { destination: b".".to_vec(), options: options() });
+    let partner = |asked| Message::Partner(Partner { public_key: vec![1; 44], cookie: [0; 16], asked });
+    let asked = || Some(AskedSources { sources: vec![b"tree".to_vec()], delivered: false });
+    for said in [
+        vec![Message::Between, Message::Job(Job::Observe)],
+        vec![Message::Between, Message::Job(Job::Clean { destination: b".".to_vec(), remove: true })],
+        vec![Message::Between, Message::Between, receive()],
+        vec![receive(), partner(asked())],
+        vec![receive(), Message::Between],
+        vec![Message::Between, partner(asked()), receive()],
+        // It isn't told what was asked for.
+        vec![Message::Between, receive(), partner(None)],
+        vec![Message::Between, receive(), partner(asked()), partner(asked())],
+    ] {
+        let ground = Ground::new();
+        let mut served = Served::start(&ground);
+        served.near.say(&hello(PROTOCOL)).unwrap();
+        for message in &said {
+            // It may have hung up already.
+            let _ = served.near.say(message);
+        }
+        let begun = Instant::now();
+        // Its end, with a word on it or without.
+        let _ = served.near.hear_all();
+        assert!(begun.elapsed() < Duration::from_secs(4), "{said:?}: it has only got tired of waiting");
+        assert_eq!(served.end(), Some(5), "{said:?}");
+        ground.assert_untouched();
+    }
 }
 
 #[test]

@@ -89,6 +89,13 @@ impl Trio {
         ip(&["-n", host, "link", "set", &far, "up"]);
     }
 
+    /// Gives one host a way to the address by which the client reaches the other one: else it has only the link between them.
+    pub fn let_reach(&self, end: End, other: End) {
+        let (lab, address) = (&self.case.bed.lab, self.host_address(other));
+        let through = lab.address(other).to_string();
+        ip(&["-n", &lab.host(end).namespace, "route", "add", &address, "via", &through]);
+    }
+
     /// A server with a key of its own, and a mark in the environment of all that it starts.
     fn serve(&self, name: &str, end: End) -> Running {
         let key = self.key(name);

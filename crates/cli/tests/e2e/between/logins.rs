@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use linerate_lab::End;
+
 use super::ground::{HOSTS, Trio, trio};
 use crate::bed::args;
 use crate::support::{PATIENCE, within};
@@ -90,6 +92,7 @@ fn restricted_logins_at_either_host_serve_what_they_may() {
     let below = |path: &Path, options: &str| format!("--below {} {options}", path.display());
     // A restricted login dials nobody but who has logged in: the other one does.
     trio.restrict("src", &below(&trio.case.near, "--read-only"));
+    trio.let_reach(End::B, End::A);
     trio.cp(args!["-v", "-r", "src:tree", trio.dst("one")])
         .exits(0)
         .says(&["data connection: from dst to src"]);

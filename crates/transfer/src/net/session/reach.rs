@@ -68,7 +68,9 @@ impl Session {
         self.meet_partner()?;
         self.make_link(options.clear)?;
         let (client, own) = ssh_addresses();
-        let candidates = if self.has_partner() { all_candidates } else { candidates };
+        // A restricted login learns no other address of this host.
+        let tells_all = self.has_partner() && !self.dials_client_alone;
+        let candidates = if tells_all { all_candidates } else { candidates };
         let listening = match self.listen(options.ports) {
             Ok(port) => Listening { candidates: candidates(own, port), client, error: None },
             Err(error) => Listening { candidates: Vec::new(), client, error: Some(error.to_string()) },
