@@ -213,6 +213,12 @@ impl Trio {
         self.start(command, args).end()
     }
 
+    /// Runs `linerate scp`, whose options stand behind one another.
+    #[track_caller]
+    pub fn run_scp(&self, args: Vec<OsString>) -> Run {
+        self.start_with(args![self.case.bed.program(), "scp", "-F", self.config()], args).end()
+    }
+
     #[track_caller]
     pub fn cp(&self, args: Vec<OsString>) -> Run {
         self.run("cp", args)

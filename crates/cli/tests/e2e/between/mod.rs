@@ -139,6 +139,36 @@ fn what_arrives_is_read_back_and_its_digests_are_the_clients() {
 }
 
 #[test]
+fn scps_lines_copy_between_two_hosts_with_each_of_its_options_for_that() {
+    let Some(trio) = trio() else { return };
+    let (tree, _) = trio.trees();
+    write(tree.join("sub/file"), "x");
+    write(tree.join("other"), noise(1, 100_000));
+    let far = trio.case.far.display().to_string();
+    for (number, option) in [&["-r"][..], &["-3rp"], &["-R", "-r"]].iter().enumerate() {
+        let to = format!("to{number}");
+        let line = option.iter().map(std::ffi::OsString::from).chain(args![trio.src("tree"), trio.dst(&to)]);
+        trio.run_scp(line.collect()).exits(0);
+        assert_alike(&tree, &trio.case.far.join(to));
+    }
+    let (from, to) =
+        (format!("scp://src/{}", tree.join("other").display()), format!("scp://dst:22/{far}/by-uri"));
+    trio.run_scp(args![from.clone(), to]).exits(0);
+    assert_eq!(fs::read(trio.case.far.join("by-uri")).unwrap(), noise(1, 100_000));
+    trio.run_scp(args![from, format!("scp://dst:1/{far}/x")]).exits(255).says(&["port 1"]);
+    let missing = trio.run_scp(args![trio.src("missing"), trio.dst("x")]);
+    missing.exits(1).says(&["missing: No such file or directory"]);
+}
+
+#[test]
+fn rsyncs_lines_have_at_most_one_far_host() {
+    let Some(trio) = trio() else { return };
+    let words = args![trio.case.bed.program(), "rsync", "-a"];
+    let run = trio.start_with(words, args![trio.src("tree"), trio.dst("to")]).end();
+    run.exits(1).says(&["The source and destination cannot both be remote."]);
+}
+
+#[test]
 fn the_trees_of_two_far_hosts_are_compared() {
     let Some(trio) = trio() else { return };
     let (tree, to) = trio.trees();
