@@ -441,7 +441,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     switch(&["blocking-io"], None, |_| (), |_| ()),
     value(&["outbuf"], None, |_, value| checked::outbuf(text(value)?)),
     value(&["remote-option"], Some('M'), |line, value| details::remote_option(line, text(value)?)),
-    refused_of(&["protocol"], None, "the protocol is linerate's"),
+    always_of(&["protocol"], None, "the protocol is linerate's own, and both ends have the same"),
     value(&["checksum-seed"], None, |_, value| checked::seed(text(value)?)),
     refused(&["server"], None, "it is how rsync calls itself"),
     refused(&["sender"], None, "it is how rsync calls itself"),

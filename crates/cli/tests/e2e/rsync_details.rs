@@ -5,10 +5,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::Path;
 
 use linerate_testing::has;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags};
 
-use crate::archive::set_time;
-use crate::bed::{Case, args, case};
+use crate::archive::{acl, set_time};
+use crate::bed::{Case, args, case, case_with_attributes};
 use crate::rsync_lines::{assert_alike, lines, make_source, over_ssh, shape, words};
 use crate::tree::write;
 
@@ -413,4 +413,93 @@ fn files_may_be_executed_as_at_the_sender() {
     make_modes(&case.far.join("to"));
     assert_eq!(over_ssh(&case, "-rtiE src/ FAR/to/").exits(0).out.lines().count(), 6);
     assert_eq!(fs::metadata(case.far.join("to/b")).unwrap().mode() & 0o7777, 0o755);
+}
+
+/// Lines that make things where a default ACL says what they permit.
+const INHERITING: [&str; 8] = [
+    "-ri src/ DST/",
+    "-ri src DST/new",
+    "-riE src/ DST/",
+    "-rpi src/ DST/",
+    "-rAi src/ DST/",
+    "-ri --chmod=a=rwx src/ DST/",
+    "-riR src/./sub/b DST/",
+    "-ri src/a DST/other",
+];
+
+#[test]
+fn a_default_acl_says_what_new_things_permit() {
+    let Some(case) = case_with_attributes().filter(|_| has("rsync")) else { return };
+    make_source(&case.near.join("src"));
+    for (path, mode) in [("a", 0o777), ("sub", 0o777), ("sub/b", 0o666), ("other", 0o700)] {
+        fs::set_permissions(case.near.join("src").join(path), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    for line in INHERITING {
+        assert_alike(&case, line, |top| inheriting(top, 7));
+        assert_alike(&case, line, |top| inheriting(top, 5));
+        assert_alike(&case, line, |top| inheriting(top, 0));
+    }
+    let open = case.near.join("ours");
+    inheriting(&fs::remove_dir_all(&open).map(|()| open.clone()).unwrap(), 7);
+    over_ssh(&case, "-r src/ ours/").exits(0);
+    assert_eq!(fs::metadata(open.join("sub")).unwrap().mode() & 0o777, 0o770);
+}
+
+fn inheriting(top: &Path, permissions: u8) {
+    fs::create_dir(top).unwrap();
+    let value = acl(permissions);
+    rustix::fs::lsetxattr(top, "system.posix_acl_default", &value, XattrFlags::empty()).unwrap();
+}
+
+/// Lines that name a device, a pipe or a socket as the destination.
+const ONTO_SPECIALS: [&str; 6] = [
+    "-Di nodes/one DST",
+    "-ai nodes/one DST",
+    "-ai nodes/pipe DST",
+    "-ai src/a DST",
+    "-ai --existing src/a DST",
+    "-ai --ignore-existing nodes/one DST",
+];
+
+#[test]
+fn what_a_device_s_name_gets_replaces_the_device() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    make_source(&case.near.join("src"));
+    fs::create_dir(case.near.join("nodes")).unwrap();
+    make_node(&case.near.join("nodes/one"), FileType::BlockDevice, 73);
+    make_node(&case.near.join("nodes/pipe"), FileType::Fifo, 0);
+    for name in ["one", "pipe"] {
+        set_time(&case.near.join("nodes").join(name), 1_500_000_000, 0);
+    }
+    let there = |top: &Path| {
+        let meta = fs::symlink_metadata(top).unwrap();
+        (meta.mode(), meta.rdev(), meta.len(), meta.mtime() == 1_500_000_000)
+    };
+    let olds = [(FileType::BlockDevice, 73), (FileType::BlockDevice, 69), (FileType::Fifo, 0)];
+    for (line, (kind, minor)) in ONTO_SPECIALS.iter().flat_map(|line| olds.map(|old| (line, old))) {
+        let [ours, theirs] = ["ours", "theirs"].map(|name| {
+            let top = case.near.join(name);
+            let _ = fs::remove_file(&top);
+            make_node(&top, kind, minor);
+            let own = args![case.bed.program(), "rsync"];
+            let program = if name == "ours" { own } else { args!["rsync"] };
+            let run = case.start_with(program, words(line, name)).end();
+            (run.code, lines(&run.out), there(&top))
+        });
+        assert_eq!(ours, theirs, "{line} onto {kind:?} {minor}");
+    }
+}
+
+fn make_node(path: &Path, kind: FileType, minor: u32) {
+    let device = if minor == 0 { 0 } else { rustix::fs::makedev(42, minor) };
+    rustix::fs::mknodat(CWD, path, kind, Mode::from_raw_mode(0o640), device).unwrap();
+}
+
+#[test]
+fn protocol_changes_nothing() {
+    let Some(case) = case() else { return };
+    make_source(&case.near.join("src"));
+    over_ssh(&case, "-a --protocol=28 src/ FAR/to/").exits(0);
+    assert_eq!(over_ssh(&case, "-ai --protocol 31 FAR/to/ src/").exits(0).out, "");
+    over_ssh(&case, "-a src/ to/ --protocol").exits(1).says(&["--protocol needs a value"]);
 }

@@ -219,9 +219,22 @@ impl Settings {
 
     /// Setuid, setgid and sticky bits stay behind unless they were asked for: their meaning belongs to another host's users.
     pub fn mode(&self, entry: &Entry) -> Mode {
+        self.mode_within(entry, !self.umask)
+    }
+
+    /// The same of what is made in `parent`, whose default ACL may say what the process's mask does elsewhere; so does that of a
+    /// directory that was just made, which has it from its parent.
+    pub fn mode_in(&self, entry: &Entry, parent: &Directory) -> Mode {
+        match self.keep.perms {
+            true => self.mode(entry),
+            false => self.mode_within(entry, parent.default_permissions().unwrap_or(!self.umask)),
+        }
+    }
+
+    fn mode_within(&self, entry: &Entry, most: Mode) -> Mode {
         let bits = if self.keep.special_bits { 0o7777 } else { 0o777 };
         let mode = Mode::from_raw_mode(entry.mode & bits);
-        if self.keep.perms { mode } else { mode & !self.umask }
+        if self.keep.perms { mode } else { mode & most }
     }
 
     /// The mode of a file that takes the place, or has the place already, of one with `there`, where permissions aren't kept: who
@@ -239,6 +252,11 @@ impl Settings {
     /// The mode with which a directory is made: open to this program, whatever mode it gets in the end.
     pub fn created(&self) -> Mode {
         Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
+    }
+
+    /// The same of one that has a default ACL from the directory in which it was made.
+    pub fn created_as(&self, made: &Directory) -> Mode {
+        made.default_permissions().map_or_else(|| self.created(), |most| Mode::RWXU | most)
     }
 }
 

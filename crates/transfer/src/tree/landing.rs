@@ -110,7 +110,7 @@ impl Landing {
     /// # Errors
     /// If the destination can't take the sources.
     pub fn into(named: &Named, sources: &[Source], dry_run: bool) -> Result<Self, TransferError> {
-        let at = named.destination()?;
+        let mut at = named.destination()?;
         let has_slash = at.shown.as_os_str().as_bytes().ends_with(b"/");
         let is_one_file = matches!(sources, [source] if !source.directory) && !has_slash;
         match at.there {
@@ -121,6 +121,11 @@ impl Landing {
             DestinationState::Nothing if !is_one_file => {
                 let made = Self::side_by_side(open(make(&at)?, &at.shown)?, sources);
                 Ok(Self { is_made: true, ..made })
+            }
+            // As rsync does it, it is replaced as a file is.
+            DestinationState::Special => {
+                at.there = DestinationState::File;
+                Self::under_new_name(at, sources)
             }
             _ => Self::under_new_name(at, sources),
         }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use crate::base::lock::lock;
 use crate::tree::bounds::Held;
 use crate::tree::filter::Place;
-use crate::tree::metadata::write::{has_default_acl, let_in, set_mode};
+use crate::tree::metadata::write::{default_permissions, let_in, set_mode};
 use crate::tree::places::Places;
 use crate::tree::ways::{ImpliedWays, Ways};
 
@@ -51,7 +51,7 @@ pub struct Directory {
     manner: Manner,
     /// The device that it is on.
     pub device: u64,
-    inherits: OnceLock<bool>,
+    inherits: OnceLock<Option<Mode>>,
 }
 
 impl AsFd for Directory {
@@ -304,7 +304,12 @@ impl Directory {
 
     /// True where what is made in it gets an ACL, and other permissions than it is made with. It's looked at once.
     pub fn has_default_acl(&self) -> bool {
-        *self.inherits.get_or_init(|| has_default_acl(self.as_fd()))
+        self.default_permissions().is_some()
+    }
+
+    /// The most that what is made in it may permit, where its default ACL says so: then that counts, and no process's mask.
+    pub fn default_permissions(&self) -> Option<Mode> {
+        *self.inherits.get_or_init(|| default_permissions(self.as_fd()))
     }
 
     /// Stat of `name` in it, a link not followed.

@@ -1,10 +1,12 @@
 //! Walks the sources while the workers already send.
 
+mod faked;
+mod left_out;
 mod listing;
 
 use linerate_wire::control::{Keep, MUNGED, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Origin};
-use linerate_wire::path::{RelPath, printable};
+use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::{HashSet, VecDeque};
@@ -19,9 +21,8 @@ use crate::base::several::Several;
 use crate::base::totals::SharedTotals;
 use crate::tree::filter::attributes::AttributeRules;
 use crate::tree::filter::{Filter, ListedSource, Scope, Side, merge_file};
-use crate::tree::metadata::fake;
 use crate::tree::metadata::holes::has_holes;
-use crate::tree::metadata::read::{At, Faked, Reader, faked_link, seen};
+use crate::tree::metadata::read::{At, Faked, Reader};
 use crate::tree::modes::changed;
 use crate::tree::prune::WaitingDirectories;
 use crate::tree::root::Directory;
@@ -30,6 +31,8 @@ use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{atime, ctime, mtime};
 use crate::tree::temporary::{RESERVED, is_reserved};
+use faked::{link_target, look, stands_for_nothing};
+use left_out::{ignored_link, left_out, named};
 use listing::Listing;
 
 /// Why a name isn't sent to a receiver of another character set, and a link that leads to one.
@@ -200,8 +203,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let at = source.top_path();
         let fakes = self.scanner.selection.fakes;
         let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| {
-            let stat = rustix::fs::fstat(&fd)?;
-            Ok((if fakes { seen(At::Open(fd.as_fd()), &stat)? } else { stat }, fd))
+            let (stat, _) = look(At::Open(fd.as_fd()), rustix::fs::fstat(&fd), fakes);
+            Ok((stat?, fd))
         });
         let (stat, held) = match opened {
             Ok(opened) => opened,
@@ -376,9 +379,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 let real = rustix::fs::statat(&level.fd, &name, AtFlags::SYMLINK_NOFOLLOW);
                 let at = At::In(level.fd.as_fd(), &name);
                 let bare = is_bare.as_ref().is_some_and(|is_bare| is_bare(at));
-                let stat = if fakes && !bare { real.and_then(|real| seen(at, &real)) } else { real };
-                let kind = |stat: Result<Stat, Errno>| stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
-                Looked { faked: kind(stat) != kind(real), stat, bare, name }
+                let (stat, faked) = look(at, real, fakes && !bare);
+                Looked { stat, faked, bare, name }
             };
             level.ahead = self.several.map(names, look).into();
         }
@@ -477,12 +479,14 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             },
             FileType::Symlink if self.scanner.selection.no_links => {
                 self.skip(source, &path, FileType::Symlink);
-                match self.link_target(at) {
+                match link_target(at, self.scanner.selection.fakes) {
                     Ok(target) if self.scanner.selection.names_skipped => Kind::Symlink { target },
                     _ => return Ok(()),
                 }
             }
-            FileType::Symlink => match self.link_target(at).map(|target| self.scanner.unmunged(target)) {
+            FileType::Symlink => match link_target(at, self.scanner.selection.fakes)
+                .map(|target| self.scanner.unmunged(target))
+            {
                 Ok(target) if self.ignores(source, &path, &target) => {
                     let seen = self.seen(source, &path);
                     self.tell(source, &path, ProblemKind::Remark, ignored_link(&seen, &target));
@@ -546,18 +550,6 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
     }
 
-    fn link_target(&self, at: At<'_>) -> Result<Vec<u8>, Errno> {
-        let fakes = self.scanner.selection.fakes;
-        let At::In(directory, name) = at else {
-            // A link is never opened itself.
-            return if fakes { faked_link(at) } else { Err(Errno::LOOP) };
-        };
-        match rustix::fs::readlinkat(directory, name, Vec::new()) {
-            Err(Errno::INVAL) if fakes => faked_link(at),
-            target => Ok(target?.into_bytes()),
-        }
-    }
-
     fn ignores(&self, source: usize, path: &RelPath, target: &[u8]) -> bool {
         self.scanner.selection.safe_links && leads_out(&self.seen(source, path), target)
     }
@@ -577,35 +569,12 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     }
 
     fn skip(&self, source: usize, path: &RelPath, kind: FileType) {
-        let what = match kind {
-            FileType::Fifo => "a fifo",
-            FileType::Symlink => "a symbolic link",
-            FileType::Socket => "a socket",
-            FileType::CharacterDevice | FileType::BlockDevice => "a device",
-            _ => "of an unknown kind",
-        };
-        self.tell(source, path, ProblemKind::Skipped, format!("is {what}; not copied"));
+        self.tell(source, path, ProblemKind::Skipped, format!("is {}; not copied", named(kind)));
     }
 
     fn tell(&self, source: usize, path: &RelPath, kind: ProblemKind, message: String) {
         let shown = self.scanner.sources[source].shown(path);
         (self.scanner.problem)(problem(shown, kind, message));
-    }
-}
-
-/// In rsync's words, which its users look for.
-fn ignored_link(path: &RelPath, target: &[u8]) -> String {
-    let (path, target) = (printable(path.as_bytes()), printable(target));
-    format!("ignoring unsafe symlink \"{path}\" -> \"{target}\"")
-}
-
-/// The kind of an entry that isn't kept: a receiver knows by it that the entry is a mere name.
-fn left_out(kind: FileType) -> Kind {
-    match kind {
-        FileType::BlockDevice | FileType::CharacterDevice => {
-            Kind::Device { block: kind == FileType::BlockDevice, major: 0, minor: 0 }
-        }
-        _ => Kind::Fifo,
     }
 }
 
@@ -625,8 +594,4 @@ pub fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
         atime: atime(stat),
         extra: None,
     }
-}
-
-fn stands_for_nothing() -> String {
-    format!("can't be read with --fake-super: its attribute {} isn't one that rsync writes", fake::STAT)
 }

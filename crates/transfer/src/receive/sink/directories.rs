@@ -85,7 +85,7 @@ impl ReceiveWorker<'_> {
     /// Gives the modes of new directories to those that this command has made and whose own entries aren't on the list of files:
     /// until now they were this user's alone.
     pub fn open_unlisted(&self, touched: &mut Touched) {
-        let (ground, created) = (&self.shared.ground, self.shared.settings.created());
+        let ground = &self.shared.ground;
         for place in ground.terms.unlisted() {
             let is_made =
                 ground.landing.root.was_made_early(place) || ground.past.is_some_and(|past| past.made(place));
@@ -93,7 +93,7 @@ impl ReceiveWorker<'_> {
             let mode = rustix::fs::fstat(&held).map_or(0, |stat| stat.st_mode);
             if is_made && mode & 0o777 == Mode::RWXU.as_raw_mode() {
                 let inherited = Mode::from_raw_mode(mode) & Mode::SGID;
-                let given = set_mode(held.as_fd(), created | inherited);
+                let given = set_mode(held.as_fd(), self.shared.settings.created_as(&held) | inherited);
                 given.unwrap_or_else(|error| self.tell_unfinished(place, error));
                 touched.add_metadata(&held);
             }

@@ -70,7 +70,9 @@ impl ReceiveWorker<'_> {
         let (shared, place, entry) = (self.shared, admitted.place(), admitted.entry());
         let created = shared.first_directory_mode(entry);
         match place.split() {
-            Some(_) if self.mode(entry) != created => shared.note_made(place),
+            Some(_) if self.mode(entry) != created || shared.ground.landing.root.top().has_default_acl() => {
+                shared.note_made(place);
+            }
             Some((parent, _)) => shared.note_made(&parent),
             None => {}
         }

@@ -67,8 +67,7 @@ impl Reception<'_> {
     ) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let was_begun = !is_new && self.was_begun(place, entry);
-        let mode =
-            Some(self.settings.mode(entry)).filter(|_| self.settings.keep.perms || is_new || was_begun);
+        let mode = (self.settings.keep.perms || is_new || was_begun).then(|| self.new_mode(place, entry));
         let keeps_more = self.settings.keep.times_of(&entry.kind)
             || self.settings.keep.acls
             || self.settings.keep.xattrs
@@ -85,6 +84,13 @@ impl Reception<'_> {
             return self.plan(place, Planned::new(entry, mode, is_right));
         }
         Ok(true)
+    }
+
+    /// The mode that a directory gets which this command has made.
+    fn new_mode(&self, place: &RelPath, entry: &Entry) -> Mode {
+        let held =
+            (!self.settings.keep.perms).then(|| self.ground.landing.root.directory(place).ok()).flatten();
+        held.map_or_else(|| self.settings.mode(entry), |held| self.settings.mode_in(entry, &held))
     }
 
     /// Makes the directory at `path` let its owner write, until everything is there.
@@ -196,7 +202,7 @@ impl<'a> ReceiveWorker<'a> {
 
     /// With what mode a file is made in `parent`; [`ReceiveWorker::hand_on`] gives it its own.
     fn first_mode(&self, entry: &Entry, parent: &Directory) -> Mode {
-        let (mode, keep) = (self.mode(entry), &self.shared.settings.keep);
+        let (mode, keep) = (self.shared.settings.mode_in(entry, parent), &self.shared.settings.keep);
         // From its directory, or from the time before.
         let may_have_acl =
             keep.perms && parent.has_default_acl() || keep.acls && self.shared.settings.inplace;
@@ -249,7 +255,9 @@ impl<'a> ReceiveWorker<'a> {
     fn give(&self, temporary: &Temporary, admitted: &Admitted<'_>) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let made = self.first_mode(entry, temporary.parent());
-        let mode = self.replaced_mode(place, entry, temporary.parent()).unwrap_or_else(|| self.mode(entry));
+        let mode = self
+            .replaced_mode(place, entry, temporary.parent())
+            .unwrap_or_else(|| self.shared.settings.mode_in(entry, temporary.parent()));
         let inherits = self.shared.settings.keep.perms && temporary.parent().has_default_acl();
         // A file that is written into may have attributes and ACLs that the sender's hasn't.
         let in_place = temporary.is_in_place();

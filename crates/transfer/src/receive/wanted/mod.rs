@@ -22,7 +22,7 @@ use linerate_wire::path::RelPath;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::borrow::Cow;
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use crate::receive::resume;
 use crate::receive::sink::FIRST_NAMES;
 use crate::tree::itemize::{self, Changes, Item};
 use crate::tree::metadata::compare::Comparing;
-use crate::tree::metadata::read::{At, faked_link};
+use crate::tree::metadata::read::At;
 use crate::tree::places::{Places, Recent};
 use crate::tree::reading::hash;
 use crate::tree::safe_link::leads_out;
@@ -278,7 +278,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             Kind::File { .. } | Kind::Directory | Kind::HardLink { .. } => false,
             // It is to be a file that stands for it.
             Kind::Symlink { .. } if fakes && there.real_kind() == FileType::Symlink => true,
-            Kind::Symlink { target } => !says(target, place, there),
+            Kind::Symlink { target } => !there.leads_to(target, name(place)),
             Kind::Device { major, minor, .. } => there.stat.st_rdev != rustix::fs::makedev(*major, *minor),
             Kind::Fifo | Kind::Socket => false,
         };
@@ -291,7 +291,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         };
         match self.rules.decide(entry, mode, &there.stat, value_differs, more) {
             Decision::Attributes(changes)
-                if !changes.is_empty() && (self.is_shared(entry, there) || fakes && !can_store(there)) =>
+                if !changes.is_empty() && (self.is_shared(entry, there) || fakes && !there.can_store()) =>
             {
                 Decision::Contents(changes)
             }
@@ -576,21 +576,6 @@ fn worth(sync: Option<&Sync>, settings: &Settings) -> Worth {
 
 fn is_large(worth: Worth, entry: &Entry) -> bool {
     matches!(entry.kind, Kind::File { size } if older::chunk_of(worth, size, size, 1).is_some())
-}
-
-/// True where the link that is there leads to `target`.
-fn says(target: &[u8], place: &RelPath, there: &Occupant) -> bool {
-    let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
-    let text = match there.real_kind() {
-        FileType::RegularFile => faked_link(at),
-        _ => rustix::fs::readlinkat(&there.parent, name(place), Vec::new()).map(CString::into_bytes),
-    };
-    text.is_ok_and(|text| text == target)
-}
-
-/// True for what can stand for something else by its attributes.
-fn can_store(there: &Occupant) -> bool {
-    matches!(there.real_kind(), FileType::RegularFile | FileType::Directory)
 }
 
 /// The top itself has no name, and is opened as `.`.

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 
 use super::existing::hold_existing;
 use super::view::Occupant;
-use super::{Comparer, can_store, name};
+use super::{Comparer, name};
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::receive::admission::Admitted;
@@ -42,7 +42,7 @@ impl Comparer<'_, '_> {
     /// It is what it should be, and has rights of its own that are to be stored (`--fake-super`).
     fn is_to_be_stored(&self, there: &Occupant) -> bool {
         self.shared.ground.writer.fakes()
-            && can_store(there)
+            && there.can_store()
             && real_mode(there.stat.st_mode).as_raw_mode() != there.real & 0o7777
     }
 

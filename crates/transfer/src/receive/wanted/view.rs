@@ -3,11 +3,12 @@
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::{FileType, RawMode, Stat};
+use std::ffi::{CString, OsStr};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use crate::tree::metadata::read::At;
+use crate::tree::metadata::read::{At, faked_link};
 use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::root::{Directory, Root};
 
@@ -30,6 +31,20 @@ pub struct Occupant {
 impl Occupant {
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
+    }
+
+    /// True for what can stand for something else by its attributes.
+    pub fn can_store(&self) -> bool {
+        matches!(self.real_kind(), FileType::RegularFile | FileType::Directory)
+    }
+
+    /// True where it is a link, or a file that stands for one, that is called `name` and leads to `target`.
+    pub fn leads_to(&self, target: &[u8], name: &OsStr) -> bool {
+        let text = match self.real_kind() {
+            FileType::RegularFile => faked_link(At::In(self.parent.as_fd(), name.as_bytes())),
+            _ => rustix::fs::readlinkat(&self.parent, name, Vec::new()).map(CString::into_bytes),
+        };
+        text.is_ok_and(|text| text == target)
     }
 
     /// The kind of what it is itself.

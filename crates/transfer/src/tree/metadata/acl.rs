@@ -100,6 +100,15 @@ pub fn without(acl: &[AclEntry], mode: Mode) -> Mode {
     mode & !Mode::from_raw_mode((!rights & 7) << 3)
 }
 
+/// The permissions that a mode shows of an ACL.
+pub fn permissions(acl: &[AclEntry]) -> Mode {
+    let of =
+        |tag: AclTag| acl.iter().find(|entry| entry.tag == tag).map(|entry| u32::from(entry.permissions & 7));
+    let group = of(AclTag::Mask).or_else(|| of(AclTag::GroupObj));
+    let [user, group, other] = [of(AclTag::UserObj), group, of(AclTag::Other)].map(Option::unwrap_or_default);
+    Mode::from_raw_mode(user << 6 | group << 3 | other)
+}
+
 /// True where owner, group and others are all that it names: the mode says the same.
 pub fn is_mode(acl: &[AclEntry]) -> bool {
     let plain = |entry: &AclEntry| matches!(entry.tag, AclTag::UserObj | AclTag::GroupObj | AclTag::Other);

@@ -367,9 +367,14 @@ pub(super) fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno>
     }
 }
 
-/// True where what is made in a directory gets an ACL from it.
-pub fn has_default_acl(directory: BorrowedFd<'_>) -> bool {
-    rustix::fs::getxattr_query(through_proc(directory), DEFAULT).is_ok_and(|length| length > 0)
+/// The permissions of a directory's default ACL, by which what is made in it gets an ACL; none where it has none.
+pub fn default_permissions(directory: BorrowedFd<'_>) -> Option<Mode> {
+    // Most have none: for those no memory is taken.
+    let length =
+        rustix::fs::getxattr_query(through_proc(directory), DEFAULT).ok().filter(|length| *length > 0)?;
+    let mut value = vec![0; length];
+    let length = rustix::fs::getxattr(through_proc(directory), DEFAULT, value.as_mut_slice()).ok()?;
+    acl::decode(&value[..length], |_, _| String::new()).map(|acl| acl::permissions(&acl))
 }
 
 #[cfg(test)]

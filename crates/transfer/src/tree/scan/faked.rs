@@ -1,0 +1,31 @@
+//! Files that stand for something else by rsync's attributes (`--fake-super`).
+
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+
+use crate::tree::metadata::fake::STAT;
+use crate::tree::metadata::read::{At, faked_link, seen};
+
+/// What something with the status `real` is sent as, and whether it is of another kind itself.
+pub fn look(at: At<'_>, real: Result<Stat, Errno>, fakes: bool) -> (Result<Stat, Errno>, bool) {
+    let stat = if fakes { real.and_then(|real| seen(at, &real)) } else { real };
+    let kind = |stat: Result<Stat, Errno>| stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
+    (stat, kind(stat) != kind(real))
+}
+
+/// A link's text, also of a file that stands for one where it `fakes`.
+pub fn link_target(at: At<'_>, fakes: bool) -> Result<Vec<u8>, Errno> {
+    let At::In(directory, name) = at else {
+        // A link is never opened itself.
+        return if fakes { faked_link(at) } else { Err(Errno::LOOP) };
+    };
+    match rustix::fs::readlinkat(directory, name, Vec::new()) {
+        Err(Errno::INVAL) if fakes => faked_link(at),
+        target => Ok(target?.into_bytes()),
+    }
+}
+
+/// Why a file isn't sent.
+pub fn stands_for_nothing() -> String {
+    format!("can't be read with --fake-super: its attribute {STAT} isn't one that rsync writes")
+}
