@@ -19,7 +19,7 @@ mod snapshot;
 
 pub use cgroup::{CpuQuota, QuotaMeter, QuotaUse, Throttling};
 pub use cpu_times::{CpuSeconds, CpuTimes};
-pub use facts::{Fact, Facts};
+pub use facts::{Fact, Facts, available_memory};
 pub use link::link_rate;
 pub use pressure::Pressure;
 pub use profile::{Interface, Profile};

@@ -7,12 +7,15 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;
-/// The largest payload of a [`FrameKind::Data`] frame in bytes.
+/// The largest payload of a [`FrameKind::Data`] or [`FrameKind::Packed`] frame in bytes.
 pub const MAX_DATA: usize = 1 << 20;
 /// The largest payload of any other frame in bytes.
 pub const MAX_OTHER: usize = 2 << 20;
-/// Bytes before the compressed ones of a payload: how long it is without compression, little endian.
-pub const PACKED_PREFIX: usize = 4;
+/// How far back what is compressed may repeat itself, as a power of two in bytes: on every stream, and on one of a transfer where
+/// the receiver takes that much. It is memory at the receiver.
+pub const WINDOW_LOG: u8 = 23;
+/// The same on that one stream, at most.
+pub const LONG_WINDOW_LOG: u8 = 27;
 /// The unit of [`Header::sure`] in bytes.
 pub const SURE_UNIT: usize = 64 << 10;
 
@@ -42,11 +45,13 @@ pub enum FrameKind {
     Split = 9,
     /// The next bytes of the chunk are in the older version: where, and how many; 8 bytes each, little endian.
     Copy = 10,
+    /// The next bytes of the stream's zstd frame, which holds further frames of the other kinds but the end.
+    Packed = 11,
 }
 
 impl FrameKind {
     fn parse(byte: u8) -> Option<Self> {
-        const ALL: [FrameKind; 10] = [
+        const ALL: [FrameKind; 11] = [
             FrameKind::Batch,
             FrameKind::Chunk,
             FrameKind::Data,
@@ -57,23 +62,24 @@ impl FrameKind {
             FrameKind::Digest,
             FrameKind::Split,
             FrameKind::Copy,
+            FrameKind::Packed,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 
     /// One of these without anything in it would be sent by nobody but to keep the other end busy.
     fn has_payload(self) -> bool {
-        matches!(self, Self::Batch | Self::Chunk | Self::Data)
+        matches!(self, Self::Batch | Self::Chunk | Self::Data | Self::Packed)
     }
 
-    /// One of these may be compressed.
-    fn may_be_packed(self) -> bool {
-        matches!(self, Self::Batch | Self::Data)
+    /// One of these may be among frames that are compressed together.
+    pub fn may_be_packed(self) -> bool {
+        !matches!(self, Self::End | Self::Packed)
     }
 
     fn largest_payload(self) -> usize {
         match self {
-            Self::Data => MAX_DATA,
+            Self::Data | Self::Packed => MAX_DATA,
             Self::Batch | Self::Chunk => MAX_OTHER,
             Self::Hole => 8,
             Self::Copy => 16,
@@ -84,7 +90,7 @@ impl FrameKind {
     }
 }
 
-/// The header of a frame: kind (1 byte), flags (1, bit 0: checksum present, bit 1: compressed), units that are sure to follow
+/// The header of a frame: kind (1 byte), flags (1, bit 0: checksum present), units that are sure to follow
 /// (2, little endian), payload length (4, little endian), CRC-64/NVME of the payload or zero (8, little endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -94,8 +100,6 @@ pub struct Header {
     pub length: u32,
     /// The payload's checksum, on streams without a cipher.
     pub checksum: Option<u64>,
-    /// The payload is compressed: [`PACKED_PREFIX`], and then the next bytes of the stream's zstd frames.
-    pub packed: bool,
     /// Behind this data frame follow that many times [`SURE_UNIT`] of the chunk at least without compression.
     pub sure: u16,
 }
@@ -109,9 +113,6 @@ pub enum FrameError {
     /// Reserved bits are set.
     #[error("reserved bits are set in a frame header")]
     Reserved,
-    /// A frame is compressed that may not be.
-    #[error("a compressed frame of kind {0:?}, or one that wasn't asked for")]
-    Packed(FrameKind),
     /// The payload is larger than its kind allows, or empty where there must be one.
     #[error("a frame of kind {0:?} claims {1} bytes")]
     Length(FrameKind, u32),
@@ -133,12 +134,7 @@ impl Header {
     /// The header of a payload of `length` bytes that a cipher protects.
     pub fn unchecked(kind: FrameKind, length: usize) -> Self {
         let length = u32::try_from(length).expect("payloads are below 4 MiB");
-        Self { kind, length, checksum: None, packed: false, sure: 0 }
-    }
-
-    /// The same, of a compressed payload.
-    pub fn packed(self) -> Self {
-        Self { packed: true, ..self }
+        Self { kind, length, checksum: None, sure: 0 }
     }
 
     /// The same, where `bytes` of the chunk follow without compression, at least.
@@ -146,22 +142,11 @@ impl Header {
         Self { sure: u16::try_from(bytes / SURE_UNIT as u64).unwrap_or(u16::MAX), ..self }
     }
 
-    /// Whether a payload that is `plain` bytes long without compression may be so long.
-    ///
-    /// # Errors
-    /// If it is empty, or longer than its kind may be.
-    pub fn unpacked(self, plain: u32) -> Result<Self, FrameError> {
-        if plain == 0 || plain as usize > self.kind.largest_payload() {
-            return Err(FrameError::Length(self.kind, plain));
-        }
-        Ok(Self { length: plain, packed: false, checksum: None, sure: 0, ..self })
-    }
-
     /// Its bytes.
     pub fn encode(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[0] = self.kind as u8;
-        bytes[1] = u8::from(self.checksum.is_some()) | u8::from(self.packed) << 1;
+        bytes[1] = u8::from(self.checksum.is_some());
         bytes[2..4].copy_from_slice(&self.sure.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
         bytes[8..].copy_from_slice(&self.checksum.unwrap_or(0).to_le_bytes());
@@ -174,21 +159,18 @@ impl Header {
     /// If the kind is unknown, reserved bits are set, or the length is above what the kind allows.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Self, FrameError> {
         let kind = FrameKind::parse(bytes[0]).ok_or(FrameError::Kind(bytes[0]))?;
-        let (packed, sure) = (bytes[1] & 2 != 0, u16::from_le_bytes([bytes[2], bytes[3]]));
-        if bytes[1] > 3 || sure > 0 && (packed || kind != FrameKind::Data) {
+        let sure = u16::from_le_bytes([bytes[2], bytes[3]]);
+        if bytes[1] > 1 || sure > 0 && kind != FrameKind::Data {
             return Err(FrameError::Reserved);
         }
         let length = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         if length as usize > kind.largest_payload() || length == 0 && kind.has_payload() {
             return Err(FrameError::Length(kind, length));
         }
-        if packed && (!kind.may_be_packed() || length as usize <= PACKED_PREFIX) {
-            return Err(FrameError::Packed(kind));
-        }
         let sum = u64::from_le_bytes(bytes[8..].try_into().expect("eight bytes"));
-        match bytes[1] & 1 {
+        match bytes[1] {
             0 if sum != 0 => Err(FrameError::Reserved),
-            flag => Ok(Self { kind, length, checksum: (flag == 1).then_some(sum), packed, sure }),
+            flag => Ok(Self { kind, length, checksum: (flag == 1).then_some(sum), sure }),
         }
     }
 }
@@ -339,28 +321,30 @@ mod tests {
     }
 
     #[test]
-    fn only_data_and_batches_are_compressed_or_sure_of_more() {
+    fn only_data_is_sure_of_more_and_flags_are_reserved() {
         let decoded = |header: Header| Header::decode(&header.encode());
         let data = Header::unchecked(FrameKind::Data, 5);
-        assert_eq!(decoded(data.packed()), Ok(Header { packed: true, ..data }));
         assert_eq!(decoded(data.before(1 << 20)), Ok(Header { sure: 16, ..data }));
         assert_eq!(data.before(u64::MAX).sure, u16::MAX);
-        let chunk = Header::unchecked(FrameKind::Chunk, 5);
-        assert_eq!(decoded(chunk.packed()), Err(FrameError::Packed(FrameKind::Chunk)));
-        let nothing = Header::unchecked(FrameKind::Data, PACKED_PREFIX).packed();
-        assert_eq!(decoded(nothing), Err(FrameError::Packed(FrameKind::Data)));
-        for reserved in [chunk.before(1 << 20), data.packed().before(1 << 20)] {
-            assert_eq!(decoded(reserved), Err(FrameError::Reserved));
+        for kind in [FrameKind::Chunk, FrameKind::Packed] {
+            let other = Header::unchecked(kind, 5);
+            assert_eq!(decoded(other), Ok(other));
+            assert_eq!(decoded(other.before(1 << 20)), Err(FrameError::Reserved));
         }
+        let mut flagged = data.encode();
+        flagged[1] = 2;
+        assert_eq!(Header::decode(&flagged), Err(FrameError::Reserved));
     }
 
     #[test]
-    fn the_length_without_compression_is_bounded_as_any_other() {
-        let packed = Header::unchecked(FrameKind::Data, 5).packed();
-        assert_eq!(packed.unpacked(MAX_DATA as u32), Ok(Header::unchecked(FrameKind::Data, MAX_DATA)));
-        for plain in [0, MAX_DATA as u32 + 1, u32::MAX] {
-            assert_eq!(packed.unpacked(plain), Err(FrameError::Length(FrameKind::Data, plain)));
+    fn compressed_frames_are_bounded_and_hold_neither_each_other_nor_the_end() {
+        let too_long = MAX_DATA as u32 + 1;
+        for length in [0, too_long] {
+            let bytes = Header::unchecked(FrameKind::Packed, length as usize).encode();
+            assert_eq!(Header::decode(&bytes), Err(FrameError::Length(FrameKind::Packed, length)));
         }
+        assert!(!FrameKind::Packed.may_be_packed() && !FrameKind::End.may_be_packed());
+        assert!(FrameKind::Batch.may_be_packed() && FrameKind::GiveUp.may_be_packed());
     }
 
     #[test]

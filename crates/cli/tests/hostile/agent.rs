@@ -240,7 +240,7 @@ fn odd_options_do_no_harm() {
         served.ask(Job::Send { sources: vec![b"x".to_vec()], options: options.clone() }).unwrap();
         served.near.say(&Message::UseTunnel).unwrap();
         served.near.hear_until(is_sources).unwrap();
-        served.near.say(&Message::Ready { offers: false }).unwrap();
+        served.near.say(&Message::Ready { offers: false, window: 23 }).unwrap();
         let sent = served.near.hear_until(|message| matches!(message, Message::Sent { .. })).unwrap();
         assert!(matches!(sent, Message::Sent { streams: 1, .. }), "{options:?}: {sent:?}");
         served.near.say(&Message::Committed(totals(1, 8))).unwrap();

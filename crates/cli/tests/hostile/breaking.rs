@@ -131,7 +131,7 @@ fn a_message_out_of_turn_is_refused_at_any_place() {
     let last = steps().len() - 1;
     for count in 0..last {
         for wrong in [
-            Message::Ready { offers: false },
+            Message::Ready { offers: false, window: 23 },
             Message::Committed(totals(1, 3)),
             Message::AskCpu,
             hello(PROTOCOL),

@@ -1,10 +1,11 @@
 //! A far end whose data isn't what it says.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 
 use linerate_wire::control::Message;
-use linerate_wire::frame::FrameKind::{Batch, Chunk, Data, End, GiveUp, Split};
+use linerate_wire::frame::FrameKind::{Batch, Chunk, Data, End, GiveUp, Packed, Split};
 use linerate_wire::frame::{FrameKind, HEADER, Header};
 
 use crate::far::{Far, Ground, Said, chunk, encode, file, folder, link, record, source, totals};
@@ -168,47 +169,66 @@ fn damaged_frames_are_refused() {
     }
 }
 
-/// One compressed frame of the source `x`, as a tunnel's bytes, for a client with this option.
-fn pull_packed(option: &str, header: Header, payload: &[u8]) -> (Run, Ground) {
-    let bytes = [&header.encode()[..], payload].concat();
+/// Frames of the source `x`, one behind the other, for a client with this option.
+fn pull_packed(option: &str, frames: &[(FrameKind, Vec<u8>)]) -> (Run, Ground) {
+    let frame = |(kind, payload): &(FrameKind, Vec<u8>)| {
+        [&Header::of(*kind, payload, true).encode()[..], payload].concat()
+    };
+    let bytes: Vec<u8> = frames.iter().flat_map(frame).collect();
     let ground = Ground::new();
     let run = ground.run(&[option, "far:x", "."], move |far| {
         far.announce(&[source("x", false)])?;
-        far.say(&Message::Tunnel(bytes))?;
+        bytes.chunks(200_000).try_for_each(|piece| far.say(&Message::Tunnel(piece.to_vec())))?;
         far.finish(totals(1, 2))
     });
     (run, ground)
 }
 
-fn packed(plain: &[u8], claimed: u32) -> Vec<u8> {
-    [&claimed.to_le_bytes()[..], &zstd::bulk::compress(plain, 1).expect("it fits")].concat()
+/// A frame among those that are compressed.
+fn inner(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
+    [&Header::unchecked(kind, payload.len()).encode()[..], payload].concat()
+}
+
+/// The beginning of a zstd frame with this window, flushed behind `plain`.
+fn compressed(window: u32, plain: &[u8]) -> Vec<u8> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(window).unwrap();
+    encoder.write_all(plain).unwrap();
+    encoder.flush().unwrap();
+    encoder.get_ref().clone()
 }
 
 #[test]
-fn compressed_frames_are_as_long_as_they_claim() {
-    let good = record(&file("", 2), b"ab");
-    let claims = |claimed: u32| packed(&good, claimed);
-    let header = |payload: &[u8]| Header::of(Batch, payload, true).packed();
-    let honest = claims(good.len() as u32);
-    let (run, ground) = pull_packed("--compress=auto", header(&honest), &honest);
-    run.exits(0);
-    assert_eq!(fs::read_to_string(ground.inside().join("x")).unwrap(), "ab");
-    let bomb = packed(&vec![0; 1 << 28], 2 << 20);
-    for (why, payload) in [
-        ("shorter than it claims", claims(good.len() as u32 + 1)),
-        ("longer than it claims", claims(good.len() as u32 - 1)),
-        ("nothing", claims(0)),
-        ("more than a batch may have", claims((2 << 20) + 1)),
-        ("more than memory has", claims(u32::MAX)),
-        ("cut", honest[..honest.len() - 3].to_vec()),
-        ("garbage", [&honest[..4], &[0x5a; 50]].concat()),
-        ("a bomb", bomb),
-    ] {
-        assert_refused(pull_packed("--compress=auto", header(&payload), &payload), why);
+fn what_compressed_frames_hold_is_judged_as_any_other() {
+    let good = inner(Batch, &record(&file("", 2), b"ab"));
+    let packed = |plain: &[u8]| vec![(Packed, compressed(23, plain))];
+    let honest = packed(&good);
+    for window in [20, 23] {
+        let (run, ground) = pull_packed("--compress=auto", &[(Packed, compressed(window, &good))]);
+        run.exits(0);
+        assert_eq!(fs::read_to_string(ground.inside().join("x")).unwrap(), "ab");
     }
-    assert_refused(pull_packed("--compress=off", header(&honest), &honest), "not asked for");
-    let chunk = Header::of(Chunk, &honest, true).packed();
-    assert_refused(pull_packed("--compress=auto", chunk, &honest), "a compressed chunk");
+    let mut behind = honest.clone();
+    behind.push((Batch, record(&file("", 2), b"ab")));
+    let mut between = packed(&good[..good.len() - 1]);
+    between.push((Batch, record(&file("", 2), b"ab")));
+    let whole = |plain: &[u8]| vec![(Packed, zstd::stream::encode_all(plain, 1).unwrap())];
+    for (why, frames) in [
+        ("cut", packed(&good[..good.len() - 3])),
+        ("garbage", vec![(Packed, vec![0x5a; 50])]),
+        ("a window above all bounds", vec![(Packed, compressed(28, &good))]),
+        ("another frame inside of one", between),
+        ("the same entry again", behind),
+        ("the end among others", packed(&inner(End, &[]))),
+        ("compressed twice", packed(&inner(Packed, &compressed(23, &good)))),
+        ("a checksum inside", packed(&Header::of(Batch, &good, true).encode())),
+        ("bytes that are no frames", packed(&vec![0; 1 << 28])),
+        ("a frame of zstd that ends", whole(&good)),
+        ("more than a batch may have", packed(&[&inner(Batch, &[0; 9])[..4], &[0xff; 300]].concat())),
+    ] {
+        assert_refused(pull_packed("--compress=auto", &frames), why);
+    }
+    assert_refused(pull_packed("--compress=off", &honest), "not asked for");
 }
 
 #[test]

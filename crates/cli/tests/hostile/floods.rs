@@ -97,7 +97,7 @@ fn files_of_which_nothing_is_wanted_without_end() {
     let talk = ground.start(&["x", "far:to"], |far| {
         far.connect()?;
         far.hear_until(is_sources)?;
-        far.say(&Message::Ready { offers: false })?;
+        far.say(&Message::Ready { offers: false, window: 23 })?;
         far.hear_until(|message| matches!(message, Message::Tunnel(_)))?;
         forever(far, &Message::Skip { file: 0 })
     });

@@ -150,7 +150,7 @@ fn push(args: &'static [&str], behave: impl FnOnce(&mut Far) -> Said + Send + 's
         if args.contains(&"--verify") {
             far.say(&Message::Within(false))?;
         }
-        far.say(&Message::Ready { offers: false })?;
+        far.say(&Message::Ready { offers: false, window: 23 })?;
         bytes_until_sent(far)?;
         behave(far)
     })

@@ -22,7 +22,7 @@ fn is_sent(message: &Message) -> bool {
 fn commit(far: &mut Far, landed: Totals) -> Said {
     far.connect()?;
     far.hear_until(is_sources)?;
-    far.say(&Message::Ready { offers: false })?;
+    far.say(&Message::Ready { offers: false, window: 23 })?;
     far.hear_until(is_sent)?;
     far.say(&Message::Committed(landed))?;
     far.report()?;
@@ -68,7 +68,7 @@ fn a_commit_before_everything_was_sent_is_refused() {
     let run = ground.run(&["x", "far:to"], |far| {
         far.connect()?;
         far.hear_until(is_sources)?;
-        far.say(&Message::Ready { offers: false })?;
+        far.say(&Message::Ready { offers: false, window: 23 })?;
         far.say(&Message::Committed(totals(1, 30 << 20)))?;
         far.report()?;
         far.hear_all()
@@ -85,7 +85,7 @@ fn a_report_is_no_commit() {
             if early {
                 far.say(&report())?;
             }
-            far.say(&Message::Ready { offers: false })?;
+            far.say(&Message::Ready { offers: false, window: 23 })?;
             far.hear_until(is_sent)?;
             far.report()
         });
@@ -98,7 +98,7 @@ fn one_that_wants_nothing_of_a_file_got_nothing() {
     let run = push(|far| {
         far.connect()?;
         far.hear_until(is_sources)?;
-        far.say(&Message::Ready { offers: false })?;
+        far.say(&Message::Ready { offers: false, window: 23 })?;
         far.hear_until(|message| matches!(message, Message::Tunnel(_)))?;
         for _ in 0..100_000 {
             far.say(&Message::Skip { file: 0 })?;
@@ -116,7 +116,7 @@ fn one_that_wants_nothing_of_what_was_never_sent_is_refused() {
         let run = push(move |far| {
             far.connect()?;
             far.hear_until(is_sources)?;
-            far.say(&Message::Ready { offers: false })?;
+            far.say(&Message::Ready { offers: false, window: 23 })?;
             far.say(&Message::Skip { file })?;
             far.hear_all()
         });
@@ -130,7 +130,7 @@ fn one_that_reads_no_more_can_be_interrupted() {
     let talk = ground.start(&["x", "far:to"], |far| {
         far.connect()?;
         far.hear_until(is_sources)?;
-        far.say(&Message::Ready { offers: false })?;
+        far.say(&Message::Ready { offers: false, window: 23 })?;
         // Takes nothing, and keeps the pipe.
         std::thread::sleep(Duration::from_secs(8));
         Ok(())

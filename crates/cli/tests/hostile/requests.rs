@@ -32,7 +32,7 @@ fn push(options: &[&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static
         if has_digests {
             far.say(&Message::Within(false))?;
         }
-        far.say(&Message::Ready { offers: true })?;
+        far.say(&Message::Ready { offers: true, window: 23 })?;
         far.hear_until(|message| matches!(message, Message::Offer(offered) if offered.len() == 2))?;
         behave(far)
     };
@@ -149,7 +149,7 @@ fn a_selection_reaches_nothing_but_what_is_below_its_source() {
         served.near.say(&Message::Select(paths)).unwrap();
     }
     served.near.hear_until(is_sources).unwrap();
-    served.near.say(&Message::Ready { offers: false }).unwrap();
+    served.near.say(&Message::Ready { offers: false, window: 23 }).unwrap();
     let mut sent = Vec::new();
     loop {
         match served.near.hear().unwrap() {
@@ -177,7 +177,7 @@ fn odd_questions_about_a_host_are_answered_or_refused_and_the_next_one_is_answer
         Message::TakeSamples { last: true },
         Message::StartSampling(sampling(0)),
         Message::StartSampling(sampling(u32::MAX)),
-        Message::Ready { offers: true },
+        Message::Ready { offers: true, window: 23 },
         Message::Offer(Vec::new()),
         Message::Select(Vec::new()),
     ];

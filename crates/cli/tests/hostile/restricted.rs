@@ -180,7 +180,7 @@ fn rules_are_read_from_no_file_above() {
         served.ask(Job::Send { sources: vec![b"tree".to_vec()], options }).unwrap();
         served.near.say(&Message::UseTunnel).unwrap();
         served.near.hear_until(is_sources).unwrap();
-        served.near.say(&Message::Ready { offers: false }).unwrap();
+        served.near.say(&Message::Ready { offers: false, window: 23 }).unwrap();
         let mut bytes = Vec::new();
         loop {
             match served.near.hear().unwrap() {

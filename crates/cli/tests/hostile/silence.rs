@@ -116,7 +116,7 @@ fn course() -> Vec<Case> {
             ..push("its word that everything is in place", |far| {
                 far.connect()?;
                 far.hear_until(|message| matches!(message, Message::Sources(_)))?;
-                far.say(&Message::Ready { offers: false })?;
+                far.say(&Message::Ready { offers: false, window: 23 })?;
                 far.hear_all()
             })
         },
@@ -124,7 +124,7 @@ fn course() -> Vec<Case> {
         push("", |far| {
             far.connect()?;
             far.hear_until(|message| matches!(message, Message::Sources(_)))?;
-            far.say(&Message::Ready { offers: false })?;
+            far.say(&Message::Ready { offers: false, window: 23 })?;
             be_deaf(far)
         }),
     ]

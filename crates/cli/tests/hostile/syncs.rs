@@ -22,7 +22,7 @@ fn push(behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
     let behave = |far: &mut Far| {
         far.connect()?;
         far.hear_until(is_sources)?;
-        far.say(&Message::Ready { offers: true })?;
+        far.say(&Message::Ready { offers: true, window: 23 })?;
         far.hear_until(|message| matches!(message, Message::Offer(offered) if offered.len() == 2))?;
         behave(far)
     };
@@ -104,7 +104,7 @@ fn one_that_never_answers_can_be_interrupted() {
     let talk = ground.start_as("sync", &["tree", "far:to"], |far| {
         far.connect()?;
         far.hear_until(is_sources)?;
-        far.say(&Message::Ready { offers: true })?;
+        far.say(&Message::Ready { offers: true, window: 23 })?;
         far.hear_all()
     });
     std::thread::sleep(Duration::from_millis(1500));

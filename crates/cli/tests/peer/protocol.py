@@ -25,7 +25,8 @@ PROTOCOL = protocol_number()
  OFFER, WANTED, AGAIN, CHANGES, SELECT, WITHIN, DIGESTED, LEFTOVER, BLOCKS, BETWEEN, PARTNER, DELIVERED, TALLY) = range(37)
 
 # Frames.
-BATCH, CHUNK, DATA, GIVE_UP, END, HOLE, SAME, DIGEST, SPLIT, COPY = range(1, 11)
+BATCH, CHUNK, DATA, GIVE_UP, END, HOLE, SAME, DIGEST, SPLIT, COPY, PACKED = range(1, 12)
+WINDOW_LOG = 23
 
 MAX_MESSAGE = 1 << 20
 MAX_TUNNEL = 256 << 10
@@ -69,6 +70,10 @@ def option(value):
 
 def boolean(value):
     return b"\1" if value else b"\0"
+
+
+def ready(offers):
+    return boolean(offers) + bytes((WINDOW_LOG,))
 
 
 # --- postcard, read ---
@@ -348,6 +353,17 @@ def frame(kind, payload=b"", flags=1, reserved=0, length=None, crc=None):
     length = len(payload) if length is None else length
     crc = crc64(payload) if crc is None else crc
     return struct.pack("<BBHIQ", kind, flags, reserved, length, crc) + payload
+
+
+def inner(kind, payload=b"", **changed):
+    """A frame among compressed ones, which have no checksums."""
+    return frame(kind, payload, **{"flags": 0, "crc": 0, **changed})
+
+
+def zstd(data, window=WINDOW_LOG, descriptor=0, last=False):
+    """A zstd frame with one block of these bytes as they are (RFC 8878), which goes on unless it is the last one."""
+    block = struct.pack("<I", len(data) << 3 | last)[:3]
+    return struct.pack("<IBB", 0xFD2FB528, descriptor, window - 10 << 3) + block + data
 
 
 def record(encoded_entry, contents=b""):

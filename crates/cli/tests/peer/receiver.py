@@ -92,7 +92,7 @@ def accept(far):
     far.wait_for(p.SOURCES)
     if far.job["options"]["digests"]:
         far.say(p.WITHIN, p.boolean(True))
-    far.say(p.READY, p.boolean(False))
+    far.say(p.READY, p.ready(False))
 
 
 def read_data(far):

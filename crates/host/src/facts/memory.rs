@@ -1,8 +1,10 @@
 //! Memory: /proc/meminfo.
 
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 use super::Fact;
+use super::groups::GroupFacts;
 use super::read::number;
 use crate::root::Root;
 
@@ -47,6 +49,14 @@ impl MemoryFacts {
             min_free: number(root, "proc/sys/vm/min_free_kbytes").map(|kib: u64| kib.saturating_mul(1024)),
         }
     }
+}
+
+/// Bytes of memory that this process may take: what is available, and at most what its control groups may have.
+pub fn available_memory(root: &Path) -> Option<u64> {
+    let root = Root::files(root);
+    let available = *MemoryFacts::read(&root).available.known()?;
+    let limit = GroupFacts::read(&root).memory_max;
+    Some(limit.known().map_or(available, |limit| available.min(limit.bytes)))
 }
 
 fn bytes(text: &str, key: &str) -> Fact<u64> {

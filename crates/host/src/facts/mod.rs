@@ -45,7 +45,7 @@ pub use irqs::Irq;
 pub use kind::{PortKind, has_rate_of_its_own};
 pub use link::{LinkMode, LinkModes};
 pub use machine::Machine;
-pub use memory::MemoryFacts;
+pub use memory::{MemoryFacts, available_memory};
 pub use module::{CableKind, Limits, Module, ModuleReach, Monitor};
 pub use pci::{Bridge, Pci, PciLink};
 pub use port::{Port, PortCounters, Vlan, VlanAbove};

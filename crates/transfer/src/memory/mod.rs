@@ -3,7 +3,7 @@
 pub mod feed;
 
 use linerate_wire::control::{Message, Options, Totals};
-use linerate_wire::frame::{FrameKind, Header};
+use linerate_wire::frame::{FrameKind, Header, WINDOW_LOG};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -39,7 +39,7 @@ pub fn send(
     until: Until,
     files: Option<&Files>,
 ) -> Result<(u64, u32), TransferError> {
-    if session.wait_for_ready()? {
+    if session.wait_for_ready()?.0 {
         return Err(out_of_turn());
     }
     let counters = session.meters.local.clone();
@@ -65,7 +65,7 @@ pub fn send(
 /// # Errors
 /// If the far end fails or goes away.
 pub fn discard(session: &mut Session) -> Result<(), TransferError> {
-    session.send(&Message::Ready { offers: false })?;
+    session.send(&Message::Ready { offers: false, window: WINDOW_LOG })?;
     let counters = session.meters.local.clone();
     thread::scope(|scope| {
         let mut crew = Crew::new(scope, |stream| drain(stream, &counters));
@@ -129,7 +129,7 @@ fn pour(
 
 fn drain(stream: Stream, counters: &Counters) -> WorkerEnd {
     let mut drain = Drain { clock: Clock::start() };
-    let mut reader = stream.into_reader(false);
+    let mut reader = stream.into_reader(None);
     let result = reader.run(&mut drain);
     drain.clock.finish(counters, None);
     (reader.is_used(), result)

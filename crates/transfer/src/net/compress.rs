@@ -1,88 +1,167 @@
-//! Compression of one stream's payloads, by zstd. A stream's compressed payloads belong together: each may repeat what
-//! was in those before it, as far back as the window reaches.
+//! Compression of what one stream carries, by zstd: frames go in one behind the other, and what comes out travels in frames of
+//! its own. All of a stream is one zstd frame, so that each may repeat what was in those before it, as far back as the window
+//! reaches, whatever the level was then.
 
-use linerate_wire::control::MAX_COMPRESSION;
-use linerate_wire::frame::{Header, PACKED_PREFIX};
+use linerate_host::available_memory;
+use linerate_wire::frame::{LONG_WINDOW_LOG, WINDOW_LOG};
 use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd::zstd_safe::{
-    CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, compress_bound, get_error_name,
+    CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, compress_bound, get_error_name,
 };
 
 use crate::net::stream::StreamError;
 
-/// How far back a payload may repeat others, as a power of two in bytes. It is memory at the receiver.
-const WINDOW_LOG: u32 = 23;
-/// The same for levels that look less far.
-const SHORT_WINDOW_LOG: u32 = 21;
-/// The first level with the long window.
-const LONG_WINDOW_LEVEL: u8 = 6;
-/// Bytes that end one zstd frame and begin another, and that the blocks of a payload take beside its bytes.
-const AROUND: usize = 64;
+/// Memory of which a long window and all that goes with it is a small part, in bytes.
+const ENOUGH_MEMORY: u64 = 2 << 30;
+/// What one thread compresses by one level, in bytes.
+const JOB: u32 = 2 << 20;
+/// Room for what was compressed, and isn't sent yet.
+const PACKED: usize = 64 << 10;
+/// Room for what was decompressed, and isn't handed on yet.
+const PLAIN: usize = 256 << 10;
+/// The bytes of a zstd frame that say how long its window is: a magic number, a descriptor, and the window (RFC 8878).
+const HEAD: usize = 6;
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Set in the descriptor where there is no window, but a length.
+const SINGLE_SEGMENT: u8 = 1 << 5;
 
-const NOT_SO_LONG: &str = "a compressed frame that doesn't decompress to the length that it claims";
-const BROKEN: &str = "a compressed frame that can't be decompressed";
+const BROKEN: &str = "compressed bytes that can't be decompressed";
+const TOO_LONG: &str = "compressed bytes with a longer window than they may have";
+const ENDED: &str = "a compressed stream that ends before its connection does";
 
-/// Compresses the payloads of one stream.
+/// How a stream is compressed from its beginning on.
+#[derive(Clone, Copy, Debug)]
+pub struct CompressorSetup {
+    /// The first level, from 1 to 19.
+    pub level: u8,
+    /// The window, as a power of two in bytes.
+    pub window: u8,
+    /// Repeats are looked for in all of the window, where the level alone looks less far.
+    pub far: bool,
+    /// Threads that compress, at least one.
+    pub threads: u32,
+}
+
+/// Compresses in threads of its own.
 pub struct Compressor {
     context: CCtx<'static>,
-    level: Option<u8>,
+    level: u8,
+    packed: Vec<u8>,
+}
+
+/// What a compressor has done so far, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packed {
+    /// What was taken,
+    pub taken: u64,
+    /// what of it was compressed,
+    pub plain: u64,
+    /// and what came of it.
+    pub packed: u64,
 }
 
 impl Compressor {
     /// Nothing is compressed yet.
-    pub fn new() -> Self {
-        Self { context: CCtx::create(), level: None }
-    }
-
-    /// Compresses `plain` by a level from 1 to 19 to `out`, which is replaced: with the prefix that such a payload has.
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn pack(&mut self, level: u8, plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        out.clear();
-        out.reserve(PACKED_PREFIX + compress_bound(plain.len()) + AROUND);
-        let length = u32::try_from(plain.len()).map_err(io::Error::other)?;
-        out.extend_from_slice(&length.to_le_bytes());
-        if self.level != Some(level) {
-            self.begin(level, out)?;
+    pub fn new(setup: CompressorSetup) -> io::Result<Self> {
+        let mut context = CCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?;
+        for parameter in [
+            CParameter::CompressionLevel(setup.level.into()),
+            CParameter::WindowLog(setup.window.into()),
+            CParameter::EnableLongDistanceMatching(setup.far),
+            CParameter::NbWorkers(setup.threads.max(1)),
+            CParameter::JobSize(JOB),
+        ] {
+            context.set_parameter(parameter).map_err(failed)?;
         }
-        let start = out.len();
-        let mut to = OutBuffer::around_pos(out, start);
-        let mut from = InBuffer::around(plain);
-        while from.pos() < plain.len() {
-            self.context.compress_stream(&mut to, &mut from).map_err(failed)?;
-        }
-        // There is room for all of it.
-        match self.context.flush_stream(&mut to).map_err(failed)? {
-            0 => Ok(()),
-            _ => Err(io::Error::other("a compressed payload is larger than zstd says that it can be")),
-        }
+        Ok(Self { context, level: setup.level, packed: Vec::with_capacity(PACKED) })
     }
 
-    /// Compresses `plain` for itself by the first level, without a prefix, to `out`, which is replaced.
+    /// What comes from now on is compressed by `level`; what was taken and is under way isn't.
     ///
     /// # Errors
-    /// If there is no memory.
-    pub fn alone(&mut self, plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        out.clear();
-        out.reserve(compress_bound(plain.len()));
-        self.context.compress(out, plain, 1).map(drop).map_err(failed)
-    }
-
-    /// Another level is another zstd frame, which repeats nothing of those before it.
-    fn begin(&mut self, level: u8, out: &mut Vec<u8>) -> io::Result<()> {
-        if self.level.is_some() {
-            let start = out.len();
-            self.context.end_stream(&mut OutBuffer::around_pos(out, start)).map_err(failed)?;
-            self.context.reset(ResetDirective::SessionOnly).map_err(failed)?;
+    /// If zstd doesn't know the level.
+    pub fn set_level(&mut self, level: u8) -> io::Result<()> {
+        if self.level != level {
+            self.context.set_parameter(CParameter::CompressionLevel(level.into())).map_err(failed)?;
+            self.level = level;
         }
-        let level = level.clamp(1, MAX_COMPRESSION);
-        let window = if level >= LONG_WINDOW_LEVEL { WINDOW_LOG } else { SHORT_WINDOW_LOG };
-        for parameter in [CParameter::CompressionLevel(level.into()), CParameter::WindowLog(window)] {
-            self.context.set_parameter(parameter).map_err(failed)?;
-        }
-        self.level = Some(level);
         Ok(())
+    }
+
+    /// Takes bytes from the front of `plain`. Waits where the threads have enough to do.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn take(&mut self, plain: &mut &[u8]) -> io::Result<()> {
+        let mut from = InBuffer::around(plain);
+        self.work(&mut from, ZSTD_EndDirective::ZSTD_e_continue)?;
+        *plain = &plain[from.pos()..];
+        Ok(())
+    }
+
+    /// Compresses all that was taken; true once nothing of it is left behind [`Compressor::packed`].
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn finish(&mut self) -> io::Result<bool> {
+        self.work(&mut InBuffer::around(&[]), ZSTD_EndDirective::ZSTD_e_flush).map(|left| left == 0)
+    }
+
+    fn work(&mut self, from: &mut InBuffer<'_>, what: ZSTD_EndDirective) -> io::Result<usize> {
+        let filled = self.packed.len();
+        let mut to = OutBuffer::around_pos(&mut self.packed, filled);
+        self.context.compress_stream2(&mut to, from, what).map_err(failed)
+    }
+
+    /// What is to be sent.
+    pub fn packed(&self) -> &[u8] {
+        &self.packed
+    }
+
+    /// It was sent.
+    pub fn sent(&mut self) {
+        self.packed.clear();
+    }
+
+    /// What was done so far.
+    pub fn so_far(&self) -> Packed {
+        let progress = self.context.get_frame_progression();
+        Packed { taken: progress.ingested, plain: progress.consumed, packed: progress.produced }
+    }
+}
+
+/// Compresses a little, to see what that brings.
+pub struct Prober {
+    context: CCtx<'static>,
+    packed: Vec<u8>,
+}
+
+impl Prober {
+    /// Nothing is compressed yet.
+    pub fn new() -> Self {
+        Self { context: CCtx::create(), packed: Vec::new() }
+    }
+
+    /// True before the first probe, which takes longer than others.
+    pub fn is_cold(&self) -> bool {
+        self.packed.capacity() == 0
+    }
+
+    /// How many bytes the first level leaves of `plain`.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn length(&mut self, plain: &[u8]) -> io::Result<usize> {
+        self.packed.clear();
+        self.packed.reserve(compress_bound(plain.len()));
+        self.context.compress(&mut self.packed, plain, 1).map_err(failed)
     }
 }
 
@@ -90,23 +169,53 @@ fn failed(code: usize) -> io::Error {
     io::Error::other(format!("compressing failed: {}", get_error_name(code)))
 }
 
-/// Decompresses the payloads of one stream.
+/// The longest window that this process takes for one stream, as a power of two in bytes: not the long one where memory is short.
+pub fn longest_window() -> u8 {
+    static LONGEST: OnceLock<u8> = OnceLock::new();
+    *LONGEST.get_or_init(|| {
+        let available = available_memory(Path::new("/")).unwrap_or(0);
+        if available >= ENOUGH_MEMORY { LONG_WINDOW_LOG } else { WINDOW_LOG }
+    })
+}
+
+/// The one long window that a receiver has for all streams of a transfer.
+#[derive(Clone, Debug)]
+pub struct LongWindow {
+    log: u8,
+    is_taken: Arc<AtomicBool>,
+}
+
+impl LongWindow {
+    /// A window of `log`, as a power of two in bytes, that nobody has.
+    pub fn new(log: u8) -> Self {
+        Self { log, is_taken: Arc::default() }
+    }
+
+    /// The longest window for who needs `bytes`; where it is the long one, nobody else gets it before the lease is gone.
+    fn lend(&self, bytes: u64) -> Option<(u8, Option<Lease>)> {
+        if bytes <= 1 << WINDOW_LOG {
+            return Some((WINDOW_LOG, None));
+        }
+        let is_free = || !self.is_taken.swap(true, Ordering::AcqRel);
+        (bytes <= 1 << self.log && is_free()).then(|| (self.log, Some(Lease(self.is_taken.clone()))))
+    }
+}
+
+struct Lease(Arc<AtomicBool>);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// Decompresses what one stream carries.
 pub struct Decompressor {
     context: DCtx<'static>,
     plain: Vec<u8>,
-    /// The frame that comes.
-    open: Option<Opened>,
-}
-
-struct Opened {
-    header: Header,
-    prefix: [u8; PACKED_PREFIX],
-    /// Bytes of the prefix so far.
-    have: usize,
-    /// Bytes that it has without compression, known behind the prefix,
-    length: usize,
-    /// and so far.
-    filled: usize,
+    head: Vec<u8>,
+    long: LongWindow,
+    lease: Option<Lease>,
 }
 
 impl Decompressor {
@@ -114,86 +223,81 @@ impl Decompressor {
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn new() -> Result<Self, StreamError> {
-        let mut context =
-            DCtx::try_create().ok_or_else(|| StreamError::Io(io::ErrorKind::OutOfMemory.into()))?;
-        context
-            .set_parameter(DParameter::WindowLogMax(WINDOW_LOG))
-            .map_err(|_| StreamError::Protocol(BROKEN))?;
-        Ok(Self { context, plain: Vec::new(), open: None })
+    pub fn new(long: LongWindow) -> Result<Self, StreamError> {
+        let context = DCtx::try_create().ok_or_else(|| StreamError::Io(io::ErrorKind::OutOfMemory.into()))?;
+        Ok(Self { context, plain: vec![0; PLAIN], head: Vec::with_capacity(HEAD), long, lease: None })
     }
 
-    /// A frame begins.
-    pub fn begin(&mut self, header: Header) {
-        self.open = Some(Opened { header, prefix: [0; PACKED_PREFIX], have: 0, length: 0, filled: 0 });
-    }
-
-    /// True inside a frame.
-    pub fn is_open(&self) -> bool {
-        self.open.is_some()
-    }
-
-    /// Takes the next bytes of its payload.
+    /// Takes the next compressed bytes, and hands on what comes of them, in pieces.
     ///
     /// # Errors
-    /// If they aren't compressed, or the frame is longer than it claims or may be.
-    pub fn take(&mut self, mut piece: &[u8]) -> Result<(), StreamError> {
-        let Some(open) = &mut self.open else { return Err(StreamError::Protocol(BROKEN)) };
-        if open.take_prefix(&mut piece)? && self.plain.len() < open.length {
-            self.plain.resize(open.length, 0);
+    /// If they can't be decompressed, or their window is too long; those of `each`.
+    pub fn take(
+        &mut self,
+        mut piece: &[u8],
+        mut each: impl FnMut(&[u8]) -> Result<(), StreamError>,
+    ) -> Result<(), StreamError> {
+        if self.head.len() < HEAD {
+            if !self.take_head(&mut piece)? {
+                return Ok(());
+            }
+            let head = std::mem::take(&mut self.head);
+            self.decompress(&head, &mut each)?;
+            self.head = head;
         }
+        self.decompress(piece, &mut each)
+    }
+
+    fn decompress(
+        &mut self,
+        piece: &[u8],
+        each: &mut impl FnMut(&[u8]) -> Result<(), StreamError>,
+    ) -> Result<(), StreamError> {
         let mut from = InBuffer::around(piece);
-        while from.pos() < piece.len() {
-            let mut to = OutBuffer::around(&mut self.plain[open.filled..open.length]);
-            let before = from.pos();
-            self.context.decompress_stream(&mut to, &mut from).map_err(|_| StreamError::Protocol(BROKEN))?;
-            let written = to.pos();
-            open.filled += written;
-            if written == 0 && from.pos() == before {
-                return Err(StreamError::Protocol(NOT_SO_LONG));
+        loop {
+            let mut to = OutBuffer::around(&mut self.plain[..]);
+            let left = self.context.decompress_stream(&mut to, &mut from);
+            let (left, filled) = (left.map_err(|_| StreamError::Protocol(BROKEN))?, to.pos());
+            if left == 0 {
+                return Err(StreamError::Protocol(ENDED));
+            }
+            if filled > 0 {
+                each(&self.plain[..filled])?;
+            }
+            if filled < self.plain.len() && from.pos() == piece.len() {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
-    /// The whole frame, as it would have come without compression.
-    ///
-    /// # Errors
-    /// If it isn't as long as it claims.
-    pub fn finish(&mut self) -> Result<(Header, &[u8]), StreamError> {
-        let open = self.open.take().filter(|open| open.length > 0 && open.filled == open.length);
-        let open = open.ok_or(StreamError::Protocol(NOT_SO_LONG))?;
-        // Bytes that are left over would be in front of the next frame's.
-        let mut more = [0; 1];
-        let mut to = OutBuffer::around(&mut more[..]);
-        let rest = self.context.decompress_stream(&mut to, &mut InBuffer::around(&[]));
-        if rest.is_err() || to.pos() > 0 {
-            return Err(StreamError::Protocol(NOT_SO_LONG));
+    /// Takes the bytes that say how long the window is from the front of `piece`; true once they are there. It is judged before
+    /// memory is taken for it.
+    fn take_head(&mut self, piece: &mut &[u8]) -> Result<bool, StreamError> {
+        let take = piece.len().min(HEAD - self.head.len());
+        let (front, rest) = piece.split_at(take);
+        self.head.extend_from_slice(front);
+        *piece = rest;
+        if self.head.len() < HEAD {
+            return Ok(false);
         }
-        Ok((open.header, &self.plain[..open.length]))
+        let window = window(&self.head).ok_or(StreamError::Protocol(BROKEN))?;
+        let (log, lease) = self.long.lend(window).ok_or(StreamError::Protocol(TOO_LONG))?;
+        self.lease = lease;
+        self.context
+            .set_parameter(DParameter::WindowLogMax(log.into()))
+            .map_err(|_| StreamError::Protocol(BROKEN))?;
+        Ok(true)
     }
 }
 
-impl Opened {
-    /// Takes the prefix from the front of `piece`; true once it is there.
-    fn take_prefix(&mut self, piece: &mut &[u8]) -> Result<bool, StreamError> {
-        if self.have == PACKED_PREFIX {
-            return Ok(true);
-        }
-        let take = piece.len().min(PACKED_PREFIX - self.have);
-        let (front, rest) = piece.split_at(take);
-        self.prefix[self.have..self.have + take].copy_from_slice(front);
-        (*piece, self.have) = (rest, self.have + take);
-        if self.have < PACKED_PREFIX {
-            return Ok(false);
-        }
-        // It is judged before memory is taken for it.
-        let too_long =
-            |_| StreamError::Protocol("a compressed frame that claims more than its kind may have");
-        self.header = self.header.unpacked(u32::from_le_bytes(self.prefix)).map_err(too_long)?;
-        self.length = self.header.length as usize;
-        Ok(true)
-    }
+/// The window of the zstd frame that begins with these bytes; none where they aren't such a frame's.
+fn window(head: &[u8]) -> Option<u64> {
+    let (magic, [descriptor, window]) = head
+        .split_first_chunk::<4>()
+        .and_then(|(magic, rest)| rest.first_chunk::<2>().map(|rest| (*magic, *rest)))?;
+    let is_windowed = magic == MAGIC && descriptor & SINGLE_SEGMENT == 0;
+    let base = 1_u64 << (10 + (window >> 3));
+    is_windowed.then_some(base + base / 8 * u64::from(window & 7))
 }
 
 #[cfg(test)]

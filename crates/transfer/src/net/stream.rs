@@ -12,6 +12,7 @@ use self::wire::{WireReader, WireWriter};
 pub use self::within::FileRange;
 use self::within::{WithinEnd, WithinReader, WithinWriter};
 use crate::net::clock::Clock;
+use crate::net::compress::LongWindow;
 use crate::net::tls::Tls;
 use crate::net::transport::{Registry, Transport};
 
@@ -103,8 +104,8 @@ impl Stream {
         }
     }
 
-    /// The receiving side; `unpacks` where frames may be compressed.
-    pub fn into_reader(self, unpacks: bool) -> FrameReader {
+    /// The receiving side; frames may be compressed where there is a window for it.
+    pub fn into_reader(self, unpacks: Option<LongWindow>) -> FrameReader {
         match self {
             Self::Carried(carried) => FrameReader::Wire(Box::new(WireReader::new(carried, unpacks))),
             Self::Within(end) => FrameReader::Within(WithinReader::new(end)),
@@ -148,22 +149,6 @@ impl FrameWriter {
         }
         payload.clear();
         Ok(())
-    }
-
-    /// Sends a frame whose payload is compressed, with its prefix.
-    ///
-    /// # Errors
-    /// If the connection is broken.
-    pub fn send_packed(
-        &mut self,
-        kind: FrameKind,
-        packed: &[u8],
-        clock: &mut Clock,
-    ) -> Result<(), StreamError> {
-        match self {
-            Self::Wire(wire) => wire.send_packed(kind, packed, clock),
-            Self::Within(_) => Err(StreamError::Protocol("a compressed frame within one host")),
-        }
     }
 
     /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`], which `read` puts to the places where they are

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use crate::base::lock::lock;
 use crate::base::problem::{TransferError, problem};
+use crate::net::compress::longest_window;
 use crate::net::crew::Crew;
 use crate::net::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
 use crate::net::stream::{Stream, StreamError};
@@ -79,7 +80,7 @@ pub fn run(
     if options.digests {
         session.send(&Message::Within(landing.within))?;
     }
-    session.send(&Message::Ready { offers })?;
+    session.send(&Message::Ready { offers, window: longest_window() })?;
     if made > 0 {
         session.reporter().problem(made_path(destination, &landing, made));
     }
@@ -275,7 +276,7 @@ fn check_whole(shared: &Reception<'_>) -> Result<(), TransferError> {
 
 fn work(shared: &Reception<'_>, stream: Stream) -> WorkerEnd {
     let mut worker = ReceiveWorker::new(shared);
-    let mut reader = stream.into_reader(shared.settings.unpacks);
+    let mut reader = stream.into_reader(shared.settings.unpacks.clone());
     let result = reader.run(&mut worker);
     if result
         .as_ref()

@@ -13,6 +13,7 @@ use std::sync::Mutex;
 
 use crate::base::lock::lock;
 use crate::net::clock::Counters;
+use crate::net::compress::{LongWindow, longest_window};
 use crate::receive::admission::Terms;
 use crate::receive::commit::{ToCommit, Touched};
 use crate::receive::journal::{Journal, Past};
@@ -47,8 +48,8 @@ pub struct Settings {
     pub leaves: Option<Sync>,
     /// Nothing is to be written.
     pub dry_run: bool,
-    /// The data may come compressed.
-    pub unpacks: bool,
+    /// The data may come compressed, on one stream with this window.
+    pub unpacks: Option<LongWindow>,
     /// Changed files come whole: nothing that is kept is compared with.
     pub whole: bool,
     /// Existing files are written into, instead of being replaced.
@@ -172,7 +173,8 @@ impl Settings {
         Self {
             leaves: sync.filter(|sync| sync.ignore_existing || sync.update).cloned(),
             dry_run: sync.is_some_and(|sync| sync.dry_run),
-            unpacks: options.compression.level != CompressionLevel::Off,
+            unpacks: (options.compression.level != CompressionLevel::Off)
+                .then(|| LongWindow::new(longest_window())),
             leaves_modes: !options.keep.perms && sync.is_some_and(|sync| sync.into),
             executability: options.details.executability && !options.keep.perms,
             no_links: options.no_links,

@@ -34,14 +34,17 @@ impl SendWorker<'_> {
             return Ok(());
         }
         let is_skipped = std::mem::take(&mut self.skipped) > self.payload.len() as u64 / 2;
-        self.packing.iter_mut().for_each(|packing| packing.begin(0, is_skipped));
+        self.packing.iter_mut().for_each(|packing| packing.begin((0, 0), is_skipped));
         self.send_payload(FrameKind::Batch)
     }
 
     /// Sends the payload, compressed where that is worth it.
     pub(super) fn send_payload(&mut self, kind: FrameKind) -> Result<(), StreamError> {
         let mut payload = std::mem::take(&mut self.payload);
-        if !self.compressed(kind, &payload)? {
+        if self.packs(&payload)? {
+            self.clock.packed(payload.len());
+            self.frame(kind, &payload)?;
+        } else {
             self.limit(payload.len());
             self.stream.send_all(kind, &mut payload, &mut self.clock)?;
         }

@@ -188,7 +188,9 @@ impl SendWorker<'_> {
         let begun = Instant::now();
         for mut some in new.chunks(DATA_FRAME) {
             let length = some.len();
-            if self.compressed(FrameKind::Data, some)? {
+            if self.packs(some)? {
+                self.clock.packed(length);
+                self.frame(FrameKind::Data, some)?;
                 self.count(length as u64);
                 continue;
             }
@@ -226,7 +228,7 @@ impl SendWorker<'_> {
             return Ok(());
         }
         let named = [from.to_le_bytes(), length.to_le_bytes()].concat();
-        self.stream.send(FrameKind::Copy, &named, &mut self.clock)?;
+        self.frame(FrameKind::Copy, &named)?;
         self.shared.counters.matches(length);
         self.flush();
         Ok(())

@@ -7,6 +7,7 @@ mod compressing;
 mod delta;
 pub mod offer;
 pub mod orphans;
+mod packed;
 pub mod plan;
 mod ranges;
 pub mod reading;

@@ -175,7 +175,7 @@ pub fn run(
 ) -> Result<Sent, TransferError> {
     session.send(&announcement(sources))?;
     let within = options.digests && session.keeps_source_names()?;
-    let offers = session.wait_for_ready()?;
+    let (offers, window) = session.wait_for_ready()?;
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
     let is_paced = !options.unpaced && options.rate_limit.is_none() && !session.is_within();
@@ -185,7 +185,7 @@ pub fn run(
         counters: &counters,
         problem: ahead.problem,
         rate: rate.as_ref(),
-        compressing: Compressing::new(&options.compression).filter(|_| !session.is_within()),
+        compressing: Compressing::new(options, window).filter(|_| !session.is_within()),
         pace: is_paced.then(Pace::new),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),

@@ -11,6 +11,7 @@ use crate::net::clock::Counters;
 use crate::net::pace::Pace;
 use crate::net::session::{MAX_STREAMS, Session};
 use crate::net::stream::Stream;
+use crate::send::compressing::Compressing;
 use crate::send::worker::Transmission;
 
 /// What one stream brings before a second one stands: that many bytes, in that many files.
@@ -21,6 +22,8 @@ pub struct Streams {
     /// Streams at the beginning.
     pub first: u32,
     auto: Option<Controller>,
+    /// One stream compresses all that is sent, and was seen to be enough.
+    is_alone: bool,
 }
 
 impl Streams {
@@ -36,12 +39,14 @@ impl Streams {
         if is_little {
             return Self::fixed(1);
         }
-        Self { first: FIRST, auto: Some(Controller::new(FIRST, Instant::now())) }
+        // What is compressed whatever the path is best compressed together.
+        let first = if options.compression.level.is_always() { 1 } else { FIRST };
+        Self { first, auto: Some(Controller::new(first, Instant::now())), is_alone: false }
     }
 
     /// So many, whatever happens.
     pub fn fixed(first: u32) -> Self {
-        Self { first, auto: None }
+        Self { first, auto: None, is_alone: false }
     }
 
     /// How many there may be soon, for the size of a large file's parts.
@@ -56,14 +61,14 @@ impl Streams {
     pub fn meet(&mut self, session: &Session, stream: &Stream) -> Result<(), TransferError> {
         let Some(controller) = &mut self.auto else { return Ok(()) };
         let round_trip = stream.tcp_info().map_or(0, |tcp| tcp.min_rtt_us);
-        if controller.streams() != FIRST
+        if controller.streams() != self.first
             || Duration::from_micros(round_trip.into()) < FAR
             || session.is_tunnelled()
         {
             return Ok(());
         }
         controller.begin_with(FIRST_FAR);
-        session.more(FIRST_FAR - FIRST)
+        session.more(FIRST_FAR - self.first)
     }
 
     /// Adds or drops streams, of which `running` are there, if that helps.
@@ -79,6 +84,11 @@ impl Streams {
         let Some(controller) = &mut self.auto else { return Ok(()) };
         if session.is_tunnelled() {
             return Ok(());
+        }
+        if !self.is_alone && shared.compressing.as_ref().is_some_and(Compressing::is_alone) {
+            self.is_alone = true;
+            controller.begin_with(1);
+            shared.leave.store(running.saturating_sub(1), Ordering::Release);
         }
         let glance = Glance {
             at: Instant::now(),

@@ -2,6 +2,7 @@
 
 use crossbeam_channel::Receiver;
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use crate::base::lock::lock;
 use crate::send::plan::Unit;
@@ -58,6 +59,18 @@ impl Work {
             }
             hands = self.changed.wait(hands).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
+    }
+
+    /// The next unit, if there is one within `patience`.
+    pub fn take_within(&self, patience: Duration) -> Option<InHand<'_>> {
+        let mut hands = lock(&self.hands);
+        hands.busy += 1;
+        let mut taken = InHand { work: self, unit: hands.returned.pop() };
+        drop(hands);
+        if taken.unit.is_none() {
+            taken.unit = self.queue.recv_timeout(patience).ok();
+        }
+        taken.unit.is_some().then_some(taken)
     }
 
     /// True where no unit waits in the queue.

@@ -77,6 +77,7 @@ impl Transmission<'_> {
     pub fn begin_round(&self) {
         self.leave.store(0, Ordering::Release);
         self.working.store(0, Ordering::Release);
+        self.compressing.iter().for_each(Compressing::begin_round);
     }
 
     /// True once for each worker that is to leave; never for the last one.
@@ -108,7 +109,7 @@ pub struct SendWorker<'a> {
     pub(super) thorough: Thoroughness,
     /// The bytes of the part being sent that are in an older version, and not named yet.
     pub(super) copied: Copied,
-    pub(super) packing: Option<Packing<'a>>,
+    pub(super) packing: Option<Box<Packing<'a>>>,
     /// Bytes of the batch at hand in files whose names say that they are compressed already.
     pub(super) skipped: u64,
     /// The directory that the last small file was read from, and whose it is: the next one most often is its neighbour.
@@ -131,7 +132,7 @@ impl<'a> SendWorker<'a> {
             payload: Vec::new(),
             thorough: Thoroughness::new(shared.search),
             copied: Copied::default(),
-            packing: shared.compressing.as_ref().map(Packing::new),
+            packing: shared.compressing.as_ref().map(|wanted| Box::new(Packing::new(wanted))),
             skipped: 0,
             parent: None,
         }
@@ -144,8 +145,8 @@ impl<'a> SendWorker<'a> {
     pub fn run(mut self) -> Result<(), StreamError> {
         let work = self.work;
         while !self.leaves
-            && !self.shared.is_dropped()
-            && let Some(mut taken) = work.take()
+            && (self.is_alone() || !self.shared.is_dropped())
+            && let Some(mut taken) = self.next(work)?
         {
             self.clock.lap(Stage::Queue);
             self.speed.begin();
@@ -153,6 +154,7 @@ impl<'a> SendWorker<'a> {
             self.speed.end();
             self.flush();
         }
+        self.stop_packing()?;
         self.clock.lap(Stage::Queue);
         let tcp = self.stream.end(&mut self.clock)?;
         self.clock.finish(self.shared.counters, tcp);
@@ -194,20 +196,6 @@ impl<'a> SendWorker<'a> {
         self.clock.flush_with(self.shared.counters, || self.stream.tcp_info());
     }
 
-    /// Sends `plain` compressed; false, and nothing is sent, where that isn't worth it.
-    pub(super) fn compressed(&mut self, kind: FrameKind, plain: &[u8]) -> Result<bool, StreamError> {
-        let Some(packing) = &mut self.packing else { return Ok(false) };
-        if !packing.pack(plain, &mut self.clock)? {
-            return Ok(false);
-        }
-        let length = packing.payload().len();
-        self.limit(length);
-        if let Some(packing) = &self.packing {
-            self.stream.send_packed(kind, packing.payload(), &mut self.clock)?;
-        }
-        Ok(true)
-    }
-
     pub(super) fn chunk(
         &mut self,
         file: &Arc<LargeFile>,
@@ -226,11 +214,11 @@ impl<'a> SendWorker<'a> {
         let (entry, parts, origin) = (file.entry.clone(), file.parts.load(Ordering::Acquire), file.origin);
         let mut chunk = Chunk { entry, file: file.number, offset, length, parts, origin };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
-        self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
+        self.frame(FrameKind::Chunk, &header)?;
         let (mut hashing, mut moved) = (self.hashing(&chunk)?, None);
         self.copied = Copied::default();
         let is_skipped = self.skips(&file.entry);
-        self.packing.iter_mut().for_each(|packing| packing.begin(offset, is_skipped));
+        self.packing.iter_mut().for_each(|packing| packing.begin((offset, length), is_skipped));
         let sent = match self.is_there(file, offset, length) {
             _ if let HeldChunks::Blocks(table) = &file.there => {
                 let (hashing, moved) = (&mut hashing, &mut moved);
@@ -253,7 +241,7 @@ impl<'a> SendWorker<'a> {
             Err(message) => {
                 file.given_up.store(true, Ordering::Relaxed);
                 self.shared.digests.iter().for_each(|known| known.forget(file.number));
-                self.stream.send(FrameKind::GiveUp, &[], &mut self.clock)?;
+                self.frame(FrameKind::GiveUp, &[])?;
                 if !self.shared.stop.load(Ordering::Relaxed) {
                     self.tell(&file.entry, message.0, &message.1);
                 }
@@ -267,7 +255,7 @@ impl<'a> SendWorker<'a> {
         let rest = file.split(chunk.offset, chunk.offset + sent, chunk.offset + chunk.length);
         let parts = file.parts.load(Ordering::Acquire);
         self.work.give_back(rest);
-        self.stream.send(FrameKind::Split, &parts.to_le_bytes(), &mut self.clock)
+        self.frame(FrameKind::Split, &parts.to_le_bytes())
     }
 
     /// Says of a part that the receiver has its bytes. What is told of them is of those that are here: they are read.
@@ -283,7 +271,7 @@ impl<'a> SendWorker<'a> {
         {
             return Ok(Err(problem));
         }
-        self.stream.send(FrameKind::Same, &[], &mut self.clock)?;
+        self.frame(FrameKind::Same, &[])?;
         self.shared.counters.matches(length);
         Ok(Ok(()))
     }
@@ -394,7 +382,7 @@ impl<'a> SendWorker<'a> {
     }
 
     pub(super) fn hole(&mut self, length: u64) -> Result<(), StreamError> {
-        self.stream.send(FrameKind::Hole, &length.to_le_bytes(), &mut self.clock)?;
+        self.frame(FrameKind::Hole, &length.to_le_bytes())?;
         self.count(length);
         self.flush();
         Ok(())
@@ -412,8 +400,7 @@ impl<'a> SendWorker<'a> {
         }
         let (mut at, end) = (offset, offset + length);
         while at < end {
-            let packing = self.packing.as_mut();
-            if let Some(want) = packing.and_then(|packing| packing.next_of_chunk(at, end, &self.clock)) {
+            if let Some(want) = self.next_packed(at, end)? {
                 if let Err(problem) = self.packed_data(descriptor, at, want, hashing)? {
                     return Ok(Err(problem));
                 }
@@ -460,8 +447,8 @@ impl<'a> SendWorker<'a> {
             Ok(_) => hashing.iter_mut().for_each(|hashing| hashing.update(&self.payload)),
             Err(error) => return Ok(Err(read_problem(error))),
         }
-        self.count(want as u64);
         self.send_payload(FrameKind::Data)?;
+        self.count(want as u64);
         self.flush();
         Ok(Ok(()))
     }
@@ -490,7 +477,7 @@ impl<'a> SendWorker<'a> {
         if due.is_empty() {
             return Ok(());
         }
-        self.stream.send(FrameKind::Digest, due.as_flattened(), &mut self.clock)
+        self.frame(FrameKind::Digest, due.as_flattened())
     }
 
     /// The worker that finishes the last part looks whether the file is still the one that was scanned.

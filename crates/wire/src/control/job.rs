@@ -136,6 +136,13 @@ pub enum CompressionLevel {
     Fixed(u8),
 }
 
+impl CompressionLevel {
+    /// Compression is on whatever the path.
+    pub fn is_always(self) -> bool {
+        matches!(self, Self::Always | Self::Fixed(_))
+    }
+}
+
 /// The highest level of zstd that a sender takes.
 pub const MAX_COMPRESSION: u8 = 19;
 

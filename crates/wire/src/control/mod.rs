@@ -72,6 +72,9 @@ pub enum Message {
     Ready {
         /// Some of it may be there already: [`Message::Offer`] everything first, and send what is wanted.
         offers: bool,
+        /// The longest window of one compressed stream, as a power of two in bytes; the others' are up to
+        /// [`crate::frame::WINDOW_LOG`].
+        window: u8,
     },
     /// Receiver to sender: nothing more of this file is wanted.
     Skip {

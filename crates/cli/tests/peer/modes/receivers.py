@@ -64,7 +64,7 @@ def answering(make):
     """A receiver that wants offers, and answers the first with `make(count)`, encoded elements."""
     def speak(far):
         far.wait_for(p.SOURCES)
-        far.say(p.READY, p.boolean(True))
+        far.say(p.READY, p.ready(True))
         offer = far.wait_for(p.OFFER)[1]
         far.say(p.WANTED, p.vector(make(offer.varint())))
         counts = receiver.read_data(far)
@@ -113,7 +113,7 @@ for label, make in WANTS.items():
 def blocks_without_end(far):
     """Blocks of old files, which no answer counts."""
     far.wait_for(p.SOURCES)
-    far.say(p.READY, p.boolean(True))
+    far.say(p.READY, p.ready(True))
     far.wait_for(p.OFFER)
     for _ in range(40):
         far.say(p.BLOCKS, p.vector([bytes(20)] * 32_768))
@@ -125,7 +125,7 @@ def wanted_before_an_offer(far):
     """An answer to no offer."""
     far.wait_for(p.SOURCES)
     far.say(p.WANTED, p.vector([p.varint(1)]))
-    far.say(p.READY, p.boolean(True))
+    far.say(p.READY, p.ready(True))
     far.wait_for_the_end()
 
 
@@ -140,7 +140,7 @@ def wanted_without_offers(far):
 ODD = {
     "skip": (p.SKIP, p.varint(12345)),
     "skip-largest": (p.SKIP, p.varint(LARGEST)),
-    "ready": (p.READY, p.boolean(True)),
+    "ready": (p.READY, p.ready(True)),
     "within": (p.WITHIN, p.boolean(True)),
     "again": (p.AGAIN, p.vector([p.varint(0) + p.blob(b"a")])),
     "again-outside": (p.AGAIN, p.vector([p.varint(0) + p.blob(b"../../canary/file")])),
@@ -215,7 +215,7 @@ def receiver_wants_without_end(far):
     far.open()
     far.connect()
     far.wait_for(p.SOURCES)
-    far.say(p.READY, p.boolean(True))
+    far.say(p.READY, p.ready(True))
     for _ in itertools.takewhile(lambda _: far.floods, itertools.count()):
         far.say(p.WANTED, p.vector([differing(1 << 16, 30)] * 1000))
     far.wait_for_the_end()

@@ -93,7 +93,7 @@ def silence_before_committed(far):
     far.open()
     far.connect()
     far.wait_for(p.SOURCES)
-    far.say(p.READY, p.boolean(False))
+    far.say(p.READY, p.ready(False))
     far.wait_for_the_end_for(300)
 
 

@@ -13,7 +13,7 @@ ODD_FRAMES = {
     "reserved-flags": p.frame(p.BATCH, SMALL, flags=3),
     "reserved-bytes": p.frame(p.BATCH, SMALL, reserved=1),
     "kind-zero": p.frame(0, SMALL),
-    "unknown-kind": p.frame(9, SMALL),
+    "unknown-kind": p.frame(12, SMALL),
     "largest-kind": p.frame(255, SMALL),
     "empty-batch": p.frame(p.BATCH),
     "empty-chunk": p.frame(p.CHUNK),
@@ -21,6 +21,17 @@ ODD_FRAMES = {
     "end-with-a-payload": p.frame(p.END, b"x"),
     "given-up-with-a-payload": p.frame(p.GIVE_UP, b"x"),
     "garbage": bytes(range(256)) * 10,
+    "packed-garbage": p.frame(p.PACKED, bytes(range(256))),
+    "packed-batch-that-is-none": p.frame(p.PACKED, p.zstd(p.inner(p.BATCH, SMALL))),
+    "packed-end": p.frame(p.PACKED, p.zstd(p.inner(p.END))),
+    "packed-in-packed": p.frame(p.PACKED, p.zstd(p.inner(p.PACKED, p.zstd(p.inner(p.END))))),
+    "packed-with-a-checksum": p.frame(p.PACKED, p.zstd(p.frame(p.END))),
+    "packed-half": p.frame(p.PACKED, p.zstd(p.inner(p.BATCH, SMALL)[:20])),
+    "packed-empty": p.frame(p.PACKED),
+    "packed-to-its-end": p.frame(p.PACKED, p.zstd(b"", last=True)),
+    "packed-without-a-window": p.frame(p.PACKED, p.zstd(b"", descriptor=32)),
+    "packed-with-a-long-window": p.frame(p.PACKED, p.zstd(p.inner(p.BATCH, SMALL), window=28)),
+    "packed-with-the-longest-window": p.frame(p.PACKED, p.zstd(p.inner(p.BATCH, SMALL), window=41)),
 }
 
 
@@ -138,6 +149,14 @@ def data_before_ready(far):
     far.frame(p.BATCH, p.record(tree.Item(b"early", contents=b"x\n").encode(far.keep), b"x\n"))
     far.announce()
     far.finish()
+
+
+@sends(PULLS, may_succeed=True)
+def packed_as_it_is(far):
+    """Honest frames, in compressed ones with blocks that aren't any smaller."""
+    records = [p.record(item.encode(far.keep), item.contents) for item in good(far)]
+    far.frame(p.PACKED, p.zstd(b"".join(p.inner(p.BATCH, record) for record in records)))
+    far.finish(tree.count(good(far)))
 
 
 @sends(PULLS, may_succeed=True)

@@ -15,7 +15,7 @@ OTHERS = {
     "connected-back": (p.CONNECTED_BACK, p.option(None)),
     "use-tunnel": (p.USE_TUNNEL, b""),
     "sources": (p.SOURCES, p.vector([p.source(b"evil", True)])),
-    "ready": (p.READY, p.boolean(True)),
+    "ready": (p.READY, p.ready(True)),
     "committed": (p.COMMITTED, p.NO_TOTALS),
     "report": (p.REPORT, p.report()),
     "listed": (p.LISTED, p.blob(b"x") + p.entry(b"x", p.DIRECTORY, 0o755, tree.WHEN)),

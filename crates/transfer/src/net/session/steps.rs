@@ -76,13 +76,14 @@ impl Session {
         })
     }
 
-    /// The sender: waits until the receiver has a place for everything; true where it wants to be offered everything first.
+    /// The sender: waits until the receiver has a place for everything; whether it wants to be offered everything first, and its
+    /// longest window.
     ///
     /// # Errors
     /// If it has none, or goes away.
-    pub fn wait_for_ready(&mut self) -> Result<bool, TransferError> {
+    pub fn wait_for_ready(&mut self) -> Result<(bool, u8), TransferError> {
         match self.awaiting("its word that it has a place for everything", Self::receive)? {
-            Message::Ready { offers } => Ok(offers),
+            Message::Ready { offers, window } => Ok((offers, window)),
             _ => Err(out_of_turn()),
         }
     }

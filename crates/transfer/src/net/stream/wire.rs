@@ -6,7 +6,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 
 use super::{Carried, DATA_FRAME, FrameHandler, StreamError};
 use crate::net::clock::{Clock, Stage};
-use crate::net::compress::Decompressor;
+use crate::net::compress::{Decompressor, LongWindow};
 use crate::net::tls::{AROUND, OpenedRecord, RECORD, Tls, plain, whole_record};
 use crate::net::transport::Transport;
 
@@ -41,19 +41,6 @@ impl WireWriter {
     /// If the connection is broken.
     pub fn send(&mut self, kind: FrameKind, payload: &[u8], clock: &mut Clock) -> Result<(), StreamError> {
         self.send_behind(Header::of(kind, payload, self.tls.is_none()), payload, clock)
-    }
-
-    /// Sends a frame whose payload is compressed, with its prefix.
-    ///
-    /// # Errors
-    /// If the connection is broken.
-    pub fn send_packed(
-        &mut self,
-        kind: FrameKind,
-        packed: &[u8],
-        clock: &mut Clock,
-    ) -> Result<(), StreamError> {
-        self.send_behind(Header::of(kind, packed, self.tls.is_none()).packed(), packed, clock)
     }
 
     fn send_behind(&mut self, header: Header, payload: &[u8], clock: &mut Clock) -> Result<(), StreamError> {
@@ -184,21 +171,31 @@ pub struct WireReader {
     /// The number of bytes that reads wait for.
     least: usize,
     is_used: bool,
+    /// The frame that comes holds compressed ones.
+    is_packed: bool,
     /// Where frames may be compressed.
     unpacking: Option<Unpacking>,
 }
 
-#[derive(Default)]
 struct Unpacking {
-    /// None before the first compressed frame.
+    /// None before the first compressed bytes.
     decompressor: Option<Decompressor>,
+    /// The frames that they hold.
+    parser: Parser,
+    long: LongWindow,
     /// Bytes that the sender has promised not to compress.
     sure: u64,
 }
 
+impl Unpacking {
+    fn new(long: LongWindow) -> Self {
+        Self { decompressor: None, parser: Parser::new(false), long, sure: 0 }
+    }
+}
+
 impl WireReader {
-    /// Receives what `carried` brings; where it `unpacks`, frames may be compressed.
-    pub fn new(carried: Carried, unpacks: bool) -> Self {
+    /// Receives what `carried` brings; where there is a window for it, frames may be compressed.
+    pub fn new(carried: Carried, unpacks: Option<LongWindow>) -> Self {
         let Carried { transport, tls, leftover: mut buffer } = carried;
         let (filled, parser) = (buffer.len(), Parser::new(tls.is_none()));
         buffer.resize(filled.max(RECEIVE), 0);
@@ -211,7 +208,8 @@ impl WireReader {
             tail: filled,
             least: 1,
             is_used: filled > 0,
-            unpacking: unpacks.then(Unpacking::default),
+            is_packed: false,
+            unpacking: unpacks.map(Unpacking::new),
         }
     }
 
@@ -273,8 +271,8 @@ impl WireReader {
 
     /// Uses what is in the buffer; true once the end was announced.
     fn drain(&mut self, handler: &mut impl FrameHandler) -> Result<bool, StreamError> {
-        let Self { tls, parser, buffer, head, tail, unpacking, .. } = self;
-        let mut frames = Frames { parser, handler, unpacking, pieces: Vec::new(), ended: false };
+        let Self { tls, parser, buffer, head, tail, unpacking, is_packed, .. } = self;
+        let mut frames = Frames { parser, handler, unpacking, is_packed, pieces: Vec::new(), ended: false };
         let mut rest = &mut buffer[*head..*tail];
         match tls {
             None => {
@@ -304,6 +302,8 @@ struct Frames<'a, 'b, H> {
     parser: &'a mut Parser,
     handler: &'a mut H,
     unpacking: &'a mut Option<Unpacking>,
+    /// The frame that comes holds compressed ones.
+    is_packed: &'a mut bool,
     pieces: Vec<IoSlice<'b>>,
     ended: bool,
 }
@@ -317,9 +317,9 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
             match self.parser.next(&mut plain)? {
                 None => return Ok(()),
                 Some(Piece::Start(header)) => self.start(header)?,
-                Some(Piece::Payload(piece)) if self.is_unpacking() => self.unpack(piece)?,
+                Some(Piece::Payload(piece)) if *self.is_packed => self.unpack(piece)?,
                 Some(Piece::Payload(piece)) => self.pieces.push(IoSlice::new(piece)),
-                Some(Piece::Done(kind)) if self.is_unpacking() => self.unpacked(kind)?,
+                Some(Piece::Done(FrameKind::Packed)) => {}
                 Some(Piece::Done(kind)) => {
                     self.hand_on()?;
                     self.handler.done(kind)?;
@@ -330,47 +330,36 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
     }
 
     fn start(&mut self, header: Header) -> Result<(), StreamError> {
+        *self.is_packed = header.kind == FrameKind::Packed;
         let Some(unpacking) = self.unpacking else {
-            let asked = !header.packed && header.sure == 0;
             let refused = StreamError::Protocol("a compressed frame, where nothing is to be compressed");
+            let asked = !*self.is_packed && header.sure == 0;
             return if asked { self.handler.start(header) } else { Err(refused) };
         };
         unpacking.sure = u64::from(header.sure) * SURE_UNIT as u64;
-        if !header.packed {
-            return self.handler.start(header);
+        if *self.is_packed {
+            return Ok(());
         }
-        let decompressor = match &mut unpacking.decompressor {
-            Some(decompressor) => decompressor,
-            none => none.insert(Decompressor::new()?),
-        };
-        decompressor.begin(header);
-        Ok(())
+        if !unpacking.parser.is_between_frames() {
+            return Err(StreamError::Protocol("a frame in the middle of a compressed one"));
+        }
+        self.handler.start(header)
     }
 
-    fn decompressor(&mut self) -> Option<&mut Decompressor> {
-        self.unpacking.as_mut()?.decompressor.as_mut()
-    }
-
-    fn is_unpacking(&mut self) -> bool {
-        self.decompressor().is_some_and(|decompressor| decompressor.is_open())
-    }
-
+    /// Hands on the frames that come of compressed bytes.
     fn unpack(&mut self, piece: &[u8]) -> Result<(), StreamError> {
+        let Some(Unpacking { decompressor, parser, long, .. }) = self.unpacking else { return Ok(()) };
+        let decompressor = match decompressor {
+            Some(decompressor) => decompressor,
+            none => none.insert(Decompressor::new(long.clone())?),
+        };
         self.handler.clock().lap(Stage::Cipher);
-        let unpacked = self.decompressor().map_or(Ok(()), |decompressor| decompressor.take(piece));
+        decompressor.take(piece, |plain| {
+            self.handler.clock().lap(Stage::Compress);
+            unpacked(plain, parser, self.handler)
+        })?;
         self.handler.clock().lap(Stage::Compress);
-        unpacked
-    }
-
-    /// Hands on a frame that is whole, from where it was decompressed to.
-    fn unpacked(&mut self, kind: FrameKind) -> Result<(), StreamError> {
-        let Some(Unpacking { decompressor: Some(decompressor), .. }) = self.unpacking else { return Ok(()) };
-        let (header, plain) = decompressor.finish()?;
-        self.handler.clock().packed(plain.len());
-        self.handler.clock().lap(Stage::Compress);
-        self.handler.start(header)?;
-        self.handler.payload(&mut [IoSlice::new(plain)])?;
-        self.handler.done(kind)
+        Ok(())
     }
 
     fn hand_on(&mut self) -> Result<(), StreamError> {
@@ -382,4 +371,28 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
         self.pieces.clear();
         Ok(())
     }
+}
+
+/// Hands on the frames in these bytes, which were compressed.
+fn unpacked(
+    mut plain: &[u8],
+    parser: &mut Parser,
+    handler: &mut impl FrameHandler,
+) -> Result<(), StreamError> {
+    while let Some(piece) = parser.next(&mut plain)? {
+        match piece {
+            Piece::Start(header) if !header.kind.may_be_packed() || header.sure > 0 => {
+                return Err(StreamError::Protocol("a frame among compressed ones that can't be one of them"));
+            }
+            Piece::Start(header) => {
+                if matches!(header.kind, FrameKind::Batch | FrameKind::Data) {
+                    handler.clock().packed(header.length as usize);
+                }
+                handler.start(header)?;
+            }
+            Piece::Payload(piece) => handler.payload(&mut [IoSlice::new(piece)])?,
+            Piece::Done(kind) => handler.done(kind)?,
+        }
+    }
+    Ok(())
 }

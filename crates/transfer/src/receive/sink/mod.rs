@@ -415,7 +415,9 @@ impl FrameHandler for ReceiveWorker<'_> {
             FrameKind::Hole => self.hole(),
             FrameKind::Split => self.split(),
             FrameKind::Copy => self.moved(),
-            FrameKind::Digest => Err(StreamError::Protocol("a frame that wasn't asked for")),
+            FrameKind::Digest | FrameKind::Packed => {
+                Err(StreamError::Protocol("a frame that wasn't asked for"))
+            }
         }
     }
 

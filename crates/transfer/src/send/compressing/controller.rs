@@ -2,40 +2,55 @@
 //!
 //! Compression pays where the connection is slower than the compressor. So nothing is compressed before a stream was
 //! seen to wait for its connection, or for the user's rate limit. Then a little of a payload is compressed, and how much smaller
-//! it became and how long that took say what the rest would bring. While the connection still makes the stream wait, the level
-//! rises; when the compressor does, it falls, and in the end compression ends.
+//! it became and how long that took say what the rest would bring, and by which level. The compressor works beside the stream:
+//! while the connection still makes the stream wait and the compressor doesn't, the level rises; when only the compressor does,
+//! it falls, and in the end compression ends.
 
 use linerate_wire::control::CompressionLevel;
 use std::time::Duration;
 
 use crate::net::clock::StreamTimes;
+use crate::net::compress::Packed;
 
 /// The part of its size above which a compressed payload isn't worth it.
 pub const DULL: f64 = 0.95;
 /// Levels of zstd, with the time that each takes and the bytes that each leaves, beside the first. The figures are of
 /// source code; they only say where to try, and what is seen decides.
-const RUNGS: [Rung; 4] = [
+const RUNGS: [Rung; 7] = [
     Rung { level: 1, time: 1.0, size: 1.0 },
-    Rung { level: 3, time: 1.9, size: 0.80 },
-    Rung { level: 6, time: 3.5, size: 0.67 },
-    Rung { level: 9, time: 5.2, size: 0.63 },
+    Rung { level: 3, time: 1.2, size: 0.92 },
+    Rung { level: 5, time: 1.6, size: 0.87 },
+    Rung { level: 6, time: 2.2, size: 0.84 },
+    Rung { level: 7, time: 2.6, size: 0.83 },
+    Rung { level: 9, time: 3.2, size: 0.81 },
+    Rung { level: 12, time: 6.6, size: 0.79 },
 ];
 /// Where those begin that compress whatever the path: rsync's level.
 const ALWAYS_FROM: usize = 1;
-/// Time with something to send over which a stream is judged, without and with compression.
+/// Time with something to send over which a stream is judged: without compression, when it begins, and with it.
 const WINDOW: Duration = Duration::from_millis(20);
+const FIRST_PACKING_WINDOW: Duration = Duration::from_millis(40);
 const PACKING_WINDOW: Duration = Duration::from_millis(100);
 /// The part of its time that a stream waits for the connection, from which compression may help, and from which a higher level may.
 const WAITS: f64 = 0.3;
 const WAITS_STILL: f64 = 0.15;
-/// The same below which the connection doesn't limit it.
+/// The same below which the connection, or the compressor, doesn't limit it.
 const FLOWS: f64 = 0.05;
-/// The part of its time that a stream compresses, from which the compressor limits it where nothing else does.
-const COMPRESSES: f64 = 0.4;
+/// The part of its time that a stream waits for the compressor, from which that limits it where nothing else does.
+const COMPRESSES: f64 = 0.15;
+/// The part of their time that the compressor's threads may be expected to need for a level, for it to be tried at once, and
+/// the highest rung for which that is done: a level that is too high costs more than one that is too low.
+const LOAD: f64 = 0.5;
+const FIRST_RUNG: usize = 4;
+/// The part of a stream's time that the compressor may be expected to keep it waiting with the next level.
+const FULL: f64 = 0.95;
+/// What is left where all may be repeated, of what a probe leaves, which sees little at once.
+const REPEATED: f64 = 0.5;
 /// By how much the time of a byte must become less.
 const GAIN: f64 = 0.85;
 /// How long nothing is tried again behind a trial that failed, at first, and at most.
 const REST: Duration = Duration::from_millis(500);
+const CLIMB_REST: Duration = Duration::from_millis(200);
 const LONGEST_REST: Duration = Duration::from_secs(16);
 /// The same behind bytes that don't become smaller.
 const DULL_REST: Duration = Duration::from_millis(10);
@@ -58,14 +73,32 @@ pub enum PackingChoice {
     Pack(u8),
 }
 
+/// What the first level made of a little.
+#[derive(Clone, Copy, Debug)]
+pub struct Probed {
+    /// The part of its bytes that is left.
+    pub part: f64,
+    /// Seconds that a byte took.
+    pub each: f64,
+}
+
 /// Decides by the stream's times. It has no clock of its own, so it can be tested in simulated time.
 pub struct CompressionController {
     wanted: CompressionLevel,
+    threads: u32,
     is_packing: bool,
     /// Which level it is, or was last, of [`RUNGS`].
     rung: usize,
     /// Where the window began.
     since: StreamTimes,
+    /// Bytes that the compressor had taken when the level changed: what comes of them tells nothing of it.
+    settles: u64,
+    /// The stream's rate was seen with compression.
+    has_looked: bool,
+    /// Seconds that a byte took in the last probe of what becomes smaller.
+    each: f64,
+    /// Bytes a second that the connection has carried, at most.
+    path: f64,
     /// Seconds that a payload byte takes without compression, where the connection is the limit.
     plain: Option<f64>,
     /// When a probe may be made, by the stream's busy time.
@@ -75,29 +108,52 @@ pub struct CompressionController {
     /// When a higher level may be tried.
     climbs: Duration,
     climb_rest: Duration,
+    /// The level has risen since it fell last.
+    has_climbed: bool,
     /// When it may be tried whether the connection takes as much without compression.
     trials: Duration,
     trial_rest: Duration,
 }
 
 impl CompressionController {
-    /// As the user wants it.
-    pub fn new(wanted: CompressionLevel) -> Self {
+    /// As the user wants it, with so many `threads` to compress.
+    pub fn new(wanted: CompressionLevel, threads: u32) -> Self {
         let rung = if wanted == CompressionLevel::Always { ALWAYS_FROM } else { 0 };
         Self {
             wanted,
+            threads: threads.max(1),
             is_packing: false,
             rung,
             since: StreamTimes::default(),
+            settles: 0,
+            has_looked: false,
+            each: 0.0,
+            path: 0.0,
             plain: None,
             probes: Duration::ZERO,
             rest: REST,
             dull_rest: DULL_REST,
             climbs: Duration::ZERO,
-            climb_rest: REST,
+            climb_rest: CLIMB_REST,
+            has_climbed: false,
             trials: Duration::ZERO,
             trial_rest: REST,
         }
+    }
+
+    /// Threads that compress.
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// The path leaves time for more than the first level.
+    pub fn is_slow(&self) -> bool {
+        self.level() > RUNGS[0].level
+    }
+
+    /// The stream's rate was seen with compression.
+    pub fn has_looked(&self) -> bool {
+        self.has_looked
     }
 
     /// Another file begins, or other files, which may be of another kind.
@@ -108,10 +164,10 @@ impl CompressionController {
         }
     }
 
-    /// What becomes of the next payload.
-    pub fn choose(&mut self, now: &StreamTimes) -> PackingChoice {
+    /// What becomes of the next payload, when the compressor has done so much.
+    pub fn choose(&mut self, now: &StreamTimes, so_far: Packed) -> PackingChoice {
         if self.is_packing {
-            self.look(now);
+            self.look(now, so_far);
         }
         if self.is_packing {
             return PackingChoice::Pack(self.level());
@@ -120,12 +176,18 @@ impl CompressionController {
         if may && now.busy >= self.probes { PackingChoice::Probe } else { PackingChoice::Plain }
     }
 
-    /// A probe left this `part` of its bytes, each of which took `each` seconds.
-    pub fn probed(&mut self, part: f64, each: f64, now: &StreamTimes) {
-        let window = now.since(&self.since);
+    /// What a probe has shown of what is sent next.
+    pub fn probed(&mut self, probed: Probed, now: &StreamTimes) {
+        let Probed { part, each } = probed;
         if part > DULL {
+            self.is_packing = false;
             return self.is_dull(now);
         }
+        self.each = each;
+        if self.is_packing {
+            return;
+        }
+        let window = now.since(&self.since);
         if self.is_auto() && self.plain.is_none() {
             let Some(plain) = per_byte(window.busy, window.plain) else { return };
             let own = per_byte(window.busy.saturating_sub(window.wait), window.plain).unwrap_or(plain);
@@ -133,16 +195,9 @@ impl CompressionController {
                 return self.rest(now);
             }
             self.plain = Some(plain);
+            self.rung = self.fitting(1.0 / plain, part * REPEATED);
         }
         (self.is_packing, self.since) = (true, *now);
-    }
-
-    /// A payload was compressed to this `part` of its bytes.
-    pub fn packed(&mut self, part: f64, now: &StreamTimes) {
-        if part > DULL {
-            self.is_packing = false;
-            self.is_dull(now);
-        }
     }
 
     fn level(&self) -> u8 {
@@ -151,6 +206,13 @@ impl CompressionController {
 
     fn is_auto(&self) -> bool {
         self.wanted == CompressionLevel::Auto
+    }
+
+    /// The highest rung for which the threads have time on a path that takes so many bytes a second, where the first leaves
+    /// this `part`.
+    fn fitting(&self, path: f64, part: f64) -> usize {
+        let load = |rung: &Rung| path / (part * rung.size) * self.each * rung.time / f64::from(self.threads);
+        RUNGS[..=FIRST_RUNG].iter().rposition(|rung| load(rung) <= LOAD).unwrap_or(0)
     }
 
     /// Whether the connection makes the stream wait; it does where it did when compression was tried last.
@@ -186,34 +248,41 @@ impl CompressionController {
         self.rest = (self.rest * 2).min(LONGEST_REST);
     }
 
-    fn look(&mut self, now: &StreamTimes) {
+    fn look(&mut self, now: &StreamTimes, so_far: Packed) {
         let window = now.since(&self.since);
-        if window.busy < PACKING_WINDOW || matches!(self.wanted, CompressionLevel::Fixed(_)) {
+        let least = if self.has_looked { PACKING_WINDOW } else { FIRST_PACKING_WINDOW };
+        if window.busy < least {
+            return;
+        }
+        self.since = *now;
+        if so_far.plain < self.settles || matches!(self.wanted, CompressionLevel::Fixed(_)) {
+            self.has_looked = true;
             return;
         }
         let Some(each) = per_byte(window.busy, window.plain) else { return };
-        self.since = *now;
+        let rung = self.rung;
         let (waits, compresses) = (share(window.wait, window.busy), share(window.compress, window.busy));
-        if waits >= WAITS_STILL && now.busy >= self.climbs {
-            self.climb(&window);
+        self.path = self.path.max(window.wire as f64 / window.busy.as_secs_f64());
+        if waits >= WAITS_STILL {
+            self.climb(waits, now, so_far);
         } else if waits < FLOWS && compresses > COMPRESSES {
             self.fall(each, now);
         }
+        if self.rung != rung {
+            self.settles = so_far.taken;
+        }
+        self.has_looked = true;
     }
 
-    /// Takes the level by which a byte would take least time.
-    fn climb(&mut self, window: &StreamTimes) {
-        let own = (window.busy.saturating_sub(window.wait + window.compress)).as_secs_f64();
-        let (packing, sending) = (window.compress.as_secs_f64(), window.busy.as_secs_f64());
-        let now = &RUNGS[self.rung];
-        let time = |rung: &Rung| (own + packing * rung.time / now.time).max(sending * rung.size / now.size);
-        let mut best = (self.rung, sending * 0.98);
-        for (number, rung) in RUNGS.iter().enumerate().skip(self.rung + 1) {
-            if time(rung) < best.1 {
-                best = (number, time(rung));
-            }
+    /// Takes the next level, or a higher one for which the threads should have time.
+    fn climb(&mut self, waits: f64, now: &StreamTimes, so_far: Packed) {
+        let (rung, next) = (&RUNGS[self.rung], (self.rung + 1).min(RUNGS.len() - 1));
+        if now.busy < self.climbs || waits < 1.0 - FULL * rung.time / RUNGS[next].time {
+            return;
         }
-        self.rung = best.0;
+        let part = so_far.packed as f64 / so_far.plain.max(1) as f64 / rung.size;
+        self.rung = if part > 0.0 { self.fitting(self.path, part).max(next) } else { next };
+        self.has_climbed = true;
     }
 
     fn fall(&mut self, each: f64, now: &StreamTimes) {
@@ -221,8 +290,10 @@ impl CompressionController {
             self.rest(now);
         } else if self.rung > 0 {
             self.rung -= 1;
+            if std::mem::take(&mut self.has_climbed) {
+                self.climb_rest = (self.climb_rest * 2).min(LONGEST_REST);
+            }
             self.climbs = now.busy + self.climb_rest;
-            self.climb_rest = (self.climb_rest * 2).min(LONGEST_REST);
         } else if self.is_auto() && now.busy >= self.trials {
             (self.is_packing, self.plain) = (false, None);
             (self.trials, self.since) = (now.busy + self.trial_rest, *now);

@@ -3,51 +3,125 @@
 mod controller;
 mod skip;
 
-use linerate_wire::control::{Compression, CompressionLevel};
-use linerate_wire::frame::SURE_UNIT;
+use linerate_sys::tcp::TcpInfo;
+use linerate_wire::control::{CompressionLevel, Options};
+use linerate_wire::frame::{LONG_WINDOW_LOG, SURE_UNIT, WINDOW_LOG};
 use std::io;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
-use self::controller::{CompressionController, PackingChoice};
+use self::controller::{CompressionController, PackingChoice, Probed};
 use self::skip::SkippedNames;
+use crate::net::auto::FAR;
 use crate::net::clock::{Clock, Stage};
-use crate::net::compress::Compressor;
-use crate::net::stream::{DATA_FRAME, StreamError};
+use crate::net::compress::{Compressor, CompressorSetup, Packed, Prober, longest_window};
+use crate::net::stream::DATA_FRAME;
 
-/// Bytes of a chunk that are compressed together.
+/// Bytes of a chunk that are read to be compressed.
 const PACKED_FRAME: usize = 2 * DATA_FRAME;
 /// Bytes that are sent without compression before it may begin: the receiver reads them in larger pieces where it knows that.
 const SURE: u64 = 8 * SURE_UNIT as u64;
 /// Bytes of a payload that are compressed to see what that would bring, in so many pieces from all over it.
 const SAMPLE: usize = 16 << 10;
 const PIECES: usize = 4;
+/// While a stream is compressed, bytes that don't become smaller go through it where they are no more than that: the compressor
+/// passes them over, and ending it for them would cost more. In a longer chunk every so many bytes are looked at.
+const PASSED: u64 = 1 << 20;
+/// The window where little comes, as a power of two in bytes.
+const SHORT_WINDOW_LOG: u8 = 19;
+/// The most threads that compress, on the only stream; the others have one.
+const MOST_THREADS: usize = 4;
+/// How much longer than the shortest a round trip is with a queue before it: by this part, and at least by this time.
+const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
 
-/// The user's options, for all streams.
+/// The user's options, and what the streams share.
 pub struct Compressing {
     level: CompressionLevel,
     skipped: SkippedNames,
+    /// The longest window that both ends have for one stream, as a power of two in bytes.
+    window: u8,
+    is_window_taken: AtomicBool,
+    /// The user has not said how many streams there are to be.
+    may_be_alone: bool,
+    /// One stream is enough, and all that is sent is to be compressed together.
+    is_alone: AtomicBool,
 }
 
 impl Compressing {
-    /// By `wanted`; none where nothing is ever compressed.
-    pub fn new(wanted: &Compression) -> Option<Self> {
-        let skipped = SkippedNames::new(wanted.skip.as_deref());
-        (wanted.level != CompressionLevel::Off).then_some(Self { level: wanted.level, skipped })
+    /// By `options`, for a receiver with this `window`; none where nothing is ever compressed.
+    pub fn new(options: &Options, window: u8) -> Option<Self> {
+        let wanted = &options.compression;
+        (wanted.level != CompressionLevel::Off).then(|| Self {
+            level: wanted.level,
+            skipped: SkippedNames::new(wanted.skip.as_deref()),
+            window: window.clamp(WINDOW_LOG, LONG_WINDOW_LOG),
+            is_window_taken: AtomicBool::new(false),
+            may_be_alone: options.streams.is_none(),
+            is_alone: AtomicBool::new(false),
+        })
     }
+
+    /// One stream is to stay.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone.load(Ordering::Acquire)
+    }
+
+    /// Other streams begin.
+    pub fn begin_round(&self) {
+        self.is_window_taken.store(false, Ordering::Release);
+        self.is_alone.store(false, Ordering::Release);
+    }
+}
+
+/// What a compressor should know of the transfer and its path.
+pub struct PackingTerms {
+    /// Bytes of the whole transfer, where they are known.
+    pub total: Option<u64>,
+    /// The user limits the rate.
+    pub is_limited: bool,
+    /// The kernel's view of the connection.
+    pub tcp: Option<TcpInfo>,
+}
+
+impl PackingTerms {
+    /// One stream can bring all that the path takes: the path is short, or there is a queue before it.
+    fn is_one_enough(&self) -> bool {
+        let Some(tcp) = self.tcp.filter(|_| !self.is_limited) else { return true };
+        let [now, shortest] = [tcp.rtt_us, tcp.min_rtt_us].map(|us| Duration::from_micros(us.into()));
+        let (part, least) = QUEUED;
+        shortest < FAR || now.saturating_sub(shortest) >= least.max(shortest.mul_f64(part))
+    }
+}
+
+/// The way of what comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It goes as it is.
+    Plain,
+    /// It goes through the compressor.
+    Pack,
 }
 
 /// One stream's compression.
 pub struct Packing<'a> {
     wanted: &'a Compressing,
     controller: CompressionController,
-    compressor: Compressor,
-    prober: Compressor,
+    compressor: Option<Compressor>,
+    /// Frames go through the compressor.
+    is_on: bool,
+    /// This stream has the long window, and may be the only one.
+    is_first: bool,
+    prober: Prober,
     sample: Vec<u8>,
-    packed: Vec<u8>,
     /// The name of what is sent says that it is compressed already.
     is_skipped: bool,
+    /// Bytes of the chunk at hand; 0 of a batch.
+    length: u64,
     /// Up to where in the chunk the receiver was promised that nothing is compressed.
     promised: u64,
+    /// Bytes that pass before some are looked at again.
+    unseen: u64,
 }
 
 impl<'a> Packing<'a> {
@@ -55,13 +129,16 @@ impl<'a> Packing<'a> {
     pub fn new(wanted: &'a Compressing) -> Self {
         Self {
             wanted,
-            controller: CompressionController::new(wanted.level),
-            compressor: Compressor::new(),
-            prober: Compressor::new(),
+            controller: CompressionController::new(wanted.level, threads()),
+            compressor: None,
+            is_on: false,
+            is_first: false,
+            prober: Prober::new(),
             sample: Vec::new(),
-            packed: Vec::new(),
             is_skipped: false,
+            length: 0,
             promised: 0,
+            unseen: 0,
         }
     }
 
@@ -70,10 +147,32 @@ impl<'a> Packing<'a> {
         self.wanted.skipped.has(name)
     }
 
-    /// A chunk begins, or a batch, of which `is_skipped` says whether its names are of compressed files.
-    pub fn begin(&mut self, offset: u64, is_skipped: bool) {
-        (self.promised, self.is_skipped) = (offset, is_skipped);
+    /// A chunk of this offset and length begins, or a batch, of which `is_skipped` says whether its names are of compressed files.
+    pub fn begin(&mut self, (offset, length): (u64, u64), is_skipped: bool) {
+        (self.promised, self.length) = (offset, length);
+        self.is_skipped = is_skipped && (!self.is_on || length > PASSED);
+        self.unseen = 0;
         self.controller.begin();
+    }
+
+    /// Frames go through the compressor.
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// This stream is to stay when all others end.
+    pub fn is_alone(&self) -> bool {
+        self.is_first && self.wanted.is_alone()
+    }
+
+    /// The compressor, while it is on.
+    pub fn compressor(&mut self) -> Option<&mut Compressor> {
+        self.compressor.as_mut().filter(|_| self.is_on)
+    }
+
+    /// Nothing is left in the compressor, and it is off.
+    pub fn stop(&mut self) {
+        self.is_on = false;
     }
 
     /// The next bytes of a chunk, from `at`, which may be compressed; none where they go as they are.
@@ -91,31 +190,72 @@ impl<'a> Packing<'a> {
     }
 
     fn wants(&mut self, clock: &Clock) -> bool {
-        !self.is_skipped && self.controller.choose(&clock.times()) != PackingChoice::Plain
+        !self.is_skipped && self.choose(clock) != PackingChoice::Plain
     }
 
-    /// Compresses `plain`, where that is wanted; true where [`Packing::payload`] is to be sent in its place.
+    fn choose(&mut self, clock: &Clock) -> PackingChoice {
+        let so_far = self.compressor.as_ref().map_or_else(Packed::default, Compressor::so_far);
+        self.controller.choose(&clock.times(), so_far)
+    }
+
+    /// The way of `plain`, of a transfer of which `terms` tells.
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn pack(&mut self, plain: &[u8], clock: &mut Clock) -> Result<bool, StreamError> {
+    pub fn step(
+        &mut self,
+        plain: &[u8],
+        clock: &mut Clock,
+        terms: impl Fn() -> PackingTerms,
+    ) -> io::Result<Step> {
         if self.is_skipped {
-            return Ok(false);
+            return Ok(Step::Plain);
         }
-        if self.controller.choose(&clock.times()) == PackingChoice::Probe {
+        let choice = self.choose(clock);
+        if choice == PackingChoice::Probe || self.is_on && self.is_to_be_seen(plain) {
             self.probe(plain, clock)?;
         }
-        let PackingChoice::Pack(level) = self.controller.choose(&clock.times()) else { return Ok(false) };
-        self.compressor.pack(level, plain, &mut self.packed)?;
-        clock.lap(Stage::Compress);
-        clock.packed(plain.len());
-        self.controller.packed(part(self.packed.len(), plain.len()), &clock.times());
-        Ok(true)
+        let PackingChoice::Pack(level) = self.choose(clock) else { return Ok(Step::Plain) };
+        self.set_level(level, &terms)?;
+        if self.is_first && !self.is_alone() && self.controller.has_looked() {
+            self.ask_to_be_alone(&terms());
+        }
+        self.is_on = true;
+        Ok(Step::Pack)
     }
 
-    /// What was compressed last, as it is sent.
-    pub fn payload(&self) -> &[u8] {
-        &self.packed
+    /// In a long chunk, true once for so many bytes.
+    fn is_to_be_seen(&mut self, plain: &[u8]) -> bool {
+        if self.length <= PASSED {
+            return false;
+        }
+        let is_due = self.unseen == 0;
+        self.unseen = if is_due { PASSED } else { self.unseen }.saturating_sub(plain.len() as u64);
+        is_due
+    }
+
+    fn set_level(&mut self, level: u8, terms: &impl Fn() -> PackingTerms) -> io::Result<()> {
+        match &mut self.compressor {
+            Some(compressor) => compressor.set_level(level),
+            none => {
+                let terms = terms();
+                let far = self.controller.is_slow();
+                self.is_first = far && !self.wanted.is_window_taken.swap(true, Ordering::AcqRel);
+                let longest =
+                    if self.is_first { self.wanted.window.min(longest_window()) } else { WINDOW_LOG };
+                let threads = if self.is_first { self.controller.threads() } else { 1 };
+                let window = window_for(terms.total, longest);
+                *none = Some(Compressor::new(CompressorSetup { level, window, far, threads })?);
+                self.ask_to_be_alone(&terms);
+                Ok(())
+            }
+        }
+    }
+
+    fn ask_to_be_alone(&self, terms: &PackingTerms) {
+        if self.is_first && self.wanted.may_be_alone && terms.is_one_enough() {
+            self.wanted.is_alone.store(true, Ordering::Release);
+        }
     }
 
     /// Compresses a little of `plain`, for the controller.
@@ -126,15 +266,27 @@ impl<'a> Packing<'a> {
             let start = (plain.len() - piece) / PIECES * number;
             self.sample.extend_from_slice(&plain[start..start + piece]);
         }
+        if self.prober.is_cold() {
+            self.prober.length(&self.sample)?;
+        }
         let begun = Instant::now();
-        self.prober.alone(&self.sample, &mut self.packed)?;
-        let each = begun.elapsed().as_secs_f64() / self.sample.len().max(1) as f64;
+        let length = self.prober.length(&self.sample)?;
+        let whole = self.sample.len().max(1) as f64;
+        let probed = Probed { part: length as f64 / whole, each: begun.elapsed().as_secs_f64() / whole };
         clock.lap(Stage::Compress);
-        self.controller.probed(part(self.packed.len(), self.sample.len()), each, &clock.times());
+        self.controller.probed(probed, &clock.times());
         Ok(())
     }
 }
 
-fn part(packed: usize, plain: usize) -> f64 {
-    packed as f64 / plain.max(1) as f64
+/// The window for a transfer of `total` bytes, which has no use for a longer one.
+fn window_for(total: Option<u64>, longest: u8) -> u8 {
+    let needed =
+        total.and_then(|total| total.max(1).checked_next_power_of_two()).map_or(64, u64::trailing_zeros);
+    u8::try_from(needed).unwrap_or(longest).clamp(SHORT_WINDOW_LOG, longest)
+}
+
+/// Threads of the only stream's compressor.
+fn threads() -> u32 {
+    available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS)) as u32
 }
