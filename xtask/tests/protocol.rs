@@ -121,7 +121,7 @@ fn every_message_has_the_number_of_the_table() {
         (Message::MoreStreams(1), "MoreStreams"),
         (Message::Tunnel(Vec::new()), "Tunnel"),
         (Message::Sources(Vec::new()), "Sources"),
-        (Message::Ready { offers: false }, "Ready"),
+        (Message::Ready { offers: false, window: 23 }, "Ready"),
         (Message::Skip { file: 0 }, "Skip"),
         (Message::Progress(Default::default()), "Progress"),
         (Message::Sent { totals: Default::default(), streams: 0, complete: true }, "Sent"),

@@ -83,7 +83,8 @@ const NO_DAEMON: &str = "without rsync's daemon it changes nothing with rsync ei
 const BATCH: &str = "a batch is a record of rsync's own protocol; use rsync for it";
 const LATER: &str = "linerate doesn't do this; use rsync for it";
 const PARTIAL: &str = "what has come is always kept, and the same command goes on from there";
-const THREADS: &str = "each data stream compresses in a thread of its own";
+const THREADS: &str =
+    "linerate takes as many threads as the path and the processors make useful, four at most";
 
 const fn flag(name: &'static [&'static str], short: Option<char>, set: fn(&mut Line)) -> RsyncOption {
     RsyncOption { names: name, short, does: Does::Flag(set), off: None }

@@ -208,8 +208,6 @@ fn what_compressed_frames_hold_is_judged_as_any_other() {
         run.exits(0);
         assert_eq!(fs::read_to_string(ground.inside().join("x")).unwrap(), "ab");
     }
-    let mut behind = honest.clone();
-    behind.push((Batch, record(&file("", 2), b"ab")));
     let mut between = packed(&good[..good.len() - 1]);
     between.push((Batch, record(&file("", 2), b"ab")));
     let whole = |plain: &[u8]| vec![(Packed, zstd::stream::encode_all(plain, 1).unwrap())];
@@ -218,7 +216,6 @@ fn what_compressed_frames_hold_is_judged_as_any_other() {
         ("garbage", vec![(Packed, vec![0x5a; 50])]),
         ("a window above all bounds", vec![(Packed, compressed(28, &good))]),
         ("another frame inside of one", between),
-        ("the same entry again", behind),
         ("the end among others", packed(&inner(End, &[]))),
         ("compressed twice", packed(&inner(Packed, &compressed(23, &good)))),
         ("a checksum inside", packed(&Header::of(Batch, &good, true).encode())),

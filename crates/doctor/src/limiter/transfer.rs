@@ -29,6 +29,9 @@ const TAKEN: f64 = 0.1;
 const LATE: f64 = 0.3;
 /// Share of the sender's time that compression takes, from which it is the work that limits.
 const COMPRESSING: f64 = 0.4;
+/// Share of its time in which a path has something under way, from which no compressor limits the transfer.
+const FED: f64 = 0.95;
+const SENDER: &str = "sender";
 /// Share of its time in which an end's workers were ready without a processor, above which other programs
 /// take it.
 const STARVED: f64 = 0.2;
@@ -70,7 +73,7 @@ pub fn name(evidence: &Evidence) -> Verdict {
     if sender.lifetime < TOO_SHORT || receiver.lifetime < TOO_SHORT {
         return Verdict::new(Limiter::TooShort, 0.0, String::new());
     }
-    let from = EndTimes::of(sender, evidence.sender_usage, "sender", *seconds);
+    let from = EndTimes::of(sender, evidence.sender_usage, SENDER, *seconds);
     let to = EndTimes::of(receiver, evidence.receiver_usage, "receiver", *seconds);
     paced(&from)
         .or_else(|| stopped(evidence))
@@ -197,6 +200,13 @@ fn on_the_wire(payload: u64, sender: &Stages) -> u64 {
     if sender.packed > 0 { wire as u64 } else { payload }
 }
 
+/// Share of the time in which the path had something under way, where the sender compressed and that was nearly always: what it
+/// waited for its compressor then delayed nothing.
+fn fed(sender: &Stages) -> f64 {
+    let busy = ratio(sender.tcp_busy as f64 * 1e3, sender.lifetime as f64).min(1.0);
+    if sender.packed > 0 && busy >= FED { busy } else { 0.0 }
+}
+
 /// One end's time, as shares of its workers' time.
 struct EndTimes {
     whose: &'static str,
@@ -239,8 +249,10 @@ impl EndTimes {
         let (cpu, waited) = (of_clocked(stages.cpu), of_clocked(stages.waited));
         let files = (share(stages.queue) + share(stages.read) + share(stages.write)).min(1.0);
         let (socket, compress) = (share(stages.socket), share(stages.compress));
-        let cipher = share(stages.cipher) + compress;
-        // The cipher and the compressor never block. The time run outside them is divided among the other stages in proportion.
+        // A sender waits for the threads that compress; at a receiver it is work, as the cipher is.
+        let (is_sender, cipher) = (whose == SENDER, share(stages.cipher));
+        let cipher = if is_sender { cipher } else { cipher + compress };
+        // The time run outside of what never blocks is divided among the other stages in proportion.
         let ran = (cpu + waited - cipher).max(0.0);
         let blocked = |stage: f64| (stage - ran * ratio(stage, socket + files)).max(0.0);
         let processors = usage.map(|usage| f64::from(usage.processors.max(1)));
@@ -250,7 +262,7 @@ impl EndTimes {
             workers: ratio(life, stages.span as f64).max(1.0),
             cpu: if stages.clocked > 0 { cpu } else { cipher },
             waited,
-            starved_by_path: blocked(socket),
+            starved_by_path: blocked(socket).max(if is_sender { fed(stages) } else { 0.0 }),
             blocked_in_files: blocked(files),
             files,
             compress,

@@ -93,7 +93,7 @@ impl Course {
             Message::Within(within) if self.is_landing() && self.within.is_none() => {
                 self.within = Some(*within);
             }
-            Message::Ready { offers } if self.is_ready_in_turn() => self.offers = Some(*offers),
+            Message::Ready { offers, .. } if self.is_ready_in_turn() => self.offers = Some(*offers),
             Message::Wanted(_) | Message::Blocks(_) if self.offers == Some(true) => {}
             Message::Skip { .. } if self.offers.is_some() => {}
             Message::Again(_) if self.carriage.verify && !self.again && self.has_all() => {

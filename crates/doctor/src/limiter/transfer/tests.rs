@@ -140,6 +140,10 @@ fn the_compressor_limits_where_it_takes_the_senders_time() {
     assert_eq!(named.limiter, Limiter::Compression);
     assert!(named.evidence.contains("leaves 25 % of the bytes"), "{named}");
     assert_ne!(verdict(packing(20), idle_receiver()).limiter, Limiter::Compression);
+    // The path was never without something to carry, however often the sender waited for its compressor.
+    let fed = |percent: u64| Stages { tcp_busy: percent * 10_000, ..packing(50) };
+    assert_eq!(verdict(fed(90), idle_receiver()).limiter, Limiter::Compression);
+    assert_ne!(verdict(fed(99), idle_receiver()).limiter, Limiter::Compression);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub struct Compressing {
     /// The longest window that both ends have for one stream, as a power of two in bytes.
     window: u8,
     is_window_taken: AtomicBool,
-    /// The user has not said how many streams there are to be.
+    /// The user wants no several streams.
     may_be_alone: bool,
     /// One stream is enough, and all that is sent is to be compressed together.
     is_alone: AtomicBool,
@@ -57,7 +57,7 @@ impl Compressing {
             skipped: SkippedNames::new(wanted.skip.as_deref()),
             window: window.clamp(WINDOW_LOG, LONG_WINDOW_LOG),
             is_window_taken: AtomicBool::new(false),
-            may_be_alone: options.streams.is_none(),
+            may_be_alone: options.streams.is_none_or(|streams| streams == 1),
             is_alone: AtomicBool::new(false),
         })
     }
@@ -240,7 +240,9 @@ impl<'a> Packing<'a> {
             none => {
                 let terms = terms();
                 let far = self.controller.is_slow();
-                self.is_first = far && !self.wanted.is_window_taken.swap(true, Ordering::AcqRel);
+                self.is_first = far
+                    && self.wanted.may_be_alone
+                    && !self.wanted.is_window_taken.swap(true, Ordering::AcqRel);
                 let longest =
                     if self.is_first { self.wanted.window.min(longest_window()) } else { WINDOW_LOG };
                 let threads = if self.is_first { self.controller.threads() } else { 1 };
@@ -253,7 +255,7 @@ impl<'a> Packing<'a> {
     }
 
     fn ask_to_be_alone(&self, terms: &PackingTerms) {
-        if self.is_first && self.wanted.may_be_alone && terms.is_one_enough() {
+        if self.is_first && terms.is_one_enough() {
             self.wanted.is_alone.store(true, Ordering::Release);
         }
     }
