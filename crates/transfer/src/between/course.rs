@@ -178,7 +178,7 @@ mod tests {
         let said = [
             (Sender, sources()),
             (Receiver, Message::Within(true)),
-            (Receiver, Message::Ready { offers: true }),
+            (Receiver, Message::Ready { offers: true, window: 23 }),
             (Sender, Message::Offer(Vec::new())),
             (Receiver, Message::Wanted(Vec::new())),
             (Sender, sent()),
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn neither_says_what_is_the_others_to_say() {
         let receivers = [
-            Message::Ready { offers: false },
+            Message::Ready { offers: false, window: 23 },
             Message::Committed(Totals::default()),
             Message::Skip { file: 0 },
         ];
@@ -219,14 +219,14 @@ mod tests {
         use FarRole::{Receiver, Sender};
         assert!(!takes(
             &mut course(false, DataWay::SenderDials),
-            &[(Receiver, Message::Ready { offers: false })]
+            &[(Receiver, Message::Ready { offers: false, window: 23 })]
         ));
         assert!(!takes(
             &mut course(true, DataWay::SenderDials),
-            &[(Sender, sources()), (Receiver, Message::Ready { offers: false })]
+            &[(Sender, sources()), (Receiver, Message::Ready { offers: false, window: 23 })]
         ));
         let early = Message::Committed(Totals::default());
-        let said = [(Sender, sources()), (Receiver, Message::Ready { offers: false })];
+        let said = [(Sender, sources()), (Receiver, Message::Ready { offers: false, window: 23 })];
         let mut begun = course(false, DataWay::SenderDials);
         assert!(takes(&mut begun, &said));
         assert!(begun.judge(&early, Receiver).is_err(), "before Sent");

@@ -30,7 +30,7 @@ ORDERS = {
     "tally": (p.TALLY, p.tally()),
 }
 OF_A_RECEIVER = {
-    "ready": (p.READY, p.boolean(False)),
+    "ready": (p.READY, p.ready(False)),
     "within": (p.WITHIN, p.boolean(True)),
     "wanted": (p.WANTED, p.vector([p.varint(1)])),
     "blocks": (p.BLOCKS, p.vector([])),
@@ -157,7 +157,7 @@ def two_wants_what_was_not_offered(far):
     """Answers without an offer."""
     receives(far)
     far.say(p.WITHIN, p.boolean(True))
-    far.say(p.READY, p.boolean(True))
+    far.say(p.READY, p.ready(True))
     for _ in range(100):
         far.say(p.WANTED, p.vector([p.varint(1)]))
     far.wait_for_the_end()
@@ -168,7 +168,7 @@ def two_again_of_what_is_not_there(far):
     """A second round of sources and paths that nobody has announced."""
     receives(far)
     far.say(p.WITHIN, p.boolean(True))
-    far.say(p.READY, p.boolean(False))
+    far.say(p.READY, p.ready(False))
     far.say(p.AGAIN, p.vector([p.varint(7) + p.blob(b"etc/shadow")]))
     far.wait_for_the_end()
 
@@ -231,7 +231,7 @@ def flood_two_digests(far):
     """Digests of files that there are not, which the client would keep for its manifest."""
     receives(far)
     far.say(p.WITHIN, p.boolean(True))
-    far.say(p.READY, p.boolean(False))
+    far.say(p.READY, p.ready(False))
     for number in itertools.count():
         if not far.floods:
             return
