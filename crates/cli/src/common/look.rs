@@ -60,6 +60,8 @@ pub struct Done {
 pub struct Sums {
     /// Everything that is at the destination.
     pub there: Totals,
+    /// Bytes of all that, with those of links' texts and of each name of a file.
+    pub size: u64,
     /// What was sent of it.
     pub moved: Totals,
     /// Bytes of changed files that were there.

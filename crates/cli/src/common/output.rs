@@ -277,10 +277,10 @@ impl Output {
         }
     }
 
-    /// The sums of `--dry-run`.
-    pub fn surveyed(&self, found: Totals, code: Code) {
+    /// The sums of `--dry-run`; `further` bytes are of links' texts and of further names of files.
+    pub fn surveyed(&self, found: Totals, further: u64, code: Code) {
         if let Some(look) = &self.look {
-            look.end(&Sums { there: found, ..Sums::default() });
+            look.end(&Sums { there: found, size: found.bytes + further, ..Sums::default() });
         }
         match self.style {
             Style::Json => {

@@ -65,6 +65,8 @@ pub struct Synced {
     pub unchanged: Totals,
     /// Bytes among them of files that have changed.
     pub matched: u64,
+    /// Bytes of links' texts, and of files' further names, which only rsync counts.
+    pub further: u64,
     /// Entries that were deleted.
     pub deleted: u64,
     /// Nothing was done.
@@ -120,6 +122,7 @@ impl Summary {
     pub fn sums(&self) -> Sums {
         Sums {
             there: self.landed,
+            size: self.landed.bytes + self.synced.map_or(0, |synced| synced.further),
             moved: self.moved(),
             matched: self.synced.map_or(0, |synced| synced.matched),
             wire: self.wire().unwrap_or(self.moved().bytes),

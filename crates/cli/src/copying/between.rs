@@ -132,6 +132,7 @@ impl Copy {
         let synced = self.task.options.sync.as_ref().map(|sync| Synced {
             unchanged: of_sender.unchanged,
             matched: of_sender.matched,
+            further: 0,
             deleted: self.output.deleted(),
             dry_run: sync.dry_run,
         });

@@ -178,6 +178,7 @@ impl Copy {
         self.task.options.sync.as_ref().map(|sync| Synced {
             unchanged: self.meters.local.unchanged.get(),
             matched: self.meters.local.matched.load(Ordering::Relaxed),
+            further: self.meters.local.found.further_bytes(),
             deleted: self.output.deleted(),
             dry_run: sync.dry_run,
         })
@@ -208,7 +209,7 @@ impl Copy {
     /// The end of a run that only listed.
     pub fn surveyed(&self, found: Totals) -> Code {
         let code = self.code();
-        self.output.surveyed(found, code);
+        self.output.surveyed(found, self.meters.local.found.further_bytes(), code);
         code
     }
 

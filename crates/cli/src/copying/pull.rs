@@ -40,7 +40,10 @@ impl Copy {
             if let Some(listed) = &self.task.selection.listed {
                 session.send_selection(listed.listed())?;
             }
-            session.receive_list(|path, entry, size| self.output.listed(path, entry, size))
+            session.receive_list(|path, entry, size| {
+                self.meters.local.found.further(&entry.kind, size);
+                self.output.listed(path, entry, size);
+            })
         });
         listed.map_err(|error| self.gave_up(error))?;
         let found = lock(&self.meters.remote).found;

@@ -381,7 +381,7 @@ impl RsyncLook {
         self.print(format!("Number of created files: {}", self.counts(&told.created)));
         self.print(format!("Number of deleted files: {}", self.counts(&told.deleted)));
         self.print(format!("Number of regular files transferred: {}", self.human.number(told.transferred)));
-        self.print(format!("Total file size: {} bytes", self.human.number(sums.there.bytes)));
+        self.print(format!("Total file size: {} bytes", self.human.number(sums.size)));
         let size = sums.moved.bytes.saturating_add(sums.matched);
         // A dry run sends nothing.
         let (moved, matched) = if self.dry_run { (0, 0) } else { (sums.moved.bytes, sums.matched) };
@@ -533,12 +533,12 @@ impl Look for RsyncLook {
         }
         let (sent, received) = ways(sums);
         let (sent, received, size) =
-            (self.human.number(sent), self.human.number(received), self.human.number(sums.there.bytes));
+            (self.human.number(sent), self.human.number(received), self.human.number(sums.size));
         if self.levels.stats == 0 {
             return self.log(format!("sent {sent} bytes  received {received} bytes  total size {size}"));
         }
         let rate = sums.wire as f64 / sums.elapsed.as_secs_f64().max(1e-3);
-        let speedup = sums.there.bytes as f64 / (sums.wire.max(1)) as f64;
+        let speedup = sums.size as f64 / (sums.wire.max(1)) as f64;
         self.print("");
         self.print(format!(
             "sent {sent} bytes  received {received} bytes  {} bytes/sec",

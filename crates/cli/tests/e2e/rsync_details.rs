@@ -503,3 +503,41 @@ fn protocol_changes_nothing() {
     assert_eq!(over_ssh(&case, "-ai --protocol 31 FAR/to/ src/").exits(0).out, "");
     over_ssh(&case, "-a src/ to/ --protocol").exits(1).says(&["--protocol needs a value"]);
 }
+
+/// Lines with links and several names of one file, of which rsync counts all.
+const COUNTED: [&str; 8] = ["-r", "-a", "-aH", "-rn", "-rH", "-aHn", "-a --safe-links", "--list-only -r"];
+
+#[test]
+fn sizes_are_those_of_links_and_of_each_name_too() {
+    let Some(case) = case().filter(|_| has("rsync")) else { return };
+    let source = case.near.join("src");
+    make_source(&source);
+    fs::hard_link(source.join("a"), source.join("again")).unwrap();
+    symlink("a target of some length", source.join("long")).unwrap();
+    fs::hard_link(source.join("long"), source.join("longer")).unwrap();
+    make_node(&source.join("pipe"), FileType::Fifo, 0);
+    fs::hard_link(source.join("pipe"), source.join("same pipe")).unwrap();
+    let size = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("Total file size: ")).unwrap().to_owned();
+        let last = text.lines().find(|line| line.starts_with("total size is ")).unwrap();
+        (line, last.split("  ").next().unwrap().to_owned())
+    };
+    for options in COUNTED {
+        let line = |to: &str| words(&format!("{options} --stats src/ {to}/"), "");
+        let ours = case.start_with(args![case.bed.program(), "rsync"], line("ours")).end().exits(0);
+        let theirs = case.start_with(args!["rsync"], line("theirs")).end().exits(0);
+        assert_eq!(size(&ours.out), size(&theirs.out), "{options}");
+        let pushed = over_ssh(&case, &format!("{options} --stats src/ FAR/{}/", options.len())).exits(0);
+        assert_eq!(size(&pushed.out), size(&theirs.out), "{options}");
+        for name in ["ours", "theirs"] {
+            let _ = fs::remove_dir_all(case.near.join(name));
+        }
+    }
+    over_ssh(&case, "-aH src/ FAR/to/").exits(0);
+    for options in COUNTED {
+        let theirs = words(&format!("{options} --stats {}/ theirs/", case.far.join("to").display()), "");
+        let theirs = case.start_with(args!["rsync"], theirs).end().exits(0);
+        let pulled = over_ssh(&case, &format!("{options} --stats FAR/to/ ours/")).exits(0);
+        assert_eq!(size(&pulled.out), size(&theirs.out), "{options}");
+    }
+}

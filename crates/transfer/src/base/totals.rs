@@ -12,6 +12,8 @@ pub struct SharedTotals {
     symlinks: AtomicU64,
     specials: AtomicU64,
     bytes: AtomicU64,
+    /// Bytes that only rsync counts: texts of links, and files' further names.
+    further: AtomicU64,
 }
 
 impl SharedTotals {
@@ -55,6 +57,21 @@ impl SharedTotals {
     /// Counts a device, a named pipe or a socket.
     pub fn special(&self) {
         self.specials.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what only rsync counts of an entry's bytes: a link's text, and, as `size`, those of one more name of a file.
+    pub fn further(&self, kind: &Kind, size: u64) {
+        let bytes = match kind {
+            Kind::Symlink { target } => target.len() as u64,
+            Kind::HardLink { .. } => size,
+            _ => return,
+        };
+        self.further.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The sum of that.
+    pub fn further_bytes(&self) -> u64 {
+        self.further.load(Ordering::Relaxed)
     }
 
     /// The sums.

@@ -466,7 +466,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         if !self.is_first(source, &path) {
             return Ok(());
         }
-        let keep = &self.scanner.keep;
+        let (keep, fakes, mut is_mere_name) = (&self.scanner.keep, self.scanner.selection.fakes, false);
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
             FileType::Directory => Kind::Directory,
@@ -479,20 +479,20 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             },
             FileType::Symlink if self.scanner.selection.no_links => {
                 self.skip(source, &path, FileType::Symlink);
-                match link_target(at, self.scanner.selection.fakes) {
+                is_mere_name = true;
+                match link_target(at, fakes) {
                     Ok(target) if self.scanner.selection.names_skipped => Kind::Symlink { target },
                     _ => return Ok(()),
                 }
             }
-            FileType::Symlink => match link_target(at, self.scanner.selection.fakes)
-                .map(|target| self.scanner.unmunged(target))
-            {
+            FileType::Symlink => match link_target(at, fakes).map(|target| self.scanner.unmunged(target)) {
                 Ok(target) if self.ignores(source, &path, &target) => {
                     let seen = self.seen(source, &path);
                     self.tell(source, &path, ProblemKind::Remark, ignored_link(&seen, &target));
                     if !self.scanner.selection.names_skipped {
                         return Ok(());
                     }
+                    is_mere_name = true;
                     Kind::Symlink { target }
                 }
                 Ok(target) if !self.has_form(&target) => {
@@ -510,12 +510,14 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 if !self.scanner.selection.names_skipped {
                     return Ok(());
                 }
+                is_mere_name = true;
                 left_out(other)
             }
         };
         let mut entry = entry(source, path, kind, stat);
         entry.mode = changed(&self.scanner.selection.modes, &entry);
-        if let Err(message) = self.reader.complete(&mut entry, stat, at, bare) {
+        // What isn't sent has a name alone, and not further ones.
+        if !is_mere_name && let Err(message) = self.reader.complete(&mut entry, stat, at, bare) {
             self.tell(source, &entry.path, ProblemKind::NotKept, message);
         }
         let seen = Seen { whole, ..Seen::of(&entry.kind, stat) };
@@ -527,6 +529,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
 
     fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         self.scanner.found.entry(&entry.kind);
+        self.scanner.found.further(&entry.kind, seen.size);
         self.taker.take(entry, seen)
     }
 

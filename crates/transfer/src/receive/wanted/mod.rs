@@ -148,6 +148,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
 
     fn want(&mut self, offered: &Offered) -> Result<Want, TransferError> {
         let Offered { ref entry, inode, ctime, digest, whole } = *offered;
+        let first = self.first_of(entry).map_or(0, |first| first.size);
+        self.shared.reports.counters.found.further(&entry.kind, first);
         if self.is_mere_name(entry) {
             return self.keep_name(entry);
         }
@@ -512,7 +514,11 @@ impl<'a, 'b> Comparer<'a, 'b> {
         if entry.extra.as_ref().is_some_and(|extra| extra.linked)
             && let Ok(place) = self.judge.first_place(entry, entry.source, &entry.path)
         {
-            let size = if let Kind::File { size } = entry.kind { size } else { 0 };
+            let size = match &entry.kind {
+                Kind::File { size } => *size,
+                Kind::Symlink { target } => target.len() as u64,
+                _ => 0,
+            };
             self.linked.insert(&place, LinkedFirst { kind, size, is_elsewhere });
         }
     }
