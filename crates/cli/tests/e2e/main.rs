@@ -21,6 +21,7 @@ mod killed;
 mod listed;
 mod measure;
 mod mounts;
+mod mscp_cases;
 mod network;
 mod one_host;
 mod paths;
