@@ -253,7 +253,13 @@ fn what_says_nothing_is_told_and_not_sent() {
     run.says(&["bad", "directory", "long", "user.rsync.%stat", "link", "File name too long"]);
     assert_eq!(names(&case.near.join("to")), ["good"]);
     assert!(case.near.join("to/good").metadata().unwrap().file_type().is_char_device());
-    // Where it is to be stored, it is replaced.
+    // Where it is to be stored, it is replaced, also if nothing else differs.
+    write(case.near.join("fixed/good"), "x");
+    Program::Ours.run(&case, "-a fixed/ damaged/").exits(0);
+    let damaged = case.near.join("damaged/good");
+    rustix::fs::lsetxattr(&damaged, "user.rsync.%stat", b"nonsense", XattrFlags::empty()).unwrap();
+    Program::Ours.run(&case, "-ai -M--fake-super fixed/ damaged/").exits(0);
+    assert_eq!(attribute(&damaged, "user.rsync.%stat"), None);
     for (name, kind) in [("bad", "a file"), ("directory", "b")] {
         write(case.near.join("new").join(name), kind);
     }

@@ -43,7 +43,7 @@ impl Comparer<'_, '_> {
     fn is_to_be_stored(&self, there: &Occupant) -> bool {
         self.shared.ground.writer.fakes()
             && there.can_store()
-            && real_mode(there.stat.st_mode).as_raw_mode() != there.real & 0o7777
+            && (there.says_nothing || real_mode(there.stat.st_mode).as_raw_mode() != there.real & 0o7777)
     }
 
     fn repair(

@@ -3,6 +3,7 @@
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::{FileType, RawMode, Stat};
+use rustix::io::Errno;
 use std::ffi::{CString, OsStr};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -26,6 +27,8 @@ pub struct Occupant {
     pub stat: Stat,
     /// Type and mode of what it is itself.
     pub real: RawMode,
+    /// It has an attribute that should say what it stands for, and says nothing.
+    pub says_nothing: bool,
 }
 
 impl Occupant {
@@ -83,7 +86,7 @@ impl<'a> View<'a> {
             let top = self.root.top().clone();
             let real = rustix::fs::fstat(&top).ok()?;
             let stat = self.writer.seen_at(At::Open(top.as_fd()), real);
-            return Some(Occupant { parent: top, stat, real: real.st_mode });
+            return Some(Occupant { parent: top, stat, real: real.st_mode, says_nothing: false });
         };
         if self.parent.as_ref().is_none_or(|(held, _)| !place.is_in(held)) {
             let parent = place.parent()?;
@@ -92,7 +95,8 @@ impl<'a> View<'a> {
         }
         let parent = self.parent.as_ref().and_then(|(_, held)| held.clone())?;
         let real = parent.stat(name).ok()?;
-        let stat = self.writer.seen_at(At::In(parent.as_fd(), name.as_bytes()), real);
-        Some(Occupant { parent, stat, real: real.st_mode })
+        let seen = self.writer.seen_as(At::In(parent.as_fd(), name.as_bytes()), &real);
+        let (stat, says_nothing) = (seen.unwrap_or(real), matches!(seen, Err(Errno::INVAL)));
+        Some(Occupant { parent, stat, real: real.st_mode, says_nothing })
     }
 }

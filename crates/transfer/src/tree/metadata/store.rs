@@ -20,7 +20,15 @@ impl MetadataWriter {
 
     /// The same of what has the status `real`. An attribute that says nothing counts as none: it will be replaced.
     pub fn seen_at(&self, at: At<'_>, real: Stat) -> Stat {
-        if self.fakes { seen(at, &real).unwrap_or(real) } else { real }
+        self.seen_as(at, &real).unwrap_or(real)
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// As [`seen`]: `EINVAL` where the attribute says nothing.
+    pub fn seen_as(&self, at: At<'_>, real: &Stat) -> Result<Stat, Errno> {
+        if self.fakes { seen(at, real) } else { Ok(*real) }
     }
 
     /// Stores owner, mode, attributes and ACLs. The file's own mode lets its owner read and write it, and has no set-id bits.
