@@ -73,6 +73,15 @@ pub enum PackingChoice {
     Pack(u8),
 }
 
+/// What there is to compress with.
+#[derive(Clone, Copy, Debug)]
+pub struct Processors {
+    /// Threads, at least one.
+    pub threads: u32,
+    /// Processors that a quota allows at most, where there is one.
+    pub quota: Option<f64>,
+}
+
 /// What the first level made of a little.
 #[derive(Clone, Copy, Debug)]
 pub struct Probed {
@@ -85,7 +94,7 @@ pub struct Probed {
 /// Decides by the stream's times. It has no clock of its own, so it can be tested in simulated time.
 pub struct CompressionController {
     wanted: CompressionLevel,
-    threads: u32,
+    processors: Processors,
     is_packing: bool,
     /// Which level it is, or was last, of [`RUNGS`].
     rung: usize,
@@ -116,12 +125,12 @@ pub struct CompressionController {
 }
 
 impl CompressionController {
-    /// As the user wants it, with so many `threads` to compress.
-    pub fn new(wanted: CompressionLevel, threads: u32) -> Self {
+    /// As the user wants it, with these processors to compress.
+    pub fn new(wanted: CompressionLevel, processors: Processors) -> Self {
         let rung = if wanted == CompressionLevel::Always { ALWAYS_FROM } else { 0 };
         Self {
             wanted,
-            threads: threads.max(1),
+            processors,
             is_packing: false,
             rung,
             since: StreamTimes::default(),
@@ -143,7 +152,7 @@ impl CompressionController {
 
     /// Threads that compress.
     pub fn threads(&self) -> u32 {
-        self.threads
+        self.processors.threads
     }
 
     /// The path leaves time for more than the first level.
@@ -211,7 +220,8 @@ impl CompressionController {
     /// The highest rung for which the threads have time on a path that takes so many bytes a second, where the first leaves
     /// this `part`.
     fn fitting(&self, path: f64, part: f64) -> usize {
-        let load = |rung: &Rung| path / (part * rung.size) * self.each * rung.time / f64::from(self.threads);
+        let processors = self.processors.quota.unwrap_or(f64::INFINITY).min(self.processors.threads.into());
+        let load = |rung: &Rung| path / (part * rung.size) * self.each * rung.time / processors;
         RUNGS[..=FIRST_RUNG].iter().rposition(|rung| load(rung) <= LOAD).unwrap_or(0)
     }
 
@@ -281,7 +291,10 @@ impl CompressionController {
             return;
         }
         let part = so_far.packed as f64 / so_far.plain.max(1) as f64 / rung.size;
-        self.rung = if part > 0.0 { self.fitting(self.path, part).max(next) } else { next };
+        let fitting = if part > 0.0 { self.fitting(self.path, part) } else { next };
+        // Who is stopped by a quota stands still in any stage, and would seem to wait for the path.
+        let least = if self.processors.quota.is_some() { 0 } else { next };
+        self.rung = fitting.max(least);
         self.has_climbed = true;
     }
 

@@ -3,15 +3,17 @@
 mod controller;
 mod skip;
 
+use linerate_host::QuotaMeter;
 use linerate_sys::tcp::TcpInfo;
 use linerate_wire::control::{CompressionLevel, Options};
 use linerate_wire::frame::{LONG_WINDOW_LOG, SURE_UNIT, WINDOW_LOG};
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-use self::controller::{CompressionController, PackingChoice, Probed};
+use self::controller::{CompressionController, PackingChoice, Probed, Processors};
 use self::skip::SkippedNames;
 use crate::net::auto::FAR;
 use crate::net::clock::{Clock, Stage};
@@ -39,6 +41,7 @@ const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
 pub struct Compressing {
     level: CompressionLevel,
     skipped: SkippedNames,
+    processors: Processors,
     /// The longest window that both ends have for one stream, as a power of two in bytes.
     window: u8,
     is_window_taken: AtomicBool,
@@ -55,6 +58,7 @@ impl Compressing {
         (wanted.level != CompressionLevel::Off).then(|| Self {
             level: wanted.level,
             skipped: SkippedNames::new(wanted.skip.as_deref()),
+            processors: processors(),
             window: window.clamp(WINDOW_LOG, LONG_WINDOW_LOG),
             is_window_taken: AtomicBool::new(false),
             may_be_alone: options.streams.is_none_or(|streams| streams == 1),
@@ -129,7 +133,7 @@ impl<'a> Packing<'a> {
     pub fn new(wanted: &'a Compressing) -> Self {
         Self {
             wanted,
-            controller: CompressionController::new(wanted.level, threads()),
+            controller: CompressionController::new(wanted.level, wanted.processors),
             compressor: None,
             is_on: false,
             is_first: false,
@@ -288,7 +292,9 @@ fn window_for(total: Option<u64>, longest: u8) -> u8 {
     u8::try_from(needed).unwrap_or(longest).clamp(SHORT_WINDOW_LOG, longest)
 }
 
-/// Threads of the only stream's compressor.
-fn threads() -> u32 {
-    available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS)) as u32
+/// What the only stream's compressor has.
+fn processors() -> Processors {
+    let threads = available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS)) as u32;
+    let quota = QuotaMeter::start(Path::new("/")).since_start();
+    Processors { threads, quota: quota.map(|used| used.quota.processors) }
 }

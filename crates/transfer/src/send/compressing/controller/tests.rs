@@ -28,7 +28,7 @@ struct Simulated {
 impl Simulated {
     fn new(wanted: CompressionLevel, rate: f64, part: f64) -> Self {
         Self {
-            controller: CompressionController::new(wanted, 2),
+            controller: CompressionController::new(wanted, Processors { threads: 2, quota: None }),
             times: StreamTimes::default(),
             own: 0.5e-9,
             first: 3.0e-9,
@@ -183,6 +183,18 @@ fn processors_that_are_taken_away_make_the_level_fall() {
     let (rate, _) = link.run(5.0);
     assert!(link.controller.rung < before);
     assert!(rate > 0.9 * 12.5e6 / 0.12, "{rate}");
+}
+
+/// Whatever the times say, which a quota makes say anything.
+#[test]
+fn a_quota_bounds_the_level() {
+    for (quota, most) in [(0.25, 1), (0.5, 3), (1.0, 6), (8.0, 9)] {
+        let mut link = Simulated::new(CompressionLevel::Always, 12.5e6, 0.2);
+        link.controller.processors.quota = Some(quota);
+        link.run(3.0);
+        assert!(link.controller.level() <= most, "{quota}: {}", link.controller.level());
+        assert!(quota < 1.0 || link.controller.level() >= 3, "{quota}: {}", link.controller.level());
+    }
 }
 
 #[test]
