@@ -1,5 +1,6 @@
 //! The processor time and memory of this process (getrusage(2)).
 
+use std::fs;
 use std::mem;
 
 /// The processes whose usage is read.
@@ -32,10 +33,19 @@ pub fn usage(who: UsageOf) -> ProcessUsage {
     // knows, so the call can't fail.
     unsafe { libc::getrusage(who, &raw mut raw) };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    let largest = u64::try_from(raw.ru_maxrss).unwrap_or(0) * 1024;
+    let own = if who == libc::RUSAGE_SELF { own_peak() } else { None };
     ProcessUsage {
         cpu_seconds: seconds(raw.ru_utime) + seconds(raw.ru_stime),
-        peak_rss_bytes: u64::try_from(raw.ru_maxrss).unwrap_or(0) * 1024,
+        peak_rss_bytes: own.unwrap_or(largest),
     }
+}
+
+/// What this program has had: getrusage(2) also counts what the process had that became this program by execve(2).
+fn own_peak() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 #[cfg(test)]
@@ -50,5 +60,14 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(usage(UsageOf::Process).peak_rss_bytes > 100_000);
+    }
+
+    #[test]
+    fn memory_counts_once_it_is_touched() {
+        const MORE: u64 = 64 << 20;
+        let before = own_peak().unwrap();
+        std::hint::black_box(vec![1u8; (before + MORE) as usize]);
+        let after = usage(UsageOf::Process).peak_rss_bytes;
+        assert!(after >= before + MORE, "{before} {after}");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use linerate_testing::has;
 use rustix::process::Signal;
 
+use crate::archive::set_time;
 use crate::bed::{Case, args, case};
 use crate::json::{summary_of, u64_at};
 use crate::support::{PATIENCE, within};
@@ -75,9 +76,13 @@ fn of_a_large_file_only_the_bytes_travel_that_are_new() {
 fn lines_that_ask_for_it_do_what_they_do_with_rsync() {
     let Some(case) = case().filter(|_| has("rsync")) else { return };
     let older = noise(3, OLDER);
-    for (what, newer, _) in versions(&older).into_iter().take(3) {
+    for (round, (what, newer, _)) in (1..).zip(versions(&older).into_iter().take(3)) {
         write(case.near.join("src/large"), &newer);
         write(case.near.join("src/small"), "small");
+        // What has the size and the second of what is there isn't sent.
+        for file in ["large", "small"] {
+            set_time(&case.near.join("src").join(file), round * 1_000_000, 0);
+        }
         let run = |program: Vec<OsString>, to: &str| {
             write(case.near.join(to).join("large"), &older);
             let line = args!["-a", "--stats", "--no-whole-file", "src/", format!("{to}/")];
