@@ -52,7 +52,7 @@ fn neither_host_gets_anything_of_the_login_to_the_other() {
     let socket = trio.client().join("agent.sock");
     let keys = HOSTS.map(|(name, _)| trio.key(name));
     let script = format!(
-        "ssh-agent -a {0} >/dev/null; export SSH_AUTH_SOCK={0}; ssh-add -q {1} {2}; \"$@\"; code=$?; ssh-agent -k >/dev/null 2>&1; \
+        "eval \"$(ssh-agent -a {0})\" >/dev/null; ssh-add -q {1} {2}; \"$@\"; code=$?; ssh-agent -k >/dev/null 2>&1; \
          exit $code",
         socket.display(),
         keys[0].display(),
