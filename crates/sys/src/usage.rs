@@ -41,7 +41,7 @@ pub fn usage(who: UsageOf) -> ProcessUsage {
     }
 }
 
-/// What this program has had: getrusage(2) also counts what the process had that became this program by execve(2).
+/// This program's own peak: getrusage(2) also counts the memory of the program that the process was before execve(2).
 fn own_peak() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

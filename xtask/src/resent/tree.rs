@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::chaos::tree::write;
+use crate::chaos::tree::{names, write};
 
 /// Makes about `size` bytes: three large files, many of some MB, and many small ones. Gives the largest's
 /// size.
@@ -35,24 +35,9 @@ pub fn make(top: &Path, size: u64, rng: &mut Rng) -> io::Result<u64> {
     Ok(largest)
 }
 
-/// The paths of everything below `top`, also while others come and go.
-pub fn names(top: &Path) -> io::Result<BTreeSet<PathBuf>> {
-    let (mut found, mut waiting) = (BTreeSet::new(), vec![PathBuf::new()]);
-    while let Some(path) = waiting.pop() {
-        for entry in fs::read_dir(top.join(&path)).into_iter().flatten().flatten() {
-            let below = path.join(entry.file_name());
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                waiting.push(below.clone());
-            }
-            found.insert(below);
-        }
-    }
-    Ok(found)
-}
-
 /// The differences, a line for each.
 pub fn differences(here: &Path, there: &Path) -> io::Result<Vec<String>> {
-    let (ours, theirs) = (names(here)?, names(there)?);
+    let [ours, theirs] = [here, there].map(|top| BTreeSet::from_iter(names(top)));
     let mut lines: Vec<String> = ours
         .symmetric_difference(&theirs)
         .map(|path| format!("{} is in one tree only", path.display()))

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::tree::{is_same, names};
+use super::tree::is_same;
+use crate::chaos::tree::names;
 
 /// A thread that looks until it is ended.
 pub struct HalfWatch {
@@ -40,7 +41,7 @@ impl HalfWatch {
 
 /// Each file is read once; one that takes its place is another.
 fn look(tree: &Path, destination: &Path, seen: &mut HashSet<(PathBuf, u64)>, wrong: &mut Vec<String>) {
-    for path in names(destination).unwrap_or_default() {
+    for path in names(destination) {
         let is_temporary =
             path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".linerate."));
         let Ok(meta) = destination.join(&path).symlink_metadata() else { continue };

@@ -1,11 +1,9 @@
 //! What rsync prints on standard output: lines of changes, sums, progress.
 
 use linerate_transfer::NOT_ALL_READ;
-use linerate_transfer::charsets::NameConversion;
 use linerate_transfer::lock::lock;
-use linerate_wire::control::{Change, Link, OtherUse, Totals};
+use linerate_wire::control::{Change, OtherUse, Totals};
 use linerate_wire::entry::{Entry, Kind};
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -22,6 +20,7 @@ use super::log::{LogFile, shown_time};
 use super::numbers::{Human, clock, permissions, shown_rate};
 use super::summed::Summed;
 use super::tops::{Top, full_name, tops};
+use super::wording::Wording;
 use crate::common::look::{Done, Look, Sums};
 use crate::common::spec::Spec;
 
@@ -39,9 +38,7 @@ pub struct RsyncLook {
     escape: Escape,
     quiet: bool,
     /// Links are shown as the sender has them.
-    unmunges: bool,
-    /// How the far end's names become names here.
-    conversion: Option<NameConversion>,
+    wording: Wording,
     /// The first line.
     heading: Option<&'static str>,
     levels: Levels,
@@ -112,8 +109,7 @@ impl RsyncLook {
             log_format,
             pulls: line.pulls(),
             quiet: line.quiet,
-            unmunges: line.details.munges_at_the_far_end(line.way()),
-            conversion: line.details.conversion(),
+            wording: Wording::of(line),
             heading: line.heading(),
             backup_dir: backup_dir(line, escape),
             escape,
@@ -259,30 +255,15 @@ impl RsyncLook {
 
     /// The lines for something that isn't as it was, on standard output and in the log.
     fn changed(&self, change: &Change, sum: &str) {
-        let mut change = Cow::Borrowed(change);
-        if let (true, Some(Link::Target(target))) = (self.unmunges, &change.link)
-            && let Some(own) = target.strip_prefix(b"/rsyncd-munged/")
-        {
-            let link = Some(Link::Target(own.to_vec()));
-            change = Cow::Owned(Change { link, ..Change::clone(&change) });
-        }
         let also = self.levels.says_uptodate();
-        // Names are the sender's, and those of what is deleted the receiver's.
-        if let Some(conversion) = self.conversion
-            && self.pulls != (change.item == Change::DELETED)
-            && let Some(path) = conversion.path(&change.path)
-        {
-            let link = change.link.clone().map(|link| converted(link, conversion));
-            change = Cow::Owned(Change { path, link, ..change.into_owned() });
-        }
         let printed = self.format.as_ref().filter(|_| !self.quiet);
-        if let Some(line) = printed.and_then(|format| self.line(format, &change, sum, self.escape, also)) {
+        if let Some(line) = printed.and_then(|format| self.line(format, change, sum, self.escape, also)) {
             self.say_in_turn(line);
         }
         // rsync's log of a dry run has neither what would be sent nor what would be deleted.
         let is_unlogged = self.dry_run && matches!(change.item[0], b'<' | b'>' | b'*');
         if !is_unlogged {
-            self.log_change(&change, sum);
+            self.log_change(change, sum);
         }
     }
 
@@ -419,6 +400,7 @@ impl Look for RsyncLook {
     }
 
     fn change(&self, change: &Change) {
+        let change = &*self.wording.word(change);
         match change.item {
             Change::MADE => return self.created(&self.destination),
             Change::NEWER | Change::EXISTS | Change::MISSING | Change::OVER | Change::UNDER => {
@@ -546,14 +528,6 @@ impl Look for RsyncLook {
         ));
         let dry = if self.dry_run { " (DRY RUN)" } else { "" };
         self.print(format!("total size is {size}  speedup is {}{dry}", self.human.decimal(speedup)));
-    }
-}
-
-/// What is behind a name, in this end's character set.
-fn converted(link: Link, conversion: NameConversion) -> Link {
-    match link {
-        Link::Target(target) => Link::Target(conversion.forth(&target).unwrap_or(target)),
-        Link::SameAs(path) => Link::SameAs(conversion.path(&path).unwrap_or(path)),
     }
 }
 

@@ -20,6 +20,7 @@ mod sums;
 mod table;
 mod tops;
 mod version;
+mod wording;
 
 use clap::Args;
 use linerate_remote::patience::Patience;

@@ -1,4 +1,4 @@
-//! What mscp's own end-to-end tests ask for (upa/mscp, test/test_e2e.py, by the names that they have there), asked of `linerate cp`.
+//! The cases of mscp's own end-to-end tests (upa/mscp, test/test_e2e.py), by the names that they have there, for `linerate cp`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ const MIB: usize = 1 << 20;
 /// More than one part of a file; theirs have 100 MB and more.
 const LARGE: usize = 20 * MIB;
 
-/// What becomes of a test of theirs.
+/// How a test of theirs stands with `linerate cp`.
 #[derive(Clone, Copy)]
 enum Standing {
     /// It holds, in either direction.
@@ -458,7 +458,7 @@ fn many_files(way: &Way) {
     (0..2000).for_each(|number| way.assert_same(&format!("src/{number:06}"), &format!("dst/{number:06}")));
 }
 
-/// What mscp does with a checkpoint, the same command does here.
+/// Where mscp goes on from a checkpoint, the same command goes on here.
 fn interrupted(way: &Way) {
     let sources = ["large1", "large2", "many"];
     way.make("large1", LARGE);

@@ -110,6 +110,11 @@ fn names_are_converted_between_hosts_and_back() {
     assert_eq!(everything(&source), everything(&case.near.join("back")));
     let again = over_ssh(&case, "-aiH8 --delete --exclude=*.é --iconv=utf8,latin1 FAR/to/ back/").exits(0);
     assert_eq!(again.out, "");
+    let uptodate = over_ssh(&case, "-a8vv --iconv=utf8,latin1 FAR/to/ back/").exits(0);
+    assert!(uptodate.out.contains("grün is uptodate\n"), "{uptodate}");
+    let summed = over_ssh(&case, "-aI8 --iconv=utf8,latin1 --out-format=%C_%n FAR/to/ back/").exits(0);
+    let sum = summed.out.lines().find_map(|line| line.strip_suffix(" grün")).expect("its line");
+    assert!(sum.len() == 32 && sum != " ".repeat(32), "{summed}");
     write(case.near.join("list"), "dé/ñ\n");
     over_ssh(&case, "-a --iconv=utf8,latin1 --files-from=list FAR/to/ listed/").exits(0);
     over_ssh(&case, "-a --iconv=utf8,latin1 --files-from=list src/ FAR/too/").exits(0);

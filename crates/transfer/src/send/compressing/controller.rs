@@ -73,7 +73,7 @@ pub enum PackingChoice {
     Pack(u8),
 }
 
-/// What there is to compress with.
+/// The processors that may compress.
 #[derive(Clone, Copy, Debug)]
 pub struct Processors {
     /// Threads, at least one.

@@ -292,7 +292,7 @@ fn window_for(total: Option<u64>, longest: u8) -> u8 {
     u8::try_from(needed).unwrap_or(longest).clamp(SHORT_WINDOW_LOG, longest)
 }
 
-/// What the only stream's compressor has.
+/// The processors of the only stream's compressor.
 fn processors() -> Processors {
     let threads = available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS)) as u32;
     let quota = QuotaMeter::start(Path::new("/")).since_start();

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use super::fake::{self, FakeStat};
 use super::read::{At, seen};
-use super::write::{Loss, MetadataTarget, MetadataWriter, remove_xattr, set_mode, set_xattr, through_proc};
+use super::write::{Loss, MetadataTarget, MetadataWriter, remove_xattr, set_mode, set_xattr, xattr_names};
 
 impl MetadataWriter {
     /// The status of what is held, as this end sees it: what it stands for.
@@ -93,17 +93,13 @@ impl MetadataWriter {
 
     /// Stored attributes that the sender's entry lacks.
     fn remove_stored(&self, fd: BorrowedFd<'_>, extra: &Extra) -> Result<(), Errno> {
-        let mut names = vec![0; 64 << 10];
-        let length = match rustix::fs::listxattr(through_proc(fd), names.as_mut_slice()) {
-            Err(Errno::OPNOTSUPP) => 0,
-            other => other?,
-        };
+        let names = xattr_names(fd)?;
         let wanted = |name: &[u8]| extra.xattrs.iter().any(|(wanted, _)| wanted == name);
         let is_surplus = |stored: &&[u8]| {
             let name = fake::meant(stored);
             stored.starts_with(b"user.") && self.keeps(name) && !wanted(name)
         };
-        let surplus = names[..length].split(|&byte| byte == 0).filter(is_surplus);
+        let surplus = names.split(|&byte| byte == 0).filter(is_surplus);
         surplus.map(|stored| remove_xattr(fd, stored)).fold(Ok(()), Result::and)
     }
 

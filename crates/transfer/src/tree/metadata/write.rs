@@ -258,13 +258,9 @@ impl MetadataWriter {
 
     /// Attributes that an existing directory has and the sender's lacks.
     fn remove_others(&self, fd: BorrowedFd<'_>, extra: &Extra) -> Result<(), Errno> {
-        let mut names = vec![0; 64 << 10];
-        let length = match rustix::fs::listxattr(through_proc(fd), names.as_mut_slice()) {
-            Err(Errno::OPNOTSUPP) => 0,
-            other => other?,
-        };
+        let names = xattr_names(fd)?;
         let wanted = |name: &[u8]| extra.xattrs.iter().any(|(wanted, _)| wanted == name);
-        let listed = names[..length].split(|&byte| byte == 0);
+        let listed = names.split(|&byte| byte == 0);
         let surplus = listed.filter(|name| !name.is_empty() && self.keeps(name) && !wanted(name));
         surplus.map(|name| remove_xattr(fd, name)).fold(Ok(()), Result::and)
     }
@@ -309,6 +305,17 @@ fn needs_mode(what: MetadataTarget, mode: Mode) -> bool {
         MetadataTarget::Link => false,
         MetadataTarget::Directory | MetadataTarget::Existing => true,
     }
+}
+
+/// The names of the attributes, each with a zero byte behind it; none where there are no attributes.
+pub fn xattr_names(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let mut names = vec![0; 64 << 10];
+    let length = match rustix::fs::listxattr(through_proc(fd), names.as_mut_slice()) {
+        Err(Errno::OPNOTSUPP) => 0,
+        other => other?,
+    };
+    names.truncate(length);
+    Ok(names)
 }
 
 /// The ways below take descriptors that are mere paths too, which these calls refuse.

@@ -1,0 +1,54 @@
+//! Changes as this end's user knows their names: in this end's character set, and without what a far receiver puts before links.
+
+use linerate_transfer::charsets::NameConversion;
+use linerate_wire::control::{Change, Link, MUNGED};
+use std::borrow::Cow;
+
+use super::line::Line;
+
+/// How changes are worded.
+pub struct Wording {
+    /// The far receiver puts [`MUNGED`] before the text of links.
+    unmunges: bool,
+    /// How the far end's names become names here.
+    conversion: Option<NameConversion>,
+    pulls: bool,
+}
+
+impl Wording {
+    /// As `line` asks for it.
+    pub fn of(line: &Line) -> Self {
+        Self {
+            unmunges: line.details.munges_at_the_far_end(line.way()),
+            conversion: line.details.conversion(),
+            pulls: line.pulls(),
+        }
+    }
+
+    /// The change with this end's names.
+    pub fn word<'c>(&self, change: &'c Change) -> Cow<'c, Change> {
+        let mut change = Cow::Borrowed(change);
+        if let (true, Some(Link::Target(target))) = (self.unmunges, &change.link)
+            && let Some(own) = target.strip_prefix(MUNGED)
+        {
+            let link = Some(Link::Target(own.to_vec()));
+            change = Cow::Owned(Change { link, ..change.into_owned() });
+        }
+        // Names are the sender's, and those of what is deleted the receiver's.
+        if let Some(conversion) = self.conversion
+            && self.pulls != (change.item == Change::DELETED)
+            && let Some(path) = conversion.path(&change.path)
+        {
+            let link = change.link.clone().map(|link| converted(link, conversion));
+            change = Cow::Owned(Change { path, link, ..change.into_owned() });
+        }
+        change
+    }
+}
+
+fn converted(link: Link, conversion: NameConversion) -> Link {
+    match link {
+        Link::Target(target) => Link::Target(conversion.forth(&target).unwrap_or(target)),
+        Link::SameAs(path) => Link::SameAs(conversion.path(&path).unwrap_or(path)),
+    }
+}
