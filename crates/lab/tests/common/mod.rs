@@ -58,19 +58,17 @@ pub fn text(output: &Output) -> String {
 
 /// What is left of the lab with this name: namespaces, directories, processes that mention either.
 pub fn remains(name: &str) -> Vec<String> {
-    let paths = [
-        format!("/run/netns/linerate-{name}-a"),
-        format!("/run/netns/linerate-{name}-b"),
-        format!("/run/linerate/{name}"),
-        format!("/dev/shm/linerate-lab-0-{name}"),
-    ];
+    let directories = [format!("/run/linerate/{name}"), format!("/dev/shm/linerate-lab-0-{name}")];
+    let ends = ["a", "b"].map(|end| format!("/run/netns/linerate-{name}-{end}"));
     let guests = (0..64).map(|number| format!("/run/netns/linerate-{name}-g{number}"));
-    let files = paths.into_iter().chain(guests).filter(|path| Path::new(path).symlink_metadata().is_ok());
-    let mentions = format!("/{name}/");
+    // Of root's labs only: an ordinary user's beside them may have the same name, in a directory of its own.
+    let mentions = directories.each_ref().map(|directory| format!("{directory}/"));
+    let paths = directories.into_iter().chain(ends).chain(guests);
+    let files = paths.filter(|path| Path::new(path).symlink_metadata().is_ok());
     let processes = std::fs::read_dir("/proc").expect("procfs").flatten().filter_map(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).ok()?;
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        line.contains(&mentions).then(|| format!("{:?} {line}", entry.file_name()))
+        mentions.iter().any(|mention| line.contains(mention)).then(|| format!("{:?} {line}", entry.file_name()))
     });
     files.chain(processes).collect()
 }
