@@ -98,6 +98,7 @@ fn assert_installed(usr: &Path, zsh: &str) {
         "share/doc/linerate/LICENSE-crates.txt",
         "share/doc/linerate/LICENSE-LGPL-2.1",
         "share/doc/linerate/linerate.spdx.json",
+        "share/doc/linerate/examples/grafana/linerate.json",
         zsh,
     ] {
         assert!(usr.join(file).metadata().is_ok_and(|metadata| metadata.len() > 100), "{file}");

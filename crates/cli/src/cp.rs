@@ -6,6 +6,7 @@ use linerate_wire::control::{Keep, Options};
 use std::ffi::OsString;
 
 use crate::common::failure::Failure;
+use crate::common::metrics::recording;
 use crate::common::output::Output;
 use crate::copying::args::{CopyingArgs, Prove};
 use crate::copying::task::Task;
@@ -76,8 +77,10 @@ pub struct CpArgs {
 /// # Errors
 /// If the command failed as a whole.
 pub fn run(args: CpArgs) -> Result<Code, Failure> {
-    let output = Output::new(args.common.style());
-    perform(output, args.into_task())
+    recording(args.common.metrics.clone().as_deref(), "cp", |metrics| {
+        let output = Output::new(args.common.style()).measured(metrics);
+        perform(output, args.into_task())
+    })
 }
 
 impl CpArgs {

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::common::event::{Event, aspect_name};
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::metrics::{Gauge, MetricsArgs, recording};
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
 use crate::common::spec::Spec;
@@ -66,6 +67,8 @@ pub struct VerifyArgs {
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     #[command(flatten)]
+    metrics: MetricsArgs,
+    #[command(flatten)]
     reach: Reach,
     /// The original
     #[arg(help = "Source: PATH or [USER@]HOST:PATH", value_name = "SRC")]
@@ -86,8 +89,12 @@ pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
         (_, true) => Style::Quiet,
         _ => Style::Plain,
     };
-    let output = Arc::new(Output::new(style));
-    args.compare(&output).inspect_err(|failure| output.failed(failure))
+    recording(args.metrics.metrics.as_deref(), "verify", |metrics| {
+        let output = Arc::new(Output::new(style).measured(metrics));
+        let checked = metrics.check();
+        metrics.note().into_iter().for_each(|note| output.note(&note));
+        checked.and_then(|()| args.compare(&output)).inspect_err(|failure| output.failed(failure))
+    })
 }
 
 /// The two trees, by where they are.
@@ -196,6 +203,12 @@ impl VerifyArgs {
         let (failed, changed) = (count(&meters.local.failed), count(&meters.local.changed));
         let code = if compared.is_same() { Code::of_problems(failed, changed, 0) } else { Code::Some };
         let Compared { entries, bytes, differ, missing, extra, .. } = *compared;
+        let metrics = output.metrics();
+        metrics.set(Gauge::VerifyCompared, &[], entries as f64);
+        metrics.set(Gauge::VerifySameBytes, &[], bytes as f64);
+        metrics
+            .by_kind(Gauge::VerifyDifferences, [("differs", differ), ("missing", missing), ("extra", extra)]);
+        metrics.by_kind(Gauge::VerifyProblems, [("failed", failed), ("changed", changed)]);
         if self.json {
             let exit = code.number();
             let compared = entries;

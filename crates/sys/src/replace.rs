@@ -1,8 +1,9 @@
 //! Files that are written as a whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Writes `bytes` beside `file` and renames, so that no reader sees half of it. A link of that name is
@@ -12,11 +13,24 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// If the new file can't be created, written or renamed; then the old one stays.
 pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(file, bytes, None)
+}
+
+/// The same with a file that everybody may read and its owner write, whatever the umask.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_readable(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(file, bytes, Some(0o644))
+}
+
+fn replace_with(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     if is_no_file(file) {
         return fs::write(file, bytes);
     }
     let beside = beside(file);
     let written = File::create_new(&beside).and_then(|mut new| {
+        mode.map_or(Ok(()), |mode| new.set_permissions(Permissions::from_mode(mode)))?;
         new.write_all(bytes)?;
         new.sync_all()
     });
@@ -75,6 +89,17 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"newer");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
         replace(Path::new("/dev/null"), b"x").unwrap();
+    }
+
+    #[test]
+    fn everybody_may_read_it_where_that_is_wanted() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        replace_readable(&file, b"new").unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o7777, 0o644);
+        assert_eq!(fs::read(&file).unwrap(), b"new");
     }
 
     #[test]

@@ -59,6 +59,7 @@ impl Product {
         let changes = fs::read(repository.join("CHANGELOG.md")).context("reading CHANGELOG.md")?;
         files.push(document("changelog.gz", compressed(&changes)?));
         files.push(document("linerate.spdx.json", sbom.clone()));
+        files.extend(examples(&repository.join("contrib"), "examples")?);
         files.push(InstalledFile { path: "bin/linerate".into(), mode: 0o755, bytes });
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let version = parts.version().to_owned();
@@ -87,6 +88,22 @@ impl Product {
 
 fn document(name: &str, bytes: impl Into<Vec<u8>>) -> InstalledFile {
     InstalledFile { path: format!("{DOCUMENTS}/{name}"), mode: 0o644, bytes: bytes.into() }
+}
+
+/// Everything below `directory`, as documents below `name`.
+fn examples(directory: &Path, name: &str) -> anyhow::Result<Vec<InstalledFile>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
+        let path = entry?.path();
+        let name = format!("{name}/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        if path.is_dir() {
+            files.extend(examples(&path, &name)?);
+        } else {
+            let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            files.push(document(&name, bytes));
+        }
+    }
+    Ok(files)
 }
 
 /// The manual pages, as distributions keep them.

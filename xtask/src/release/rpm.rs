@@ -2,6 +2,8 @@
 
 use anyhow::Context;
 use rpm::{BuildConfig, CompressionWithLevel, Dependency, FileOptions, PackageBuilder};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::product::{DESCRIPTION, DOCUMENTS, InstalledFile, LICENCE, Product, SUMMARY};
 
@@ -13,14 +15,23 @@ pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     package.using_config(config).release("1").description(DESCRIPTION).build_host("localhost");
     package.recommends(Dependency::any("openssh-clients"));
     // Removed with the package; the other directories belong to the system.
-    let documents = FileOptions::dir(format!("/usr/{DOCUMENTS}")).permissions(0o755);
-    package.with_dir_entry(documents).context("packing a directory")?;
+    for directory in own_directories(product) {
+        let options = FileOptions::dir(format!("/usr/{directory}")).permissions(0o755);
+        package.with_dir_entry(options).context("packing a directory")?;
+    }
     for file in &product.files {
         add(&mut package, file).with_context(|| format!("packing {}", file.path))?;
     }
     let mut bytes = Vec::new();
     package.build().and_then(|package| package.write(&mut bytes)).context("making the rpm package")?;
     Ok(bytes)
+}
+
+/// The directory of the documents, and those below it.
+fn own_directories(product: &Product) -> BTreeSet<String> {
+    let above = product.files.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
+    let own = above.filter(|directory| directory.starts_with(DOCUMENTS));
+    own.map(|directory| directory.to_string_lossy().into_owned()).collect()
 }
 
 fn add(package: &mut PackageBuilder, file: &InstalledFile) -> Result<(), rpm::Error> {

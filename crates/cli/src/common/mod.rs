@@ -6,6 +6,7 @@ pub mod failure;
 pub mod far;
 pub mod look;
 mod losses;
+pub mod metrics;
 pub mod output;
 pub mod reach;
 pub mod spec;

@@ -9,14 +9,15 @@ use linerate_wire::control::{Change, Link, Problem, ProblemKind, Totals};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::{printable, printable_path};
 use std::io::IsTerminal;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::event::{Event, entry_name, problem_name};
 use super::failure::Failure;
 use super::look::{Done, Look, Sums};
 use super::losses::Losses;
+use super::metrics::RunMetrics;
 use super::summary::Summary;
 use crate::exit::Code;
 use crate::say;
@@ -61,6 +62,7 @@ pub struct Output {
     look: Option<Box<dyn Look>>,
     /// Entries that were left out on purpose, as that program does.
     left_out: AtomicU64,
+    metrics: Arc<RunMetrics>,
 }
 
 impl Output {
@@ -84,6 +86,7 @@ impl Output {
             losses: Mutex::default(),
             look: None,
             left_out: AtomicU64::new(0),
+            metrics: Arc::default(),
         }
     }
 
@@ -100,6 +103,16 @@ impl Output {
     /// Begins each line for people.
     fn program(&self) -> &'static str {
         self.look.as_ref().map_or("linerate", |look| look.program())
+    }
+
+    /// The same, with the figures of the run also in a file.
+    pub fn measured(self, metrics: &Arc<RunMetrics>) -> Self {
+        Self { metrics: metrics.clone(), ..self }
+    }
+
+    /// The figures for a file.
+    pub fn metrics(&self) -> &RunMetrics {
+        &self.metrics
     }
 
     /// The same, with a line for each change where `itemize` is set.
@@ -321,6 +334,7 @@ impl Output {
             look.end(&sums);
         }
         let limiter = summary.limiter();
+        self.metrics.transfer(summary, &limiter);
         match self.style {
             Style::Quiet => {}
             Style::Json => self.event(&summary.event(&limiter, code, meters)),

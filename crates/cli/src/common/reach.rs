@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::failure::Failure;
+use super::metrics::end_at_once;
 use crate::exit::Code;
 
 /// Options that go to ssh as they are.
@@ -189,7 +190,9 @@ fn end_in_time(interrupted: &AtomicBool) {
     }
     thread::sleep(LAST_MOMENTS);
     tell!("linerate: interrupted, without waiting for the far end");
-    std::process::exit(EXIT.load(Ordering::Relaxed).into());
+    let code = EXIT.load(Ordering::Relaxed);
+    end_at_once(code);
+    std::process::exit(code.into());
 }
 
 /// A far end that could not be started.

@@ -107,7 +107,7 @@ impl Summary {
     }
 
     /// The moved data, without data that was there already.
-    fn moved(&self) -> Totals {
+    pub fn moved(&self) -> Totals {
         let there = self.synced.map(|synced| synced.unchanged).unwrap_or_default();
         Totals {
             files: self.landed.files.saturating_sub(there.files),
@@ -132,7 +132,7 @@ impl Summary {
     }
 
     /// Bytes that the data connections carried; none where there were none.
-    fn wire(&self) -> Option<u64> {
+    pub fn wire(&self) -> Option<u64> {
         Some(self.sender.0.wire.max(self.receiver.0.wire)).filter(|wire| *wire > 0 && !self.is_within())
     }
 

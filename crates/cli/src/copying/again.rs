@@ -24,7 +24,10 @@ impl Copy {
         loop {
             let failure = match self.once() {
                 Err(failure) if self.can_try_again(&failure) => failure,
-                other => return other,
+                other => {
+                    self.output.metrics().problems(&self.meters);
+                    return other;
+                }
             };
             let Failure(message, _) = failure;
             self.task.retries -= 1;

@@ -4,6 +4,7 @@ use clap::Args;
 use linerate_remote::patience::Patience;
 use linerate_wire::control::{Compression, CompressionLevel, Options};
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use super::details::DetailArgs;
 use crate::common::far::SILENCE;
@@ -67,6 +68,11 @@ pub struct CopyingArgs {
     /// Print events as JSON lines on standard output
     #[arg(long)]
     json: bool,
+    /// Write the run's figures to FILE, for Prometheus' node exporter
+    ///
+    /// FILE is DIRECTORY/TASK.prom, in the directory of the textfile collector. It is written at the end of every run, with its exit code.
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub metrics: Option<PathBuf>,
     #[command(flatten)]
     pub details: DetailArgs,
     #[command(flatten)]

@@ -16,6 +16,7 @@ pub mod task;
 mod within;
 mod workers;
 
+use linerate_transfer::problem::Observer;
 use std::sync::Arc;
 
 use crate::common::failure::Failure;
@@ -39,6 +40,8 @@ pub fn perform(output: Output, task: Result<Task, Failure>) -> Result<Code, Fail
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
     let output = Arc::new(output);
+    let task = output.metrics().check().and(task);
+    output.metrics().note().into_iter().for_each(|note| output.note(&note));
     let copy = task.and_then(|task| Copy::new(task.resumable(), output.clone()));
     copy.and_then(|copy| copy.run()).inspect_err(|failure| output.failed(failure))
 }

@@ -1,6 +1,7 @@
 //! `linerate doctor`: finds the causes that keep transfers from the line rate, and fixes for them.
 
 mod far;
+mod figures;
 mod path;
 mod rtt;
 mod table;
@@ -17,6 +18,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use crate::common::failure::Failure;
+use crate::common::metrics::{MetricsArgs, recording};
 use crate::common::reach::Reach;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::facts::{HERE, ask, open, usual_paths};
@@ -77,8 +79,10 @@ pub struct DoctorArgs {
     #[arg(long)]
     json: bool,
     /// List the checks
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "metrics"])]
     list: bool,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     #[command(flatten)]
     reach: Reach,
 }
@@ -129,7 +133,13 @@ pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
         CHECKS.iter().for_each(|check| say!("{:20} {}", check.name, check.about));
         return Ok(Code::Done);
     }
-    args.examine().map(|report| args.tell(&report))
+    recording(args.metrics.metrics.as_deref(), "doctor", |metrics| {
+        metrics.check()?;
+        metrics.note().into_iter().for_each(|note| tell!("linerate: {note}"));
+        let report = args.examine()?;
+        metrics.examined(&report);
+        Ok(args.tell(&report))
+    })
 }
 
 impl DoctorArgs {

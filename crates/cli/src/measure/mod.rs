@@ -1,6 +1,7 @@
 //! `linerate measure`: runs any command, and reports its results and costs.
 
 mod export;
+mod figures;
 mod follow;
 mod host;
 mod limiter;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::command::{Ended, Running};
 use crate::common::failure::Failure;
+use crate::common::metrics::{MetricsArgs, RunMetrics, recording};
 use crate::common::reach::{Reach, ending_signals};
 use crate::exit::{Code, FAILED, FAR_END, Meaning, NOT_FOUND, NOT_RUN, USAGE, VERSION, table};
 use crate::say::note_loss;
@@ -87,8 +89,10 @@ pub struct MeasureArgs {
     names: Vec<String>,
     /// Read a saved recording; measure nothing
     #[arg(long, value_name = "FILE",
-        conflicts_with_all = ["command", "seconds", "out", "follow", "hosts", "names", "interval"])]
+        conflicts_with_all = ["command", "seconds", "out", "follow", "hosts", "names", "interval", "metrics"])]
     read: Option<PathBuf>,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     #[command(flatten)]
     reach: Reach,
     /// The command to measure; without one, the host is measured
@@ -113,6 +117,14 @@ pub fn run(args: MeasureArgs) -> Result<Code, Failure> {
     if let Some(path) = &args.read {
         return read(path, args.export);
     }
+    recording(args.metrics.metrics.as_deref(), "measure", |metrics| {
+        metrics.check()?;
+        metrics.note().into_iter().for_each(|note| tell!("linerate: {note}"));
+        measure(&args, metrics)
+    })
+}
+
+fn measure(args: &MeasureArgs, metrics: &RunMetrics) -> Result<Code, Failure> {
     args.out.as_deref().map_or(Ok(()), host::may_keep)?;
     let signals = Signals::catch(args.command.is_empty())?;
     let mut hosts = args.start_hosts(&signals)?;
@@ -121,8 +133,10 @@ pub fn run(args: MeasureArgs) -> Result<Code, Failure> {
     let (hosts, kept): (Vec<_>, Vec<_>) = stopped.unzip();
     let ended = ended?;
     let code = ended.as_ref().map_or(Code::Done, |ended| Code::Command(ended.code));
+    let measured = Measured { command: &args.command, ended, hosts };
+    metrics.measured(&measured);
     // The results are printed even if the recording can't be saved.
-    show(&Measured { command: &args.command, ended, hosts }, args.export);
+    show(&measured, args.export);
     kept.into_iter().collect::<Result<(), _>>()?;
     Ok(code)
 }

@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::common::failure::Failure;
+use crate::common::metrics::recording;
 use crate::common::output::Output;
 use crate::copying::args::{CopyingArgs, Prove};
 use crate::copying::task::Task;
@@ -143,8 +144,10 @@ pub struct SyncArgs {
 /// # Errors
 /// If the command failed as a whole.
 pub fn run(args: SyncArgs) -> Result<Code, Failure> {
-    let output = Output::new(args.common.style()).itemizing(args.is_itemized());
-    perform(output, args.into_task())
+    recording(args.common.metrics.clone().as_deref(), "sync", |metrics| {
+        let output = Output::new(args.common.style()).itemizing(args.is_itemized()).measured(metrics);
+        perform(output, args.into_task())
+    })
 }
 
 impl SyncArgs {

@@ -68,7 +68,10 @@ pub fn remains(name: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").expect("procfs").flatten().filter_map(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).ok()?;
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        mentions.iter().any(|mention| line.contains(mention)).then(|| format!("{:?} {line}", entry.file_name()))
+        mentions
+            .iter()
+            .any(|mention| line.contains(mention))
+            .then(|| format!("{:?} {line}", entry.file_name()))
     });
     files.chain(processes).collect()
 }

@@ -1,0 +1,228 @@
+//! `--metrics FILE`: the figures of a run for Prometheus, in the form that its node exporter collects from files.
+//! docs/formats.md specifies it.
+
+mod exposition;
+mod gauge;
+mod reading;
+
+use clap::Args;
+use linerate_sys::replace::{may_replace, replace_readable};
+use linerate_transfer::lock::lock;
+use linerate_wire::path::printable;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::common::failure::Failure;
+use crate::exit::Code;
+use crate::say::is_lost;
+use exposition::{ExposedSample, earlier_value, text};
+pub use gauge::Gauge;
+
+/// The end of the names that the collector reads.
+const COLLECTED: &str = "prom";
+/// More than such a file has; another file of that name may be of any length.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The run whose file is written where the program has to end at once.
+static CURRENT: Mutex<Weak<RunMetrics>> = Mutex::new(Weak::new());
+
+/// The option of commands that change nothing anyway.
+#[derive(Debug, Args)]
+pub struct MetricsArgs {
+    /// Write the run's figures to FILE, for Prometheus' node exporter
+    ///
+    /// FILE is DIRECTORY/TASK.prom, in the directory of the textfile collector. It is written at the end of every run, with its exit code.
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
+}
+
+/// Gathers the figures of one run, if they are wanted.
+#[derive(Default)]
+pub struct RunMetrics {
+    wanted: Option<WantedMetrics>,
+}
+
+struct WantedMetrics {
+    file: PathBuf,
+    command: &'static str,
+    begun: SystemTime,
+    /// Why the file can't be written.
+    fault: Option<String>,
+    samples: Mutex<Vec<ExposedSample>>,
+    is_written: AtomicBool,
+}
+
+/// Does `work`, and writes its figures to `file`, if one is named, however it ended.
+///
+/// # Errors
+/// Those of `work`, or that the figures can't be written.
+pub fn recording(
+    file: Option<&Path>,
+    command: &'static str,
+    work: impl FnOnce(&Arc<RunMetrics>) -> Result<Code, Failure>,
+) -> Result<Code, Failure> {
+    let metrics = Arc::new(RunMetrics { wanted: file.map(|file| WantedMetrics::new(file, command)) });
+    *lock(&CURRENT) = Arc::downgrade(&metrics);
+    let outcome = work(&metrics);
+    let code = outcome.as_ref().map_or_else(|failure| failure.1, |code| *code);
+    // Output that was lost on its way is a failure too.
+    let code = if outcome.is_ok() && is_lost() { Code::Failed } else { code };
+    let written = metrics.write(code);
+    outcome.and_then(|code| written.map(|()| code))
+}
+
+/// Writes the figures so far, since the program ends with this code at once.
+pub fn end_at_once(code: u8) {
+    let current = lock(&CURRENT).upgrade();
+    // It can't wait to report that this failed.
+    current.into_iter().for_each(|metrics| drop(metrics.write(Code::Command(code))));
+}
+
+impl RunMetrics {
+    /// Checks that the file can be written, before the work.
+    ///
+    /// # Errors
+    /// A usage error that says why not.
+    pub fn check(&self) -> Result<(), Failure> {
+        let Some((wanted, fault)) = self.wanted.as_ref().and_then(|it| Some((it, it.fault.as_ref()?))) else {
+            return Ok(());
+        };
+        Err(Failure::usage(format!("--metrics {}: {fault}", wanted.shown())))
+    }
+
+    /// A note where nothing will collect the file.
+    pub fn note(&self) -> Option<String> {
+        let wanted = self.wanted.as_ref().filter(|wanted| !wanted.is_collected())?;
+        let shown = wanted.shown();
+        Some(format!("--metrics {shown}: the node exporter reads only files whose names end in .{COLLECTED}"))
+    }
+
+    /// Takes a figure.
+    pub fn set(&self, gauge: Gauge, labels: &[(&'static str, &str)], value: f64) {
+        if let Some(wanted) = &self.wanted {
+            lock(&wanted.samples).push(ExposedSample::new(gauge, labels, value));
+        }
+    }
+
+    fn write(&self, code: Code) -> Result<(), Failure> {
+        match &self.wanted {
+            Some(wanted) if wanted.fault.is_none() && !wanted.is_written.swap(true, Ordering::Relaxed) => {
+                let bytes = wanted.text(code, SystemTime::now());
+                replace_readable(&wanted.file, bytes.as_bytes()).map_err(|error| {
+                    Failure::failed(format!("writing the metrics to {}: {error}", wanted.shown()))
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl WantedMetrics {
+    fn new(file: &Path, command: &'static str) -> Self {
+        let fault = match file.file_name() {
+            None => Some("it names no file".to_owned()),
+            Some(_) => may_replace(file).err().map(|error| error.to_string()),
+        };
+        let begun = SystemTime::now();
+        let (samples, is_written) = (Mutex::default(), AtomicBool::new(false));
+        Self { file: file.to_owned(), command, begun, fault, samples, is_written }
+    }
+
+    fn shown(&self) -> String {
+        printable(self.file.as_os_str().as_bytes())
+    }
+
+    /// What tells the files of one directory apart: the collector refuses two equal names with equal labels.
+    fn task(&self) -> String {
+        printable(self.file.file_stem().unwrap_or_default().as_bytes())
+    }
+
+    /// A device is there to be looked at.
+    fn is_collected(&self) -> bool {
+        self.file.extension().is_some_and(|end| end == COLLECTED) || self.file.starts_with("/dev")
+    }
+
+    fn text(&self, code: Code, now: SystemTime) -> String {
+        let mut samples = lock(&self.samples).clone();
+        let mut set = |gauge, labels: &[_], value| samples.push(ExposedSample::new(gauge, labels, value));
+        let (begun, now) = (unix_seconds(self.begun), unix_seconds(now));
+        set(Gauge::RunInfo, &[("command", self.command), ("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        set(Gauge::RunExitCode, &[], code.number().into());
+        set(Gauge::RunStart, &[], begun);
+        set(Gauge::RunEnd, &[], now);
+        set(Gauge::RunDuration, &[], (now - begun).max(0.0));
+        let success = if code == Code::Done { Some(now) } else { self.earlier_success() };
+        success.into_iter().for_each(|seconds| set(Gauge::RunLastSuccess, &[], seconds));
+        text(&self.task(), &samples)
+    }
+
+    /// The time of the last success, as an earlier run has written it.
+    fn earlier_success(&self) -> Option<f64> {
+        let is_file = self.file.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+        let file = if is_file { File::open(&self.file).ok()? } else { return None };
+        let mut earlier = String::new();
+        file.take(MOST_BYTES).read_to_string(&mut earlier).ok()?;
+        earlier_value(&earlier, Gauge::RunLastSuccess)
+    }
+}
+
+/// Rounded to milliseconds; a clock before 1970 is at 0.
+fn unix_seconds(time: SystemTime) -> f64 {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    (seconds * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(file: &Path, code: Code) -> String {
+        let ended = recording(Some(file), "cp", |metrics| metrics.check().map(|()| code));
+        assert_eq!(ended.unwrap(), code);
+        std::fs::read_to_string(file).unwrap()
+    }
+
+    fn value(text: &str, gauge: Gauge) -> f64 {
+        earlier_value(text, gauge).unwrap()
+    }
+
+    #[test]
+    fn the_last_success_outlives_failures() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("nightly.prom");
+        let failed = run(&file, Code::FarEnd);
+        assert_eq!(
+            (value(&failed, Gauge::RunExitCode), earlier_value(&failed, Gauge::RunLastSuccess)),
+            (5.0, None)
+        );
+        let done = run(&file, Code::Done);
+        assert_eq!(value(&done, Gauge::RunLastSuccess), value(&done, Gauge::RunEnd));
+        let failed = run(&file, Code::Some);
+        assert_eq!(value(&failed, Gauge::RunLastSuccess), value(&done, Gauge::RunLastSuccess));
+        assert_eq!(value(&failed, Gauge::RunExitCode), 3.0);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_refused_before_the_work() {
+        let directory = tempfile::tempdir().unwrap();
+        for wrong in [directory.path().to_owned(), directory.path().join("missing/x.prom"), "..".into()] {
+            let ended = recording(Some(&wrong), "cp", |metrics| metrics.check().map(|()| Code::Done));
+            assert_eq!(ended.unwrap_err().1, Code::Usage, "{wrong:?}");
+        }
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn names_that_nothing_collects_are_noted() {
+        let noted = |file: &str| {
+            RunMetrics { wanted: Some(WantedMetrics::new(Path::new(file), "cp")) }.note().is_some()
+        };
+        assert!(noted("/tmp/linerate.txt") && noted("/tmp/prom") && !noted("/tmp/a.prom"));
+        assert!(!noted("/dev/stdout") && RunMetrics::default().note().is_none());
+    }
+}

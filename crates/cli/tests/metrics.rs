@@ -1,0 +1,216 @@
+//! `--metrics`: the file for Prometheus' node exporter, read by Prometheus' own parser.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use linerate_testing::program_path;
+use rustix::process::Signal;
+use support::{PATIENCE, Run, Running, directory, within};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
+
+fn start(here: &Path, words: &[&str]) -> Running {
+    let mut command = Command::new(PROGRAM);
+    command.args(words).current_dir(here);
+    Running::start(command)
+}
+
+#[track_caller]
+fn run(here: &Path, words: &[&str]) -> Run {
+    start(here, words).end()
+}
+
+/// A tree of three files with 6,000 bytes, and one link.
+fn make_tree(tree: &Path) {
+    fs::create_dir_all(tree.join("sub")).unwrap();
+    for (name, length) in [("a", 1000), ("b", 2000), ("sub/c", 3000)] {
+        fs::write(tree.join(name), vec![7; length]).unwrap();
+    }
+    std::os::unix::fs::symlink("a", tree.join("link")).unwrap();
+}
+
+/// The value of a line that begins with this name and these labels.
+#[track_caller]
+fn value(text: &str, series: &str) -> f64 {
+    let begin = format!("{series} ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&begin));
+    line.unwrap_or_else(|| panic!("{series} is missing in:\n{text}")).parse().unwrap()
+}
+
+/// What Prometheus' own tool, the parser of the node exporter, finds wrong in a file: nothing.
+#[track_caller]
+fn assert_taken_by_prometheus(file: &Path) {
+    let Some(promtool) = program_path("promtool") else { return };
+    let checked = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(fs::File::open(file).unwrap())
+        .output()
+        .expect("promtool runs");
+    let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+    assert!(checked.status.success() && said.is_empty(), "{said}\n{}", fs::read_to_string(file).unwrap());
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+#[test]
+fn a_copy_and_a_sync_write_what_they_did() {
+    let here = directory("linerate-metrics-");
+    make_tree(&here.path().join("tree"));
+    let before = now();
+    run(here.path(), &["cp", "-r", "--metrics", "night.prom", "tree", "copy"]).exits(0);
+    let file = here.path().join("night.prom");
+    assert_taken_by_prometheus(&file);
+    let text = fs::read_to_string(&file).unwrap();
+    for (series, expected) in [
+        (r#"linerate_run_exit_code{task="night"}"#, 0.0),
+        (r#"linerate_transfer_bytes{task="night"}"#, 6000.0),
+        (r#"linerate_transfer_files{task="night"}"#, 3.0),
+        (r#"linerate_transfer_in_place_entries{task="night",kind="directory"}"#, 2.0),
+        (r#"linerate_transfer_in_place_entries{task="night",kind="symlink"}"#, 1.0),
+        (r#"linerate_transfer_problems{task="night",kind="failed"}"#, 0.0),
+    ] {
+        assert_eq!(value(&text, series), expected, "{series}");
+    }
+    let end = value(&text, r#"linerate_run_end_timestamp_seconds{task="night"}"#);
+    assert!(end >= before - 0.01 && end <= now() + 0.01);
+    assert_eq!(value(&text, r#"linerate_run_last_success_timestamp_seconds{task="night"}"#), end);
+    assert!(text.contains(r#"linerate_run_info{task="night",command="cp",version=""#), "{text}");
+    assert!(text.contains(r#"linerate_transfer_limiter_ratio{task="night",limiter=""#), "{text}");
+
+    fs::write(here.path().join("copy/more"), "x").unwrap();
+    run(here.path(), &["sync", "-q", "--delete", "--metrics", "day.prom", "tree/", "copy"]).exits(0);
+    let text = fs::read_to_string(here.path().join("day.prom")).unwrap();
+    assert_eq!(value(&text, r#"linerate_transfer_deleted_entries{task="day"}"#), 1.0);
+    assert_eq!(value(&text, r#"linerate_transfer_in_place_bytes{task="day"}"#), 6000.0);
+    assert_taken_by_prometheus(&here.path().join("day.prom"));
+    // Both are in one directory, as the collector sees them: no two lines of a name may have the same labels.
+    let both = here.path().join("both");
+    let mut lines: Vec<String> = ["night.prom", "day.prom"]
+        .iter()
+        .flat_map(|name| {
+            fs::read_to_string(here.path().join(name)).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+        })
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    lines.sort();
+    fs::write(&both, lines.join("\n") + "\n").unwrap();
+    let all = lines.len();
+    lines.dedup_by_key(|line| line.rsplit_once(' ').unwrap().0.to_owned());
+    assert_eq!(lines.len(), all);
+}
+
+#[test]
+fn a_run_that_fails_writes_its_exit_code_and_keeps_the_last_success() {
+    let here = directory("linerate-metrics-");
+    make_tree(&here.path().join("tree"));
+    let file = here.path().join("t.prom");
+    let read = || fs::read_to_string(&file).unwrap();
+    run(here.path(), &["cp", "-r", "--metrics", "t.prom", "tree", "copy"]).exits(0);
+    let success = value(&read(), r#"linerate_run_last_success_timestamp_seconds{task="t"}"#);
+    for (code, words) in [
+        (5, &["cp", "-e", "false", "-r", "tree", "host:copy"][..]),
+        (2, &["cp", "missing", "copy"]),
+        (3, &["cp", "-r", "odd", "odd-copy"]),
+        (2, &["sync", "--files-from", "/dev/null", "tree", "tree", "copy"]),
+    ] {
+        fs::create_dir_all(here.path().join("odd")).unwrap();
+        let fifo = rustix::fs::mknodat(
+            rustix::fs::CWD,
+            here.path().join("odd/fifo"),
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        );
+        assert!(fifo.is_ok() || fifo == Err(rustix::io::Errno::EXIST));
+        let words = [&words[..1], &["--metrics", "t.prom"], &words[1..]].concat();
+        run(here.path(), &words).exits(code);
+        let text = read();
+        assert_eq!(value(&text, r#"linerate_run_exit_code{task="t"}"#), f64::from(code), "{words:?}");
+        assert_eq!(value(&text, r#"linerate_run_last_success_timestamp_seconds{task="t"}"#), success);
+        let failed = text.contains("linerate_transfer_problems");
+        assert_eq!(failed, code != 2 || words.contains(&"missing"), "{words:?}\n{text}");
+        assert_taken_by_prometheus(&file);
+    }
+    let skipped = r#"linerate_transfer_problems{task="t",kind="failed"}"#;
+    run(here.path(), &["cp", "-r", "--metrics", "t.prom", "odd", "odd-copy"]).exits(3);
+    assert_eq!(value(&read(), skipped), 1.0);
+}
+
+#[test]
+fn an_interrupted_run_writes_it_too() {
+    let here = directory("linerate-metrics-");
+    fs::write(here.path().join("file"), "x").unwrap();
+    let login =
+        ["cp", "-e", "sh -c 'echo waiting >&2; sleep 50' sh", "--metrics", "u.prom", "file", "host:copy"];
+    // The login is still under way.
+    let waiting = start(here.path(), &login);
+    assert!(within(PATIENCE, || waiting.has_said("waiting")));
+    waiting.signal(Signal::INT);
+    waiting.end().exits(130);
+    let text = fs::read_to_string(here.path().join("u.prom")).unwrap();
+    assert_eq!(value(&text, r#"linerate_run_exit_code{task="u"}"#), 130.0);
+}
+
+#[test]
+fn everybody_may_read_it_and_its_odd_name_is_a_label() {
+    let here = directory("linerate-metrics-");
+    fs::write(here.path().join("a"), "x").unwrap();
+    let words = "umask 077; exec \"$0\" cp --metrics 'q\"\\\n\u{e9}.prom' a b";
+    let mut command = Command::new("sh");
+    command.args(["-c", words, PROGRAM]).current_dir(here.path());
+    Running::start(command).end().exits(0);
+    let file = here.path().join("q\"\\\n\u{e9}.prom");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o7777, 0o644);
+    assert_taken_by_prometheus(&file);
+    // No temporary name is left.
+    assert_eq!(fs::read_dir(here.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_refused_before_anything_is_copied() {
+    let here = directory("linerate-metrics-");
+    fs::write(here.path().join("a"), "x").unwrap();
+    for words in [
+        &["cp", "--metrics", "missing/t.prom", "a", "b"][..],
+        &["cp", "--json", "--metrics", ".", "a", "b"],
+        &["cp", "-n", "--metrics", "t.prom", "a", "b"],
+        &["verify", "--metrics", "missing/t.prom", "a", "a"],
+        &["measure", "--metrics", "missing/t.prom", "--", "touch", "b"],
+    ] {
+        run(here.path(), words).exits(2).says(&["--metrics"]);
+    }
+    assert!(!here.path().join("b").exists() && !here.path().join("t.prom").exists());
+    run(here.path(), &["cp", "--metrics", "t.txt", "a", "b"]).exits(0).says(&["end in .prom"]);
+}
+
+#[test]
+fn verify_measure_and_doctor_have_their_figures() {
+    let here = directory("linerate-metrics-");
+    make_tree(&here.path().join("tree"));
+    run(here.path(), &["cp", "-r", "tree", "copy"]).exits(0);
+    fs::write(here.path().join("copy/a"), vec![8; 1000]).unwrap();
+    fs::remove_file(here.path().join("copy/b")).unwrap();
+    run(here.path(), &["verify", "--metrics", "v.prom", "tree", "copy"]).exits(3);
+    run(here.path(), &["measure", "--metrics", "m.prom", "--", "sh", "-c", "exit 4"]).exits(4);
+    run(here.path(), &["doctor", "--metrics", "d.prom"]).exits(0);
+    let [verify, measure, doctor] = ["v.prom", "m.prom", "d.prom"].map(|name| {
+        assert_taken_by_prometheus(&here.path().join(name));
+        fs::read_to_string(here.path().join(name)).unwrap()
+    });
+    assert_eq!(value(&verify, r#"linerate_verify_differences{task="v",kind="differs"}"#), 1.0);
+    assert_eq!(value(&verify, r#"linerate_verify_differences{task="v",kind="missing"}"#), 1.0);
+    assert_eq!(value(&verify, r#"linerate_verify_same_bytes{task="v"}"#), 3000.0);
+    assert_eq!(value(&measure, r#"linerate_run_exit_code{task="m"}"#), 4.0);
+    assert!(value(&measure, r#"linerate_measure_command_seconds{task="m"}"#) > 0.0);
+    assert!(measure.contains(r#",mode="idle"}"#), "{measure}");
+    let findings: Vec<_> =
+        doctor.lines().filter(|line| line.starts_with("linerate_doctor_findings{")).collect();
+    assert_eq!(findings.len(), 4, "{findings:?}");
+}
