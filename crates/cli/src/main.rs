@@ -8,6 +8,7 @@ mod bench;
 mod clean;
 mod common;
 mod compare;
+mod config;
 mod copying;
 mod cp;
 mod data;
@@ -33,6 +34,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use common::config::apply;
 use common::failure::Failure;
 use exit::Code;
 use say::{is_lost, note_loss};
@@ -93,6 +95,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Compare two results of a study
     Compare(compare::CompareArgs),
+    /// Print options from configuration files
+    Config(config::ConfigArgs),
     /// Print the manual page of a command
     Man(manual::ManArgs),
     /// Print what a shell needs to complete commands and options
@@ -129,6 +133,7 @@ impl Command {
             Self::Lab(args) => lab::run(args),
             Self::Bench(args) => bench::run(args),
             Self::Compare(args) => compare::run(args),
+            Self::Config(args) => config::run(args, &command_named("cp")),
             Self::Man(args) => manual::man(&args, &command()),
             Self::Completions(args) => manual::completions(&args, &command()),
             Self::Agent(args) => agent::run(args),
@@ -140,12 +145,10 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    let parsed = command()
-        .try_get_matches_from(words(std::env::args_os()))
-        .and_then(|matches| Cli::from_arg_matches(&matches));
-    let outcome = match parsed {
-        Ok(cli) => cli.command.run(),
-        Err(answer) => Ok(print(&answer)),
+    let outcome = match parse(words(std::env::args_os())) {
+        Ok(Ok(cli)) => cli.command.run(),
+        Ok(Err(answer)) => Ok(print(&answer)),
+        Err(failure) => Err(failure),
     };
     let code = match outcome {
         // The caller hasn't received all output, so the command's own result doesn't count.
@@ -157,6 +160,22 @@ fn main() -> ExitCode {
         }
     };
     code.into()
+}
+
+/// The command line, with what the configuration adds to it behind the command's name.
+fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> {
+    let matches = match command().try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(answer) => return Ok(Err(answer)),
+    };
+    let given = matches.subcommand().map(|(_, given)| given);
+    let added = given.map_or(Ok(Vec::new()), |given| apply(given, &command_named("cp")))?;
+    if added.is_empty() {
+        return Ok(Cli::from_arg_matches(&matches));
+    }
+    let behind = words.len().min(2);
+    words.splice(behind..behind, added);
+    Ok(command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches)))
 }
 
 /// The words of the command line; a program that is called `rsync` or `scp` does what that does.
@@ -173,6 +192,11 @@ fn words(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
 /// The command line.
 fn command() -> clap::Command {
     Cli::command().mut_subcommands(with_texts_below)
+}
+
+/// A command by its name.
+fn command_named(name: &str) -> clap::Command {
+    command().find_subcommand(name).cloned().unwrap_or_default()
 }
 
 /// Commands below another one have its examples and exit codes, unless they have their own.

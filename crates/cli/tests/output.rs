@@ -30,7 +30,7 @@ const fn call(command: &'static str, plain: &'static [&'static str], json: &'sta
 }
 
 /// Every command; those that print nothing on standard output in one of the two ways have no call for it.
-const CALLS: [Call; 31] = [
+const CALLS: [Call; 32] = [
     call("cp", &["-n -r tree far:/x"], &["-n -r tree far:/x"]),
     call("rsync", &["-nv tree {top}/new", "--help"], &[]),
     call("scp", &["--help"], &[]),
@@ -53,6 +53,7 @@ const CALLS: [Call; 31] = [
     call("serve rr", &["--idle-timeout 0.1"], &[]),
     call("serve http", &["--idle-timeout 0.1"], &[]),
     call("serve tile", &["--idle-timeout 0.1"], &[]),
+    call("config show", &[""], &[""]),
     call("lab up", &["--name {lab}"], &[]),
     call("lab status", &[""], &[""]),
     call("lab down", &["{lab}"], &[]),

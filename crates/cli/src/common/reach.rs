@@ -1,9 +1,12 @@
 //! How a command reaches the far host: the user's ssh with its options, or another remote shell.
 
+mod configured;
+
 use clap::Args;
 use linerate_remote::command::AgentCommand;
 use linerate_remote::far_end::{FarEnd, StartError, quiet_ssh_options};
 use linerate_remote::patience::Patience;
+use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::config::current;
 use super::failure::Failure;
 use super::metrics::end_at_once;
 use crate::exit::Code;
@@ -47,6 +51,9 @@ pub struct Reach {
     /// A program instead of ssh that takes ssh's options.
     #[arg(skip)]
     pub program: Option<OsString>,
+    /// The user's ssh agent stays here.
+    #[arg(skip)]
+    pub keeps_agent: bool,
     /// How linerate is called at the far end: 'sudo linerate'
     ///
     /// A line for the far shell. Its last word is linerate, in whose place the agent is called, or a path of linerate there.
@@ -55,6 +62,9 @@ pub struct Reach {
     /// Never copy this program to a far host that lacks it
     #[arg(long, help_heading = "ssh")]
     pub no_install: bool,
+    /// Read no configuration file
+    #[arg(long, help_heading = "ssh")]
+    pub no_config: bool,
 }
 
 impl Reach {
@@ -64,23 +74,31 @@ impl Reach {
     /// # Errors
     /// If the remote shell's command can't be split into words.
     pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, Failure> {
+        let own = self.configured(host)?;
+        if let (None, Some(rsh), false) = (&self.rsh, &own.rsh, quiet) {
+            // Whoever the far end is, that program says.
+            tell!("linerate: the remote shell is '{}', by the configuration", printable(rsh.as_bytes()));
+        }
         Ok(FarEnd {
-            rsh: self.shell(quiet).map_err(Failure::usage)?,
+            rsh: own.shell(quiet).map_err(Failure::usage)?,
             host: bare_host(host),
-            install: !self.no_install,
-            command: self.agent_command.clone().unwrap_or_default(),
+            install: !own.no_install,
+            command: own.agent_command.unwrap_or_default(),
             patience: Patience::LOGIN,
         })
     }
 
+    /// The same, with what the configuration says about the host where nothing was given.
+    ///
+    /// # Errors
+    /// If a value of it isn't one.
+    pub fn configured(&self, host: &OsStr) -> Result<Self, Failure> {
+        configured::fill(self, current(), host).map_err(Failure::usage)
+    }
+
     /// The same, without the user's ssh agent at the far end, whatever is configured.
     pub fn keeping_agent(&self) -> Self {
-        let mut own = self.clone();
-        // Of several the first one counts; another remote shell has its own options.
-        if self.rsh.is_none() {
-            own.option.insert(0, "ForwardAgent=no".into());
-        }
-        own
+        Self { keeps_agent: true, ..self.clone() }
     }
 
     /// The words that call ssh; none if another remote shell is named.
@@ -107,6 +125,10 @@ impl Reach {
         self.identity.iter().for_each(|file| pair("-i", file));
         self.config.iter().for_each(|file| pair("-F", file));
         self.jump.iter().for_each(|host| pair("-J", host));
+        if self.keeps_agent {
+            // Of several the first one counts; another remote shell has its own options.
+            pair("-o", OsStr::new("ForwardAgent=no"));
+        }
         self.option.iter().for_each(|option| pair("-o", option));
         words.extend(
             [(self.ipv4, "-4"), (self.ipv6, "-6")].iter().filter(|(on, _)| *on).map(|(_, f)| f.into()),

@@ -36,9 +36,10 @@ pub fn advice(from: &OsStr, to: &OsStr) -> String {
     format!("run this on {}: linerate doctor --path local {}", name(from), name(to))
 }
 
-/// ssh's options apply only to the way from here; a remote shell from `--rsh` is used there too.
+/// ssh's options apply only to the way from here; a remote shell from `--rsh` is used there too. No file there changes what was
+/// asked for.
 fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
-    let mut words: Vec<OsString> = ["doctor", "--json"].map(OsString::from).into();
+    let mut words: Vec<OsString> = ["doctor", "--json", "--no-config"].map(OsString::from).into();
     words.extend(reach.rsh.iter().flat_map(|rsh| ["--rsh".into(), OsString::from(rsh)]));
     words.extend(reach.no_install.then(|| "--no-install".into()));
     words.extend(["--path".into(), super::HERE.into(), to.to_owned()]);

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The shortest time of a connection in seconds; none if ssh doesn't connect directly.
 pub fn to(host: &OsStr, reach: &Reach) -> Option<f64> {
-    let mut words = reach.ssh()?.into_iter();
+    let mut words = reach.configured(host).ok()?.ssh()?.into_iter();
     let mut command = Command::new(words.next()?);
     command.args(words).arg("-G").arg("--").arg(host).stdin(Stdio::null()).stderr(Stdio::null());
     let address = address(&String::from_utf8(command.output().ok()?.stdout).ok()?)?;

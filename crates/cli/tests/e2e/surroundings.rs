@@ -26,6 +26,33 @@ fn an_output_that_is_gone_stops_no_transfer() {
     case.start_script("$CP -n -r tree b:nowhere | head -n 1").end().exits(0);
 }
 
+#[test]
+fn a_configured_host_needs_no_options_of_ssh() {
+    let Some(case) = case() else { return };
+    write(case.near.join("file"), noise(1, 1 << 20));
+    let home = case.aside("home");
+    fs::create_dir_all(home.join("linerate")).unwrap();
+    let config = case.bed.lab.ssh_config();
+    let text = format!(
+        "[host.b]\nssh-config = \"{}\"\nport-range = \"50700-50709\"\nstreams = 2\n",
+        config.display()
+    );
+    fs::write(home.join("linerate/config.toml"), text).unwrap();
+    let copy = |options: &str, to: &str| {
+        let program = case.bed.program();
+        let here = format!("XDG_CONFIG_HOME='{}' '{}'", home.display(), program.display());
+        let script = format!(
+            "unset LINERATE_NO_CONFIG; {here} cp -v {options} file 'b:{}'",
+            case.far.join(to).display()
+        );
+        case.start_script(&script).end()
+    };
+    copy("", "one").exits(0).says(&[":507"]);
+    assert_eq!(fs::read(case.far.join("one")).unwrap(), noise(1, 1 << 20));
+    copy("--no-config", "two").exits(5);
+    assert!(!case.far.join("two").exists());
+}
+
 /// A pipe's last command may end before the copy does.
 fn alike(one: &Path, other: &Path) -> bool {
     other.exists() && shape(one) == shape(other)

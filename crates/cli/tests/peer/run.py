@@ -17,6 +17,8 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
+# No configuration of whoever runs this changes what the program does.
+os.environ["LINERATE_NO_CONFIG"] = "1"
 
 import modes  # noqa: E402; nothing is to be written beside these files
 from case import Case

@@ -1,0 +1,240 @@
+//! One configuration file: TOML, whose errors name the file and the line.
+
+use clap::Command;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{ConfigKey, KEYS, KeyKind, KeyUse, find};
+use super::pattern::HostPattern;
+
+/// More than anybody writes.
+const MOST_BYTES: u64 = 1 << 20;
+/// Similarity from which a name is taken for a slip of another one.
+const SLIP: f64 = 0.75;
+
+/// A file that was read.
+#[derive(Debug)]
+pub struct ConfigFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Those of patterns first, in the file's order; the last one is for every host.
+    pub sections: Vec<ConfigSection>,
+}
+
+/// What a file says about some hosts.
+#[derive(Debug)]
+pub struct ConfigSection {
+    /// The hosts; none for all.
+    pub pattern: Option<HostPattern>,
+    /// What is said.
+    pub entries: Vec<ConfigEntry>,
+}
+
+/// One key and its value.
+#[derive(Debug)]
+pub struct ConfigEntry {
+    /// The key.
+    pub key: &'static ConfigKey,
+    /// One text, or those of a list.
+    pub values: Vec<String>,
+    /// Its line, from 1.
+    pub line: usize,
+}
+
+impl ConfigFile {
+    /// Reads a file; none where there isn't one. A user's own (`is_private`) nobody else may have written.
+    ///
+    /// # Errors
+    /// A message with the file and the line.
+    pub fn read(path: &Path, is_private: bool, cp: &Command) -> Result<Option<Self>, String> {
+        let said = |why: String| format!("{}: {why}", path.display());
+        let Some(text) = text(path, is_private).map_err(said)? else { return Ok(None) };
+        let reader = ConfigReader { path, text: &text, cp };
+        Ok(Some(Self { path: path.to_owned(), sections: reader.sections()? }))
+    }
+}
+
+fn text(path: &Path, is_private: bool) -> Result<Option<String>, String> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|error| format!("it can't be read: {error}"))?,
+    };
+    let metadata = file.metadata().map_err(|error| format!("it can't be read: {error}"))?;
+    if !metadata.is_file() {
+        return Err("it is no file".into());
+    }
+    if is_private {
+        refuse_strangers(&metadata)?;
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("it can't be read: {error}"))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err("it is larger than 1 MiB".into());
+    }
+    String::from_utf8(bytes).map(Some).map_err(|_| "it isn't UTF-8".into())
+}
+
+/// The file names programs that are run.
+fn refuse_strangers(metadata: &std::fs::Metadata) -> Result<(), String> {
+    let own = rustix::process::geteuid().as_raw();
+    match metadata.uid() {
+        uid if uid != own && uid != 0 => {
+            Err(format!("it belongs to user {uid}, and not to you or root: chown it, or use --no-config"))
+        }
+        _ if metadata.mode() & 0o022 != 0 => Err("others may write it: chmod go-w".into()),
+        _ => Ok(()),
+    }
+}
+
+/// A file under way.
+struct ConfigReader<'a> {
+    path: &'a Path,
+    text: &'a str,
+    cp: &'a Command,
+}
+
+impl ConfigReader<'_> {
+    fn sections(&self) -> Result<Vec<ConfigSection>, String> {
+        let root = DeTable::parse(self.text)
+            .map_err(|error| self.error(&error.span().unwrap_or(0..0), error.message()))?;
+        let mut sections = Vec::new();
+        if let Some((_, hosts)) = root.get_ref().get_key_value("host") {
+            let table = hosts.get_ref().as_table();
+            let table = table.ok_or_else(|| self.error(&hosts.span(), "write [host.\"PATTERN\"]"))?;
+            for (pattern, section) in table {
+                sections
+                    .push((pattern.span().start, self.of_hosts(pattern.get_ref(), pattern.span(), section)?));
+            }
+        }
+        sections.sort_by_key(|(start, _)| *start);
+        let mut sections: Vec<_> = sections.into_iter().map(|(_, section)| section).collect();
+        sections.push(ConfigSection { pattern: None, entries: self.entries(root.get_ref(), &["host"])? });
+        Ok(sections)
+    }
+
+    fn of_hosts(
+        &self,
+        pattern: &str,
+        span: Range<usize>,
+        section: &Spanned<DeValue<'_>>,
+    ) -> Result<ConfigSection, String> {
+        let table = section.get_ref().as_table();
+        let table = table.ok_or_else(|| {
+            self.error(
+                &span,
+                &format!("'{pattern}' is no table: quote patterns, as [host.\"*.example.org\"]"),
+            )
+        })?;
+        let pattern = HostPattern::parse(pattern).map_err(|why| self.error(&span, &why))?;
+        Ok(ConfigSection { pattern: Some(pattern), entries: self.entries(table, &[])? })
+    }
+
+    fn entries(&self, table: &DeTable<'_>, besides: &[&str]) -> Result<Vec<ConfigEntry>, String> {
+        let mut entries = Vec::new();
+        for (name, value) in table {
+            let name = (name.get_ref().as_ref(), name.span());
+            if !besides.contains(&name.0) {
+                entries.push(self.entry(name, value)?);
+            }
+        }
+        entries.sort_by_key(|entry| entry.line);
+        let has = |use_| entries.iter().find(|entry| entry.key.use_ == use_ && !entry.values.is_empty());
+        if let (Some(rsh), Some(ssh)) = (entries.iter().find(|it| it.key.name == "rsh"), has(KeyUse::Ssh)) {
+            let why = format!("rsh and {}: ssh's own options are for ssh; write them into rsh", ssh.key.name);
+            return Err(self.at_line(rsh.line, &why));
+        }
+        Ok(entries)
+    }
+
+    fn entry(
+        &self,
+        (name, span): (&str, Range<usize>),
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<ConfigEntry, String> {
+        let key = find(name).ok_or_else(|| self.error(&span, &self.unknown(name)))?;
+        let wrong = |expected: &str| {
+            let found = value.get_ref().type_str();
+            self.error(&value.span(), &format!("{name} is of type {found}, where {expected} belongs"))
+        };
+        let values = match (key.kind, value.get_ref()) {
+            (KeyKind::Flag, DeValue::Boolean(on)) => vec![on.to_string()],
+            (KeyKind::Flag, _) => return Err(wrong("true or false")),
+            (KeyKind::List, DeValue::Array(items)) => {
+                let texts = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
+                texts.collect::<Option<Vec<_>>>().ok_or_else(|| wrong("a list of strings"))?
+            }
+            (KeyKind::List, value) => vec![plain(value).ok_or_else(|| wrong("a list of strings"))?],
+            (KeyKind::Value, value) => vec![plain(value).ok_or_else(|| wrong("a string or a number"))?],
+        };
+        for value in &values {
+            let said = |why: String| self.error(&span, &format!("{name}: {why}"));
+            key.check(value, self.cp).map_err(said)?;
+        }
+        let values =
+            values.into_iter().map(|value| if is_path(key) { at_home(value) } else { value }).collect();
+        Ok(ConfigEntry { key, values, line: self.line(&span) })
+    }
+
+    /// Why a key isn't one.
+    fn unknown(&self, name: &str) -> String {
+        if name == "no-encrypt" {
+            return "no-encrypt is given on the command line alone: data must never go in clear without being asked \
+                    for"
+            .into();
+        }
+        if self.cp.get_arguments().any(|arg| arg.get_long() == Some(name)) {
+            return format!("{name} belongs on the command line, since it changes what a command does");
+        }
+        let slips = KEYS.iter().map(|key| (strsim::jaro_winkler(name, key.name), key.name));
+        match slips.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((likeness, near)) if likeness >= SLIP => {
+                format!("there is no option {name}; did you mean {near}?")
+            }
+            _ => format!("there is no option {name}"),
+        }
+    }
+
+    fn error(&self, span: &Range<usize>, why: &str) -> String {
+        self.at_line(self.line(span), why)
+    }
+
+    fn at_line(&self, line: usize, why: &str) -> String {
+        format!("{}:{line}: {why}", self.path.display())
+    }
+
+    fn line(&self, span: &Range<usize>) -> usize {
+        let before = self.text.as_bytes().get(..span.start).unwrap_or(self.text.as_bytes());
+        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+}
+
+/// A string, or a number in decimal digits.
+fn plain(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.as_ref().to_owned()),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
+        }
+        _ => None,
+    }
+}
+
+fn is_path(key: &ConfigKey) -> bool {
+    ["identity", "ssh-config"].contains(&key.name)
+}
+
+/// `~/x` as a shell writes it, which isn't there to do it.
+fn at_home(path: String) -> String {
+    let home = || std::env::home_dir()?.into_os_string().into_string().ok();
+    match path.strip_prefix("~/").and_then(|rest| Some(format!("{}/{rest}", home()?))) {
+        Some(whole) => whole,
+        None => path,
+    }
+}

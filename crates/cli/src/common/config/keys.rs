@@ -1,0 +1,156 @@
+//! The options that a configuration file may have: what a host or a way to it needs, and nothing that changes what a
+//! command does to files.
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, Command};
+use std::error::Error;
+
+/// One of them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ConfigKey {
+    /// Its name in a file: that of the option, or a word where the option is a letter.
+    pub name: &'static str,
+    /// The option's name inside of this program.
+    pub id: &'static str,
+    /// What may be written.
+    pub kind: KeyKind,
+    /// Where it counts.
+    pub use_: KeyUse,
+    /// The value where nothing is written.
+    pub builtin: &'static str,
+}
+
+/// What may be written behind a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// A string or a number.
+    Value,
+    /// True or false.
+    Flag,
+    /// Strings; those of several places add up.
+    List,
+}
+
+/// Where an option counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyUse {
+    /// The way of the data: once for a command.
+    Data,
+    /// ssh: for each login.
+    Ssh,
+    /// The login, whichever program makes it.
+    Login,
+}
+
+const fn key(
+    name: &'static str,
+    id: &'static str,
+    kind: KeyKind,
+    use_: KeyUse,
+    builtin: &'static str,
+) -> ConfigKey {
+    ConfigKey { name, id, kind, use_, builtin }
+}
+
+/// All of them, in the order in which they are shown.
+pub const KEYS: [ConfigKey; 18] = {
+    use KeyKind::{Flag, List, Value};
+    use KeyUse::{Data, Login, Ssh};
+    [
+        key("streams", "streams", Value, Data, "auto"),
+        key("port-range", "port_range", Value, Data, "any"),
+        key("compress", "compress", Value, Data, "auto"),
+        key("bwlimit", "bwlimit", Value, Data, "none"),
+        key("no-pacing", "no_pacing", Flag, Data, "false"),
+        key("retry", "retry", Value, Data, "0"),
+        key("timeout", "timeout", Value, Data, "30, and 150 for the login"),
+        key("safe-links", "safe_links", Flag, Data, "false"),
+        key("port", "port", Value, Ssh, "ssh's"),
+        key("identity", "identity", List, Ssh, "ssh's"),
+        key("ssh-config", "config", Value, Ssh, "ssh's"),
+        key("jump", "jump", Value, Ssh, "ssh's"),
+        key("option", "option", List, Ssh, "none"),
+        key("ipv4", "ipv4", Flag, Ssh, "false"),
+        key("ipv6", "ipv6", Flag, Ssh, "false"),
+        key("rsh", "rsh", Value, Login, "ssh"),
+        key("agent-command", "agent_command", Value, Login, "linerate"),
+        key("no-install", "no_install", Flag, Login, "false"),
+    ]
+};
+
+/// Options of ssh by which a login would believe any host.
+const HOST_KEYS: [&str; 5] = [
+    "stricthostkeychecking",
+    "userknownhostsfile",
+    "globalknownhostsfile",
+    "knownhostscommand",
+    "nohostauthenticationforlocalhost",
+];
+
+/// The key of this name.
+pub fn find(name: &str) -> Option<&'static ConfigKey> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+impl ConfigKey {
+    /// Its option, of the command that has all of them.
+    pub fn option<'a>(&self, cp: &'a Command) -> Option<&'a Arg> {
+        cp.get_arguments().find(|arg| arg.get_id() == self.id)
+    }
+
+    /// Checks a value as the command line does.
+    ///
+    /// # Errors
+    /// A message about it.
+    pub fn check(&self, value: &str, cp: &Command) -> Result<(), String> {
+        if self.name == "option" {
+            refuse_host_keys(value)?;
+        }
+        if self.kind == KeyKind::Flag {
+            return Ok(());
+        }
+        let parser = self.option(cp).map(|arg| arg.get_value_parser().clone());
+        parser.map_or(Ok(()), |parser| parse(parser, value))
+    }
+}
+
+/// An option alone, since others that it doesn't go with aren't there.
+fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
+    let arg = Arg::new("value").long("value").action(ArgAction::Set).value_parser(parser);
+    let command = Command::new("configuration").no_binary_name(true).disable_help_flag(true).arg(arg);
+    let parsed = command.try_get_matches_from([format!("--value={value}")]);
+    parsed.map(drop).map_err(|error| {
+        let why = error.source().map_or_else(|| "this is no value of it".to_owned(), ToString::to_string);
+        if why.contains(value) { why } else { format!("'{value}': {why}") }
+    })
+}
+
+fn refuse_host_keys(option: &str) -> Result<(), String> {
+    let (name, value) = option.split_once(['=', ' ', '\t']).unwrap_or((option, ""));
+    let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().to_ascii_lowercase());
+    let is_strict = name == HOST_KEYS[0] && ["yes", "ask"].contains(&&*value);
+    if HOST_KEYS.contains(&&*name) && !is_strict {
+        return Err(format!(
+            "'{option}' would change which hosts are believed: write it into ssh's own configuration, or on the \
+             command line"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_believe_any_host_is_refused() {
+        for weak in
+            ["StrictHostKeyChecking=no", "stricthostkeychecking accept-new", "UserKnownHostsFile=/dev/null"]
+        {
+            assert!(refuse_host_keys(weak).is_err(), "{weak}");
+        }
+        for fine in ["StrictHostKeyChecking=yes", "Compression=no", "User git", "IPQoS"] {
+            assert_eq!(refuse_host_keys(fine), Ok(()), "{fine}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The configuration files: defaults, and by host. docs/guide/configuration.md specifies them.
+
+mod file;
+pub mod keys;
+mod pattern;
+mod words;
+
+use clap::{ArgMatches, Command};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::failure::Failure;
+use file::{ConfigFile, ConfigSection};
+use keys::ConfigKey;
+use pattern::bare;
+
+/// Set to anything but nothing, it switches all files off.
+pub const OFF: &str = "LINERATE_NO_CONFIG";
+/// Names the system's file.
+const SYSTEM: &str = "LINERATE_SYSTEM_CONFIG";
+const USUAL_SYSTEM: &str = "/etc/linerate/config.toml";
+
+/// That of this process; not set where a command doesn't read it.
+static CURRENT: OnceLock<Configuration> = OnceLock::new();
+
+/// What the files say.
+#[derive(Debug, Default)]
+pub struct Configuration {
+    /// The user's, the system's: an earlier one counts more.
+    files: Vec<ConfigFile>,
+}
+
+/// Where a value was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigOrigin<'a> {
+    /// The file.
+    pub file: &'a Path,
+    /// Its line.
+    pub line: usize,
+    /// How many places count more.
+    pub rank: usize,
+}
+
+/// A value and where it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfiguredValue<'a> {
+    /// The text, as the command line takes it; of a flag `true` or `false`.
+    pub value: &'a str,
+    /// Where.
+    pub origin: ConfigOrigin<'a>,
+}
+
+/// Where the files are, that of the user first.
+pub fn paths() -> Vec<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
+    // By the XDG Base Directory Specification a relative path counts for nothing.
+    let above = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let above = above.or_else(|| Some(std::env::home_dir()?.join(".config")));
+    let user = above.map(|above| above.join("linerate/config.toml"));
+    let system = variable(SYSTEM).map_or_else(|| USUAL_SYSTEM.into(), PathBuf::from);
+    user.into_iter().chain([system]).collect()
+}
+
+/// True where the environment switches them off.
+pub fn is_off() -> bool {
+    std::env::var_os(OFF).is_some_and(|value| !value.is_empty())
+}
+
+/// The configuration of this process; an empty one for commands that don't read it.
+pub fn current() -> &'static Configuration {
+    static NONE: Configuration = Configuration { files: Vec::new() };
+    CURRENT.get().unwrap_or(&NONE)
+}
+
+/// Reads the configuration where the command with these arguments takes it, and gives the words that it adds to them.
+///
+/// # Errors
+/// Where a file can't be read, or isn't right.
+pub fn apply(given: &ArgMatches, cp: &Command) -> Result<Vec<OsString>, Failure> {
+    let is_wanted = matches!(given.try_get_one::<bool>("no_config"), Ok(Some(false)));
+    if !is_wanted || is_off() {
+        return Ok(Vec::new());
+    }
+    let configuration = Configuration::load(cp)?;
+    let words = words::added(&configuration, given);
+    // There is one command line.
+    let _ = CURRENT.set(configuration);
+    Ok(words)
+}
+
+impl Configuration {
+    /// Reads the files. `cp` is the command that has all options.
+    ///
+    /// # Errors
+    /// Where one can't be read, or isn't right; it names the file and the line.
+    pub fn load(cp: &Command) -> Result<Self, Failure> {
+        Self::of(&paths(), cp).map_err(Failure::usage)
+    }
+
+    /// The same of these files, the last of which is the system's.
+    ///
+    /// # Errors
+    /// A message with the file and the line.
+    pub fn of(paths: &[PathBuf], cp: &Command) -> Result<Self, String> {
+        let read = |(index, path): (usize, &PathBuf)| {
+            let is_private = index + 1 < paths.len();
+            ConfigFile::read(path, is_private, cp).transpose()
+        };
+        Ok(Self { files: paths.iter().enumerate().filter_map(read).collect::<Result<_, _>>()? })
+    }
+
+    /// The files that are there.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|file| file.path.as_path())
+    }
+
+    /// The sections for a host, the most important one first; without a host those for all.
+    fn sections(&self, host: Option<&OsStr>) -> impl Iterator<Item = (usize, &Path, &ConfigSection)> {
+        let host = host.map(bare);
+        let fits = move |section: &ConfigSection| match (&section.pattern, &host) {
+            (None, _) => true,
+            (Some(pattern), Some(host)) => pattern.fits(host),
+            (Some(_), None) => false,
+        };
+        let all =
+            self.files.iter().flat_map(|file| file.sections.iter().map(|section| (&*file.path, section)));
+        let fitting = all.filter(move |(_, section)| fits(section));
+        fitting.enumerate().map(|(rank, (path, section))| (rank, path, section))
+    }
+
+    /// What is said about a key: of a list all values, else one.
+    pub fn values(&self, key: &ConfigKey, host: Option<&OsStr>) -> Vec<ConfiguredValue<'_>> {
+        let mut found = Vec::new();
+        for (rank, file, section) in self.sections(host) {
+            for entry in section.entries.iter().filter(|entry| entry.key == key) {
+                let origin = ConfigOrigin { file, line: entry.line, rank };
+                let value = |value| ConfiguredValue { value, origin: origin.clone() };
+                found.extend(entry.values.iter().map(|text| value(text.as_str())));
+            }
+        }
+        if key.kind != keys::KeyKind::List {
+            found.truncate(1);
+        }
+        found
+    }
+
+    /// The one value of the key `name`, if something is said about it.
+    pub fn value(&self, name: &str, host: Option<&OsStr>) -> Option<ConfiguredValue<'_>> {
+        self.values(keys::find(name)?, host).into_iter().next()
+    }
+}

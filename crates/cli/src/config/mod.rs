@@ -1,0 +1,169 @@
+//! `linerate config`: which options a command gets from where.
+
+use clap::{Args, Subcommand};
+use linerate_wire::path::printable;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::common::config::keys::{ConfigKey, KEYS, KeyKind};
+use crate::common::config::{Configuration, ConfiguredValue, OFF, is_off, paths};
+use crate::common::failure::Failure;
+use crate::exit::{Code, FAILED, Meaning, USAGE, table};
+use crate::say::json;
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate config show
+      the options that every command with a far end gets, and from where
+  linerate config show web1.example.org
+      those of a command with this far host
+The files: ~/.config/linerate/config.toml, then /etc/linerate/config.toml
+";
+
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
+
+const MEANINGS: [Meaning; 3] = [(Code::Done, "printed"), FAILED, USAGE];
+
+/// Arguments of `linerate config`.
+#[derive(Debug, Args)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Print each option, its value, and where it comes from
+    Show(ConfigShowArgs),
+}
+
+/// Arguments of `linerate config show`.
+#[derive(Debug, Args)]
+struct ConfigShowArgs {
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    /// The far host; without it, what counts for all
+    #[arg(value_name = "[USER@]HOST")]
+    host: Option<OsString>,
+}
+
+#[derive(Serialize)]
+struct ConfigObject<'a> {
+    schema: u32,
+    r#type: &'static str,
+    host: Option<String>,
+    off: bool,
+    files: Vec<ConfigFileObject>,
+    options: Vec<ConfigOptionObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct ConfigFileObject {
+    file: String,
+    read: bool,
+}
+
+#[derive(Serialize)]
+struct ConfigOptionObject<'a> {
+    name: &'static str,
+    /// None where nothing is configured.
+    value: Option<serde_json::Value>,
+    built_in: &'a str,
+    from: Vec<ConfigPlaceObject>,
+}
+
+#[derive(Serialize)]
+struct ConfigPlaceObject {
+    file: String,
+    line: usize,
+}
+
+/// Prints the configuration. `cp` is the command that has all of its options.
+///
+/// # Errors
+/// If a file can't be read, or isn't right.
+pub fn run(args: ConfigArgs, cp: &clap::Command) -> Result<Code, Failure> {
+    let ConfigCommand::Show(args) = args.command;
+    let configuration = if is_off() { Configuration::default() } else { Configuration::load(cp)? };
+    if args.json {
+        json(&object(&configuration, &args));
+    } else {
+        print(&configuration, &args);
+    }
+    Ok(Code::Done)
+}
+
+fn print(configuration: &Configuration, args: &ConfigShowArgs) {
+    for path in paths() {
+        let state = if is_read(configuration, &path) { "read" } else { "not there" };
+        say!("{}: {}", shown(&path), if is_off() { "not read" } else { state });
+    }
+    if is_off() {
+        say!("{OFF} is set: no file is read");
+    }
+    say!("");
+    for key in &KEYS {
+        let found = configuration.values(key, args.host.as_deref());
+        let values: Vec<_> = found.iter().map(|found| found.value).collect();
+        let value = if found.is_empty() { key.builtin.to_owned() } else { values.join(", ") };
+        let mut places: Vec<_> =
+            found.iter().map(place).map(|it| format!("{}:{}", it.file, it.line)).collect();
+        places.dedup();
+        let from = if places.is_empty() { "built in".to_owned() } else { places.join(", ") };
+        say!("{:14} {:26} {from}", key.name, value);
+    }
+}
+
+fn object<'a>(configuration: &'a Configuration, args: &ConfigShowArgs) -> ConfigObject<'a> {
+    let host = args.host.as_deref();
+    let file = |path: &std::path::PathBuf| ConfigFileObject {
+        file: shown(path),
+        read: is_read(configuration, path),
+    };
+    let option = |key: &'static ConfigKey| {
+        let found = configuration.values(key, host);
+        ConfigOptionObject {
+            name: key.name,
+            value: value(key, &found),
+            built_in: key.builtin,
+            from: found.iter().map(place).collect(),
+        }
+    };
+    ConfigObject {
+        schema: SCHEMA,
+        r#type: "config",
+        host: host.map(|host| printable(host.as_bytes())),
+        off: is_off(),
+        files: paths().iter().map(file).collect(),
+        options: KEYS.iter().map(option).collect(),
+    }
+}
+
+fn value(key: &ConfigKey, found: &[ConfiguredValue<'_>]) -> Option<serde_json::Value> {
+    let first = found.first()?;
+    Some(match key.kind {
+        KeyKind::Value => first.value.into(),
+        KeyKind::Flag => (first.value == "true").into(),
+        KeyKind::List => found.iter().map(|found| found.value).collect(),
+    })
+}
+
+fn place(found: &ConfiguredValue<'_>) -> ConfigPlaceObject {
+    ConfigPlaceObject { file: shown(found.origin.file), line: found.origin.line }
+}
+
+fn is_read(configuration: &Configuration, path: &Path) -> bool {
+    configuration.files().any(|file| file == path)
+}
+
+fn shown(path: &Path) -> String {
+    printable(path.as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

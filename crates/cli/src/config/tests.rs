@@ -1,0 +1,124 @@
+use super::*;
+use crate::common::config::keys::{KeyUse, find};
+use clap::builder::ArgAction;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+const GUIDE: &str = include_str!("../../../../docs/guide/configuration.md");
+
+fn cp() -> clap::Command {
+    crate::command_named("cp")
+}
+
+/// The configuration of these files: the user's, the system's.
+fn read(texts: [&str; 2]) -> Result<Configuration, String> {
+    let directory = tempfile::tempdir().unwrap();
+    let paths = [0, 1].map(|index| {
+        let path = directory.path().join(format!("{index}.toml"));
+        fs::write(&path, texts[index]).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        path
+    });
+    Configuration::of(&paths, &cp())
+}
+
+fn value(configuration: &Configuration, key: &str, host: &str) -> Option<String> {
+    configuration.value(key, Some(OsStr::new(host))).map(|found| found.value.to_owned())
+}
+
+#[test]
+fn the_more_important_place_counts_and_lists_add_up() {
+    let user = "streams = 4\noption = [\"A=1\"]\n[host.\"*.org\"]\nstreams = 8\n[host.\"a.org\"]\nstreams = 2\nport = 23\n";
+    let system = "streams = 1\nretry = 3\noption = \"B=2\"\n[host.\"a.org\"]\nport = 24\nbwlimit = \"5m\"\n";
+    let configuration = read([user, system]).unwrap();
+    let at = |key, host| value(&configuration, key, host);
+    assert_eq!(at("streams", "a.org").as_deref(), Some("8"), "the first section that fits");
+    assert_eq!(at("streams", "x.net").as_deref(), Some("4"), "the user's, before the system's");
+    assert_eq!(at("port", "u@A.org").as_deref(), Some("23"));
+    assert_eq!(at("bwlimit", "a.org").as_deref(), Some("5m"));
+    assert_eq!((at("retry", "x.net").as_deref(), at("bwlimit", "x.net")), (Some("3"), None));
+    let options = configuration.values(find("option").unwrap(), None);
+    assert_eq!(options.iter().map(|found| found.value).collect::<Vec<_>>(), ["A=1", "B=2"]);
+    assert_eq!((options[0].origin.line, options[1].origin.line), (2, 3));
+}
+
+#[test]
+fn errors_name_the_line_and_what_to_write() {
+    for (text, line, says) in [
+        ("streams = 99", 1, "1 to 64, or auto"),
+        ("\nsteams = 4", 2, "did you mean streams?"),
+        ("streams = true", 1, "a string or a number belongs"),
+        ("safe-links = \"yes\"", 1, "true or false belongs"),
+        ("option = [1]", 1, "a list of strings belongs"),
+        ("# x\n\nno-encrypt = true", 3, "command line alone"),
+        ("delete-me = 1", 1, "there is no option delete-me"),
+        ("recursive = true", 1, "belongs on the command line"),
+        ("[host.\"a b\"]\n", 1, "fits no host"),
+        ("[host.a.b]\nstreams = 1\n", 1, "there is no option b"),
+        ("[hosts.x]\n", 1, "there is no option hosts"),
+        ("[host.x]\nstreams = \"many\"\n", 2, "many"),
+        ("bwlimit = \"fast\"", 1, "fast"),
+        ("port-range = \"9-1\"", 1, "50000-50010"),
+        ("compress = 30", 1, "1 to 19"),
+        ("timeout = -1", 1, "-1"),
+        ("port = 70000", 1, "70000"),
+        ("agent-command = \"sudo other\"", 1, "linerate"),
+        ("option = [\"StrictHostKeyChecking=no\"]", 1, "ssh's own configuration"),
+        ("rsh = \"x\"\nport = 1", 1, "rsh and port"),
+        ("streams = [", 1, ""),
+        ("streams = 1\nstreams = 2\n", 2, ""),
+    ] {
+        let error = read([text, ""]).unwrap_err();
+        assert!(error.contains(&format!("0.toml:{line}: ")) && error.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_file_that_others_may_write_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config.toml");
+    let as_users = || Configuration::of(&[path.clone(), PathBuf::from("/nowhere/at/all")], &cp());
+    let as_systems = || Configuration::of(std::slice::from_ref(&path), &cp());
+    assert_eq!(as_users().unwrap().files().count(), 0, "none is no error");
+    fs::write(&path, "streams = 1").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
+    assert!(as_users().unwrap_err().contains("chmod go-w"));
+    assert_eq!(as_systems().unwrap().files().count(), 1, "the system's directory protects it");
+    fs::write(&path, b"\xff").unwrap();
+    assert!(as_systems().unwrap_err().contains("UTF-8"));
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(as_systems().unwrap_err().contains("no file"));
+}
+
+#[test]
+fn every_key_is_an_option_of_its_kind_with_its_built_in_value() {
+    let cp = cp();
+    for key in &KEYS {
+        let option = key.option(&cp).unwrap_or_else(|| panic!("{key:?}"));
+        let action = match key.kind {
+            KeyKind::Value => ArgAction::Set,
+            KeyKind::Flag => ArgAction::SetTrue,
+            KeyKind::List => ArgAction::Append,
+        };
+        assert_eq!(format!("{:?}", option.get_action()), format!("{action:?}"), "{key:?}");
+        if key.use_ != KeyUse::Ssh {
+            assert_eq!(option.get_long(), Some(key.name));
+        }
+        for default in option.get_default_values() {
+            assert_eq!(default.to_str(), Some(key.builtin), "{key:?}");
+        }
+    }
+}
+
+#[test]
+fn the_guide_has_a_row_for_each_key() {
+    let (_, section) = GUIDE.split_once("\n## Options\n").expect("the heading is there");
+    let section = section.split("\n## ").next().unwrap_or(section);
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let rows: BTreeSet<_> = rows.collect();
+    assert_eq!(rows, KEYS.iter().map(|key| key.name).collect());
+}

@@ -1,0 +1,237 @@
+//! The configuration files, by a stand-in for ssh that notes its words and runs the far command here.
+
+mod support;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use support::{Run, Running, directory};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
+
+/// A user with a home of its own, and both files.
+struct Ground {
+    home: TempDir,
+}
+
+impl Ground {
+    fn new(user: &str, system: &str) -> Self {
+        let ground = Self { home: directory("linerate-config-") };
+        fs::create_dir_all(ground.path(".config/linerate")).unwrap();
+        fs::create_dir_all(ground.path("bin")).unwrap();
+        let far = "for line; do :; done\nexec sh -c \"$line\"\n";
+        ground.script("bin/ssh", &format!("printf '%s\\n' \"$*\" >>\"$HOME/words\"\n{far}"));
+        ground.script("bin/other", &format!("printf 'other %s\\n' \"$*\" >>\"$HOME/words\"\n{far}"));
+        ground.write(".config/linerate/config.toml", &format!("agent-command = \"{PROGRAM}\"\n{user}"));
+        ground.write("system.toml", system);
+        ground.write("file", "contents");
+        ground
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        fs::write(self.path(name), format!("#!/bin/sh\n{text}")).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        let search = [self.path("bin").as_os_str(), OsStr::new(":"), &search].join(OsStr::new(""));
+        command.args(words).current_dir(self.home.path()).env("PATH", search);
+        command.env("HOME", self.home.path()).env_remove("XDG_CONFIG_HOME").env_remove("LINERATE_NO_CONFIG");
+        command.env("LINERATE_SYSTEM_CONFIG", self.path("system.toml"));
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, words: &[&str]) -> Run {
+        Running::start(self.command(words)).end()
+    }
+
+    /// The words of ssh, or of its like, since the last time; without the far line.
+    fn ssh(&self) -> String {
+        let words = fs::read_to_string(self.path("words")).unwrap_or_default();
+        drop(fs::remove_file(self.path("words")));
+        words
+    }
+
+    /// A far path of this ground.
+    fn far(&self, host: &str, name: &str) -> String {
+        format!("{host}:{}", self.path(name).display())
+    }
+}
+
+#[track_caller]
+fn summary(run: &Run) -> Value {
+    serde_json::from_str(run.out.lines().last().unwrap_or_default()).unwrap()
+}
+
+/// What a developer has configured never changes a test: see .cargo/config.toml.
+#[test]
+fn tests_run_without_the_developers_configuration() {
+    assert_eq!(std::env::var("LINERATE_NO_CONFIG").as_deref(), Ok("1"), "run the tests by cargo");
+}
+
+#[test]
+fn options_of_hosts_count_unless_the_command_line_says_something() {
+    let ground = Ground::new(
+        "streams = 3\noption = \"Compression=no\"\n[host.\"web*\"]\nport = 2222\nidentity = \"~/key\"\n",
+        "streams = 2\nretry = 4\nport = 22\n",
+    );
+    let (web, db) = (ground.far("u@web1", "a"), ground.far("db", "b"));
+    // The streams that carried data may be fewer: a large file takes all of them.
+    fs::write(ground.path("file"), vec![1; 64 << 20]).unwrap();
+    let run = ground.run(&["cp", "--json", "file", &web]).exits(0);
+    assert_eq!(summary(&run)["streams"], 3, "{run}");
+    let words = ground.ssh();
+    let key = format!("-i {}", ground.path("key").display());
+    for word in ["-p 2222", &key, "-o Compression=no", "u@web1"] {
+        assert!(words.contains(word), "{word}: {words}");
+    }
+    let run = ground.run(&["cp", "--json", "--streams", "1", "-P", "99", "-o", "A=b", "file", &db]).exits(0);
+    assert_eq!(summary(&run)["streams"], 1, "{run}");
+    let words = ground.ssh();
+    assert!(words.contains("-p 99") && !words.contains("-i "), "{words}");
+    assert!(words.find("A=b") < words.find("Compression=no"), "{words}");
+    // Each of two hosts by itself.
+    ground.run(&["verify", &web, &db]).exits(0);
+    let words = ground.ssh();
+    let of = |host: &str| words.lines().find(|line| line.contains(host)).unwrap_or_default().to_owned();
+    assert!(of("web1").contains("-p 2222") && of("db").contains("-p 22 "), "{words}");
+    ground.run(&["cp", &web, &ground.far("db", "c")]).exits(0);
+    let words = ground.ssh();
+    let of = |host: &str| words.lines().find(|line| line.contains(host)).unwrap_or_default().to_owned();
+    assert!(of("web1").contains("-p 2222") && of("db").contains("-p 22 "), "{words}");
+    assert!(words.lines().all(|line| line.contains("ForwardAgent=no")), "{words}");
+}
+
+#[test]
+fn another_remote_shell_is_reported_and_gives_way_to_ssh_s_options() {
+    let ground = Ground::new("[host.far]\nrsh = \"other -x\"\n", "port = 2222\n");
+    let (far, near) = (ground.far("far", "a"), ground.far("near", "b"));
+    ground
+        .run(&["cp", "file", &far])
+        .exits(0)
+        .says(&["the remote shell is 'other -x', by the configuration"]);
+    assert!(ground.ssh().starts_with("other -x far "));
+    let run = ground.run(&["cp", "-q", "file", &far]).exits(0);
+    assert!(run.err.is_empty() && ground.ssh().starts_with("other"), "{run}");
+    ground.run(&["cp", "-P", "7", "file", &far]).exits(0);
+    assert!(ground.ssh().contains("-p 7 "), "ssh's option on the command line says that it is ssh");
+    ground.run(&["cp", "file", &near]).exits(0);
+    assert!(ground.ssh().contains("-p 2222 "));
+    ground.run(&["cp", "-e", "other -y", "file", &near]).exits(0);
+    assert!(ground.ssh().starts_with("other -y near "), "ssh's options are nothing to it");
+}
+
+#[test]
+fn a_wrong_file_ends_every_command_that_reads_it() {
+    let ground = Ground::new("steams = 8\n", "");
+    let far = ground.far("far", "a");
+    let line = "linerate/config.toml:2: there is no option steams; did you mean streams?";
+    for words in [&["cp", "file", &far][..], &["verify", "file", "file"], &["facts"], &["config", "show"]] {
+        ground.run(words).exits(2).says(&[line]);
+    }
+    assert!(!ground.path("a").exists() && ground.ssh().is_empty());
+    ground.run(&["verify", "--no-config", "file", "file"]).exits(0);
+    let mut off = ground.command(&["verify", "file", "file"]);
+    off.env("LINERATE_NO_CONFIG", "1");
+    Running::start(off).end().exits(0);
+    for (file, says) in
+        [("streams = 1\nno-encrypt = true\n", "config.toml:3: no-encrypt"), ("delete = true\n", "delete")]
+    {
+        ground.write(".config/linerate/config.toml", &format!("# x\n{file}"));
+        ground.run(&["verify", "file", "file"]).exits(2).says(&[says]);
+    }
+    let file = ground.path(".config/linerate/config.toml");
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    ground.run(&["verify", "file", "file"]).exits(2).says(&["chmod go-w"]);
+}
+
+#[test]
+fn what_isn_t_ours_reads_nothing() {
+    let ground = Ground::new("steams = 8\n", "nonsense");
+    fs::create_dir(ground.path("to")).unwrap();
+    ground.run(&["rsync", "file", "to/a"]).exits(0);
+    ground.run(&["scp", "file", "to/b"]).exits(0);
+    ground.run(&["--version"]).exits(0);
+    ground.run(&["cp", "--help"]).exits(0);
+    // The far end is this account, and its agent must not mind.
+    let words = ["cp", "--no-config", "--agent-command", PROGRAM, "file", &ground.far("far", "to/c")];
+    ground.run(&words).exits(0);
+    assert!(ground.path("to/c").exists());
+}
+
+#[test]
+fn a_copy_within_this_host_takes_nothing_from_the_files() {
+    let ground = Ground::new("bwlimit = \"1\"\nstreams = 1\n", "");
+    fs::write(ground.path("file"), vec![1; 1 << 20]).unwrap();
+    let run = ground.run(&["cp", "--json", "--streams", "2", "file", "copy"]).exits(0);
+    assert!(run.time.as_secs() < 30, "a KiB a second would take 1,024 s: {run}");
+}
+
+#[test]
+fn show_says_where_each_value_comes_from() {
+    let ground = Ground::new(
+        "streams = 3\n[host.\"*.org\"]\nstreams = 5\noption = [\"A=1\"]\n",
+        "option = [\"B=2\"]\nno-pacing = true\n",
+    );
+    let run = ground.run(&["config", "show"]).exits(0);
+    let row = |run: &Run, name: &str| {
+        let row = run.out.lines().find(|line| line.split_whitespace().next() == Some(name));
+        row.unwrap_or_else(|| panic!("{name}: {run}"))
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let user = ground.path(".config/linerate/config.toml").display().to_string();
+    let system = ground.path("system.toml").display().to_string();
+    assert_eq!(row(&run, "streams"), ["streams", "3", &format!("{user}:2")]);
+    assert_eq!(row(&run, "compress"), ["compress", "auto", "built", "in"]);
+    let run = ground.run(&["config", "show", "u@a.ORG"]).exits(0);
+    assert_eq!(row(&run, "streams"), ["streams", "5", &format!("{user}:4")]);
+    assert_eq!(row(&run, "option"), ["option", "A=1,", "B=2", &format!("{user}:5,"), &format!("{system}:1")]);
+    let run = ground.run(&["config", "show", "--json", "a.org"]).exits(0);
+    let shown: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(
+        (&shown["schema"], &shown["host"], &shown["off"]),
+        (&1.into(), &"a.org".into(), &false.into())
+    );
+    assert_eq!(shown["files"][0], serde_json::json!({ "file": user, "read": true }));
+    let option = |name: &str| {
+        let options = shown["options"].as_array().unwrap();
+        options.iter().find(|option| option["name"] == name).unwrap().clone()
+    };
+    assert_eq!(option("no-pacing")["value"], true);
+    assert_eq!(option("option")["value"], serde_json::json!(["A=1", "B=2"]));
+    assert_eq!(option("option")["from"][1], serde_json::json!({ "file": system, "line": 1 }));
+    assert_eq!(
+        (option("retry")["value"].clone(), option("retry")["built_in"].clone()),
+        (Value::Null, "0".into())
+    );
+    fs::remove_file(Path::new(&user)).unwrap();
+    let run = ground.run(&["config", "show"]).exits(0);
+    assert!(
+        run.out.contains(&format!("{user}: not there")) && run.out.contains(&format!("{system}: read")),
+        "{run}"
+    );
+    let mut off = ground.command(&["config", "show"]);
+    off.env("LINERATE_NO_CONFIG", "1");
+    let run = Running::start(off).end().exits(0);
+    assert!(run.out.contains("LINERATE_NO_CONFIG is set") && row(&run, "streams")[1] == "auto", "{run}");
+}
