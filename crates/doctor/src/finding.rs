@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::formula::gbit;
+use crate::remedy::{Remedy, commands, undo_commands};
 
 /// Lost shares of the need from which a finding is critical, major or minor; below, it is a note.
 const CRITICAL: f64 = 0.5;
@@ -58,6 +59,8 @@ pub struct Finding {
     pub fix: Option<String>,
     /// The command that undoes the fix.
     pub undo: Option<String>,
+    /// The changes that a program can make, from which the commands of fix and undo are made.
+    pub remedies: Vec<Remedy>,
     /// Contradictions between guides, or the costs of the fix.
     pub conflict: Option<String>,
     /// Documents behind the advice.
@@ -130,6 +133,7 @@ impl Finding {
             loss: None,
             fix: None,
             undo: None,
+            remedies: Vec::new(),
             conflict: None,
             sources: &[],
         }
@@ -156,6 +160,27 @@ impl Finding {
     /// Sets the fix: a command, or words where there is none.
     pub fn fix(mut self, command: impl Into<String>) -> Self {
         self.fix = Some(command.into());
+        self
+    }
+
+    /// Sets fix and undo by changes that a program can make; without any, nothing is set.
+    pub fn remedied(mut self, remedies: impl IntoIterator<Item = Remedy>) -> Self {
+        self.remedies = remedies.into_iter().collect();
+        if !self.remedies.is_empty() {
+            (self.fix, self.undo) = (Some(commands(&self.remedies)), Some(undo_commands(&self.remedies)));
+        }
+        self
+    }
+
+    /// The same, with words in place of a command where there are none.
+    pub fn remedied_or(self, remedies: impl IntoIterator<Item = Remedy>, words: &str) -> Self {
+        let finding = self.remedied(remedies);
+        if finding.remedies.is_empty() { finding.fix(words) } else { finding }
+    }
+
+    /// Adds words to the fix, behind its command.
+    pub fn fix_words(mut self, words: &str) -> Self {
+        self.fix = Some(self.fix.map_or_else(|| words.to_owned(), |command| format!("{command}; {words}")));
         self
     }
 

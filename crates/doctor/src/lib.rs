@@ -7,6 +7,7 @@ mod examine;
 mod finding;
 pub mod formula;
 pub mod limiter;
+pub mod remedy;
 mod source;
 mod subject;
 #[cfg(test)]

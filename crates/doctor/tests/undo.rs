@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use linerate_doctor::remedy::{Setting, commands, undo_commands};
 use linerate_doctor::{Finding, Host, Need, examine_host};
 use linerate_host::{Facts, Snapshot};
 
@@ -54,5 +55,26 @@ fn each_command_can_be_taken_back() {
 fn an_undo_is_never_the_fix() {
     for finding in findings() {
         assert!(finding.undo.is_none() || finding.undo != finding.fix, "{finding:#?}");
+    }
+}
+
+/// What a program would change is what the words say, and nothing that it may not.
+#[test]
+fn remedies_and_words_agree() {
+    let all = findings();
+    let treated: Vec<_> = all.iter().filter(|finding| !finding.remedies.is_empty()).collect();
+    assert!(treated.len() >= 20, "only {} findings have a remedy", treated.len());
+    for finding in treated {
+        for remedy in &finding.remedies {
+            let (setting, now, new) = (&remedy.setting, &remedy.now, &remedy.new);
+            assert_eq!(remedy.host, finding.host);
+            assert!(setting.is_sound() && !setting.lowers(now, new) && !setting.is_same(now, new), "{remedy:?}");
+            let swaps = matches!(setting, Setting::Sysctl { key } if key.contains("swap"));
+            assert!(!swaps, "{remedy:?}");
+        }
+        let bare: Vec<_> =
+            finding.remedies.iter().map(|remedy| remedy.clone().on("")).collect();
+        assert!(finding.fix.as_deref().unwrap().starts_with(&commands(&bare)), "{finding:#?}");
+        assert_eq!(finding.undo.as_deref(), Some(undo_commands(&bare).as_str()), "{finding:#?}");
     }
 }

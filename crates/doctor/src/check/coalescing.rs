@@ -4,6 +4,7 @@ use linerate_host::facts::{Coalescing, Port};
 
 use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes};
+use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET_NIC, ETHTOOL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -58,12 +59,14 @@ fn too_late(port: &Port, set: &Coalescing, need: f64) -> Finding {
 }
 
 fn remedy(finding: Finding, port: &Port, set: &Coalescing, why: &str) -> Finding {
+    let coalescing = Setting::Coalescing { port: port.name.clone() };
+    let now = format!("adaptive-rx off rx-usecs {}", set.rx_usecs);
     finding
         .at(&port.name)
         .evidence(format!("rx-usecs {}, rx-frames {}, adaptive-rx off", set.rx_usecs, set.rx_frames))
         .evidence(why)
-        .fix(format!("ethtool -C {} adaptive-rx on || ethtool -C {} rx-usecs 50", port.name, port.name))
-        .undo(format!("ethtool -C {} adaptive-rx off rx-usecs {}", port.name, set.rx_usecs))
+        .remedied(Remedy::of(coalescing, now, "adaptive-rx on"))
+        .fix_words(&format!("if the driver refuses it, ethtool -C {} rx-usecs 50", port.name))
 }
 
 #[cfg(test)]

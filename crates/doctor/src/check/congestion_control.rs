@@ -1,7 +1,8 @@
 //! How fast a window grows back after a loss.
 
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, gbit, trip};
+use crate::remedy::Remedy;
 use crate::source::{BBR, ESNET, RFC_9438};
 use crate::{Finding, Host, Severity};
 
@@ -33,8 +34,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
                  a loss halves it, and each round trip adds one",
                 gbit(host.rate())
             ))
-            .fix(format!("sysctl -w net.ipv4.tcp_congestion_control={better}"))
-            .undo(format!("sysctl -w net.ipv4.tcp_congestion_control={}", work::word(used)))
+            .remedied(Remedy::sysctl("net.ipv4.tcp_congestion_control", used, better))
             .conflict(
                 "perfSONAR sets htcp, ESnet cubic or bbr, distributions cubic; \
                  bbr takes more than its share from other flows",

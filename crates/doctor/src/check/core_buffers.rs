@@ -3,6 +3,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::{bdp, buffer, bytes, gbit, trip};
+use crate::remedy::Remedy;
 use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};
 
@@ -25,13 +26,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let title = format!("programs that set their own window get {} at 0.2 ms", gbit(one));
     // The kernel doubles what it is asked for.
     let size = |now| buffer::proposed(host.facts, bdp::bytes(need, trip::REGION) / 2.0, now);
+    let changes = [
+        Remedy::sysctl("net.core.rmem_max", receive, size(receive)),
+        Remedy::sysctl("net.core.wmem_max", send, size(send)),
+    ];
     let finding = Finding::leaves(one, need, title)
         .at_most(Severity::Note)
         .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))
         .evidence(format!("{} at 0.2 ms needs {} in flight", gbit(need), bytes(bdp::bytes(need, trip::NEAR))))
         .evidence("programs that leave the window to the kernel, as linerate does, aren't affected")
-        .fix(format!("sysctl -w net.core.rmem_max={} net.core.wmem_max={}", size(receive), size(send)))
-        .undo(format!("sysctl -w net.core.rmem_max={receive} net.core.wmem_max={send}"))
+        .remedied(changes.into_iter().flatten())
         .conflict(
             "tuned sets 16 MiB, ESnet 64 MiB to 2 GiB by the port's rate; \
              large fixed windows cause queues in the network",
@@ -62,6 +66,6 @@ mod tests {
                 (Fact::Known(256 << 20), Fact::Known(212_992));
         });
         let fix = found(&CHECK, &host)[0].fix.clone().unwrap();
-        assert!(fix.contains("rmem_max=268435456"), "{fix}");
+        assert_eq!(fix, "sysctl -w net.core.wmem_max=16777216");
     }
 }

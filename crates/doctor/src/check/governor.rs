@@ -1,6 +1,7 @@
 //! Frequency governors that keep processors slow, or raise their frequency late.
 
 use super::{Check, CheckRun};
+use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET, RED_HAT};
 use crate::{Citation, Finding, Host, Severity};
 
@@ -35,13 +36,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         governors.keys().filter_map(|name| Some((name, severity(name)?))).max_by_key(|(_, s)| *s)?;
     let counts =
         governors.iter().map(|(name, count)| format!("{name} on {count}")).collect::<Vec<_>>().join(", ");
-    let set = |name: &str| {
-        format!("for f in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo {name} > $f; done")
-    };
     let finding = Finding::new(worst, format!("the processors' governor is {name}"))
         .evidence(format!("{counts}; driver {}", driver.unwrap_or("unknown")))
-        .fix(set("performance"))
-        .undo(set(name))
+        .remedied(Remedy::of(Setting::Governor, name, "performance"))
         .conflict(
             "tuned's network profiles and ESnet set performance; \
              by the kernel's guide, intel_pstate's powersave follows the load, \

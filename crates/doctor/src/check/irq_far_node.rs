@@ -33,21 +33,16 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (need, one) =
         (host.rate_of(port)?, cpu::connection(port.mtu.get()?, true).low * (1.0 - cpu::FAR_LOSS));
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    let script = |cpus: &str| {
-        let numbers: Vec<String> =
-            port.interrupts.known().into_iter().flatten().map(|irq| irq.number.to_string()).collect();
-        format!("for i in {}; do echo {cpus} > /proc/irq/$i/smp_affinity_list; done", numbers.join(" "))
-    };
+    let near = port.interrupts.known().into_iter().flatten().filter_map(|irq| work::bind(irq, cpus));
     let finding = Finding::near(one, need, title)
         .at(&port.name)
         .evidence(format!("the card belongs to node {node}, whose processors are {}", list.join(",")))
         .evidence(format!(
             "memory of another node costs a core a fifth of its rate: a connection keeps {} or more",
             gbit(one)
-        ))
-        .fix(script(&list.join(",")));
+        ));
     Some(
-        finding.undo(work::bind_as_now(port.interrupts.known().into_iter().flatten())).conflict(
+        finding.remedied_or(near, "bind its interrupts to these processors").conflict(
             "irqbalance may move them back; it respects nodes only where the firmware reports them",
         ),
     )

@@ -64,8 +64,8 @@ fn spread(finding: Finding, irqs: &[Irq], port: &Port, online: &[u32]) -> Findin
     let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).filter(|cpus| !cpus.is_empty());
     let cpus = local.map_or(online, Vec::as_slice);
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
-    let new = some.clone().zip(cpus.iter().cycle()).map(|(irq, cpu)| work::bind(irq, &[*cpu]));
-    finding.fix(new.collect::<Vec<_>>().join("; ")).undo(work::bind_as_now(some)).conflict(
+    let new = some.zip(cpus.iter().cycle()).filter_map(|(irq, cpu)| work::bind(irq, &[*cpu]));
+    finding.remedied_or(new, "bind each interrupt to another processor").conflict(
         "irqbalance undoes this unless it is stopped; \
          if it isn't running, starting it may be all that is needed",
     )
@@ -81,8 +81,8 @@ mod tests {
         let found = found(&CHECK, &fixture("irq-one-cpu"));
         assert_eq!(lines(&found), ["irq-one-cpu eth0 minor 21.0 Gbit/s"]);
         let fix = found[0].fix.as_deref().unwrap();
-        assert!(fix.starts_with("echo 0 > /proc/irq/60/smp_affinity_list; echo 1 > /proc/irq/61/"), "{fix}");
-        assert!(found[0].undo.as_deref().unwrap().contains("echo 0 > /proc/irq/61/"));
+        assert!(fix.starts_with("echo 1 > /proc/irq/61/smp_affinity_list; echo 2 > /proc/irq/62/"), "{fix}");
+        assert!(found[0].undo.as_deref().unwrap().contains("/proc/irq/61/smp_affinity_list "));
     }
 
     #[test]

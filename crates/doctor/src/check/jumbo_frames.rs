@@ -5,6 +5,7 @@ use linerate_host::facts::Port;
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{cpu, gbit, percent};
+use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET_MTU, RED_HAT};
 use crate::subject::speed;
 use crate::{Finding, Host, Need, Severity};
@@ -50,8 +51,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         then.packets(need),
         gbit(then.share() * need)
     ))
-    .fix(format!("ip link set {} mtu {jumbo}, if every switch and host on the path allows it", port.name))
-    .undo(format!("ip link set {} mtu {mtu}", port.name))
+    .remedied(Remedy::of(Setting::Mtu { port: port.name.clone() }, mtu, jumbo))
+    .fix_words("only if every switch and host on the path allows it")
     .conflict(
         "ESnet advises 9000 everywhere; the internet takes 1500, Google Cloud 8896 and advises 4082, Azure mostly 1500; \
          with segmentation offload and GRO, the processor gains little",

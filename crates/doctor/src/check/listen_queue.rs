@@ -1,6 +1,7 @@
 //! Connections that were dropped because the accept queue was full.
 
 use super::{Check, CheckRun};
+use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
 
@@ -22,8 +23,6 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if full == 0 {
         return None;
     }
-    let tcp = &host.facts.tcp;
-    let now = tcp.somaxconn.get().zip(tcp.max_syn_backlog.get());
     let finding = Finding::new(
         Severity::Note,
         format!("{full} connections were dropped before the server accepted them"),
@@ -32,19 +31,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     .evidence(
         "this matters to servers with many clients: a dropped client waits a second before it tries again",
     )
-    .fix(format!("{}; and raise the program's own backlog", set(now.unwrap_or_default(), ENOUGH)))
-    .undo(match now {
-        Some(now) => set(now, 0),
-        None => {
-            format!("sysctl -w with the previous values: note them first (sysctl {SOMAXCONN} {SYN})")
-        }
-    });
+    .remedied(larger(host))
+    .fix_words("raise the program's own backlog");
     Some(finding)
 }
 
-/// The command that sets both queues to the given sizes, but to no less than `least`.
-fn set((taken, begun): (u32, u32), least: u32) -> String {
-    format!("sysctl -w {SOMAXCONN}={} {SYN}={}", taken.max(least), begun.max(least))
+/// The lengths of both queues, where they are known and shorter.
+fn larger(host: &Host<'_>) -> impl Iterator<Item = Remedy> {
+    let tcp = &host.facts.tcp;
+    let both = [(SOMAXCONN, tcp.somaxconn.get()), (SYN, tcp.max_syn_backlog.get())];
+    both.into_iter().filter_map(|(key, now)| Remedy::sysctl(key, now?, ENOUGH))
 }
 
 #[cfg(test)]
@@ -61,7 +57,8 @@ mod tests {
         });
         assert_eq!(lines(&found(&CHECK, &full)), ["listen-queue - note -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
-        assert!(found(&CHECK, &full)[0].undo.as_deref().is_some_and(|undo| undo.contains("note them first")));
+        // Without the present lengths, a new one might be shorter.
+        assert_eq!(found(&CHECK, &full)[0].fix.as_deref(), Some("raise the program's own backlog"));
     }
 
     #[test]
@@ -72,8 +69,8 @@ mod tests {
             (facts.tcp.somaxconn, facts.tcp.max_syn_backlog) = (Fact::Known(65535), Fact::Known(512));
         });
         let found = &found(&CHECK, &full)[0];
-        let command = "sysctl -w net.core.somaxconn=65535 net.ipv4.tcp_max_syn_backlog";
+        let command = "sysctl -w net.ipv4.tcp_max_syn_backlog";
         assert_eq!(found.undo, Some(format!("{command}=512")));
-        assert_eq!(found.fix, Some(format!("{command}=8192; and raise the program's own backlog")));
+        assert_eq!(found.fix, Some(format!("{command}=8192; raise the program's own backlog")));
     }
 }

@@ -8,6 +8,8 @@ mod work;
 
 use crate::{Citation, Finding, Host, Path};
 
+pub(crate) use work::word;
+
 /// One practice.
 pub struct Check {
     /// Stable name, like `pcie-width`.
@@ -54,7 +56,13 @@ impl Check {
         }
     }
 
-    fn sign(&self, finding: Finding, host: &str) -> Finding {
+    fn sign(&self, mut finding: Finding, host: &str) -> Finding {
+        // Only a path names the host of each remedy.
+        finding
+            .remedies
+            .iter_mut()
+            .filter(|remedy| remedy.host.is_empty())
+            .for_each(|remedy| remedy.host = host.into());
         Finding { check: self.name, host: host.into(), sources: self.sources, ..finding }
     }
 }

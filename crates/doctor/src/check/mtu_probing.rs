@@ -1,6 +1,7 @@
 //! Jumbo packets on a path that may drop them silently.
 
 use super::{Check, CheckRun};
+use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
@@ -23,8 +24,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("MTU {}, and tcp_mtu_probing is 0", port.mtu.get()?))
         .evidence("where routers' ICMP messages are filtered, connections hang after the first full segment")
-        .fix("sysctl -w net.ipv4.tcp_mtu_probing=1")
-        .undo("sysctl -w net.ipv4.tcp_mtu_probing=0")
+        .remedied(Remedy::sysctl("net.ipv4.tcp_mtu_probing", 0, 1))
         .conflict("ESnet and perfSONAR set 1 with jumbo packets; distributions keep 0");
     Some(finding)
 }

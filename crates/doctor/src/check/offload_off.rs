@@ -4,6 +4,7 @@ use linerate_host::facts::{Port, PortKind};
 
 use super::{Check, CheckRun, work};
 use crate::formula::{cpu, gbit};
+use crate::remedy::{Remedy, Setting};
 use crate::source::{RED_HAT, SEGMENTATION, STACK};
 use crate::{Finding, Host, Severity};
 
@@ -26,7 +27,7 @@ fn receiving(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if is_joined {
         return None;
     }
-    costs(host, port, "rx-gro", "gro", "received packets aren't joined (no GRO)")
+    costs(host, port, "rx-gro", "received packets aren't joined (no GRO)")
 }
 
 /// Neither the card nor the kernel segments: TCP handles each packet by itself.
@@ -36,7 +37,7 @@ fn sending(host: &Host<'_>, port: &Port) -> Option<Finding> {
     match (card, kernel) {
         (true, _) => None,
         (false, Some(false)) => {
-            costs(host, port, "tx-tcp-segmentation", "tso", "TCP sends packet by packet (no TSO, no GSO)")
+            costs(host, port, "tx-tcp-segmentation", "TCP sends packet by packet (no TSO, no GSO)")
         }
         // The kernel segments late, which saves a part of the work.
         (false, _) => segmented_by_kernel(host, port),
@@ -54,12 +55,11 @@ fn segmented_by_kernel(host: &Host<'_>, port: &Port) -> Option<Finding> {
             finding.at(format!("{} tx-tcp-segmentation", port.name)).evidence("tx-tcp-segmentation off"),
             port,
             "tx-tcp-segmentation",
-            "tso",
         )
     })
 }
 
-fn costs(host: &Host<'_>, port: &Port, feature: &str, short: &str, what: &str) -> Option<Finding> {
+fn costs(host: &Host<'_>, port: &Port, feature: &str, what: &str) -> Option<Finding> {
     let (mtu, need) = (port.mtu.get()?, host.rate_of(port)?);
     let band = cpu::connection(mtu, false);
     let (leaves, title) = (band.low, format!("{}: {what}", port.name));
@@ -72,7 +72,7 @@ fn costs(host: &Host<'_>, port: &Port, feature: &str, short: &str, what: &str) -
         .at(format!("{} {feature}", port.name))
         .evidence(format!("{feature} off; packets of {mtu} bytes"))
         .evidence(format!("a connection on one core then keeps {} to {}", gbit(band.low), gbit(band.high)));
-    Some(remedy(finding, port, feature, short))
+    Some(remedy(finding, port, feature))
 }
 
 fn checksum(port: &Port, way: &str) -> Option<Finding> {
@@ -87,16 +87,17 @@ fn checksum(port: &Port, way: &str) -> Option<Finding> {
             .evidence(format!(
                 "{first} off; without checksums of sent packets, the card can't segment either"
             ));
-    Some(remedy(finding, port, first, way))
+    Some(remedy(finding, port, first))
 }
 
-fn remedy(finding: Finding, port: &Port, feature: &str, short: &str) -> Finding {
+fn remedy(finding: Finding, port: &Port, feature: &str) -> Finding {
     let is_fixed =
         port.offloads.known().and_then(|all| all.get(feature)).is_some_and(|offload| offload.fixed);
     match (is_fixed, port.kind.get()) {
-        (false, _) => finding
-            .fix(format!("ethtool -K {} {short} on", port.name))
-            .undo(format!("ethtool -K {} {short} off", port.name)),
+        (false, _) => {
+            let setting = Setting::Feature { port: port.name.clone(), feature: feature.into() };
+            finding.remedied(Remedy::of(setting, "off", "on"))
+        }
         (true, Some(PortKind::Paravirtual)) => finding.fix(
             "the hypervisor must offer it: \
                 QEMU needs a tap with vnet_hdr and virtio-net-pci,csum=on,host_tso4=on,guest_tso4=on",

@@ -2,6 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::{bytes, gbit};
+use crate::remedy::Remedy;
 use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};
 
@@ -27,8 +28,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(
             "this matters to MSG_ZEROCOPY (iperf3 -Z from 3.18 on); linerate encrypts, and so copies anyway",
         )
-        .fix(format!("sysctl -w net.core.optmem_max={ENOUGH}"))
-        .undo(format!("sysctl -w net.core.optmem_max={now}"));
+        .remedied(Remedy::sysctl("net.core.optmem_max", now, ENOUGH));
     Some(finding)
 }
 

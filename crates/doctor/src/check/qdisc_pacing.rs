@@ -3,6 +3,7 @@
 use linerate_host::facts::Port;
 
 use super::{Check, CheckRun, work};
+use crate::remedy::{Remedy, Setting};
 use crate::source::{BBR, ESNET_PACING, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -31,14 +32,17 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             "without fq, the kernel paces bbr by a timer for each connection (since Linux 4.13), \
              and others not at all",
         )
-        .fix(format!("modprobe sch_fq && {{ {}; }}", command(port, "fq", queues)))
-        .undo(command(port, kind, queues) + &default_as_now(host, kind, queues))
         .conflict(
             "nothing changes where this kernel has no fq; ESnet and bbr's authors advise fq; \
              distributions and Red Hat use fq_codel, which is fairer but doesn't pace; \
              keep it on a shared host",
         );
-    Some(finding)
+    Some(match queues {
+        0 => finding.remedied(Remedy::of(Setting::Qdisc { port: port.name.clone() }, kind, "fq")),
+        _ => finding
+            .fix(format!("modprobe sch_fq && {{ {}; }}", below_mq(port, "fq")))
+            .undo(below_mq(port, kind) + &default_as_now(host, kind)),
+    })
 }
 
 /// An active discipline that lets bursts through.
@@ -62,27 +66,20 @@ fn severity(control: &str, kind: &str, need: f64) -> Option<Severity> {
 }
 
 /// mq gives its queues the default discipline when it is created.
-fn command(port: &Port, kind: &str, queues: usize) -> String {
-    match queues {
-        0 => format!("tc qdisc replace dev {} root {kind}", port.name),
-        _ => format!(
-            "sysctl -w net.core.default_qdisc={kind}; tc qdisc replace dev {0} root noqueue; \
-             tc qdisc replace dev {0} root mq",
-            port.name
-        ),
-    }
+fn below_mq(port: &Port, kind: &str) -> String {
+    format!(
+        "sysctl -w net.core.default_qdisc={kind}; tc qdisc replace dev {0} root noqueue; \
+         tc qdisc replace dev {0} root mq",
+        port.name
+    )
 }
 
 /// The command that restores the default discipline, where the undo command changes it.
-fn default_as_now(host: &Host<'_>, kind: &str, queues: usize) -> String {
+fn default_as_now(host: &Host<'_>, kind: &str) -> String {
     match host.facts.tcp.default_qdisc.known() {
-        Some(now) if queues > 0 && now != kind => {
-            format!("; sysctl -w net.core.default_qdisc={}", work::word(now))
-        }
-        None if queues > 0 => {
-            "; then restore the previous default: note it first (sysctl net.core.default_qdisc)".into()
-        }
-        _ => String::new(),
+        Some(now) if now != kind => format!("; sysctl -w net.core.default_qdisc={}", work::word(now)),
+        None => "; then restore the previous default: note it first (sysctl net.core.default_qdisc)".into(),
+        Some(_) => String::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 use linerate_host::facts::{Channels, Port, PortKind};
 
 use super::{Check, CheckRun, work};
+use crate::remedy::{Queues, Remedy, Setting};
 use crate::source::{CORES, FEDEX, SCALING};
 use crate::{Finding, Host};
 
@@ -41,11 +42,11 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
             .evidence(format!("the driver supports no more than {queues} queues"))
             .fix("spread the packets in software: see rps-off-one-queue");
     }
-    let set = |count| format!("ethtool -L {} {kind} {count}", port.name);
+    let kind = if kind == "rx" { Queues::Rx } else { Queues::Combined };
+    let channels = Setting::Channels { port: port.name.clone(), queues: kind };
     finding
         .evidence(format!("{most} queues are possible"))
-        .fix(set(wanted))
-        .undo(set(queues))
+        .remedied(Remedy::of(channels, queues, wanted))
         .conflict("the kernel's guide advises no more queues than physical cores, others one for each thread")
 }
 

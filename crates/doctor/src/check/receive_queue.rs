@@ -3,6 +3,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::{buffer, bytes};
+use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
 
@@ -39,14 +40,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!("{named}, of {received} segments received since boot"))
         .evidence(format!("buffers grow to {}", bytes(most as f64)))
         .conflict("a larger buffer helps against bursts, but not where the program is too slow");
-    let set = |size: u64| format!("sysctl -w net.ipv4.tcp_rmem='{least} {usual} {size}'");
+    let value = |most: u64| format!("{least} {usual} {most}");
     let larger = buffer::proposed(host.facts, most as f64, most);
-    let finding = if larger > most {
-        finding.fix(set(larger)).undo(set(most))
-    } else {
-        finding.fix("make the program read faster: no larger buffer is possible here")
-    };
-    Some(finding)
+    let change = Remedy::sysctl("net.ipv4.tcp_rmem", value(most), value(larger));
+    Some(finding.remedied_or(change, "make the program read faster: no larger buffer is possible here"))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use linerate_host::facts::{Port, RxQueue};
 
 use super::{Check, CheckRun, work};
+use crate::remedy::{Remedy, Setting};
 use crate::source::{RED_HAT, SCALING, WEB};
 use crate::{Finding, Host};
 
@@ -29,24 +30,14 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
 }
 
 fn remedy(finding: Finding, port: &Port, queue: &RxQueue, online: &[u32]) -> Finding {
-    let path = format!("/sys/class/net/{}/queues/rx-{}/rps_cpus", port.name, queue.number);
+    let rps = Setting::Rps { port: port.name.clone(), queue: queue.number };
     finding
         .evidence(format!("rps_cpus is empty; {} processors", online.len()))
-        .fix(format!("echo {} > {path}", mask(online)))
-        .undo(format!("echo 0 > {path}"))
+        .remedied(Remedy::of(rps, 0, work::mask(online)))
         .conflict(
             "more queues are better where they are possible: \
             with a queue for each processor, RPS is redundant (scaling.rst)",
         )
-}
-
-/// A mask as the kernel reads it: words of 32 bits, the highest first.
-fn mask(cpus: &[u32]) -> String {
-    let words = cpus.iter().max().map_or(1, |most| most / 32 + 1);
-    let word =
-        |at: u32| cpus.iter().filter(|cpu| *cpu / 32 == at).fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32));
-    let parts: Vec<String> = (0..words).rev().map(|at| format!("{:x}", word(at))).collect();
-    parts.join(",")
 }
 
 #[cfg(test)]
@@ -76,6 +67,6 @@ mod tests {
 
     #[test]
     fn masks_are_the_kernels() {
-        assert_eq!((mask(&[0, 1, 2, 3]), mask(&[0, 33])), ("f".into(), "2,1".into()));
+        assert_eq!((work::mask(&[0, 1, 2, 3]), work::mask(&[0, 33])), ("f".into(), "2,1".into()));
     }
 }

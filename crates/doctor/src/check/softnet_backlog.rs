@@ -3,6 +3,7 @@
 use linerate_host::facts::SoftnetFacts;
 
 use super::{Check, CheckRun, work};
+use crate::remedy::Remedy;
 use crate::source::{ESNET, NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -30,12 +31,11 @@ fn full(softnet: &SoftnetFacts) -> Option<Finding> {
         (cpus.iter().map(|c| c.dropped).sum::<u64>(), cpus.iter().map(|c| c.processed).sum::<u64>());
     let backlog = softnet.max_backlog.get().filter(|_| dropped > 0)?;
     let severity = if dropped as f64 >= processed as f64 * FELT { Severity::Major } else { Severity::Minor };
-    let set = |value: u32| format!("sysctl -w net.core.netdev_max_backlog={value}");
+    let larger = backlog.saturating_mul(2).max(LARGE.min(backlog.saturating_mul(10)));
     let finding =
         Finding::new(severity, format!("{dropped} received packets found their processor's backlog full"))
             .evidence(format!("of {processed} packets since boot; netdev_max_backlog is {backlog}"))
-            .fix(set(backlog.saturating_mul(2).max(LARGE.min(backlog.saturating_mul(10)))))
-            .undo(set(backlog))
+            .remedied(Remedy::sysctl("net.core.netdev_max_backlog", backlog, larger))
             .conflict(
                 "ESnet sets 250000 at once, Red Hat doubles the value while the counter grows; \
              only RPS and virtual ports use the backlog, and a long one adds delay",

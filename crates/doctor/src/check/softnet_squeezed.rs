@@ -4,6 +4,7 @@ use linerate_host::facts::SoftnetCpu;
 
 use super::{Check, CheckRun};
 use crate::formula::percent;
+use crate::remedy::Remedy;
 use crate::source::{NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -29,15 +30,15 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if share(&worst) < OFTEN {
         return None;
     }
-    let set = |budget: u32, usecs: u32| {
-        format!("sysctl -w net.core.netdev_budget={budget} net.core.netdev_budget_usecs={usecs}")
-    };
+    let changes = [
+        Remedy::sysctl("net.core.netdev_budget", budget, budget.saturating_mul(2).max(BUDGET)),
+        Remedy::sysctl("net.core.netdev_budget_usecs", usecs, usecs.saturating_mul(2)),
+    ];
     let title = format!("processor {} postponed received packets {} times", worst.cpu, worst.squeezed);
     let finding = Finding::new(Severity::Minor, title)
         .evidence(format!("{} of {} packets since boot", percent(share(&worst)), worst.processed))
         .evidence(format!("netdev_budget {budget}, netdev_budget_usecs {usecs}"))
-        .fix(set(budget.saturating_mul(2).max(BUDGET), usecs.saturating_mul(2)))
-        .undo(set(budget, usecs))
+        .remedied(changes.into_iter().flatten())
         .conflict("a larger budget keeps programs off the processor for longer, which more queues avoid");
     Some(finding)
 }

@@ -2,6 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::{bdp, buffer, bytes, gbit, trip};
+use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host};
 
@@ -23,8 +24,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::leaves(one, host.rate(), format!("receive windows stay at {}", bytes(window)))
         .evidence("tcp_moderate_rcvbuf is 0")
         .evidence(format!("tcp_rmem begins with {}: {} at 0.2 ms", bytes(first as f64), gbit(one)))
-        .fix("sysctl -w net.ipv4.tcp_moderate_rcvbuf=1")
-        .undo("sysctl -w net.ipv4.tcp_moderate_rcvbuf=0");
+        .remedied(Remedy::sysctl("net.ipv4.tcp_moderate_rcvbuf", 0, 1));
     Some(finding)
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::{bdp, buffer, bytes, gbit, trip};
+use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL, TUNED};
 use crate::{Finding, Host, Severity};
 
@@ -45,17 +46,12 @@ fn with_commands(finding: Finding, host: &Host<'_>, need: f64) -> Finding {
     let tcp = &host.facts.tcp;
     let size = |now| buffer::proposed(host.facts, bdp::bytes(need, trip::REGION), now);
     let (receive, send) = (tcp.rmem.get().unwrap_or_default(), tcp.wmem.get().unwrap_or_default());
-    let command = |r: u64, w: u64| {
-        format!(
-            "sysctl -w net.ipv4.tcp_rmem='{} {} {r}' net.ipv4.tcp_wmem='{} {} {w}'",
-            receive[0], receive[1], send[0], send[1]
-        )
+    let change = |name: &str, [least, first, most]: [u64; 3]| {
+        let value = |most| format!("{least} {first} {most}");
+        Remedy::sysctl(&format!("net.ipv4.{name}"), value(most), value(size(most)))
     };
-    let (more, further) = (size(receive[2]), size(send[2]));
-    if (more, further) == (receive[2], send[2]) {
-        return finding.fix("more streams: no larger buffer is possible here");
-    }
-    finding.fix(command(more, further)).undo(command(receive[2], send[2]))
+    let changes = [change("tcp_rmem", receive), change("tcp_wmem", send)];
+    finding.remedied_or(changes.into_iter().flatten(), "more streams: no larger buffer is possible here")
 }
 
 #[cfg(test)]

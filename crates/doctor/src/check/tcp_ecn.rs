@@ -1,6 +1,7 @@
 //! Explicit congestion notification, with which switches mark packets instead of dropping them.
 
 use super::{Check, CheckRun};
+use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -20,8 +21,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         "ECN is refused: switches can signal congestion only by dropping packets",
     )
     .evidence("tcp_ecn is 0; the kernel's default is 2: ECN where the other end asks for it")
-    .fix("sysctl -w net.ipv4.tcp_ecn=2")
-    .undo("sysctl -w net.ipv4.tcp_ecn=0")
+    .remedied(Remedy::sysctl("net.ipv4.tcp_ecn", 0, 2))
     .conflict(
         "Red Hat advises 1 in networks whose switches mark; \
              some old firewalls drop connections that ask for ECN",

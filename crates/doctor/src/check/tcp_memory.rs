@@ -2,6 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::bytes;
+use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
@@ -37,12 +38,15 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         bytes(one)
     ))
     .conflict("the kernel's default is a share of the memory; set no more than half of the free memory");
-    let set = |pages: u64, most: u64| format!("sysctl -w net.ipv4.tcp_mem='{low} {pages} {most}'");
-    Some(if pages > pressure {
-        finding.fix(set(pages, most.max(pages.saturating_mul(3) / 2))).undo(set(pressure, most))
-    } else {
-        finding.fix("fewer connections at a time, or more memory: the limit is a sane share of it")
-    })
+    let value = |pages: u64, most: u64| format!("{low} {pages} {most}");
+    let more = value(pages, most.max(pages.saturating_mul(3) / 2));
+    let change = Remedy::sysctl("net.ipv4.tcp_mem", value(pressure, most), more);
+    Some(
+        finding.remedied_or(
+            change,
+            "fewer connections at a time, or more memory: the limit is a sane share of it",
+        ),
+    )
 }
 
 #[cfg(test)]

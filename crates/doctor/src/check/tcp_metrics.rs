@@ -1,6 +1,7 @@
 //! Cached metrics of earlier connections that slow later ones.
 
 use super::{Check, CheckRun};
+use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
@@ -31,8 +32,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
                 "tcp_no_metrics_save is 0, and {:.4} % of the segments were retransmitted",
                 loss * 100.0
             ))
-            .fix("sysctl -w net.ipv4.tcp_no_metrics_save=1; ip tcp_metrics flush")
-            .undo("sysctl -w net.ipv4.tcp_no_metrics_save=0")
+            .remedied(Remedy::sysctl("net.ipv4.tcp_no_metrics_save", 0, 1))
+            .fix_words("ip tcp_metrics flush")
             .conflict(
                 "ESnet sets 1 for tests and transfers; the kernel's cache helps where paths don't change",
             );

@@ -2,6 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::{bdp, trip};
+use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Citation, Finding, Host, Severity};
 
@@ -29,8 +30,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!(
             "at 10 ms, {in_flight:.0} segments are in flight; if 10 of them are lost, the repair takes 0.1 s"
         ))
-        .fix("sysctl -w net.ipv4.tcp_sack=1")
-        .undo("sysctl -w net.ipv4.tcp_sack=0")
+        .remedied(Remedy::sysctl("net.ipv4.tcp_sack", 0, 1))
         .conflict(
             "old guides for 10 Gbit/s cards and those of 2019 (SACK Panic, CVE-2019-11477) turn it off; \
              later kernels are fixed",

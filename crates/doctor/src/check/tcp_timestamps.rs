@@ -2,6 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::gbit;
+use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, RFC_7323};
 use crate::{Finding, Host, Severity};
 
@@ -35,8 +36,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
              and round trips are measured seldom",
     )
     .evidence(format!("4 GiB at {} take {wrap:.1} s; a segment may live for 120 s", gbit(host.rate())))
-    .fix("sysctl -w net.ipv4.tcp_timestamps=1")
-    .undo("sysctl -w net.ipv4.tcp_timestamps=0")
+    .remedied(Remedy::sysctl("net.ipv4.tcp_timestamps", 0, 1))
     .conflict(
         "old guides turn timestamps off to save 12 bytes a segment (0.8 % at MTU 1500, 0.1 % at 9000); \
              RFC 7323 and the kernel's default keep them",

@@ -2,6 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::{bdp, gbit, trip};
+use crate::remedy::Remedy;
 use crate::source::{IP_SYSCTL, RFC_7323};
 use crate::{Finding, Host};
 
@@ -27,8 +28,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             gbit(one),
             gbit(bdp::rate(MOST, trip::REGION))
         ))
-        .fix("sysctl -w net.ipv4.tcp_window_scaling=1")
-        .undo("sysctl -w net.ipv4.tcp_window_scaling=0");
+        .remedied(Remedy::sysctl("net.ipv4.tcp_window_scaling", 0, 1));
     Some(finding)
 }
 

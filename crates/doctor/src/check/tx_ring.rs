@@ -4,6 +4,7 @@ use linerate_host::facts::Port;
 
 use super::{Check, CheckRun};
 use crate::formula::percent;
+use crate::remedy::{Remedy, Setting, Way};
 use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -32,7 +33,7 @@ fn of(port: &Port) -> Option<Finding> {
         return None;
     }
     let title = format!("{}'s transmit rings were full for {} of the packets", port.name, percent(share));
-    let set = |count| format!("ethtool -G {} tx {count}", port.name);
+    let ring = Setting::Ring { port: port.name.clone(), way: Way::Tx };
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
         .evidence(format!(
@@ -40,8 +41,7 @@ fn of(port: &Port) -> Option<Finding> {
             the ring has {} of {} entries",
             rings.tx, rings.max_tx
         ))
-        .fix(set(rings.max_tx))
-        .undo(set(rings.tx))
+        .remedied(Remedy::of(ring, rings.tx, rings.max_tx))
         .conflict(
             "byte queue limits keep the ring short on purpose: a longer one delays urgent packets; \
             the command resets the port",

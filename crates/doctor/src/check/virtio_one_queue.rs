@@ -4,6 +4,7 @@ use linerate_host::facts::{Facts, Port};
 
 use super::{Check, CheckRun};
 use crate::formula::{cpu, gbit};
+use crate::remedy::{Queues, Remedy, Setting};
 use crate::source::{LIBVIRT, MULTIQUEUE, SCALING};
 use crate::{Citation, Finding, Host};
 
@@ -35,9 +36,10 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                     2 * cores + 2
                 ))
                 .undo("the same without queues=; Firecracker supports one queue only"),
-            _ => finding
-                .fix(format!("ethtool -L {} combined {}", port.name, possible.min(cores)))
-                .undo(format!("ethtool -L {} combined 1", port.name)),
+            _ => {
+                let channels = Setting::Channels { port: port.name.clone(), queues: Queues::Combined };
+                finding.remedied(Remedy::of(channels, 1, possible.min(cores)))
+            }
         }
         .conflict(
             "with few connections, several queues can be slower than one; \

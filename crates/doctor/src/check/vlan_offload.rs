@@ -3,10 +3,11 @@
 use linerate_host::facts::Port;
 
 use super::{Check, CheckRun};
+use crate::remedy::{Remedy, Setting};
 use crate::source::{FEDEX, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-const FEATURES: [(&str, &str); 2] = [("rx-vlan-hw-parse", "rxvlan"), ("tx-vlan-hw-insert", "txvlan")];
+const FEATURES: [&str; 2] = ["rx-vlan-hw-parse", "tx-vlan-hw-insert"];
 
 pub(super) const CHECK: Check = Check {
     name: "vlan-offload",
@@ -22,24 +23,22 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let is_above = |other: &&Port| other.vlan.known().is_some_and(|vlan| vlan.lower == port.name);
     let vlan = host.linked().find(is_above)?;
-    let is_off = |(feature, _): &&(&str, &str)| port.offload(feature).get() == Some(false);
-    let off: Vec<_> = FEATURES.iter().filter(is_off).collect();
+    let off: Vec<_> = FEATURES.into_iter().filter(|name| port.offload(name).get() == Some(false)).collect();
     if off.is_empty() {
         return None;
     }
-    let set = |to: &str| {
-        let words: Vec<String> = off.iter().map(|(_, short)| format!("{short} {to}")).collect();
-        format!("ethtool -K {} {}", port.name, words.join(" "))
+    let on = |name: &&str| {
+        let setting = Setting::Feature { port: port.name.clone(), feature: (*name).into() };
+        Remedy::of(setting, "off", "on")
     };
-    let names = off.iter().map(|(feature, _)| *feature).collect::<Vec<_>>().join(", ");
+    let names = off.join(", ");
     let finding = Finding::new(
         Severity::Minor,
         format!("{} leaves the tags of {} to the processor", port.name, vlan.name),
     )
     .at(&port.name)
     .evidence(format!("{names} off: the card may also stop segmenting"))
-    .fix(set("on"))
-    .undo(set("off"));
+    .remedied(off.iter().filter_map(on));
     Some(finding)
 }
 

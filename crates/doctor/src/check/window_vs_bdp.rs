@@ -2,6 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::{bdp, buffer, bytes, gbit};
+use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Path};
 
@@ -40,13 +41,9 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .conflict(
             "more streams help as well, and recover sooner from a loss; but they take more than their share",
         );
-    let (fix, undo): (Vec<_>, Vec<_>) =
-        [sends, receives].iter().filter_map(|end| end.commands(flight)).unzip();
-    Some(if fix.is_empty() {
-        finding.fix("more streams: no larger buffer is possible here")
-    } else {
-        finding.fix(fix.join("; ")).undo(undo.join("; "))
-    })
+    let changes = [sends, receives];
+    let changes = changes.iter().filter_map(|end| end.remedy(flight));
+    Some(finding.remedied_or(changes, "more streams: no larger buffer is possible here"))
 }
 
 /// One end's buffer.
@@ -60,14 +57,13 @@ struct Buffer<'a> {
 }
 
 impl Buffer<'_> {
-    /// The commands that make it large enough, and that take this back; `None` for the end that isn't at fault, or can have no
-    /// larger one.
-    fn commands(&self, flight: f64) -> Option<(String, String)> {
+    /// What makes it large enough; `None` for the end that isn't at fault, or can have no larger one.
+    fn remedy(&self, flight: f64) -> Option<Remedy> {
         let [least, first, most] = self.now;
+        let value = |most| format!("{least} {first} {most}");
         let size = buffer::proposed(self.host.facts, flight, most);
-        let set =
-            |size| format!("{}: sysctl -w net.ipv4.{}='{least} {first} {size}'", self.host.name, self.name);
-        (self.window < flight && size > most).then(|| (set(size), set(most)))
+        let change = Remedy::sysctl(&format!("net.ipv4.{}", self.name), value(most), value(size))?;
+        (self.window < flight).then(|| change.on(self.host.name))
     }
 }
 

@@ -4,6 +4,7 @@ use linerate_host::facts::{Irq, Pause, Port};
 
 use crate::Finding;
 use crate::formula::{cpu, gbit};
+use crate::remedy::{Remedy, Setting};
 
 /// The least bits a second that `cores` cores receive from a port: interrupts, the protocol and copying. None
 /// where the port's MTU is unknown.
@@ -28,10 +29,20 @@ pub fn short_of(port: &Port, cores: u32, need: f64, title: &str) -> Option<Findi
     Some(Finding::near(ceiling, need, title).at(&port.name).evidence(evidence))
 }
 
-/// The command that binds an interrupt to these processors.
-pub fn bind(irq: &Irq, cpus: &[u32]) -> String {
-    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    format!("echo {} > /proc/irq/{}/smp_affinity_list", list.join(","), irq.number)
+/// A mask as the kernel reads it: words of 32 bits, the highest first.
+pub fn mask(cpus: &[u32]) -> String {
+    let words = cpus.iter().max().map_or(1, |most| most / 32 + 1);
+    let word =
+        |at: u32| cpus.iter().filter(|cpu| *cpu / 32 == at).fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32));
+    let parts: Vec<String> = (0..words).rev().map(|at| format!("{:x}", word(at))).collect();
+    parts.join(",")
+}
+
+/// The change that binds an interrupt to these processors; none where its present ones are unknown, or they are the same.
+pub fn bind(irq: &Irq, cpus: &[u32]) -> Option<Remedy> {
+    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let setting = Setting::IrqAffinity { irq: irq.number };
+    Remedy::of(setting, list(irq.affinity.known()?), list(cpus))
 }
 
 /// The command that restores the present setting of pause frames.
@@ -49,15 +60,16 @@ pub fn word(name: &str) -> String {
     format!("'{}'", name.replace('\'', "'\\''"))
 }
 
-/// The commands that restore the present binding of interrupts.
-pub fn bind_as_now<'a>(irqs: impl Iterator<Item = &'a Irq>) -> String {
-    let commands: Vec<String> = irqs.filter_map(|irq| Some(bind(irq, irq.affinity.known()?))).collect();
-    commands.join("; ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As the kernel reads it: no more than eight digits without a comma.
+    #[test]
+    fn masks_of_many_processors_are_words_with_commas() {
+        assert_eq!((mask(&[0]), mask(&[31]), mask(&[0, 1])), ("1".into(), "80000000".into(), "3".into()));
+        assert_eq!((mask(&[32]), mask(&[70])), ("1,0".into(), "40,0,0".into()));
+    }
 
     #[test]
     fn a_name_stays_one_word() {

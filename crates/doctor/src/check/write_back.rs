@@ -2,6 +2,7 @@
 
 use super::{Check, CheckRun};
 use crate::formula::{bytes, gbit};
+use crate::remedy::Remedy;
 use crate::source::VM_SYSCTL;
 use crate::{Finding, Host, Severity};
 
@@ -29,6 +30,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if seconds >= PAUSE {
         return None;
     }
+    let changes = [
+        Remedy::sysctl("vm.dirty_ratio", ratio, 40),
+        Remedy::sysctl("vm.dirty_background_ratio", background, 10),
+    ];
     let finding = Finding::new(
         Severity::Minor,
         format!("writers wait for the disk after {:.0} ms at {}", seconds * 1e3, gbit(host.rate())),
@@ -38,8 +43,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         bytes(available),
         bytes(limit)
     ))
-    .fix("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10; or more memory")
-    .undo(format!("sysctl -w vm.dirty_ratio={ratio} vm.dirty_background_ratio={background}"))
+    .remedied(changes.into_iter().flatten())
+    .fix_words("or more memory")
     .conflict(
         "tuned's throughput profile raises dirty_ratio to 40; \
          guides for databases and large memories lower it, so that the end of a transfer doesn't wait long",

@@ -1,17 +1,14 @@
 //! Several transmit queues, none of which is bound to processors.
 
-use linerate_host::facts::Port;
+use linerate_host::facts::{Port, TxQueue};
 
-use super::{Check, CheckRun};
+use super::{Check, CheckRun, work};
+use crate::remedy::{Remedy, Setting};
 use crate::source::{RED_HAT, SCALING};
 use crate::{Finding, Host, Severity};
 
 /// Bits a second below which the queues' locks don't matter.
 const SLOW: f64 = 5e9;
-/// Prints the mask of processor `$i` as the kernel reads it: words of 32 bits, the highest first, between
-/// commas.
-const ONE: &str =
-    "m=$(printf %x $((1 << i % 32))); for w in $(seq $((i / 32))); do m=$m,00000000; done; echo $m";
 
 pub(super) const CHECK: Check = Check {
     name: "xps-off",
@@ -33,12 +30,10 @@ fn of(port: &Port) -> Option<Finding> {
     if !queues.iter().all(|queue| queue.xps_cpus.known().is_some_and(is_empty)) {
         return None;
     }
-    let last = queues.len() - 1;
-    let script = |value: &str| {
-        format!(
-            "for i in $(seq 0 {last}); do {value} > /sys/class/net/{}/queues/tx-$i/xps_cpus; done",
-            port.name
-        )
+    // Each queue gets the processor of its number.
+    let one = |queue: &TxQueue| {
+        let setting = Setting::Xps { port: port.name.clone(), queue: queue.number };
+        Remedy::of(setting, 0, work::mask(&[queue.number]))
     };
     let finding = Finding::new(
         Severity::Note,
@@ -46,8 +41,7 @@ fn of(port: &Port) -> Option<Finding> {
     )
     .at(&port.name)
     .evidence("xps_cpus is empty for each queue: processors wait for each other's locks")
-    .fix(script(ONE))
-    .undo(script("echo 0"))
+    .remedied(queues.iter().filter_map(one))
     .conflict(
         "this needs as many queues as processors; \
         with fewer, give each queue the processors that share a cache",
@@ -68,18 +62,10 @@ mod tests {
             let Fact::Known(queues) = &mut port.tx_queues else { panic!("no queues") };
             queues.iter_mut().for_each(|queue| queue.xps_cpus = Fact::Known(Vec::new()));
         });
-        assert_eq!(lines(&found(&CHECK, &host)), ["xps-off eno1 note -"]);
-    }
-
-    /// As the kernel wants it: it refuses more than eight digits without a comma.
-    #[test]
-    fn masks_of_many_processors_are_words_with_commas() {
-        let mask = |cpu: u32| {
-            let output = std::process::Command::new("sh").args(["-c", &format!("i={cpu}; {ONE}")]).output();
-            String::from_utf8(output.unwrap().stdout).unwrap()
-        };
-        assert_eq!((mask(0), mask(31)), ("1\n".into(), "80000000\n".into()));
-        assert_eq!((mask(32), mask(70)), ("1,00000000\n".into(), "40,00000000,00000000\n".into()));
+        let found = found(&CHECK, &host);
+        assert_eq!(lines(&found), ["xps-off eno1 note -"]);
+        let fix = found[0].fix.as_deref().unwrap();
+        assert!(fix.starts_with("echo 1 > /sys/class/net/eno1/queues/tx-0/xps_cpus; echo 2 > "), "{fix}");
     }
 
     #[test]

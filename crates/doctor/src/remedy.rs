@@ -1,0 +1,473 @@
+//! Remedies: settings that a program can change and take back, beside the advice in words.
+//!
+//! A finding's commands are made from its remedies, so that both say the same. Some advice never becomes a remedy:
+//! what lowers a number, what takes a link down, swap, and whatever a person must do.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::word;
+
+/// The longest name of a port (IFNAMSIZ, without its final 0).
+const LONGEST_PORT: usize = 15;
+/// Whose sysctls may be changed.
+const TREES: [&str; 2] = ["net.", "vm."];
+
+/// One setting of a host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Setting {
+    /// A sysctl, by its name with dots. Its values are words between single spaces.
+    Sysctl {
+        /// `net.ipv4.tcp_rmem`.
+        key: String,
+    },
+    /// Descriptors in a port's rings.
+    Ring {
+        /// The port.
+        port: String,
+        /// Which ring.
+        way: Way,
+    },
+    /// The number of a port's queues.
+    Channels {
+        /// The port.
+        port: String,
+        /// `combined`, `rx` or `tx`.
+        queues: Queues,
+    },
+    /// A port's interrupt coalescing: pairs of a name and a value, as ethtool -C takes them. Present values are all that the
+    /// driver has, a new value may be a part.
+    Coalescing {
+        /// The port.
+        port: String,
+    },
+    /// A feature of a port, `on` or `off`.
+    Feature {
+        /// The port.
+        port: String,
+        /// The kernel's name for it: `rx-gro`.
+        feature: String,
+    },
+    /// A port's root queueing discipline, by its kind.
+    Qdisc {
+        /// The port.
+        port: String,
+    },
+    /// The processors over which software spreads a receive queue's packets: a mask.
+    Rps {
+        /// The port.
+        port: String,
+        /// The queue.
+        queue: u32,
+    },
+    /// The processors that send through a transmit queue: a mask.
+    Xps {
+        /// The port.
+        port: String,
+        /// The queue.
+        queue: u32,
+    },
+    /// The frequency governor of all processors; several, as `powersave 0-3 ondemand 4`, where they differ.
+    Governor,
+    /// The processors that may serve an interrupt: a list such as `0-3,8`.
+    IrqAffinity {
+        /// Its number.
+        irq: u32,
+    },
+    /// Bytes of a port's largest packet.
+    Mtu {
+        /// The port.
+        port: String,
+    },
+}
+
+/// A direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// Receiving.
+    Rx,
+    /// Sending.
+    Tx,
+}
+
+/// A kind of queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Queues {
+    /// Both directions.
+    Combined,
+    /// Receiving only.
+    Rx,
+    /// Sending only.
+    Tx,
+}
+
+/// One change of a setting that a finding proposes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// The host, by the user's name.
+    pub host: String,
+    /// The setting.
+    pub setting: Setting,
+    /// Its value when the facts were read.
+    pub now: String,
+    /// The proposed value.
+    pub new: String,
+}
+
+impl Remedy {
+    /// A change of the host on which a check looks; none where nothing would change, or a number would fall.
+    pub fn of(setting: Setting, now: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
+        let (now, new) = (now.to_string(), new.to_string());
+        let is_better = !setting.is_same(&now, &new) && !setting.lowers(&now, &new);
+        is_better.then(|| Self { host: String::new(), setting, now, new })
+    }
+
+    /// A change of a sysctl.
+    pub fn sysctl(key: &str, now: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
+        Self::of(Setting::Sysctl { key: key.into() }, now, new)
+    }
+
+    /// The same of another host, for a path.
+    pub fn on(self, host: &str) -> Self {
+        Self { host: host.into(), ..self }
+    }
+}
+
+impl Setting {
+    /// True if its names are ones that a kernel can have, and lead nowhere else. Foreign settings are checked by it.
+    pub fn is_sound(&self) -> bool {
+        match self {
+            Self::Sysctl { key } => is_key(key),
+            Self::Feature { port, feature } => {
+                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+                is_port(port) && !feature.is_empty() && feature.chars().all(is_name)
+            }
+            Self::Governor | Self::IrqAffinity { .. } => true,
+            _ => self.port().is_some_and(is_port),
+        }
+    }
+
+    /// The port that it belongs to.
+    pub fn port(&self) -> Option<&str> {
+        match self {
+            Self::Ring { port, .. }
+            | Self::Channels { port, .. }
+            | Self::Coalescing { port }
+            | Self::Feature { port, .. }
+            | Self::Qdisc { port }
+            | Self::Rps { port, .. }
+            | Self::Xps { port, .. }
+            | Self::Mtu { port } => Some(port),
+            Self::Sysctl { .. } | Self::Governor | Self::IrqAffinity { .. } => None,
+        }
+    }
+
+    /// True if drivers may take the port out of service for a moment, or packets may be lost.
+    pub fn interrupts(&self) -> bool {
+        matches!(
+            self,
+            Self::Ring { .. }
+                | Self::Channels { .. }
+                | Self::Feature { .. }
+                | Self::Qdisc { .. }
+                | Self::Mtu { .. }
+        )
+    }
+
+    /// True if both values mean the same.
+    pub fn is_same(&self, one: &str, other: &str) -> bool {
+        match self {
+            Self::Rps { .. } | Self::Xps { .. } => mask(one).is_some() && mask(one) == mask(other),
+            Self::IrqAffinity { .. } => processors(one).is_some() && processors(one) == processors(other),
+            _ => one.split_whitespace().eq(other.split_whitespace()),
+        }
+    }
+
+    /// True if `now` holds all that `new` asks for.
+    pub fn holds(&self, now: &str, new: &str) -> bool {
+        match self {
+            Self::Coalescing { .. } => pairs(new).all(|wanted| pairs(now).any(|pair| pair == wanted)),
+            _ => self.is_same(now, new),
+        }
+    }
+
+    /// True if any number of it would fall, or a feature be turned off.
+    pub fn lowers(&self, now: &str, new: &str) -> bool {
+        match self {
+            Self::Sysctl { .. } | Self::Ring { .. } | Self::Channels { .. } | Self::Mtu { .. } => {
+                let number = |text: &str| text.parse::<i128>().ok();
+                let pairs = now.split_whitespace().zip(new.split_whitespace());
+                pairs.filter_map(|(now, new)| number(now).zip(number(new))).any(|(now, new)| new < now)
+            }
+            Self::Feature { .. } => new == "off",
+            _ => false,
+        }
+    }
+
+    /// The command that sets it.
+    pub fn command(&self, value: &str) -> String {
+        match self {
+            Self::Sysctl { .. } => format!("sysctl -w {}", self.part(value)),
+            Self::Ring { port, .. } => format!("ethtool -G {port} {}", self.part(value)),
+            Self::Channels { port, .. } => format!("ethtool -L {port} {}", self.part(value)),
+            Self::Coalescing { port } => format!("ethtool -C {port} {value}"),
+            Self::Feature { port, .. } => format!("ethtool -K {port} {}", self.part(value)),
+            Self::Qdisc { port } => format!("tc qdisc replace dev {port} root {}", word(value)),
+            Self::Mtu { port } => format!("ip link set {port} mtu {value}"),
+            Self::Rps { .. } | Self::Xps { .. } | Self::Governor | Self::IrqAffinity { .. } => {
+                format!("echo {} > {}", word(value), self.file().unwrap_or_default())
+            }
+        }
+    }
+
+    /// What the setting adds to a command that sets several at once.
+    fn part(&self, value: &str) -> String {
+        match self {
+            Self::Sysctl { key } if value.contains(' ') => format!("{key}='{value}'"),
+            Self::Sysctl { key } => format!("{key}={}", word(value)),
+            Self::Ring { way: Way::Rx, .. } | Self::Channels { queues: Queues::Rx, .. } => {
+                format!("rx {value}")
+            }
+            Self::Ring { way: Way::Tx, .. } | Self::Channels { queues: Queues::Tx, .. } => {
+                format!("tx {value}")
+            }
+            Self::Channels { queues: Queues::Combined, .. } => format!("combined {value}"),
+            Self::Feature { feature, .. } => format!("{feature} {value}"),
+            _ => value.to_owned(),
+        }
+    }
+
+    /// The command that all of them share, and that takes several at once; none where each needs its own.
+    fn shared(&self) -> Option<String> {
+        match self {
+            Self::Sysctl { .. } => Some("sysctl -w".into()),
+            Self::Ring { port, .. } => Some(format!("ethtool -G {port}")),
+            Self::Channels { port, .. } => Some(format!("ethtool -L {port}")),
+            Self::Feature { port, .. } => Some(format!("ethtool -K {port}")),
+            _ => None,
+        }
+    }
+
+    /// The file that holds it, where a file does; a pattern where it is several.
+    pub fn file(&self) -> Option<String> {
+        match self {
+            // In /proc/sys a dot within a port's name would be a slash; no sysctl here has one.
+            Self::Sysctl { key } => Some(format!("/proc/sys/{}", key.replace('.', "/"))),
+            Self::Rps { port, queue } => Some(format!("/sys/class/net/{port}/queues/rx-{queue}/rps_cpus")),
+            Self::Xps { port, queue } => Some(format!("/sys/class/net/{port}/queues/tx-{queue}/xps_cpus")),
+            Self::Governor => Some("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".into()),
+            Self::IrqAffinity { irq } => Some(format!("/proc/irq/{irq}/smp_affinity_list")),
+            Self::Mtu { port } => Some(format!("/sys/class/net/{port}/mtu")),
+            _ => None,
+        }
+    }
+}
+
+/// A name for people: `net.ipv4.tcp_rmem`, `eth0's rx ring`.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sysctl { key } => f.write_str(key),
+            Self::Ring { port, way: Way::Rx } => write!(f, "{port}'s receive ring"),
+            Self::Ring { port, way: Way::Tx } => write!(f, "{port}'s transmit ring"),
+            Self::Channels { port, queues } => {
+                let name = match queues {
+                    Queues::Combined => "combined",
+                    Queues::Rx => "receive",
+                    Queues::Tx => "transmit",
+                };
+                write!(f, "{port}'s {name} queues")
+            }
+            Self::Coalescing { port } => write!(f, "{port}'s coalescing"),
+            Self::Feature { port, feature } => write!(f, "{port}'s {feature}"),
+            Self::Qdisc { port } => write!(f, "{port}'s root qdisc"),
+            Self::Rps { port, queue } => write!(f, "rps_cpus of {port}'s queue {queue}"),
+            Self::Xps { port, queue } => write!(f, "xps_cpus of {port}'s queue {queue}"),
+            Self::Governor => f.write_str("the processors' governor"),
+            Self::IrqAffinity { irq } => write!(f, "the processors of interrupt {irq}"),
+            Self::Mtu { port } => write!(f, "{port}'s MTU"),
+        }
+    }
+}
+
+/// The commands that make these changes, in their order, in one line of a shell; hosts are named where there are any.
+pub fn commands(remedies: &[Remedy]) -> String {
+    line(remedies, |remedy| &remedy.new)
+}
+
+/// The commands that take them back.
+pub fn undo_commands(remedies: &[Remedy]) -> String {
+    line(remedies, |remedy| &remedy.now)
+}
+
+fn line(remedies: &[Remedy], value: impl Fn(&Remedy) -> &String) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut rest = remedies;
+    while let Some(first) = rest.first() {
+        let (count, command) = joined(rest, &value);
+        let host = if first.host.is_empty() { String::new() } else { format!("{}: ", first.host) };
+        parts.push(host + &command);
+        rest = rest.get(count..).unwrap_or_default();
+    }
+    parts.join("; ")
+}
+
+/// The command of the first remedy and of those behind it that it can do too, and their number.
+fn joined(remedies: &[Remedy], value: &impl Fn(&Remedy) -> &String) -> (usize, String) {
+    let Some(first) = remedies.first() else { return (0, String::new()) };
+    if let Some(shared) = first.setting.shared() {
+        let is_alike =
+            |other: &&Remedy| other.host == first.host && other.setting.shared().as_ref() == Some(&shared);
+        let parts: Vec<_> =
+            remedies.iter().take_while(is_alike).map(|of| of.setting.part(value(of))).collect();
+        return (parts.len(), format!("{shared} {}", parts.join(" ")));
+    }
+    let is_echo = |of: &Remedy| of.setting.file().is_some() && !matches!(of.setting, Setting::Mtu { .. });
+    let is_alike =
+        |other: &&Remedy| other.host == first.host && is_echo(other) && value(other) == value(first);
+    let files: Vec<_> = remedies.iter().take_while(is_alike).filter_map(|of| of.setting.file()).collect();
+    if files.len() < 2 && first.setting != Setting::Governor {
+        return (1, first.setting.command(value(first)));
+    }
+    (files.len(), format!("for f in {}; do echo {} > $f; done", files.join(" "), word(value(first))))
+}
+
+fn is_key(key: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    };
+    TREES.iter().any(|tree| key.starts_with(tree)) && key.split('.').all(is_part)
+}
+
+fn is_port(name: &str) -> bool {
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-@:".contains(&byte);
+    !name.is_empty()
+        && name.len() <= LONGEST_PORT
+        && name != "."
+        && name != ".."
+        && !name.starts_with('-')
+        && name.bytes().all(is_fit)
+}
+
+/// The processors of a mask such as `00000001,ffffffff`.
+fn mask(text: &str) -> Option<BTreeSet<u32>> {
+    let mut set = BTreeSet::new();
+    for (at, part) in text.trim().rsplit(',').enumerate() {
+        let bits = u32::from_str_radix(part, 16).ok()?;
+        set.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| at as u32 * 32 + bit));
+    }
+    Some(set)
+}
+
+/// The processors of a list such as `0-3,8`.
+fn processors(text: &str) -> Option<BTreeSet<u32>> {
+    let mut set = BTreeSet::new();
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse().ok()?, last.parse::<u32>().ok()?);
+        set.extend((first..=last).take(1 << 16));
+    }
+    Some(set)
+}
+
+/// Pairs of a name and a value.
+fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut words = text.split_whitespace();
+    std::iter::from_fn(move || words.next().zip(words.next()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sysctl(key: &str) -> Setting {
+        Setting::Sysctl { key: key.into() }
+    }
+
+    #[test]
+    fn what_changes_nothing_or_lowers_a_number_is_no_remedy() {
+        let of = |now, new| Remedy::sysctl("net.ipv4.tcp_rmem", now, new);
+        assert!(of("4096 131072 6291456", "4096 131072 33554432").is_some());
+        assert!(of("4096 131072 6291456", "4096\t131072\t6291456").is_none());
+        assert!(of("4096 131072 6291456", "4096 65536 33554432").is_none());
+        assert!(Remedy::sysctl("net.ipv4.tcp_congestion_control", "reno", "cubic").is_some());
+        let ring = || Setting::Ring { port: "eth0".into(), way: Way::Rx };
+        assert!(Remedy::of(ring(), 512, 4096).is_some() && Remedy::of(ring(), 4096, 512).is_none());
+        let gro = Setting::Feature { port: "eth0".into(), feature: "rx-gro".into() };
+        assert!(Remedy::of(gro, "on", "off").is_none());
+    }
+
+    #[test]
+    fn several_changes_become_one_command() {
+        let queue = |queue| Remedy::of(Setting::Rps { port: "eth0".into(), queue }, 0, "f").unwrap();
+        let ring = |way| Remedy::of(Setting::Ring { port: "eth0".into(), way }, 512, 4096).unwrap();
+        let remedies = [
+            Remedy::sysctl("net.ipv4.tcp_rmem", "1 2 3", "1 2 4").unwrap(),
+            Remedy::sysctl("net.core.rmem_max", 3, 4).unwrap(),
+            ring(Way::Rx),
+            ring(Way::Tx),
+            queue(0),
+            queue(1),
+            Remedy::of(Setting::Governor, "powersave", "performance").unwrap(),
+        ];
+        let line = commands(&remedies);
+        assert_eq!(
+            line,
+            "sysctl -w net.ipv4.tcp_rmem='1 2 4' net.core.rmem_max=4; ethtool -G eth0 rx 4096 tx 4096; \
+             for f in /sys/class/net/eth0/queues/rx-0/rps_cpus /sys/class/net/eth0/queues/rx-1/rps_cpus; \
+             do echo f > $f; done; \
+             for f in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > $f; done"
+        );
+        assert!(undo_commands(&remedies).contains("net.core.rmem_max=3; ethtool -G eth0 rx 512 tx 512"));
+        let on = |host, key| Remedy::sysctl(key, 1, 2).unwrap().on(host);
+        let two = [on("a", "net.core.wmem_max"), on("b", "net.core.rmem_max")];
+        assert_eq!(commands(&two), "a: sysctl -w net.core.wmem_max=2; b: sysctl -w net.core.rmem_max=2");
+    }
+
+    #[test]
+    fn values_are_compared_by_what_they_mean() {
+        let rps = Setting::Rps { port: "eth0".into(), queue: 0 };
+        assert!(rps.is_same("00000000,0000000f", "f") && !rps.is_same("0f", "1f") && !rps.is_same("x", "x"));
+        let irq = Setting::IrqAffinity { irq: 24 };
+        assert!(irq.is_same("0-3", "0,1,2,3") && !irq.is_same("0-3", "0-2"));
+        let coalescing = Setting::Coalescing { port: "eth0".into() };
+        assert!(coalescing.holds("adaptive-rx on rx-usecs 8", "adaptive-rx on"));
+        assert!(!coalescing.holds("adaptive-rx off rx-usecs 8", "adaptive-rx on"));
+    }
+
+    #[test]
+    fn names_lead_nowhere_else() {
+        for key in ["net.ipv4.tcp_rmem", "vm.dirty_ratio", "net.bridge.bridge-nf-call-iptables"] {
+            assert!(sysctl(key).is_sound(), "{key}");
+        }
+        for key in ["kernel.core_pattern", "net..x", "net./etc/passwd", "net.ipv4.x=1", "", "net.", "vm.x y"]
+        {
+            assert!(!sysctl(key).is_sound(), "{key}");
+        }
+        for port in ["..", "a/b", "", "a b", "-x", "0123456789abcdef"] {
+            assert!(!Setting::Qdisc { port: port.into() }.is_sound(), "{port}");
+            assert!(!Setting::Feature { port: port.into(), feature: "rx-gro".into() }.is_sound(), "{port}");
+        }
+        assert!(Setting::Mtu { port: "ens1f0.12".into() }.is_sound());
+    }
+
+    #[test]
+    fn json_is_read_as_it_is_written() {
+        let all = [
+            sysctl("vm.dirty_ratio"),
+            Setting::Channels { port: "eth0".into(), queues: Queues::Combined },
+            Setting::Governor,
+            Setting::IrqAffinity { irq: 3 },
+        ];
+        for setting in all {
+            let text = serde_json::to_string(&setting).unwrap();
+            assert_eq!(serde_json::from_str::<Setting>(&text).unwrap(), setting, "{text}");
+        }
+        assert!(serde_json::from_str::<Setting>(r#"{"kind":"shell","command":"x"}"#).is_err());
+    }
+}
