@@ -84,7 +84,7 @@ enum Command {
     /// Print a host's facts: processors, slots, ports, TCP, storage
     Facts(facts::FactsArgs),
     /// Find what keeps transfers from the line rate, what it costs, and the fix
-    Doctor(doctor::DoctorArgs),
+    Doctor(Box<doctor::DoctorArgs>),
     /// Make traffic: requests and responses, bulk, HTTP users, tiles
     Load(load::LoadArgs),
     /// Answer the traffic of load
@@ -107,6 +107,9 @@ enum Command {
     /// The files of a study's far host; started by bench
     #[command(hide = true)]
     Data(data::DataArgs),
+    /// The process that takes a doctor's changes back unless they are confirmed; started by doctor
+    #[command(hide = true)]
+    Switch(doctor::SwitchArgs),
     /// The emulator of a lab's link; started by lab
     #[command(hide = true)]
     Wan(lab::WanArgs),
@@ -127,7 +130,7 @@ impl Command {
             Self::Stream(args) => stream::run(args),
             Self::Measure(args) => measure::run(args),
             Self::Facts(args) => facts::run(args),
-            Self::Doctor(args) => doctor::run(args),
+            Self::Doctor(args) => doctor::run(*args),
             Self::Load(args) => load::run(args),
             Self::Serve(args) => load::serve(args),
             Self::Lab(args) => lab::run(args),
@@ -138,6 +141,7 @@ impl Command {
             Self::Completions(args) => manual::completions(&args, &command()),
             Self::Agent(args) => agent::run(args),
             Self::Data(args) => data::run(args),
+            Self::Switch(args) => doctor::stand_by(&args),
             Self::Wan(args) => lab::emulate(args),
             Self::Guest(args) => lab::be_guest(args),
         }

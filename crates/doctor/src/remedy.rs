@@ -29,7 +29,7 @@ pub enum Setting {
         /// The port.
         port: String,
         /// Which ring.
-        way: Way,
+        way: RingWay,
     },
     /// The number of a port's queues.
     Channels {
@@ -87,7 +87,7 @@ pub enum Setting {
 /// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum RingWay {
     /// Receiving.
     Rx,
     /// Sending.
@@ -230,10 +230,10 @@ impl Setting {
         match self {
             Self::Sysctl { key } if value.contains(' ') => format!("{key}='{value}'"),
             Self::Sysctl { key } => format!("{key}={}", word(value)),
-            Self::Ring { way: Way::Rx, .. } | Self::Channels { queues: Queues::Rx, .. } => {
+            Self::Ring { way: RingWay::Rx, .. } | Self::Channels { queues: Queues::Rx, .. } => {
                 format!("rx {value}")
             }
-            Self::Ring { way: Way::Tx, .. } | Self::Channels { queues: Queues::Tx, .. } => {
+            Self::Ring { way: RingWay::Tx, .. } | Self::Channels { queues: Queues::Tx, .. } => {
                 format!("tx {value}")
             }
             Self::Channels { queues: Queues::Combined, .. } => format!("combined {value}"),
@@ -273,8 +273,8 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sysctl { key } => f.write_str(key),
-            Self::Ring { port, way: Way::Rx } => write!(f, "{port}'s receive ring"),
-            Self::Ring { port, way: Way::Tx } => write!(f, "{port}'s transmit ring"),
+            Self::Ring { port, way: RingWay::Rx } => write!(f, "{port}'s receive ring"),
+            Self::Ring { port, way: RingWay::Tx } => write!(f, "{port}'s transmit ring"),
             Self::Channels { port, queues } => {
                 let name = match queues {
                     Queues::Combined => "combined",
@@ -396,7 +396,7 @@ mod tests {
         assert!(of("4096 131072 6291456", "4096\t131072\t6291456").is_none());
         assert!(of("4096 131072 6291456", "4096 65536 33554432").is_none());
         assert!(Remedy::sysctl("net.ipv4.tcp_congestion_control", "reno", "cubic").is_some());
-        let ring = || Setting::Ring { port: "eth0".into(), way: Way::Rx };
+        let ring = || Setting::Ring { port: "eth0".into(), way: RingWay::Rx };
         assert!(Remedy::of(ring(), 512, 4096).is_some() && Remedy::of(ring(), 4096, 512).is_none());
         let gro = Setting::Feature { port: "eth0".into(), feature: "rx-gro".into() };
         assert!(Remedy::of(gro, "on", "off").is_none());
@@ -409,8 +409,8 @@ mod tests {
         let remedies = [
             Remedy::sysctl("net.ipv4.tcp_rmem", "1 2 3", "1 2 4").unwrap(),
             Remedy::sysctl("net.core.rmem_max", 3, 4).unwrap(),
-            ring(Way::Rx),
-            ring(Way::Tx),
+            ring(RingWay::Rx),
+            ring(RingWay::Tx),
             queue(0),
             queue(1),
             Remedy::of(Setting::Governor, "powersave", "performance").unwrap(),

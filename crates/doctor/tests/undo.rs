@@ -68,12 +68,14 @@ fn remedies_and_words_agree() {
         for remedy in &finding.remedies {
             let (setting, now, new) = (&remedy.setting, &remedy.now, &remedy.new);
             assert_eq!(remedy.host, finding.host);
-            assert!(setting.is_sound() && !setting.lowers(now, new) && !setting.is_same(now, new), "{remedy:?}");
+            assert!(
+                setting.is_sound() && !setting.lowers(now, new) && !setting.is_same(now, new),
+                "{remedy:?}"
+            );
             let swaps = matches!(setting, Setting::Sysctl { key } if key.contains("swap"));
             assert!(!swaps, "{remedy:?}");
         }
-        let bare: Vec<_> =
-            finding.remedies.iter().map(|remedy| remedy.clone().on("")).collect();
+        let bare: Vec<_> = finding.remedies.iter().map(|remedy| remedy.clone().on("")).collect();
         assert!(finding.fix.as_deref().unwrap().starts_with(&commands(&bare)), "{finding:#?}");
         assert_eq!(finding.undo.as_deref(), Some(undo_commands(&bare).as_str()), "{finding:#?}");
     }

@@ -9,7 +9,7 @@ mod cpuinfo;
 pub mod facts;
 mod hypervisor;
 mod link;
-mod netlink;
+pub mod netlink;
 mod pressure;
 mod profile;
 mod rates;

@@ -154,7 +154,7 @@ fn string(bytes: &[u8]) -> String {
 }
 
 /// The first of several messages: its kind, its payload, and the rest.
-pub(crate) fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+pub fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = number(bytes, 0, 4)? as usize;
     let kind = number(bytes, 4, 2)? as u16;
     let inside = bytes.get(16..length)?;
@@ -162,7 +162,10 @@ pub(crate) fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 }
 
 /// struct nlmsgerr begins with the negative error number; 0 acknowledges.
-pub(crate) fn error(message: &[u8]) -> io::Result<bool> {
+///
+/// # Errors
+/// The error that the kernel reports, or an answer that is cut off.
+pub fn error(message: &[u8]) -> io::Result<bool> {
     match number(message, 0, 4).map(|number| number as u32 as i32) {
         Some(0) => Ok(false),
         Some(code) => Err(io::Error::from_raw_os_error(code.saturating_neg())),
@@ -171,7 +174,7 @@ pub(crate) fn error(message: &[u8]) -> io::Result<bool> {
 }
 
 /// The attributes: struct nlattr and its payload, one after another.
-pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = number(bytes, 0, 2)? as usize;
         let kind = number(bytes, 2, 2)? as u16;
@@ -182,7 +185,7 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
 }
 
 /// A number of 1, 2, 4 or 8 bytes in the machine's order.
-pub(crate) fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+pub fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(size)?)?;
     Some(match size {
         1 => bytes[0].into(),

@@ -48,6 +48,14 @@ impl AgentCommand {
         self.path.as_deref()
     }
 
+    /// A shell's command that becomes a program with the shell's own words.
+    pub fn call_with_words(&self, program: &str) -> String {
+        match self.before.as_str() {
+            "" => format!("exec {program} \"$@\""),
+            before => format!("{before}{program} \"$@\"; exit"),
+        }
+    }
+
     /// A shell's line, within single quotes, that becomes the agent, or ends when that ends.
     pub fn call(&self, agent: &str) -> String {
         match self.before.as_str() {

@@ -171,11 +171,19 @@ pub fn find(binary: &Binary) -> String {
 /// The words that run this binary with `argv` on a host where [`bootstrap`]'s line has started it, from the
 /// same path.
 pub fn again(binary: &Binary, argv: &[OsString]) -> Vec<OsString> {
-    let script = format!(
+    again_by(binary, argv, &AgentCommand::default())
+}
+
+/// The same, where the program is called by a command of the user's.
+pub fn again_by(binary: &Binary, argv: &[OsString], command: &AgentCommand) -> Vec<OsString> {
+    let brought = format!(
         "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{id}; {OWN_DIRECTORY} \
-         if own && [ -x \"$a\" ]; then exec \"$a\" \"$@\"; fi; exec linerate \"$@\"",
+         if own && [ -x \"$a\" ]; then {copied}; fi; {installed}",
         id = binary.id,
+        copied = command.call_with_words("\"$a\""),
+        installed = command.call_with_words("linerate"),
     );
+    let script = command.path().map_or(brought, |path| command.call_with_words(path));
     let shell = ["sh".into(), "-c".into(), script.into(), "linerate".into()];
     shell.into_iter().chain(argv.iter().cloned()).collect()
 }

@@ -5,6 +5,7 @@ mod figures;
 mod path;
 mod rtt;
 mod table;
+mod treatment;
 
 use clap::Args;
 use linerate_doctor::check::CHECKS;
@@ -24,6 +25,9 @@ use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, t
 use crate::facts::{HERE, ask, open, usual_paths};
 use crate::say::json;
 use crate::units::parse_rate;
+use treatment::TreatmentArgs;
+
+pub use treatment::{SwitchArgs, stand_by};
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
@@ -38,16 +42,21 @@ Examples:
       the same of two other hosts: web1 measures, and reaches web2 by that name
   linerate doctor --root web1.txt
       a snapshot that somebody sent (linerate facts --snapshot web1.txt)
-It changes nothing. As a test: --fail-on major
+  linerate doctor --apply --plan
+      what would be changed for it, and how it is taken back
+  linerate doctor --apply root@web1
+      changes it, and takes it back unless it is confirmed within a minute
+Without --apply it changes nothing. As a test: --fail-on major
 ";
 
 /// Targets below this rate, in bits a second, are refused: the user has probably left out the unit.
 const LEAST_TARGET: f64 = 1e6;
 
-const MEANINGS: [Meaning; 7] = [
+const MEANINGS: [Meaning; 8] = [
     (Code::Done, "examined; with --fail-on, nothing is that severe"),
     FAILED,
     USAGE,
+    (Code::Some, "--apply, --undo: some settings were refused, or are not as before"),
     FAR_END,
     (Code::Found, "--fail-on: a finding is that severe, or more"),
     VERSION,
@@ -83,6 +92,8 @@ pub struct DoctorArgs {
     list: bool,
     #[command(flatten)]
     metrics: MetricsArgs,
+    #[command(flatten)]
+    treatment: TreatmentArgs,
     #[command(flatten)]
     reach: Reach,
 }
@@ -133,6 +144,9 @@ pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
         CHECKS.iter().for_each(|check| say!("{:20} {}", check.name, check.about));
         return Ok(Code::Done);
     }
+    if args.treatment.is_wanted() {
+        return treatment::run(&args);
+    }
     recording(args.metrics.metrics.as_deref(), "doctor", |metrics| {
         metrics.check()?;
         metrics.note().into_iter().for_each(|note| tell!("linerate: {note}"));
@@ -157,6 +171,9 @@ impl DoctorArgs {
     }
 
     fn asked(&self) -> Result<Vec<NamedHost>, Failure> {
+        if self.hosts.is_empty() || self.hosts.iter().any(|name| name == HERE) {
+            treatment::sweep(&self.treatment.state);
+        }
         if self.hosts.is_empty() {
             return Ok(vec![host(OsStr::new(HERE), &self.reach)?]);
         }

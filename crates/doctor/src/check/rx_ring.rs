@@ -5,7 +5,7 @@ use linerate_host::facts::{Port, Rings};
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::percent;
-use crate::remedy::{Remedy, Setting, Way};
+use crate::remedy::{Remedy, RingWay, Setting};
 use crate::source::{ESNET_NIC, RED_HAT, STACK};
 use crate::{Finding, Host, Severity};
 
@@ -48,7 +48,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
 }
 
 fn remedy(finding: Finding, port: &Port, rings: &Rings) -> Finding {
-    let ring = Setting::Ring { port: port.name.clone(), way: Way::Rx };
+    let ring = Setting::Ring { port: port.name.clone(), way: RingWay::Rx };
     finding.remedied(Remedy::of(ring, rings.rx, rings.max_rx)).conflict(
         "ESnet sets 8192 or the maximum, Red Hat only where packets were lost; \
          rings larger than the processor's cache cost time at 100 Gbit/s (Cai et al.); \

@@ -4,7 +4,7 @@ use linerate_host::facts::Port;
 
 use super::{Check, CheckRun};
 use crate::formula::percent;
-use crate::remedy::{Remedy, Setting, Way};
+use crate::remedy::{Remedy, RingWay, Setting};
 use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -33,7 +33,7 @@ fn of(port: &Port) -> Option<Finding> {
         return None;
     }
     let title = format!("{}'s transmit rings were full for {} of the packets", port.name, percent(share));
-    let ring = Setting::Ring { port: port.name.clone(), way: Way::Tx };
+    let ring = Setting::Ring { port: port.name.clone(), way: RingWay::Tx };
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
         .evidence(format!(

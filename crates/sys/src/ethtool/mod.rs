@@ -1,6 +1,7 @@
-//! Queries of network drivers (include/uapi/linux/ethtool.h). This file: drivers' statistics, by queue and in
+//! Queries of network drivers, and changes of their settings (include/uapi/linux/ethtool.h). This file: drivers' statistics, by queue and in
 //! total, as `ethtool -S` shows them (`ETHTOOL_GSTATS`).
 
+mod change;
 mod module;
 mod settings;
 
@@ -118,10 +119,11 @@ impl Ethtool {
         // has room for (at most 65,536), or at most 3 x 127 words of link modes; or a header of at most 16
         // bytes and either the requested bytes of a module (at most 2,048), or one name (32 bytes) or value
         // (8) for each string of a set. `count` has just refused more than MOST of them, and the buffer has
-        // room for twice as many names.
+        // room for twice as many names. From a request that changes something it reads no more than that.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        // A change of features answers with flags, which are positive.
+        if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 

@@ -14,7 +14,7 @@ const RX_RINGS: u32 = 0x2d;
 const INDIRECTION: u32 = 0x38;
 const LINK: u32 = 0x4c;
 /// ETH_SS_FEATURES: the set of strings that names features.
-const FEATURE_NAMES: u32 = 4;
+pub(super) const FEATURE_NAMES: u32 = 4;
 /// The most slots of an indirection table that are read; the largest drivers have some thousands.
 const MOST_SLOTS: u32 = 1 << 16;
 /// The most words of link modes; the kernel has three or four.
@@ -25,8 +25,8 @@ const LINK_HEADER: usize = 48;
 /// Numbers in a driver's answer: their names, and the word of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    command: u32,
-    fields: &'static [(&'static str, usize)],
+    pub(super) command: u32,
+    pub(super) fields: &'static [(&'static str, usize)],
 }
 
 /// Queues (`ETHTOOL_GCHANNELS`).
@@ -75,6 +75,8 @@ pub struct Feature {
     pub name: String,
     /// True where it is on.
     pub on: bool,
+    /// True where it was asked for: it is on unless something else that it needs is off.
+    pub wanted: bool,
     /// True where it can't be changed.
     pub fixed: bool,
 }
@@ -139,7 +141,7 @@ impl Ethtool {
         self.put([FEATURES, u32::try_from(names.len().div_ceil(32)).unwrap_or(0), 0]);
         self.ask(interface)?;
         let bit = |word: usize, i: usize| self.word(8 + i / 32 * 16 + word * 4) >> (i % 32) & 1 == 1;
-        let feature = |(i, name)| Feature { name, on: bit(2, i), fixed: !bit(0, i) };
+        let feature = |(i, name)| Feature { name, on: bit(2, i), wanted: bit(1, i), fixed: !bit(0, i) };
         let all = names.into_iter().enumerate().map(feature);
         // Unused bits have no name.
         Ok(all.filter(|feature| !feature.name.is_empty()).collect())

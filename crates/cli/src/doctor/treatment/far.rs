@@ -1,0 +1,129 @@
+//! Treatments of another host: linerate there makes them, and its switch waits there.
+
+use linerate_remote::install::{Binary, again_by};
+use linerate_remote::place::Place;
+use linerate_wire::path::printable;
+use serde::de::DeserializeOwned;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Output, Stdio};
+
+use super::{AppliedReport, PlanReport, TreatmentReport, UndoReport};
+use crate::common::failure::Failure;
+use crate::common::reach::{Reach, interrupted, not_started};
+use crate::doctor::DoctorArgs;
+use crate::exit::Code;
+
+/// What would be changed there.
+pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
+    let wanted = &args.treatment;
+    bring(host, &args.reach)?;
+    if let Some(file) = &wanted.from_plan {
+        return super::here::read(file).map(|plan| PlanReport { host: name(host), ..plan });
+    }
+    let mut words = vec!["--apply".to_owned(), "--plan".into()];
+    words.extend(args.target.map(|bits| format!("--target={bits}bit")));
+    words.extend((!wanted.only.is_empty()).then(|| format!("--only={}", wanted.only.join(","))));
+    words.extend(wanted.mtu.then(|| "--mtu".into()));
+    let plan: PlanReport = ask(args, host, &args.reach, &words, None)?;
+    Ok(PlanReport { host: name(host), ..plan })
+}
+
+/// Applies this plan there, and nothing else.
+pub fn apply(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<TreatmentReport, Failure> {
+    let plan = serde_json::to_vec(plan).map_err(|error| Failure::failed(error.to_string()))?;
+    let within = format!("--confirm-within={}", args.treatment.confirm_within);
+    let words = ["--apply".to_owned(), "--yes".into(), "--from-plan=-".into(), within];
+    let report: TreatmentReport = ask(args, host, &args.reach, &words, Some(&plan))?;
+    Ok(TreatmentReport { host: name(host), ..report })
+}
+
+/// Confirms through a connection of its own: one that ssh shares proves nothing.
+pub fn confirm(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<Code, Failure> {
+    let mut reach = args.reach.clone();
+    if reach.rsh.is_none() {
+        reach.option.insert(0, "ControlPath=none".into());
+    }
+    let mut words = vec![format!("--confirm={id}")];
+    words.extend(args.treatment.force.then(|| "--force".into()));
+    let output = run(args, host, &reach, &words, None)?;
+    say!("{}: {}", name(host), String::from_utf8_lossy(&output.stdout).trim_end());
+    Ok(Code::Done)
+}
+
+/// Takes a treatment back there.
+pub fn undo(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<UndoReport, Failure> {
+    bring(host, &args.reach)?;
+    let mut words = vec![format!("--undo={id}")];
+    words.extend(args.treatment.force.then(|| "--force".into()));
+    let report: UndoReport = ask(args, host, &args.reach, &words, None)?;
+    Ok(UndoReport { host: name(host), ..report })
+}
+
+/// The treatments of that host.
+pub fn applied(args: &DoctorArgs, host: &OsStr) -> Result<AppliedReport, Failure> {
+    bring(host, &args.reach)?;
+    let report: AppliedReport = ask(args, host, &args.reach, &["--applied".to_owned()], None)?;
+    Ok(AppliedReport { host: name(host), ..report })
+}
+
+/// This program is brought there if it is missing, as for facts.
+fn bring(host: &OsStr, reach: &Reach) -> Result<(), Failure> {
+    let interrupted = interrupted()?;
+    let far_end = reach.far_end(host, false)?;
+    let started = far_end.start(&|note| tell!("linerate: {note}"), &interrupted);
+    started.map(drop).map_err(|error| not_started(&error, &interrupted).at(host))
+}
+
+fn ask<T: DeserializeOwned>(
+    args: &DoctorArgs,
+    host: &OsStr,
+    reach: &Reach,
+    words: &[String],
+    input: Option<&[u8]>,
+) -> Result<T, Failure> {
+    let words = [words, &["--json".to_owned()]].concat();
+    let output = run(args, host, reach, &words, input)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().next_back().unwrap_or_default();
+    serde_json::from_str(last).map_err(|_| Failure("its answer makes no sense".into(), Code::FarEnd).at(host))
+}
+
+/// Runs linerate there. Its errors have been printed by it, so that the failure only says where.
+fn run(
+    args: &DoctorArgs,
+    host: &OsStr,
+    reach: &Reach,
+    words: &[String],
+    input: Option<&[u8]>,
+) -> Result<Output, Failure> {
+    let failed = |why: String| Failure(why, Code::FarEnd).at(host);
+    let binary =
+        Binary::own().map_err(|error| failed(format!("reading this program's own binary: {error}")))?;
+    let far_end = reach.far_end(host, true)?;
+    let command = reach.agent_command.clone().unwrap_or_default();
+    let mut all: Vec<OsString> = vec!["doctor".into(), "--state".into(), args.treatment.state.clone().into()];
+    all.extend(words.iter().map(OsString::from));
+    let place = Place::Ssh { rsh: far_end.rsh, host: far_end.host };
+    let mut command =
+        place.command(&again_by(&binary, &all, &command)).map_err(|error| failed(error.to_string()))?;
+    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
+    let mut child = child.map_err(|error| failed(format!("running the remote shell: {error}")))?;
+    if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
+        // A far end that has gone says so by its exit code.
+        let _ = pipe.write_all(input);
+    }
+    let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+    match output.status.code() {
+        Some(0 | 3) => Ok(output),
+        Some(1) => Err(Failure::failed("linerate there has failed".into()).at(host)),
+        Some(2) => Err(Failure::usage("linerate there doesn't take this".into()).at(host)),
+        _ => Err(failed(format!("the remote shell ended with {}", output.status))),
+    }
+}
+
+fn name(host: &OsStr) -> String {
+    printable(host.as_bytes()).to_string()
+}

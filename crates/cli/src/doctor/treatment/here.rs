@@ -1,0 +1,280 @@
+//! Treatments of this host.
+
+use linerate_doctor::{Host, examine_host, ordered};
+use linerate_host::Facts;
+use linerate_treat::course::{self, StepFate, TakenBy, WayBack};
+use linerate_treat::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
+use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
+use linerate_treat::surroundings::{Entrance, Whereabouts, uptime};
+use linerate_treat::{LiveControls, switch};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::{
+    AppliedReport, AppliedTreatment, PlanReport, StepReport, TreatmentArgs, TreatmentReport, UndoReport,
+};
+use crate::common::failure::Failure;
+use crate::doctor::DoctorArgs;
+use crate::exit::Code;
+use crate::facts::{HERE, usual_paths};
+
+/// How long another run may take to change settings.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Milliseconds that a switch may need at its deadline before a run does its work.
+const GRACE: u64 = 2000;
+/// The most bytes of a plan.
+const MOST: u64 = 4 << 20;
+
+/// What would be changed.
+pub fn plan(args: &DoctorArgs) -> Result<PlanReport, Failure> {
+    let wanted = &args.treatment;
+    if !wanted.plan {
+        needs_root()?;
+    }
+    sweep(&wanted.state);
+    let plan = match &wanted.from_plan {
+        Some(file) => TreatmentPlan::again(read(file)?.steps, &mut LiveControls),
+        None => TreatmentPlan::of(&findings(args), &allowed(wanted), &mut LiveControls),
+    };
+    let TreatmentPlan { steps, left, advice } = plan;
+    Ok(PlanReport { r#type: "doctor-plan".into(), schema: 1, host: HERE.into(), steps, left, advice })
+}
+
+fn findings(args: &DoctorArgs) -> Vec<linerate_doctor::Finding> {
+    let facts = Facts::here(&usual_paths());
+    ordered(examine_host(&Host { name: HERE, facts: &facts, need: args.need() }))
+}
+
+fn allowed(wanted: &TreatmentArgs) -> Allowed {
+    Allowed { only: wanted.only.clone(), mtu: wanted.mtu }
+}
+
+/// A plan that was printed before.
+pub fn read(file: &Path) -> Result<PlanReport, Failure> {
+    let name = file.display();
+    let mut text = Vec::new();
+    let got = if file == Path::new("-") {
+        io::stdin().take(MOST).read_to_end(&mut text)
+    } else {
+        File::open(file).and_then(|file| file.take(MOST).read_to_end(&mut text))
+    };
+    got.map_err(|error| Failure::failed(format!("reading the plan {name}: {error}")))?;
+    let plan: Result<PlanReport, _> = serde_json::from_slice(&text);
+    let plan =
+        plan.map_err(|error| Failure::usage(format!("{name} isn't what --plan --json prints: {error}")))?;
+    if plan.schema != 1 || plan.r#type != "doctor-plan" {
+        return Err(Failure::usage(format!("{name} is no plan that this version reads")));
+    }
+    Ok(plan)
+}
+
+/// Applies a plan, with its journal and its switch.
+pub fn apply(wanted: &TreatmentArgs, plan: PlanReport) -> Result<TreatmentReport, Failure> {
+    needs_root()?;
+    let report = |id, steps| TreatmentReport {
+        r#type: "doctor-treatment".into(),
+        schema: 1,
+        host: HERE.into(),
+        id,
+        within: wanted.confirm_within,
+        steps,
+        left: plan.left.clone(),
+    };
+    if plan.steps.is_empty() {
+        return Ok(report(None, Vec::new()));
+    }
+    let (mut journal, fates) = applied_steps(wanted, &plan)?;
+    let steps: Vec<StepReport> = plan.steps.iter().cloned().zip(fates).map(step_report).collect();
+    if steps.iter().all(|step| step.holds.is_none()) {
+        // The switch needn't wait for nothing.
+        course::take_back(&mut journal, &mut LiveControls, TakenBy::User).map_err(Failure::failed)?;
+        return Ok(report(None, steps));
+    }
+    Ok(report(Some(journal.id), steps))
+}
+
+fn applied_steps(
+    wanted: &TreatmentArgs,
+    plan: &PlanReport,
+) -> Result<(TreatmentJournal, Vec<StepFate>), Failure> {
+    let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
+    let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
+    if let Some(open) = shelf.all().0.iter().find(|journal| journal.is_open() && is_here(journal)) {
+        let message = format!(
+            "{0} isn't confirmed yet: linerate doctor --confirm {0}, or --undo {0}, comes first",
+            open.id
+        );
+        return Err(Failure(message, Code::Busy));
+    }
+    let mut journal = shelf.begin(plan.steps.clone(), wanted.confirm_within).map_err(Failure::failed)?;
+    let command = switch_command(&shelf, &journal.id);
+    let started = switch::start(&mut journal, command);
+    if let Err(why) = started {
+        // Nothing was changed.
+        let _ = course::take_back(&mut journal, &mut LiveControls, TakenBy::User);
+        return Err(Failure::failed(format!("{why}; nothing was changed")));
+    }
+    let mut fates = Vec::new();
+    let done = course::apply(&mut journal, &mut LiveControls, &mut |_, fate| fates.push(fate.clone()));
+    if let Err(why) = done {
+        let _ = course::take_back(&mut journal, &mut LiveControls, TakenBy::InsistingUser);
+        return Err(Failure::failed(format!("{why}; what was changed so far was taken back")));
+    }
+    Ok((journal, fates))
+}
+
+fn switch_command(shelf: &Shelf, id: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["switch", id, "--state"]).arg(shelf.path());
+    command
+}
+
+fn step_report((step, fate): (linerate_treat::journal::PlannedStep, StepFate)) -> StepReport {
+    match fate {
+        StepFate::Holds(holds) => StepReport { step, holds: Some(holds), refused: None },
+        StepFate::Refused(why) => StepReport { step, holds: None, refused: Some(why) },
+    }
+}
+
+/// Confirms a treatment, from a login other than the one that made it.
+pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
+    needs_root()?;
+    let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
+    let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
+    let mut journal = shelf.journal(id).map_err(Failure::failed)?;
+    let refused = |why: String| Err(Failure::failed(format!("{id} can't be confirmed: {why}")));
+    match journal.standing() {
+        TreatmentStanding::Unconfirmed => {}
+        TreatmentStanding::Confirmed => return Ok(Code::Done),
+        TreatmentStanding::TakenBack => return refused("it was taken back already".into()),
+        TreatmentStanding::Applying => {
+            return refused("it was cut off before it was whole; --undo takes it back".into());
+        }
+    }
+    if journal.is_of_earlier_start() {
+        return refused("the host has restarted since, which took it back".into());
+    }
+    if !wanted.force && !Entrance::here().is_other(&journal.head.entrance) {
+        return refused("this is the login that made it, which proves nothing: log in anew".into());
+    }
+    journal.note(TreatmentEvent::Confirmed).map_err(Failure::failed)?;
+    say!("{id} is confirmed: it holds until the host restarts; linerate doctor --undo {id} takes it back");
+    Ok(Code::Done)
+}
+
+/// Takes a treatment back.
+pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
+    needs_root()?;
+    let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
+    let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
+    let mut journal = shelf.journal(id).map_err(Failure::failed)?;
+    if journal.is_of_earlier_start() {
+        if journal.standing() != TreatmentStanding::TakenBack {
+            course::ended_by_restart(&mut journal).map_err(Failure::failed)?;
+        }
+        return Ok(undo_report(&journal, Vec::new()));
+    }
+    if !is_here(&journal) {
+        let message = format!(
+            "{id} was applied in the network namespace {}, and this is another one: run it there",
+            journal.head.place.namespace
+        );
+        return Err(Failure::failed(message));
+    }
+    let taker = if wanted.force { TakenBy::InsistingUser } else { TakenBy::User };
+    let ends = course::take_back(&mut journal, &mut LiveControls, taker).map_err(Failure::failed)?;
+    Ok(undo_report(&journal, ends))
+}
+
+fn undo_report(journal: &TreatmentJournal, ends: Vec<(usize, WayBack)>) -> UndoReport {
+    let mut report = UndoReport {
+        r#type: "doctor-undo".into(),
+        schema: 1,
+        host: HERE.into(),
+        id: journal.id.clone(),
+        restored: Vec::new(),
+        left: Vec::new(),
+    };
+    for (step, end) in ends {
+        let step = &journal.head.steps[step];
+        let setting = step.setting.to_string();
+        match end {
+            WayBack::Restored => report.restored.push(setting),
+            WayBack::Left(why) => report.left.push(LeftOut { check: step.checks.join(", "), setting, why }),
+        }
+    }
+    report
+}
+
+/// All treatments of this host.
+pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
+    needs_root()?;
+    sweep(&wanted.state);
+    let (journals, unread) = Shelf::existing(&wanted.state).map(|shelf| shelf.all()).unwrap_or_default();
+    unread.iter().for_each(|why| tell!("linerate: {why}"));
+    let one = |journal: &TreatmentJournal| AppliedTreatment {
+        id: journal.id.clone(),
+        begun: journal.head.begun,
+        standing: journal.standing(),
+        changed: (0..journal.head.steps.len()).filter_map(|step| changed(journal, step)).collect(),
+    };
+    let treatments = journals.iter().map(one).collect();
+    Ok(AppliedReport { r#type: "doctor-applied".into(), schema: 1, host: HERE.into(), treatments })
+}
+
+fn changed(journal: &TreatmentJournal, step: usize) -> Option<StepReport> {
+    let (holds, before) = (journal.holds(step)?, journal.before(step)?);
+    let step =
+        linerate_treat::journal::PlannedStep { before: before.into(), ..journal.head.steps[step].clone() };
+    Some(StepReport { step, holds: Some(holds.into()), refused: None })
+}
+
+/// Takes back what nobody confirmed in time, where the process that should have done so is gone.
+pub fn sweep(state: &Path) {
+    let Some(shelf) = Shelf::existing(state) else { return };
+    let is_due = |journal: &TreatmentJournal| {
+        journal.is_open()
+            && (journal.is_of_earlier_start() || is_here(journal) && uptime() > journal.deadline() + GRACE)
+    };
+    let due: Vec<String> = shelf.all().0.into_iter().filter(is_due).map(|journal| journal.id).collect();
+    for id in due {
+        if let Err(why) = sweep_one(&shelf, &id) {
+            tell!("linerate: {id} wasn't confirmed, and can't be taken back: {why}");
+        }
+    }
+}
+
+fn sweep_one(shelf: &Shelf, id: &str) -> Result<(), String> {
+    let _lock = shelf.lock(PATIENCE)?;
+    let mut journal = shelf.journal(id)?;
+    if !journal.is_open() {
+        return Ok(());
+    }
+    if journal.is_of_earlier_start() {
+        return course::ended_by_restart(&mut journal);
+    }
+    let ends = course::take_back(&mut journal, &mut LiveControls, TakenBy::NextRun)?;
+    tell!("linerate: {id} wasn't confirmed in time, and was taken back now: {} settings", ends.len());
+    for (step, end) in ends {
+        if let WayBack::Left(why) = end {
+            tell!("linerate: {} couldn't be restored: {why}", journal.head.steps[step].setting);
+        }
+    }
+    Ok(())
+}
+
+fn is_here(journal: &TreatmentJournal) -> bool {
+    journal.head.place == Whereabouts::here()
+}
+
+fn needs_root() -> Result<(), Failure> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let message = "changing settings needs root: sudo linerate doctor ...; for another host, \
+                   --agent-command 'sudo linerate', or root@HOST";
+    Err(Failure::failed(message.into()))
+}

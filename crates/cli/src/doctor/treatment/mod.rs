@@ -1,0 +1,237 @@
+//! `linerate doctor --apply`: changes what the findings propose, here or on another host, and takes it back.
+
+mod far;
+mod here;
+mod show;
+
+use clap::Args;
+use linerate_doctor::check::CHECKS;
+use linerate_treat::journal::{PlannedStep, Shelf, TreatmentStanding, USUAL};
+use linerate_treat::plan::LeftOut;
+use linerate_treat::{LiveControls, switch};
+use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use super::DoctorArgs;
+use crate::common::failure::Failure;
+use crate::exit::Code;
+use crate::facts::HERE;
+use crate::say::json;
+
+pub use here::sweep;
+
+/// The least and the most seconds for a confirmation.
+const LEAST: u64 = 1;
+const MOST: u64 = 86_400;
+
+/// The part of the arguments that is about changes.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Treatment")]
+pub struct TreatmentArgs {
+    /// Make the changes that the findings propose
+    ///
+    /// It shows them, asks, and takes all back after 60 s, unless they are confirmed from a new login. Needs root, there
+    /// too: --agent-command 'sudo linerate'.
+    #[arg(long, conflicts_with_all = ["path", "root", "list", "fail_on", "metrics"])]
+    pub apply: bool,
+    /// With --apply: show the changes, and make none
+    #[arg(long, requires = "apply")]
+    pub plan: bool,
+    /// With --apply: don't ask
+    #[arg(short, long, requires = "apply")]
+    pub yes: bool,
+    /// With --apply: only what these checks propose, notes among them
+    #[arg(long, value_name = "CHECK,...", value_delimiter = ',', requires = "apply", value_parser = known_check)]
+    pub only: Vec<String>,
+    /// With --apply: raise MTUs too
+    #[arg(long, requires = "apply")]
+    pub mtu: bool,
+    /// With --apply: only the changes in FILE, which --plan --json has printed; - for standard input
+    #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "plan"])]
+    pub from_plan: Option<PathBuf>,
+    /// Seconds until all is taken back
+    #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(LEAST..=MOST))]
+    pub confirm_within: u64,
+    /// Keep what was applied as ID until the host restarts; from a new login
+    #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "path", "root", "list", "fail_on", "metrics"])]
+    pub confirm: Option<String>,
+    /// Take back what was applied as ID
+    #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "confirm", "path", "root", "list", "fail_on", "metrics"])]
+    pub undo: Option<String>,
+    /// With --undo: also what was changed by others since. With --confirm: from the same login
+    #[arg(long)]
+    pub force: bool,
+    /// List what was applied, and what became of it
+    #[arg(long, conflicts_with_all = ["apply", "confirm", "undo", "path", "root", "list", "fail_on", "metrics"])]
+    pub applied: bool,
+    /// Where the journals are
+    #[arg(long, value_name = "DIR", default_value = USUAL)]
+    pub state: PathBuf,
+}
+
+/// Arguments of `linerate switch`.
+#[derive(Debug, Args)]
+pub struct SwitchArgs {
+    id: String,
+    #[arg(long)]
+    state: PathBuf,
+}
+
+/// A plan, as --json prints it.
+#[derive(Debug, Serialize, Deserialize)]
+struct PlanReport {
+    r#type: String,
+    schema: u32,
+    host: String,
+    steps: Vec<PlannedStep>,
+    left: Vec<LeftOut>,
+    advice: Vec<String>,
+}
+
+/// What was applied, as --json prints it.
+#[derive(Debug, Serialize, Deserialize)]
+struct TreatmentReport {
+    r#type: String,
+    schema: u32,
+    host: String,
+    /// None if nothing was to be changed.
+    id: Option<String>,
+    /// Seconds for the confirmation.
+    within: u64,
+    steps: Vec<StepReport>,
+    left: Vec<LeftOut>,
+}
+
+/// One change, and what became of it.
+#[derive(Debug, Serialize, Deserialize)]
+struct StepReport {
+    #[serde(flatten)]
+    step: PlannedStep,
+    /// The value that was read back.
+    holds: Option<String>,
+    /// Why it was not made.
+    refused: Option<String>,
+}
+
+/// What was taken back, as --json prints it.
+#[derive(Debug, Serialize, Deserialize)]
+struct UndoReport {
+    r#type: String,
+    schema: u32,
+    host: String,
+    id: String,
+    /// Names of settings that have their former values.
+    restored: Vec<String>,
+    left: Vec<LeftOut>,
+}
+
+/// Treatments, as --json prints them.
+#[derive(Debug, Serialize, Deserialize)]
+struct AppliedReport {
+    r#type: String,
+    schema: u32,
+    host: String,
+    treatments: Vec<AppliedTreatment>,
+}
+
+/// One treatment.
+#[derive(Debug, Serialize, Deserialize)]
+struct AppliedTreatment {
+    id: String,
+    /// Seconds since 1970.
+    begun: u64,
+    standing: TreatmentStanding,
+    /// Settings that were changed, with their values before and after.
+    changed: Vec<StepReport>,
+}
+
+impl TreatmentArgs {
+    /// True if anything but an examination is wanted.
+    pub fn is_wanted(&self) -> bool {
+        self.apply || self.applied || self.confirm.is_some() || self.undo.is_some()
+    }
+}
+
+/// Does what is wanted on each host, one after the other.
+///
+/// # Errors
+/// If a host can't be reached, or refuses.
+pub fn run(args: &DoctorArgs) -> Result<Code, Failure> {
+    let here = [OsString::from(HERE)];
+    let hosts = if args.hosts.is_empty() { &here[..] } else { &args.hosts };
+    if args.treatment.from_plan.is_some() && hosts.len() > 1 {
+        return Err(Failure::usage("--from-plan is the plan of one host".into()));
+    }
+    let mut worst = Code::Done;
+    for host in hosts {
+        let code = on(args, host)?;
+        worst = if code == Code::Done { worst } else { code };
+    }
+    Ok(worst)
+}
+
+fn on(args: &DoctorArgs, host: &OsStr) -> Result<Code, Failure> {
+    let wanted = &args.treatment;
+    let is_here = host == HERE;
+    if let Some(id) = &wanted.confirm {
+        return if is_here { here::confirm(wanted, id) } else { far::confirm(args, host, id) };
+    }
+    if let Some(id) = &wanted.undo {
+        let report = if is_here { here::undo(wanted, id) } else { far::undo(args, host, id) }?;
+        print(args, &report, show::undo);
+        return Ok(if report.left.is_empty() { Code::Done } else { Code::Some });
+    }
+    if wanted.applied {
+        let report = if is_here { here::applied(wanted) } else { far::applied(args, host) }?;
+        print(args, &report, show::applied);
+        return Ok(Code::Done);
+    }
+    let plan = if is_here { here::plan(args) } else { far::plan(args, host) }?;
+    if wanted.plan {
+        print(args, &plan, show::plan);
+        return Ok(Code::Done);
+    }
+    apply(args, host, plan)
+}
+
+fn apply(args: &DoctorArgs, host: &OsStr, plan: PlanReport) -> Result<Code, Failure> {
+    let wanted = &args.treatment;
+    if !args.json {
+        say!("{}", show::plan(&plan));
+    }
+    if !plan.steps.is_empty() && !wanted.yes && !show::agrees(plan.steps.len())? {
+        say!("nothing was changed");
+        return Ok(Code::Done);
+    }
+    let report = if host == HERE { here::apply(wanted, plan) } else { far::apply(args, host, &plan) }?;
+    print(args, &report, show::treatment);
+    let is_whole = report.steps.iter().all(|step| step.holds.is_some());
+    Ok(if is_whole { Code::Done } else { Code::Some })
+}
+
+fn print<T: Serialize>(args: &DoctorArgs, report: &T, text: impl Fn(&T) -> String) {
+    if args.json {
+        json(report);
+    } else {
+        say!("{}", text(report));
+    }
+}
+
+/// The process that waits for the confirmation.
+///
+/// # Errors
+/// If the journal can't be read or written.
+pub fn stand_by(args: &SwitchArgs) -> Result<Code, Failure> {
+    let shelf = Shelf::open(&args.state).map_err(Failure::failed)?;
+    switch::stand(&shelf, &args.id, &mut LiveControls).map_err(Failure::failed)?;
+    Ok(Code::Done)
+}
+
+fn known_check(name: &str) -> Result<String, String> {
+    if CHECKS.iter().any(|check| check.name == name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("there is no check {name:?}: linerate doctor --list has their names"))
+}

@@ -1,0 +1,159 @@
+//! Plans and treatments for people.
+
+use linerate_treat::journal::TreatmentStanding;
+use linerate_treat::plan::{LeftOut, reasons};
+use linerate_wire::path::printable;
+use std::fmt::Write;
+use std::io::{self, IsTerminal};
+
+use super::{AppliedReport, PlanReport, StepReport, TreatmentReport, UndoReport};
+use crate::common::failure::Failure;
+use crate::facts::HERE;
+
+/// What would be changed, and what not.
+pub fn plan(plan: &PlanReport) -> String {
+    let mut out = String::new();
+    let count = plan.steps.len();
+    line(&mut out, &format!("{}: {} to make", plan.host, counted(count, "change")));
+    for (number, step) in (1..).zip(&plan.steps) {
+        line(&mut out, &format!("\n{number}. {}  [{}]", step.setting, step.checks.join(", ")));
+        row(&mut out, "now", &step.before);
+        row(&mut out, "new", &step.new);
+        row(&mut out, "kept", "until the host restarts");
+        row(&mut out, "undo", &step.setting.command(&step.before));
+        if step.setting.interrupts() {
+            row(&mut out, "but", "the port may lose packets, or its link, for a moment");
+        }
+    }
+    left(&mut out, &plan.left);
+    if !plan.advice.is_empty() {
+        line(&mut out, &format!("\nfor a person to do: {}", plan.advice.join(", ")));
+    }
+    out.trim_end().to_owned()
+}
+
+/// What was applied, and what to do next.
+pub fn treatment(report: &TreatmentReport) -> String {
+    let mut out = String::new();
+    report.steps.iter().for_each(|step| line(&mut out, &fate(step)));
+    let made = report.steps.iter().filter(|step| step.holds.is_some()).count();
+    let Some(id) = &report.id else {
+        line(&mut out, &format!("{}: nothing was changed", report.host));
+        return out.trim_end().to_owned();
+    };
+    line(
+        &mut out,
+        &format!("\n{}: {made} of {} hold, as {id}", report.host, counted(report.steps.len(), "change")),
+    );
+    let host = if report.host == HERE { String::new() } else { format!(" {}", report.host) };
+    line(&mut out, &format!("All is taken back in {} s, unless you say from a new login:", report.within));
+    line(&mut out, &format!("  linerate doctor --confirm {id}{host}"));
+    out.trim_end().to_owned()
+}
+
+fn fate(step: &StepReport) -> String {
+    let setting = &step.step.setting;
+    match (&step.holds, &step.refused) {
+        (Some(holds), _) if setting.holds(holds, &step.step.new) => format!("{setting} is {}", step.step.new),
+        (Some(holds), _) => format!("{setting} is {holds}: the host made it of {}", step.step.new),
+        (None, why) => {
+            format!("{setting} stays {}: {}", step.step.before, why.as_deref().unwrap_or_default())
+        }
+    }
+}
+
+/// What was taken back.
+pub fn undo(report: &UndoReport) -> String {
+    let mut out = String::new();
+    for setting in &report.restored {
+        line(&mut out, &format!("{setting} is as before"));
+    }
+    for LeftOut { setting, why, .. } in &report.left {
+        line(&mut out, &format!("{setting} is not as before: {why}"));
+    }
+    let restored = counted(report.restored.len(), "setting");
+    match (report.restored.len(), report.left.len()) {
+        (0, 0) => line(&mut out, &format!("{}: nothing of {} was left to take back", report.host, report.id)),
+        (_, 0) => line(&mut out, &format!("{}: {} is taken back, {restored}", report.host, report.id)),
+        (_, count) => {
+            line(&mut out, &format!("{}: {restored} of {} taken back, {count} not", report.host, report.id));
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+/// All treatments.
+pub fn applied(report: &AppliedReport) -> String {
+    let mut out = String::new();
+    if report.treatments.is_empty() {
+        line(&mut out, &format!("{}: nothing was applied", report.host));
+    }
+    for treatment in &report.treatments {
+        let standing = match treatment.standing {
+            TreatmentStanding::Applying => "cut off",
+            TreatmentStanding::Unconfirmed => "not confirmed yet",
+            TreatmentStanding::Confirmed => "confirmed",
+            TreatmentStanding::TakenBack => "taken back",
+        };
+        let when = since(treatment.begun);
+        line(&mut out, &format!("{}  {when}  {standing}", treatment.id));
+        for StepReport { step, holds, .. } in &treatment.changed {
+            let holds = holds.as_deref().unwrap_or_default();
+            line(&mut out, &format!("  {}: {} -> {holds}", step.setting, step.before));
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+/// Asks the user.
+///
+/// # Errors
+/// If there is no terminal to ask on.
+pub fn agrees(count: usize) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        let message = "without a terminal nobody can be asked: --yes applies the changes, --plan shows them";
+        return Err(Failure::usage(message.into()));
+    }
+    tell!("Make {}? [y/N]", counted(count, "change"));
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    Ok(read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+fn left(out: &mut String, left: &[LeftOut]) {
+    if left.is_empty() {
+        return;
+    }
+    line(out, "\nnot made:");
+    for (why, ones) in reasons(left) {
+        let settings: Vec<&str> = ones.iter().map(|one| one.setting.as_str()).collect();
+        line(out, &format!("  {}: {why}", settings.join(", ")));
+    }
+}
+
+fn since(begun: u64) -> String {
+    let seconds = linerate_treat::surroundings::today().saturating_sub(begun);
+    match seconds {
+        0..120 => format!("{seconds} s ago"),
+        120..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn row(out: &mut String, label: &str, text: &str) {
+    line(out, &format!("   {label:5} {text}"));
+}
+
+fn line(out: &mut String, text: &str) {
+    // Values and names of ports come from the host. Writing to a String doesn't fail.
+    let _ = writeln!(
+        out,
+        "{}",
+        text.split('\n').map(|part| printable(part.as_bytes()).to_string()).collect::<Vec<_>>().join("\n")
+    );
+}

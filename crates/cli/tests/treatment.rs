@@ -1,0 +1,393 @@
+//! `linerate doctor --apply` and the way back, in network namespaces that the tests make. Nothing of this machine's own
+//! is changed: every command runs inside such a namespace, where only its own settings can be.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use linerate_testing::{has_all, is_root, skip};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use support::{Running, processes_with, send, within};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
+/// Longer than a switch needs after a deadline of five seconds.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A host made of a network namespace, with one port, that has several faults.
+struct Ill {
+    name: String,
+    directory: TempDir,
+}
+
+impl Ill {
+    /// None, and a line that says why, where none can be made.
+    fn host() -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        if !is_root("namespaces") {
+            return None;
+        }
+        if !has_all(&["ip", "sysctl", "ethtool", "tc"]) {
+            skip("iproute2", "ip, sysctl, ethtool or tc is missing");
+            return None;
+        }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ltreat-{}-{number}", std::process::id());
+        assert!(Command::new("ip").args(["netns", "add", &name]).status().unwrap().success());
+        let host = Self { name, directory: support::directory("linerate-treat-") };
+        host.sh(
+            "ip link add v0 numrxqueues 2 numtxqueues 2 type veth peer name v1 numrxqueues 2 numtxqueues 2
+                 ip link set v0 up; ip link set v1 up; ip link set lo up
+                 ethtool -K v0 tx-tcp-segmentation off >/dev/null
+                 sysctl -qw net.ipv4.tcp_rmem='4096 131072 262144' net.ipv4.tcp_wmem='4096 16384 262144'
+                 sysctl -qw net.ipv4.tcp_sack=0 net.ipv4.tcp_moderate_rcvbuf=0 net.ipv4.tcp_window_scaling=0",
+        );
+        Some(host)
+    }
+
+    fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    /// A command inside it.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]).env("LINERATE_TEST_MARK", &self.name);
+        command.env_remove("SSH_CONNECTION");
+        command
+    }
+
+    fn sh(&self, script: &str) -> String {
+        let output = self.command("sh").args(["-ec", script]).output().unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn doctor(&self, words: &[&str]) -> Running {
+        self.doctor_from(None, words)
+    }
+
+    /// The same, from a login by ssh.
+    fn doctor_from(&self, connection: Option<&str>, words: &[&str]) -> Running {
+        let mut command = self.command(PROGRAM);
+        command.arg("doctor").args(words).arg("--state").arg(self.state());
+        if let Some(connection) = connection {
+            command.env("SSH_CONNECTION", connection);
+        }
+        Running::start(command)
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let run = self.doctor(&[words, &["--json"]].concat()).end();
+        serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"))
+    }
+
+    /// Applies all that helps; returns the identifier.
+    fn apply(&self, words: &[&str]) -> String {
+        let told = self.json(&[&["--apply", "--yes"], words].concat());
+        told["id"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
+    }
+
+    /// Every setting that a treatment could change here, and many more.
+    fn settings(&self) -> BTreeMap<String, String> {
+        let text = self.sh("grep -rs '' /proc/sys/net /sys/class/net/v0/mtu /sys/class/net/v1/mtu || true
+             grep -s '' /sys/class/net/v[01]/queues/*/[rx]ps_cpus || true
+             for p in v0 v1; do
+                 ethtool -k $p | sed \"s/^/$p feature /\"
+                 ethtool -l $p | sed -n \"/Current/,\\$s/^/$p channels /p\"
+                 echo \"$p qdiscs:$(tc qdisc show dev $p | tr '\\n' ' ')\"
+             done");
+        // What the kernel makes anew at each reading is no setting.
+        let lines = text.lines().filter(|line| !line.contains("/neigh/") && !line.contains("/stable_secret"));
+        let mut settings: BTreeMap<String, String> = BTreeMap::new();
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            let all = settings.entry(name.into()).or_default();
+            *all = format!("{all} {}", value.trim());
+        }
+        settings
+    }
+
+    fn differing(&self, before: &BTreeMap<String, String>) -> Vec<String> {
+        let now = self.settings();
+        assert!(now.len() > 200 && now.len() == before.len(), "{} and {} settings", now.len(), before.len());
+        let changed = before.iter().filter(|(name, value)| now.get(*name) != Some(*value));
+        changed.map(|(name, value)| format!("{name}: {value} -> {:?}", now.get(name))).collect()
+    }
+
+    /// The switch's processes.
+    fn switches(&self) -> Vec<i32> {
+        let is_switch = |pid: &i32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).nth(1) == Some(b"switch")
+        };
+        processes_with(&format!("LINERATE_TEST_MARK={}", self.name)).into_iter().filter(is_switch).collect()
+    }
+}
+
+impl Drop for Ill {
+    fn drop(&mut self) {
+        self.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
+    }
+}
+
+/// Changes of all kinds that a virtual port has, as a plan's file.
+fn everything(host: &Ill) -> PathBuf {
+    let step = |setting: Value, before: &str, new: &str| json!({"checks": ["rx-ring"], "setting": setting, "before": before, "new": new});
+    let mut steps = vec![
+        step(
+            json!({"kind": "sysctl", "key": "net.ipv4.tcp_rmem"}),
+            "4096 131072 262144",
+            "4096 131072 33554432",
+        ),
+        step(
+            json!({"kind": "sysctl", "key": "net.ipv4.tcp_wmem"}),
+            "4096 16384 262144",
+            "4096 16384 33554432",
+        ),
+        step(json!({"kind": "sysctl", "key": "net.ipv4.tcp_sack"}), "0", "1"),
+        step(json!({"kind": "sysctl", "key": "net.core.somaxconn"}), "4096", "8192"),
+        step(json!({"kind": "mtu", "port": "v0"}), "1500", "9000"),
+        step(json!({"kind": "feature", "port": "v0", "feature": "tx-tcp-segmentation"}), "off", "on"),
+        step(json!({"kind": "rps", "port": "v0", "queue": 0}), "0", "1"),
+        step(json!({"kind": "rps", "port": "v0", "queue": 1}), "0", "1"),
+        step(json!({"kind": "qdisc", "port": "v0"}), "noqueue", "pfifo_fast"),
+    ];
+    if host.sh("ethtool -l v0 | grep -c '^RX:.*2' || true").trim() != "0" {
+        steps.push(step(json!({"kind": "channels", "port": "v0", "queues": "rx"}), "2", "2"));
+    }
+    let plan = json!({"type": "doctor-plan", "schema": 1, "host": "local", "steps": steps, "left": [], "advice": []});
+    let file = host.directory.path().join("plan.json");
+    fs::write(&file, plan.to_string()).unwrap();
+    file
+}
+
+#[test]
+fn a_plan_changes_nothing_and_nobody_is_asked_without_a_terminal() {
+    let Some(host) = Ill::host() else { return };
+    let before = host.settings();
+    let run = host.doctor(&["--apply", "--plan"]).end().exits(0);
+    for part in [
+        "net.ipv4.tcp_rmem  [tcp-buffers]",
+        "now   4096 131072 262144",
+        "undo  sysctl -w net.ipv4.tcp_sack=0",
+    ] {
+        assert!(run.out.contains(part), "{part}: {run}");
+    }
+    host.doctor(&["--apply"]).end().exits(2).says(&["--yes applies the changes"]);
+    let told = host.json(&["--apply", "--plan"]);
+    assert_eq!((&told["type"], &told["schema"]), (&"doctor-plan".into(), &1.into()));
+    assert!(told["steps"].as_array().unwrap().len() >= 4, "{told}");
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+    assert!(!host.state().exists(), "a plan leaves no journal");
+}
+
+#[test]
+fn what_was_applied_is_undone_exactly_and_again() {
+    let Some(host) = Ill::host() else { return };
+    let before = host.settings();
+    let plan = everything(&host);
+    let told = host.json(&["--apply", "--yes", "--from-plan", plan.to_str().unwrap()]);
+    let steps = told["steps"].as_array().unwrap();
+    let refused: Vec<_> = steps.iter().filter(|step| step["holds"].is_null()).collect();
+    assert!(refused.is_empty() && steps.len() >= 8, "{told}");
+    assert!(host.differing(&before).len() >= 8, "{:?}", host.differing(&before));
+    let id = told["id"].as_str().unwrap();
+    for _ in 0..2 {
+        host.doctor(&["--undo", id]).end().exits(0);
+        assert_eq!(host.differing(&before), Vec::<String>::new());
+    }
+    // The switch has nothing to wait for.
+    assert!(within(DEADLINE, || host.switches().is_empty()));
+    assert_eq!(host.json(&["--applied"])["treatments"][0]["standing"], "taken-back");
+}
+
+#[test]
+fn without_a_confirmation_all_is_taken_back_in_time() {
+    let Some(host) = Ill::host() else { return };
+    let before = host.settings();
+    let id = host.apply(&["--confirm-within", "2"]);
+    assert!(!host.differing(&before).is_empty());
+    // One at a time, until it is confirmed.
+    let plan = everything(&host);
+    host.doctor(&["--apply", "--yes", "--from-plan", plan.to_str().unwrap()])
+        .end()
+        .exits(1)
+        .says(&["isn't confirmed"]);
+    assert!(within(DEADLINE, || host.differing(&before).is_empty()), "{:?}", host.differing(&before));
+    assert!(within(DEADLINE, || host.switches().is_empty()));
+    host.doctor(&["--confirm", &id]).end().exits(1).says(&["taken back already"]);
+}
+
+#[test]
+fn only_another_login_confirms() {
+    let Some(host) = Ill::host() else { return };
+    let before = host.settings();
+    let first = Some("10.0.0.1 5000 10.0.0.2 22");
+    let run =
+        host.doctor_from(first, &["--apply", "--yes", "--json", "--confirm-within", "20"]).end().exits(0);
+    let told: Value = serde_json::from_str(&run.out).unwrap();
+    let id = told["id"].as_str().unwrap();
+    host.doctor_from(first, &["--confirm", id]).end().exits(1).says(&["log in anew"]);
+    host.doctor_from(Some("10.0.0.1 5001 10.0.0.2 22"), &["--confirm", id]).end().exits(0);
+    assert!(within(DEADLINE, || host.switches().is_empty()));
+    sleep(Duration::from_secs(1));
+    assert!(!host.differing(&before).is_empty(), "it was confirmed");
+    // What somebody else changes later stays, unless the user insists.
+    host.sh("sysctl -qw net.ipv4.tcp_rmem='4096 131072 50000000'");
+    host.doctor(&["--undo", id]).end().exits(3);
+    assert_eq!(host.differing(&before).len(), 1, "{:?}", host.differing(&before));
+    host.doctor(&["--undo", id, "--force"]).end().exits(0);
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+}
+
+/// Killed at any moment of its course, which takes some tens of milliseconds.
+#[test]
+fn killed_at_any_moment_it_can_be_taken_back() {
+    let Some(host) = Ill::host() else { return };
+    let before = host.settings();
+    let plan = everything(&host);
+    let mut touched = 0;
+    for moment in 0..24 {
+        let words = ["--apply", "--yes", "--from-plan", plan.to_str().unwrap(), "--confirm-within", "1"];
+        let running = host.doctor(&words);
+        // What ip(8) starts keeps its process.
+        let begun = within(DEADLINE, || host.state().read_dir().is_ok_and(|mut all| all.next().is_some()));
+        assert!(begun, "no journal");
+        sleep(Duration::from_millis(moment * 2));
+        running.signal(Signal::KILL);
+        drop(running.end());
+        touched += usize::from(!host.differing(&before).is_empty());
+        if moment % 2 == 0 {
+            // Both die: the next run finds the journal.
+            host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+            let back = || {
+                host.doctor(&[]).end().exits(0);
+                host.differing(&before).is_empty()
+            };
+            assert!(within(DEADLINE, back), "moment {moment}: {:?}", host.differing(&before));
+        } else if moment % 3 == 0 {
+            // The switch alone does it.
+            assert!(within(DEADLINE, || host.differing(&before).is_empty()), "moment {moment}");
+            assert!(within(DEADLINE, || host.switches().is_empty()));
+        } else {
+            let told = host.json(&["--applied"]);
+            for treatment in told["treatments"].as_array().unwrap() {
+                host.doctor(&["--undo", treatment["id"].as_str().unwrap()]).end().exits(0);
+            }
+        }
+        assert_eq!(host.differing(&before), Vec::<String>::new(), "moment {moment}");
+        fs::remove_dir_all(host.state()).unwrap();
+        host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+    }
+    assert!(touched >= 3, "only {touched} of the kills came while something was changed");
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_and_said() {
+    let Some(host) = Ill::host() else { return };
+    let before = host.settings();
+    host.sh("tc qdisc replace dev v1 root pfifo limit 77");
+    let step =
+        |setting: Value, new: &str| json!({"checks": ["x"], "setting": setting, "before": "0", "new": new});
+    let steps = [
+        (json!({"kind": "sysctl", "key": "vm.dirty_ratio"}), "99", "belongs to the whole host"),
+        (json!({"kind": "governor"}), "performance", "governor"),
+        (json!({"kind": "ring", "port": "v0", "way": "rx"}), "4096", "doesn't support"),
+        (json!({"kind": "channels", "port": "v0", "queues": "rx"}), "64", "at most"),
+        (json!({"kind": "mtu", "port": "v0"}), "70000", "at most"),
+        (json!({"kind": "qdisc", "port": "v0"}), "no_such", "this kernel has no no_such"),
+        (json!({"kind": "qdisc", "port": "v1"}), "fq", "somebody has chosen pfifo"),
+        (json!({"kind": "sysctl", "key": "net.ipv4.tcp_congestion_control"}), "nonesuch", "this kernel has"),
+        (json!({"kind": "sysctl", "key": "net.ipv4.tcp_rmem"}), "4096 131072 4096", "is less"),
+        (json!({"kind": "feature", "port": "nowhere", "feature": "rx-gro"}), "on", "no such port"),
+        (json!({"kind": "sysctl", "key": "net.ipv4/../kernel.x"}), "1", "no host has such a setting"),
+    ];
+    let file = host.directory.path().join("refused.json");
+    let list: Vec<Value> = steps.iter().map(|(setting, new, _)| step(setting.clone(), new)).collect();
+    let plan =
+        json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": list, "left": [], "advice": []});
+    fs::write(&file, plan.to_string()).unwrap();
+    let told = host.json(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]);
+    assert!(told["id"].is_null() && told["steps"].as_array().unwrap().is_empty(), "{told}");
+    let left = told["left"].as_array().unwrap();
+    assert_eq!(left.len(), steps.len(), "{told}");
+    for ((_, _, why), left) in steps.iter().zip(left) {
+        assert!(left["why"].as_str().unwrap().contains(why), "{why}: {left}");
+    }
+    host.sh("tc qdisc del dev v1 root");
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+    // What no plan is.
+    fs::write(&file, r#"{"type":"doctor-plan","schema":2}"#).unwrap();
+    host.doctor(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]).end().exits(2);
+    host.doctor(&["--undo", "../x"]).end().exits(1).says(&["there is no treatment"]);
+    host.doctor(&["--apply", "--only", "no-such"]).end().exits(2).says(&["there is no check"]);
+}
+
+#[test]
+fn without_root_it_says_what_to_do() {
+    let Some(host) = Ill::host() else { return };
+    let mut command = Command::new("ip");
+    let script =
+        format!("exec setpriv --reuid 65534 --regid 65534 --clear-groups {PROGRAM} doctor --apply --yes");
+    command.args(["netns", "exec", &host.name, "sh", "-c", &script]);
+    if !linerate_testing::has("setpriv") {
+        return skip("setpriv", "there is no setpriv");
+    }
+    let before = host.settings();
+    let run = Running::start(command).end();
+    // A build below a private directory can't be run by that user at all.
+    if run.code != Some(126) && run.code != Some(127) {
+        run.exits(1).says(&["needs root", "sudo linerate"]);
+    }
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+}
+
+/// The same on another host: there is the journal, and there waits the switch.
+#[test]
+fn another_host_is_treated_there() {
+    let Some(host) = Ill::host() else { return };
+    let before = host.settings();
+    let shell = far_shell(&host);
+    let cache = host.directory.path().join("cache");
+    let near = |words: &[&str]| {
+        // Here nothing can be changed: it isn't the host that is named.
+        let mut command = Command::new(PROGRAM);
+        command.arg("doctor").args(words).args(["--rsh", &shell, "--state"]).arg(host.state());
+        command.arg("far").env("XDG_CACHE_HOME", &cache).process_group(0);
+        Running::start(command).end()
+    };
+    let run = near(&["--apply", "--plan"]).exits(0);
+    assert!(run.out.contains("far: ") && run.out.contains("net.ipv4.tcp_rmem"), "{run}");
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+    let run = near(&["--apply", "--yes", "--json", "--confirm-within", "20"]).exits(0);
+    let told: Value = serde_json::from_str(&run.out).unwrap();
+    let id = told["id"].as_str().unwrap();
+    assert_eq!((&told["host"], host.differing(&before).is_empty()), (&"far".into(), false));
+    assert_eq!(host.switches().len(), 1);
+    near(&["--confirm", id]).exits(0);
+    assert!(near(&["--applied"]).exits(0).out.contains("confirmed"));
+    near(&["--undo", id]).exits(0);
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+    near(&["--undo", "zzzzzz"]).exits(1).says(&["there is no treatment"]);
+}
+
+/// A remote shell that leads into the namespace; each call is another login.
+fn far_shell(host: &Ill) -> String {
+    let path: &Path = &host.directory.path().join("shell");
+    let script = format!(
+        "shift\nSSH_CONNECTION=\"127.0.0.1 $$ 127.0.0.1 22\" LINERATE_TEST_MARK={0} exec ip netns exec {0} sh -c \"$*\"\n",
+        host.name
+    );
+    fs::write(path, script).unwrap();
+    format!("sh {}", path.display())
+}

@@ -1,0 +1,69 @@
+//! Changes of a driver's settings. They need CAP_NET_ADMIN.
+
+use std::io;
+
+use super::settings::FEATURE_NAMES;
+use super::{Ethtool, Question};
+
+/// ETHTOOL_SFEATURES.
+const SET_FEATURES: u32 = 0x3b;
+
+impl Ethtool {
+    /// Changes some of a group of numbers, by their names; the others stay as they are.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if the driver can't change them, `EINVAL` if it refuses a value, `InvalidInput` for a name that the
+    /// group lacks.
+    pub fn set_numbers(
+        &mut self,
+        interface: &str,
+        question: Question,
+        values: &[(&str, u32)],
+    ) -> io::Result<()> {
+        // The structure of the answer is that of the request that changes it, whose number is the next one.
+        self.numbers(interface, question)?;
+        for (name, value) in values {
+            let field = question.fields.iter().find(|(known, _)| known == name);
+            let (_, at) = field.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+            self.set_word(at * 4, *value);
+        }
+        self.set_word(0, question.command + 1);
+        self.ask(interface)
+    }
+
+    /// Asks for a feature, or asks for it no longer. The kernel may not grant it: see [`Ethtool::features`].
+    ///
+    /// # Errors
+    /// `InvalidInput` if the interface has no such feature; those of [`Ethtool::numbers`].
+    pub fn set_feature(&mut self, interface: &str, feature: &str, on: bool) -> io::Result<()> {
+        let names = self.set(interface, FEATURE_NAMES)?;
+        let bit = names.iter().position(|name| name == feature);
+        let bit = bit.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        self.clear();
+        self.put([SET_FEATURES, u32::try_from(names.len().div_ceil(32)).unwrap_or(0), 0]);
+        // For each word of features: the bits that are meant, then their values.
+        let (at, mask) = (8 + bit / 32 * 8, 1 << (bit % 32));
+        self.set_word(at, mask);
+        self.set_word(at + 4, if on { mask } else { 0 });
+        self.ask(interface)
+    }
+
+    fn set_word(&mut self, at: usize, word: u32) {
+        self.buffer[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RINGS;
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_not_changed() {
+        let mut ethtool = Ethtool::open().unwrap();
+        let refused = ethtool.set_numbers("lo", RINGS, &[("rx", 1)]).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EOPNOTSUPP));
+        let refused = ethtool.set_feature("lo", "no-such-feature", true).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,343 @@
+//! The course of a treatment: each step with its journal, and the way back.
+
+use crate::Controls;
+use crate::journal::{PlannedStep, TreatmentEvent, TreatmentJournal, TreatmentStanding};
+
+/// How often the way back is gone: restoring one setting may change another, as queues change their masks.
+const ROUNDS: usize = 3;
+
+/// What became of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepFate {
+    /// It was made; this value was read back.
+    Holds(String),
+    /// It was refused, and the former value holds.
+    Refused(String),
+}
+
+/// What became of a step on the way back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WayBack {
+    /// The former value holds.
+    Restored,
+    /// Another value holds, for this reason.
+    Left(String),
+}
+
+/// Who takes a treatment back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenBy {
+    /// The user; what others have changed since stays.
+    User,
+    /// The user, whatever others have changed since.
+    InsistingUser,
+    /// The switch, at the deadline.
+    Switch,
+    /// A later run, which finds that the switch is gone.
+    NextRun,
+}
+
+/// Makes all steps. `told` gets the fate of each.
+///
+/// # Errors
+/// A sentence if the journal can't be written; then the rest isn't made.
+pub fn apply(
+    journal: &mut TreatmentJournal,
+    controls: &mut dyn Controls,
+    told: &mut dyn FnMut(usize, &StepFate),
+) -> Result<(), String> {
+    for step in 0..journal.head.steps.len() {
+        let fate = make(journal, controls, step)?;
+        told(step, &fate);
+    }
+    journal.note(TreatmentEvent::Applied)
+}
+
+fn make(
+    journal: &mut TreatmentJournal,
+    controls: &mut dyn Controls,
+    step: usize,
+) -> Result<StepFate, String> {
+    let PlannedStep { setting, before, new, .. } = journal.head.steps[step].clone();
+    let before = match controls.read(&setting) {
+        Ok(now) if setting.is_same(&now, &before) => now,
+        Ok(now) => {
+            return refused(journal, step, format!("it is {now} by now, and was {before} in the plan"));
+        }
+        Err(why) => return refused(journal, step, why),
+    };
+    journal.note(TreatmentEvent::Changing { step, before: before.clone() })?;
+    let written = controls.write(&setting, &new).and_then(|()| controls.read(&setting));
+    match written {
+        Ok(holds) if setting.is_same(&holds, &before) => {
+            refused(journal, step, format!("the host took it, and kept {before}"))
+        }
+        Ok(holds) if !setting.lowers(&before, &holds) => {
+            journal.note(TreatmentEvent::Changed { step, holds: holds.clone() })?;
+            Ok(StepFate::Holds(holds))
+        }
+        failed => {
+            let why = match failed {
+                Ok(holds) => format!("the host made {holds} of it, which is less than before"),
+                Err(why) => why,
+            };
+            match restore(controls, &journal.head.steps[step], &before) {
+                Ok(()) => refused(journal, step, why),
+                Err(error) => {
+                    refused(journal, step, format!("{why}; and {before} can't be set again: {error}"))
+                }
+            }
+        }
+    }
+}
+
+fn refused(journal: &mut TreatmentJournal, step: usize, why: String) -> Result<StepFate, String> {
+    journal.note(TreatmentEvent::Refused { step, why: why.clone() })?;
+    Ok(StepFate::Refused(why))
+}
+
+/// Sets what was before, of every step that may have been made, the last one first. It may be called again and again.
+///
+/// # Errors
+/// A sentence if the journal can't be written. The settings are restored nevertheless.
+pub fn take_back(
+    journal: &mut TreatmentJournal,
+    controls: &mut dyn Controls,
+    taker: TakenBy,
+) -> Result<Vec<(usize, WayBack)>, String> {
+    let ends = settled(journal, controls, taker);
+    let mut noted = Ok(());
+    for (step, end) in &ends {
+        let event = match end {
+            WayBack::Restored => TreatmentEvent::Restored { step: *step },
+            WayBack::Left(why) => TreatmentEvent::Left { step: *step, why: why.clone() },
+        };
+        noted = noted.and(journal.note(event));
+    }
+    noted.and(journal.note(TreatmentEvent::TakenBack { by: taker.name().into() }))?;
+    Ok(ends)
+}
+
+/// Notes that the host's new start took it back.
+///
+/// # Errors
+/// A sentence if the journal can't be written.
+pub fn ended_by_restart(journal: &mut TreatmentJournal) -> Result<(), String> {
+    journal.note(TreatmentEvent::TakenBack { by: "restart".into() })
+}
+
+/// The steps that may have been made and don't hold their former values for sure, the last one first.
+pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
+    let made = (0..journal.head.steps.len()).rev().filter(|step| journal.before(*step).is_some());
+    if journal.standing() != TreatmentStanding::TakenBack {
+        return made.collect();
+    }
+    let last = |step: usize| {
+        journal.events.iter().rev().find_map(|stamped| match &stamped.event {
+            TreatmentEvent::Restored { step: of } if *of == step => Some(true),
+            TreatmentEvent::Left { step: of, .. } if *of == step => Some(false),
+            _ => None,
+        })
+    };
+    // A restart took back everything without a word about each.
+    made.filter(|step| last(*step) == Some(false)).collect()
+}
+
+fn settled(journal: &TreatmentJournal, controls: &mut dyn Controls, taker: TakenBy) -> Vec<(usize, WayBack)> {
+    let steps = outstanding(journal);
+    let mut ends = Vec::new();
+    for _ in 0..ROUNDS {
+        let before = ends;
+        ends = steps.iter().map(|step| (*step, give_back(journal, controls, *step, taker))).collect();
+        if before == ends {
+            break;
+        }
+    }
+    ends
+}
+
+fn give_back(
+    journal: &TreatmentJournal,
+    controls: &mut dyn Controls,
+    step: usize,
+    taker: TakenBy,
+) -> WayBack {
+    let (planned, before) = (&journal.head.steps[step], journal.before(step).unwrap_or_default());
+    match controls.read(&planned.setting) {
+        Ok(now)
+            if taker == TakenBy::User
+                && is_others(journal, step, &now)
+                && !planned.setting.is_same(&now, before) =>
+        {
+            return WayBack::Left(format!(
+                "it is {now}, which somebody else has set since; --force restores {before}"
+            ));
+        }
+        // What can't be read may still be written.
+        _ => {}
+    }
+    match restore(controls, planned, before) {
+        Ok(()) => WayBack::Restored,
+        Err(why) => WayBack::Left(why),
+    }
+}
+
+/// Where a step was cut off, it isn't known what this program made of it.
+fn is_others(journal: &TreatmentJournal, step: usize, now: &str) -> bool {
+    let setting = &journal.head.steps[step].setting;
+    journal.holds(step).is_some_and(|holds| !setting.is_same(now, holds))
+}
+
+fn restore(controls: &mut dyn Controls, step: &PlannedStep, before: &str) -> Result<(), String> {
+    if controls.read(&step.setting).is_ok_and(|now| step.setting.is_same(&now, before)) {
+        return Ok(());
+    }
+    controls.write(&step.setting, before)?;
+    let now = controls.read(&step.setting)?;
+    if step.setting.is_same(&now, before) {
+        Ok(())
+    } else {
+        Err(format!("it is {now}, though {before} was set"))
+    }
+}
+
+impl TakenBy {
+    fn name(self) -> &'static str {
+        match self {
+            Self::User | Self::InsistingUser => "user",
+            Self::Switch => "switch",
+            Self::NextRun => "next run",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use linerate_doctor::remedy::{Queues, Setting};
+
+    use super::*;
+    use crate::journal::Shelf;
+    use crate::testing::{Pretended, sysctl};
+
+    fn steps() -> Vec<PlannedStep> {
+        let step = |setting: Setting, before: &str, new: &str| PlannedStep {
+            checks: vec!["tcp-buffers".into()],
+            setting,
+            before: before.into(),
+            new: new.into(),
+        };
+        let eth0 = || "eth0".to_owned();
+        vec![
+            step(sysctl("net.ipv4.tcp_rmem"), "4096 131072 6291456", "4096 131072 33554432"),
+            step(sysctl("net.ipv4.tcp_ecn"), "0", "2"),
+            step(Setting::Channels { port: eth0(), queues: Queues::Combined }, "1", "4"),
+            step(Setting::Rps { port: eth0(), queue: 0 }, "0", "f"),
+        ]
+    }
+
+    fn shelf() -> (tempfile::TempDir, Shelf) {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = Shelf::open(&directory.path().join("state")).unwrap();
+        (directory, shelf)
+    }
+
+    fn applied(shelf: &Shelf, host: &mut Pretended) -> (TreatmentJournal, Vec<StepFate>) {
+        let (mut journal, mut fates) = (shelf.begin(steps(), 60).unwrap(), Vec::new());
+        apply(&mut journal, host, &mut |_, fate| fates.push(fate.clone())).unwrap();
+        (journal, fates)
+    }
+
+    #[test]
+    fn what_is_applied_can_be_taken_back_again_and_again() {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&steps());
+        let before = host.values.clone();
+        let (journal, fates) = applied(&shelf, &mut host);
+        assert!(fates.iter().all(|fate| matches!(fate, StepFate::Holds(_))), "{fates:?}");
+        assert_eq!((journal.standing(), host.values == before), (TreatmentStanding::Unconfirmed, false));
+        for _ in 0..2 {
+            let mut journal = shelf.journal(&journal.id).unwrap();
+            let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+            assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
+            assert_eq!((&host.values, journal.standing()), (&before, TreatmentStanding::TakenBack));
+        }
+        assert!(outstanding(&shelf.journal(&journal.id).unwrap()).is_empty());
+    }
+
+    /// The program may die at any moment: before and after each reading and each write.
+    #[test]
+    fn wherever_it_was_cut_off_everything_can_be_taken_back() {
+        for deaths in 0..60 {
+            let (_directory, shelf) = shelf();
+            let mut host = Pretended::of(&steps());
+            let before = host.values.clone();
+            let id = shelf.begin(steps(), 60).unwrap().id;
+            host.dies_after = Some(deaths);
+            let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                apply(&mut shelf.journal(&id).unwrap(), &mut host, &mut |_, _| {}).unwrap();
+            }));
+            // The one who takes it back may die as well.
+            host.dies_after = Some(deaths % 7);
+            let back = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                take_back(&mut shelf.journal(&id).unwrap(), &mut host, TakenBy::Switch).unwrap();
+            }));
+            host.dies_after = None;
+            take_back(&mut shelf.journal(&id).unwrap(), &mut host, TakenBy::NextRun).unwrap();
+            assert_eq!(host.values, before, "after {deaths}: {} {}", died.is_err(), back.is_err());
+        }
+    }
+
+    #[test]
+    fn what_a_host_refuses_or_rounds_is_told_as_it_is() {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&steps());
+        host.refused = Some(sysctl("net.ipv4.tcp_ecn"));
+        host.rounded = Some((sysctl("net.ipv4.tcp_rmem"), "4096 131072 8388608".into()));
+        let (_, fates) = applied(&shelf, &mut host);
+        assert_eq!(fates[0], StepFate::Holds("4096 131072 8388608".into()));
+        assert_eq!(fates[1], StepFate::Refused("Invalid argument".into()));
+        // What it makes of a value may be less than before: then it goes.
+        let mut host = Pretended::of(&steps());
+        host.rounded = Some((sysctl("net.ipv4.tcp_rmem"), "4096 131072 65536".into()));
+        let before = host.values.clone();
+        let (_, fates) = applied(&shelf, &mut host);
+        assert!(matches!(&fates[0], StepFate::Refused(why) if why.contains("less than before")), "{fates:?}");
+        assert_eq!(host.values[&sysctl("net.ipv4.tcp_rmem")], before[&sysctl("net.ipv4.tcp_rmem")]);
+    }
+
+    #[test]
+    fn what_others_changed_since_stays_unless_the_user_insists() {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&steps());
+        let before = host.values.clone();
+        let (mut journal, _) = applied(&shelf, &mut host);
+        host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
+        let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+        assert!(matches!(&ends[2], (1, WayBack::Left(why)) if why.contains("somebody else")), "{ends:?}");
+        assert_eq!(host.values[&sysctl("net.ipv4.tcp_ecn")], "1");
+        assert_eq!(outstanding(&journal), [1]);
+        take_back(&mut journal, &mut host, TakenBy::InsistingUser).unwrap();
+        assert_eq!(host.values, before);
+    }
+
+    #[test]
+    fn a_plan_that_is_out_of_date_changes_nothing() {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&steps());
+        host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
+        let (journal, fates) = applied(&shelf, &mut host);
+        assert!(matches!(&fates[1], StepFate::Refused(why) if why.contains("by now")), "{fates:?}");
+        assert_eq!((host.values[&sysctl("net.ipv4.tcp_ecn")].as_str(), journal.before(1)), ("1", None));
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        let (_directory, shelf) = shelf();
+        let held = shelf.lock(Duration::ZERO).unwrap();
+        assert!(shelf.lock(Duration::from_millis(30)).unwrap_err().contains("another linerate doctor"));
+        drop(held);
+        shelf.lock(Duration::ZERO).unwrap();
+    }
+}

@@ -1,0 +1,393 @@
+//! The journal of a treatment: a directory with one file, of a line of JSON for each thing that was done or is about to
+//! be done. Every line is on stable storage before the next step. docs/formats.md describes it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use linerate_doctor::remedy::Setting;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::surroundings::{Entrance, Whereabouts, today, uptime};
+
+/// The version of the form.
+pub const FORM: u32 = 1;
+/// Where journals are, unless the user says otherwise.
+pub const USUAL: &str = "/var/lib/linerate/doctor";
+
+const FILE: &str = "journal.jsonl";
+const LOCK: &str = "lock";
+/// Letters of an identifier: none looks like another, and no word comes of them.
+const LETTERS: &[u8] = b"23456789bcdfghjkmnpqrstvwxz";
+const LENGTH: usize = 6;
+/// The most bytes of a journal that are read.
+const MOST: u64 = 16 << 20;
+
+/// A directory of journals.
+#[derive(Clone, Debug)]
+pub struct Shelf(PathBuf);
+
+/// One treatment's journal.
+#[derive(Debug)]
+pub struct TreatmentJournal {
+    /// Its identifier.
+    pub id: String,
+    /// How it began.
+    pub head: JournalHead,
+    /// What happened since.
+    pub events: Vec<Stamped>,
+    file: File,
+}
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JournalHead {
+    /// `doctor-journal`.
+    pub r#type: String,
+    /// [`FORM`].
+    pub form: u32,
+    /// The version of the program.
+    pub program: String,
+    /// Seconds since 1970.
+    pub begun: u64,
+    /// Seconds within which it must be confirmed.
+    pub within: u64,
+    /// Where the settings are.
+    pub place: Whereabouts,
+    /// The login that began it.
+    pub entrance: Entrance,
+    /// The changes, in their order.
+    pub steps: Vec<PlannedStep>,
+}
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedStep {
+    /// The checks that propose it.
+    pub checks: Vec<String>,
+    /// The setting.
+    pub setting: Setting,
+    /// Its value when the plan was made.
+    pub before: String,
+    /// Its new value.
+    pub new: String,
+}
+
+/// An event and its time, in milliseconds of uptime.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stamped {
+    /// The time.
+    pub at: u64,
+    /// The event.
+    #[serde(flatten)]
+    pub event: TreatmentEvent,
+}
+
+/// What is about to happen, or has happened. Steps are numbered from 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum TreatmentEvent {
+    /// The switch waits.
+    Watching {
+        /// Its process.
+        pid: u32,
+    },
+    /// A step is about to be made: from now on the setting may differ.
+    Changing {
+        /// The step.
+        step: usize,
+        /// The value before.
+        before: String,
+    },
+    /// It was made.
+    Changed {
+        /// The step.
+        step: usize,
+        /// The value that was read back.
+        holds: String,
+    },
+    /// It was refused by the host; nothing changed, or the former value is there again.
+    Refused {
+        /// The step.
+        step: usize,
+        /// Why.
+        why: String,
+    },
+    /// All steps were made or refused.
+    Applied,
+    /// The user has confirmed it from another login.
+    Confirmed,
+    /// A step's former value was set again, or was there already.
+    Restored {
+        /// The step.
+        step: usize,
+    },
+    /// A step was left as it is.
+    Left {
+        /// The step.
+        step: usize,
+        /// Why.
+        why: String,
+    },
+    /// Everything that could be taken back was.
+    TakenBack {
+        /// By whom: `user`, `switch`, `restart`, `next run`.
+        by: String,
+    },
+}
+
+/// How a treatment stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TreatmentStanding {
+    /// It is being applied, or was cut off.
+    Applying,
+    /// It waits for its confirmation.
+    Unconfirmed,
+    /// It is confirmed.
+    Confirmed,
+    /// It was taken back.
+    TakenBack,
+}
+
+/// Held while settings are changed.
+#[derive(Debug)]
+pub struct ShelfLock(#[expect(dead_code, reason = "held for its drop")] File);
+
+impl Shelf {
+    /// The directory, which is made where it is missing.
+    ///
+    /// # Errors
+    /// A sentence if it can't be made or used, or others may write to it.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let failed =
+            |error: io::Error| format!("opening the journals' directory {}: {error}", path.display());
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        let found = fs::symlink_metadata(path).map_err(failed)?;
+        let is_ours = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0;
+        if !found.is_dir() || !is_ours {
+            return Err(format!(
+                "{} must be a directory of yours that nobody else may write to",
+                path.display()
+            ));
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The directory if it is there and this user may look into it.
+    pub fn existing(path: &Path) -> Option<Self> {
+        path.is_dir().then(|| Self::open(path).ok()).flatten()
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Waits until nobody else changes settings.
+    ///
+    /// # Errors
+    /// A sentence if somebody still does when the time is over.
+    pub fn lock(&self, patience: Duration) -> Result<ShelfLock, String> {
+        let path = self.0.join(LOCK);
+        let failed = |error: io::Error| format!("locking {}: {error}", path.display());
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let (file, until) = (file.map_err(failed)?, Instant::now() + patience);
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(ShelfLock(file)),
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err("another linerate doctor is changing settings of this host".into());
+                }
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+    }
+
+    /// Begins a journal. When this returns, it is on stable storage.
+    ///
+    /// # Errors
+    /// A sentence; then nothing may be changed.
+    pub fn begin(&self, steps: Vec<PlannedStep>, within: u64) -> Result<TreatmentJournal, String> {
+        let head = JournalHead {
+            r#type: "doctor-journal".into(),
+            form: FORM,
+            program: env!("CARGO_PKG_VERSION").into(),
+            begun: today(),
+            within,
+            place: Whereabouts::here(),
+            entrance: Entrance::here(),
+            steps,
+        };
+        let id = self.free_id();
+        let made = self.make(&id, &head);
+        made.map_err(|error| format!("writing the journal in {}: {error}", self.0.display()))?;
+        self.journal(&id)
+    }
+
+    /// It gets its name when it is whole.
+    fn make(&self, id: &str, head: &JournalHead) -> io::Result<()> {
+        let (new, place) = (self.0.join(format!(".new-{id}")), self.0.join(id));
+        DirBuilder::new().mode(0o700).create(&new)?;
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(new.join(FILE))?;
+        file.write_all(&line(head)?)?;
+        file.sync_all()?;
+        File::open(&new)?.sync_all()?;
+        fs::rename(&new, &place)?;
+        File::open(&self.0)?.sync_all()
+    }
+
+    fn free_id(&self) -> String {
+        let letter = || char::from(LETTERS[fastrand::usize(..LETTERS.len())]);
+        loop {
+            let id: String = (0..LENGTH).map(|_| letter()).collect();
+            if !self.0.join(&id).exists() {
+                return id;
+            }
+        }
+    }
+
+    /// A treatment's journal.
+    ///
+    /// # Errors
+    /// A sentence if there is none, or it can't be read.
+    pub fn journal(&self, id: &str) -> Result<TreatmentJournal, String> {
+        let is_id = !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        let path = self.0.join(id).join(FILE);
+        if !is_id || !path.is_file() {
+            return Err(format!("there is no treatment {id:?} here: linerate doctor --applied lists them"));
+        }
+        let failed = |error: io::Error| format!("reading {}: {error}", path.display());
+        let file = OpenOptions::new().read(true).append(true).open(&path).map_err(failed)?;
+        TreatmentJournal::read(id, file).map_err(failed)
+    }
+
+    /// All treatments, the oldest first. Those that can't be read are left out, with a sentence each.
+    pub fn all(&self) -> (Vec<TreatmentJournal>, Vec<String>) {
+        let names = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let names = names
+            .filter(|entry| entry.path().is_dir())
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for id in names.filter(|name| !name.starts_with('.')) {
+            match self.journal(&id) {
+                Ok(journal) => good.push(journal),
+                Err(why) => bad.push(why),
+            }
+        }
+        good.sort_by_key(|journal| (journal.head.begun, journal.events.first().map(|first| first.at)));
+        (good, bad)
+    }
+}
+
+impl TreatmentJournal {
+    fn read(id: &str, mut file: File) -> io::Result<Self> {
+        let mut text = Vec::new();
+        (&mut file).take(MOST).read_to_end(&mut text)?;
+        let mut lines = text.split(|byte| *byte == b'\n');
+        let head: JournalHead = serde_json::from_slice(lines.next().unwrap_or_default())?;
+        if head.form != FORM || head.r#type != "doctor-journal" {
+            return Err(io::Error::other(format!("it has form {}; this program knows {FORM}", head.form)));
+        }
+        if head.steps.iter().any(|step| !step.setting.is_sound()) {
+            return Err(io::Error::other("it names settings that no host has"));
+        }
+        // A line that a power cut left in part says nothing: its step hadn't begun.
+        let events = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        Ok(Self { id: id.into(), head, events, file })
+    }
+
+    /// Adds an event. When this returns, it is on stable storage.
+    ///
+    /// # Errors
+    /// A sentence; then the step may not be made.
+    pub fn note(&mut self, event: TreatmentEvent) -> Result<(), String> {
+        let stamped = Stamped { at: uptime(), event };
+        // An empty line ends one that was cut off.
+        let written = line(&stamped).and_then(|line| self.file.write_all(&[b"\n", &line[..]].concat()));
+        let written = written.and_then(|()| self.file.sync_data());
+        written.map_err(|error| format!("writing the journal of {}: {error}", self.id))?;
+        self.events.push(stamped);
+        Ok(())
+    }
+
+    /// Reads what others have added.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn refresh(&mut self) -> io::Result<()> {
+        use std::io::Seek;
+        let mut file = self.file.try_clone()?;
+        file.rewind()?;
+        self.events = Self::read(&self.id, file)?.events;
+        Ok(())
+    }
+
+    /// How it stands.
+    pub fn standing(&self) -> TreatmentStanding {
+        let has =
+            |wanted: fn(&TreatmentEvent) -> bool| self.events.iter().any(|stamped| wanted(&stamped.event));
+        if has(|event| matches!(event, TreatmentEvent::TakenBack { .. })) {
+            TreatmentStanding::TakenBack
+        } else if has(|event| *event == TreatmentEvent::Confirmed) {
+            TreatmentStanding::Confirmed
+        } else if has(|event| *event == TreatmentEvent::Applied) {
+            TreatmentStanding::Unconfirmed
+        } else {
+            TreatmentStanding::Applying
+        }
+    }
+
+    /// True if nobody has confirmed it, and it wasn't taken back.
+    pub fn is_open(&self) -> bool {
+        matches!(self.standing(), TreatmentStanding::Applying | TreatmentStanding::Unconfirmed)
+    }
+
+    /// The uptime in milliseconds until which it may be confirmed. It moves while steps are made.
+    pub fn deadline(&self) -> u64 {
+        let is_step = |event: &TreatmentEvent| {
+            !matches!(
+                event,
+                TreatmentEvent::Restored { .. }
+                    | TreatmentEvent::Left { .. }
+                    | TreatmentEvent::TakenBack { .. }
+            )
+        };
+        let last =
+            self.events.iter().filter(|stamped| is_step(&stamped.event)).map(|stamped| stamped.at).max();
+        last.map_or(0, |last| last + self.head.within * 1000)
+    }
+
+    /// True if the host was started again since.
+    pub fn is_of_earlier_start(&self) -> bool {
+        self.head.place.boot != Whereabouts::here().boot
+    }
+
+    /// A step's value before, if it may have been changed.
+    pub fn before(&self, step: usize) -> Option<&str> {
+        self.events.iter().find_map(|stamped| match &stamped.event {
+            TreatmentEvent::Changing { step: of, before } if *of == step => Some(before.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The value that was read back when a step had been made.
+    pub fn holds(&self, step: usize) -> Option<&str> {
+        self.events.iter().find_map(|stamped| match &stamped.event {
+            TreatmentEvent::Changed { step: of, holds } if *of == step => Some(holds.as_str()),
+            _ => None,
+        })
+    }
+}
+
+fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}

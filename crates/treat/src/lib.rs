@@ -1,0 +1,39 @@
+//! Treatment: changes a host's settings as the doctor proposes, with a way back.
+//!
+//! A [`plan`] looks at what the host can do. A [`journal`] on disk holds each value before it is changed; from it a
+//! [`course`] takes everything back, and so does the [`switch`], a process that waits for a confirmation. The settings
+//! themselves are behind [`Controls`].
+
+pub mod course;
+pub mod journal;
+mod live;
+pub mod plan;
+pub mod surroundings;
+pub mod switch;
+#[cfg(test)]
+mod testing;
+
+use linerate_doctor::remedy::Setting;
+
+pub use live::LiveControls;
+
+/// The settings of a host.
+pub trait Controls {
+    /// The present value.
+    ///
+    /// # Errors
+    /// The reason, as the end of a sentence, if it can't be read.
+    fn read(&mut self, setting: &Setting) -> Result<String, String>;
+
+    /// Sets a value: a new one, or one that was read before.
+    ///
+    /// # Errors
+    /// The reason, as the end of a sentence.
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String>;
+
+    /// Looks whether this host can have the new value; changes nothing.
+    ///
+    /// # Errors
+    /// The reason why not, as the end of a sentence.
+    fn look(&mut self, setting: &Setting, new: &str) -> Result<(), String>;
+}

@@ -1,0 +1,115 @@
+//! Settings that are files of the kernel.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const CPUS: &str = "/sys/devices/system/cpu";
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+/// A program that binds interrupts every ten seconds.
+const BALANCER: &str = "irqbalance";
+
+/// The words of a file, with single spaces between them.
+pub fn read(path: &str) -> Result<String, String> {
+    let text = fs::read_to_string(path).map_err(|error| failed(path, &error))?;
+    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// The kernel takes a value in one write.
+pub fn write(path: &str, value: &str) -> Result<(), String> {
+    let file = OpenOptions::new().write(true).open(path);
+    file.and_then(|mut file| file.write_all(value.as_bytes())).map_err(|error| failed(path, &error))
+}
+
+/// Opening such a file for writing changes nothing.
+pub fn can_write(path: &str) -> Result<(), String> {
+    OpenOptions::new().write(true).open(path).map(drop).map_err(|error| failed(path, &error))
+}
+
+/// Whether an interrupt can be bound, and stays so.
+pub fn can_bind(path: &str) -> Result<(), String> {
+    if is_running(BALANCER) {
+        return Err(format!("{BALANCER} runs, and would bind it again within seconds"));
+    }
+    can_write(path)
+}
+
+/// Whether the kernel has a congestion control.
+pub fn can_control(name: &str) -> Result<(), String> {
+    let available = read(AVAILABLE)?;
+    let is_there = available.split(' ').any(|one| one == name);
+    if is_there { Ok(()) } else { Err(format!("this kernel has {available} only")) }
+}
+
+/// The governor of all processors, or `powersave 0,1 ondemand 2,3` where they differ.
+pub fn governors() -> Result<String, String> {
+    let mut by_name: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for (cpu, path) in governor_files()? {
+        by_name.entry(read(&path)?).or_default().push(cpu);
+    }
+    if by_name.len() < 2 {
+        return by_name.into_keys().next().ok_or_else(|| "the processors have no governor here".into());
+    }
+    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    Ok(by_name.iter().map(|(name, cpus)| format!("{name} {}", list(cpus))).collect::<Vec<_>>().join(" "))
+}
+
+/// Sets what [`governors`] gives, or one governor for all.
+pub fn set_governors(value: &str) -> Result<(), String> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let of = |cpu: u32| match words.as_slice() {
+        [all] => Some(*all),
+        pairs => pairs
+            .chunks_exact(2)
+            .find(|pair| pair[1].split(',').any(|one| one.parse() == Ok(cpu)))
+            .map(|p| p[0]),
+    };
+    for (cpu, path) in governor_files()? {
+        if let Some(name) = of(cpu) {
+            write(&path, name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether all processors have a governor.
+pub fn can_governors(name: &str) -> Result<(), String> {
+    for (_, path) in governor_files()? {
+        let available = read(&path.replace("scaling_governor", "scaling_available_governors"))?;
+        if available.split(' ').all(|one| one != name) {
+            return Err(format!("the driver has {available} only"));
+        }
+        can_write(&path)?;
+    }
+    Ok(())
+}
+
+fn governor_files() -> Result<Vec<(u32, String)>, String> {
+    let entries = fs::read_dir(CPUS).map_err(|error| failed(CPUS, &error))?;
+    let file = |path: PathBuf| {
+        let cpu = path.file_name()?.to_str()?.strip_prefix("cpu")?.parse().ok()?;
+        let file = path.join("cpufreq/scaling_governor");
+        file.exists().then(|| Some((cpu, file.to_str()?.to_owned())))?
+    };
+    let mut files: Vec<_> = entries.flatten().filter_map(|entry| file(entry.path())).collect();
+    files.sort();
+    if files.is_empty() { Err("the processors have no governor here".into()) } else { Ok(files) }
+}
+
+/// True if a program of this name runs.
+pub fn is_running(name: &str) -> bool {
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let comm = |path: &Path| fs::read_to_string(path.join("comm")).unwrap_or_default();
+    pids.map(|entry| entry.path()).any(|path| comm(&path).trim() == name)
+}
+
+fn failed(path: &str, error: &io::Error) -> String {
+    match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        Some(rustix::io::Errno::ROFS) => format!("{path} is read-only here, as in a container"),
+        Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
+            format!("{path} can't be written: this needs root, and a host of its own")
+        }
+        _ => format!("{path}: {error}"),
+    }
+}

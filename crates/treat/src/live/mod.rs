@@ -1,0 +1,86 @@
+//! The settings of this host: files of the kernel, drivers by ethtool's requests, queueing disciplines by netlink.
+
+mod files;
+mod ports;
+mod queueing;
+
+use linerate_doctor::remedy::Setting;
+
+use crate::Controls;
+use crate::surroundings::is_apart;
+
+/// The settings of the host, as seen from this process's network namespace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LiveControls;
+
+impl Controls for LiveControls {
+    fn read(&mut self, setting: &Setting) -> Result<String, String> {
+        sound(setting)?;
+        match setting {
+            Setting::Ring { port, way } => ports::ring(port, *way),
+            Setting::Channels { port, queues } => ports::channels(port, *queues),
+            Setting::Coalescing { port } => ports::coalescing(port),
+            Setting::Feature { port, feature } => ports::feature(port, feature),
+            Setting::Qdisc { port } => queueing::root(port).map(|root| root.kind),
+            Setting::Governor => files::governors(),
+            _ => files::read(&file(setting)?),
+        }
+    }
+
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
+        sound(setting)?;
+        match setting {
+            Setting::Ring { port, way } => ports::set_ring(port, *way, value),
+            Setting::Channels { port, queues } => ports::set_channels(port, *queues, value),
+            Setting::Coalescing { port } => ports::set_coalescing(port, value),
+            Setting::Feature { port, feature } => ports::set_feature(port, feature, value),
+            Setting::Qdisc { port } => queueing::set_root(port, value),
+            Setting::Governor => files::set_governors(value),
+            _ => files::write(&file(setting)?, value),
+        }
+    }
+
+    fn look(&mut self, setting: &Setting, new: &str) -> Result<(), String> {
+        sound(setting)?;
+        if is_apart() && is_of_whole_host(setting) {
+            return Err(
+                "this is a container or a network namespace, and the setting belongs to the whole host"
+                    .into(),
+            );
+        }
+        match setting {
+            Setting::Ring { port, way } => ports::can_ring(port, *way, new),
+            Setting::Channels { port, queues } => ports::can_channels(port, *queues, new),
+            Setting::Coalescing { .. } => Ok(()),
+            Setting::Feature { port, feature } => ports::can_feature(port, feature),
+            Setting::Qdisc { port } => queueing::can_root(port, new),
+            Setting::Governor => files::can_governors(new),
+            Setting::IrqAffinity { .. } => files::can_bind(&file(setting)?),
+            Setting::Mtu { port } => {
+                queueing::can_mtu(port, new).and_then(|()| files::can_write(&file(setting)?))
+            }
+            Setting::Sysctl { key } if key == "net.ipv4.tcp_congestion_control" => {
+                files::can_control(new).and_then(|()| files::can_write(&file(setting)?))
+            }
+            _ => files::can_write(&file(setting)?),
+        }
+    }
+}
+
+fn sound(setting: &Setting) -> Result<(), String> {
+    if setting.is_sound() { Ok(()) } else { Err("no host has such a setting".into()) }
+}
+
+fn file(setting: &Setting) -> Result<String, String> {
+    setting.file().ok_or_else(|| "no file holds it".into())
+}
+
+/// The kernel keeps these once, and not for each network namespace. Of `net.core` it shows a namespace only its own, or
+/// what it can't write.
+fn is_of_whole_host(setting: &Setting) -> bool {
+    match setting {
+        Setting::Sysctl { key } => !key.starts_with("net."),
+        Setting::Governor | Setting::IrqAffinity { .. } => true,
+        _ => false,
+    }
+}

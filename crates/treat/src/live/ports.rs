@@ -1,0 +1,135 @@
+//! Settings of drivers, by ethtool's requests.
+
+use std::io;
+
+use linerate_doctor::remedy::{Queues, RingWay};
+use linerate_sys::ethtool::{CHANNELS, COALESCING, Ethtool, Question, RINGS};
+
+pub fn ring(port: &str, way: RingWay) -> Result<String, String> {
+    number(port, RINGS, way_name(way)).map(|count| count.to_string())
+}
+
+pub fn set_ring(port: &str, way: RingWay, value: &str) -> Result<(), String> {
+    set(port, RINGS, &[(way_name(way), parse(value)?)])
+}
+
+pub fn can_ring(port: &str, way: RingWay, new: &str) -> Result<(), String> {
+    let most = if way == RingWay::Rx { "max_rx" } else { "max_tx" };
+    within(parse(new)?, number(port, RINGS, most)?)
+}
+
+pub fn channels(port: &str, queues: Queues) -> Result<String, String> {
+    number(port, CHANNELS, queues_name(queues)).map(|count| count.to_string())
+}
+
+pub fn set_channels(port: &str, queues: Queues, value: &str) -> Result<(), String> {
+    set(port, CHANNELS, &[(queues_name(queues), parse(value)?)])
+}
+
+pub fn can_channels(port: &str, queues: Queues, new: &str) -> Result<(), String> {
+    let most = match queues {
+        Queues::Combined => "max_combined",
+        Queues::Rx => "max_rx",
+        Queues::Tx => "max_tx",
+    };
+    within(parse(new)?, number(port, CHANNELS, most)?)
+}
+
+/// All values, as pairs of ethtool's names.
+pub fn coalescing(port: &str) -> Result<String, String> {
+    let numbers =
+        Ethtool::open().and_then(|mut ethtool| ethtool.numbers(port, COALESCING)).map_err(failed)?;
+    let pair = |(name, value): &(&str, u32)| match (name.starts_with("adaptive"), value) {
+        (true, 0) => format!("{} off", name.replace('_', "-")),
+        (true, _) => format!("{} on", name.replace('_', "-")),
+        (false, value) => format!("{} {value}", name.replace('_', "-")),
+    };
+    Ok(numbers.iter().map(pair).collect::<Vec<_>>().join(" "))
+}
+
+pub fn set_coalescing(port: &str, value: &str) -> Result<(), String> {
+    let mut words = value.split_whitespace();
+    let mut values = Vec::new();
+    while let (Some(name), Some(value)) = (words.next(), words.next()) {
+        let number = match value {
+            "on" => 1,
+            "off" => 0,
+            number => parse(number)?,
+        };
+        values.push((name.replace('-', "_"), number));
+    }
+    let values: Vec<(&str, u32)> = values.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    set(port, COALESCING, &values)
+}
+
+/// `on` if it was asked for, whether or not it is granted.
+pub fn feature(port: &str, name: &str) -> Result<String, String> {
+    let found = find(port, name)?;
+    Ok(if found.wanted { "on" } else { "off" }.into())
+}
+
+pub fn set_feature(port: &str, name: &str, value: &str) -> Result<(), String> {
+    let on = value == "on";
+    Ethtool::open().and_then(|mut ethtool| ethtool.set_feature(port, name, on)).map_err(failed)?;
+    // One that can't be had is asked for no longer, as it was.
+    if on && !find(port, name)?.on {
+        let _ = Ethtool::open().and_then(|mut ethtool| ethtool.set_feature(port, name, false));
+        return Err("the kernel doesn't grant it: something else that it needs is off".into());
+    }
+    Ok(())
+}
+
+pub fn can_feature(port: &str, name: &str) -> Result<(), String> {
+    if find(port, name)?.fixed { Err("the driver can't change it".into()) } else { Ok(()) }
+}
+
+fn find(port: &str, name: &str) -> Result<linerate_sys::ethtool::Feature, String> {
+    let features = Ethtool::open().and_then(|mut ethtool| ethtool.features(port)).map_err(failed)?;
+    features
+        .into_iter()
+        .find(|feature| feature.name == name)
+        .ok_or_else(|| "the port has no such feature".into())
+}
+
+fn number(port: &str, question: Question, name: &str) -> Result<u32, String> {
+    let numbers = Ethtool::open().and_then(|mut ethtool| ethtool.numbers(port, question)).map_err(failed)?;
+    let found = numbers.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| *value).ok_or_else(|| "the driver has no such number".into())
+}
+
+fn set(port: &str, question: Question, values: &[(&str, u32)]) -> Result<(), String> {
+    Ethtool::open().and_then(|mut ethtool| ethtool.set_numbers(port, question, values)).map_err(failed)
+}
+
+fn within(new: u32, most: u32) -> Result<(), String> {
+    if new <= most { Ok(()) } else { Err(format!("the driver has {most} at most")) }
+}
+
+fn parse(value: &str) -> Result<u32, String> {
+    value.trim().parse().map_err(|_| format!("{value:?} is no number"))
+}
+
+fn way_name(way: RingWay) -> &'static str {
+    match way {
+        RingWay::Rx => "rx",
+        RingWay::Tx => "tx",
+    }
+}
+
+fn queues_name(queues: Queues) -> &'static str {
+    match queues {
+        Queues::Combined => "combined",
+        Queues::Rx => "rx",
+        Queues::Tx => "tx",
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: io::Error) -> String {
+    match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        Some(rustix::io::Errno::OPNOTSUPP) => "the driver doesn't support it".into(),
+        Some(rustix::io::Errno::NODEV) => "there is no such port here".into(),
+        Some(rustix::io::Errno::PERM) => "this needs root (CAP_NET_ADMIN)".into(),
+        _ => format!("the driver refuses it: {error}"),
+    }
+}

@@ -1,0 +1,183 @@
+//! A port's root queueing discipline and its largest MTU, by netlink (rtnetlink(7)).
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use linerate_host::netlink::{attributes, error, message, number};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with,
+};
+
+/// NLM_F_REQUEST with NLM_F_ACK; with NLM_F_DUMP; with NLM_F_CREATE and NLM_F_REPLACE.
+const ACK: u16 = 0x5;
+const DUMP: u16 = 0x301;
+const REPLACE: u16 = ACK | 0x400 | 0x100;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// RTM_GETLINK, RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC.
+const GET_LINK: u16 = 18;
+const NEW_QDISC: u16 = 36;
+const DEL_QDISC: u16 = 37;
+const GET_QDISC: u16 = 38;
+/// TC_H_ROOT, TCA_KIND and IFLA_MAX_MTU.
+const ROOT: u32 = 0xffff_ffff;
+const KIND: u16 = 1;
+const MAX_MTU: u16 = 51;
+
+/// A root discipline.
+pub struct RootQdisc {
+    /// Its kind.
+    pub kind: String,
+    /// 0 if the kernel attached it by itself: then removing another one brings it back.
+    handle: u32,
+}
+
+/// The root discipline of a port.
+pub fn root(port: &str) -> Result<RootQdisc, String> {
+    let index = index(port)?;
+    let mut found = None;
+    talk(&request(GET_QDISC, DUMP, &[0; 20]), |inside| {
+        let is_it = number(inside, 4, 4) == Some(index.into()) && number(inside, 12, 4) == Some(ROOT.into());
+        let kind = attributes(inside.get(20..).unwrap_or_default()).find(|(kind, _)| *kind == KIND);
+        if let (true, Some((_, kind))) = (is_it, kind) {
+            let kind = String::from_utf8_lossy(kind).trim_end_matches('\0').to_owned();
+            let handle = number(inside, 8, 4).unwrap_or(0) as u32;
+            found = Some(RootQdisc { kind, handle });
+        }
+    })
+    .map_err(failed)?;
+    found.ok_or_else(|| format!("the kernel names no root discipline of {port}"))
+}
+
+/// Attaches a discipline with its usual options; what the kernel attaches by itself comes back by removing the other.
+pub fn set_root(port: &str, kind: &str) -> Result<(), String> {
+    let index = index(port)?;
+    let now = root(port)?;
+    if now.handle != 0 {
+        talk(&request(DEL_QDISC, ACK, &tcmsg(index)), |_| {}).map_err(failed)?;
+        if root(port)?.kind == kind {
+            return Ok(());
+        }
+    }
+    let mut body = tcmsg(index).to_vec();
+    let text = [kind.as_bytes(), b"\0"].concat();
+    body.extend(u16::try_from(text.len() + 4).unwrap_or(u16::MAX).to_ne_bytes());
+    body.extend(KIND.to_ne_bytes());
+    body.extend(&text);
+    body.resize(body.len().next_multiple_of(4), 0);
+    talk(&request(NEW_QDISC, REPLACE, &body), |_| {}).map_err(failed)
+}
+
+/// One that somebody has chosen stays: its options can't be brought back.
+pub fn can_root(port: &str, kind: &str) -> Result<(), String> {
+    let now = root(port)?;
+    if now.handle != 0 {
+        return Err(format!("somebody has chosen {} for it, perhaps with options", now.kind));
+    }
+    if ["mq", "mqprio"].contains(&now.kind.as_str()) {
+        return Err("its queues have disciplines of their own".into());
+    }
+    if has_module(&format!("sch_{kind}")) { Ok(()) } else { Err(format!("this kernel has no {kind}")) }
+}
+
+/// Whether a port takes packets of this size.
+pub fn can_mtu(port: &str, new: &str) -> Result<(), String> {
+    let (index, mut most) = (index(port)?, None);
+    talk(&request(GET_LINK, DUMP, &[0; 16]), |inside| {
+        if number(inside, 4, 4) == Some(index.into()) {
+            let all = attributes(inside.get(16..).unwrap_or_default());
+            most = all.filter(|(kind, _)| *kind == MAX_MTU).find_map(|(_, value)| number(value, 0, 4));
+        }
+    })
+    .map_err(failed)?;
+    let wanted: u64 = new.parse().map_err(|_| format!("{new:?} is no MTU"))?;
+    match most.filter(|most| *most > 0 && wanted > *most) {
+        Some(most) => Err(format!("the driver has {most} at most")),
+        None => Ok(()),
+    }
+}
+
+/// True if the kernel has a module built in, loaded or on disk.
+fn has_module(name: &str) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let listed = |list: &str| {
+        let text = fs::read_to_string(format!("/lib/modules/{}/{list}", release.trim())).unwrap_or_default();
+        text.lines()
+            .any(|line| line.split(':').next().is_some_and(|path| path.contains(&format!("/{name}.ko"))))
+    };
+    // The kernel's own symbols show what is built in without a list.
+    let symbols = || fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let ops = format!(" {}_qdisc_ops", name.trim_start_matches("sch_"));
+    fs::exists(format!("/sys/module/{name}")).unwrap_or(false)
+        || listed("modules.builtin")
+        || listed("modules.dep")
+        || symbols().lines().any(|line| line.split('\t').next().is_some_and(|line| line.ends_with(&ops)))
+}
+
+fn index(port: &str) -> Result<u32, String> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    let index = socket.and_then(|socket| netdevice::name_to_index(&socket, port));
+    index.map_err(|error| format!("there is no port {port} here: {error}"))
+}
+
+/// struct tcmsg of a root discipline.
+fn tcmsg(index: u32) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&ROOT.to_ne_bytes());
+    bytes
+}
+
+fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(16 + body.len()).unwrap_or(0);
+    let mut bytes = length.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend(body);
+    bytes
+}
+
+/// Sends a request, and gives each answer's payload to `each` until the last one.
+fn talk(request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    let socket: OwnedFd = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    send(&socket, request, SendFlags::empty())?;
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let (got, _) = recv(&socket, &mut buffer[..], RecvFlags::empty())?;
+        let mut rest = buffer.get(..got).unwrap_or_default();
+        if got == 0 {
+            return Err(io::Error::other("the kernel doesn't answer"));
+        }
+        while let Some((kind, inside, after)) = message(rest) {
+            match kind {
+                NLMSG_DONE => return Ok(()),
+                NLMSG_ERROR => return error(inside).map(|_| ()),
+                _ => each(inside),
+            }
+            rest = after;
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: io::Error) -> String {
+    match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        Some(rustix::io::Errno::PERM) => "this needs root (CAP_NET_ADMIN)".into(),
+        Some(rustix::io::Errno::NOENT) => "this kernel doesn't have it".into(),
+        _ => format!("the kernel refuses it: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_a_root_discipline_and_no_other_port_does() {
+        assert!(!root("lo").unwrap().kind.is_empty());
+        assert!(root("no-such-port").is_err_and(|why| why.contains("no port")));
+        assert!(can_mtu("lo", "1500").is_ok() && !has_module("sch_there_is_none"));
+    }
+}

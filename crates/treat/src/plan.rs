@@ -1,0 +1,255 @@
+//! The plan of a treatment: which remedies of the findings this host can have, each with its value now.
+
+use std::collections::BTreeMap;
+
+use linerate_doctor::remedy::{Remedy, Setting};
+use linerate_doctor::{Finding, Severity};
+use serde::{Deserialize, Serialize};
+
+use crate::Controls;
+use crate::journal::PlannedStep;
+
+/// What would be changed, and what not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TreatmentPlan {
+    /// The changes, in the order in which they are made.
+    pub steps: Vec<PlannedStep>,
+    /// Remedies that aren't applied.
+    pub left: Vec<LeftOut>,
+    /// Findings with advice for a person only.
+    pub advice: Vec<String>,
+}
+
+/// A remedy that isn't applied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The check that proposes it.
+    pub check: String,
+    /// The setting, for people.
+    pub setting: String,
+    /// Why not, as the end of a sentence.
+    pub why: String,
+}
+
+/// What the user allows.
+#[derive(Clone, Debug, Default)]
+pub struct Allowed {
+    /// Checks by name; the remedies of notes are applied only if they are named. Empty: all but notes.
+    pub only: Vec<String>,
+    /// True if MTUs may be raised.
+    pub mtu: bool,
+}
+
+impl TreatmentPlan {
+    /// Looks at a host's findings, and at the host.
+    pub fn of(findings: &[Finding], allowed: &Allowed, controls: &mut dyn Controls) -> Self {
+        let mut plan = Self::default();
+        let mut wanted: Vec<PlannedStep> = Vec::new();
+        for finding in findings {
+            if finding.remedies.is_empty() && finding.fix.is_some() && allowed.has(finding) {
+                plan.advice.push(finding.check.into());
+            }
+            for remedy in &finding.remedies {
+                match allowed.refuses(finding, &remedy.setting) {
+                    Some(why) => plan.leave(finding.check, &remedy.setting, why),
+                    None => add(&mut wanted, finding.check, remedy),
+                }
+            }
+        }
+        plan.advice.dedup();
+        wanted.sort_by_key(|step| order(&step.setting));
+        for step in wanted {
+            plan.consider(step, controls);
+        }
+        plan
+    }
+
+    /// The same of a plan that was made before: values that differ by now are no surprise to anybody.
+    pub fn again(steps: Vec<PlannedStep>, controls: &mut dyn Controls) -> Self {
+        let mut plan = Self::default();
+        for step in steps {
+            plan.consider(step, controls);
+        }
+        plan
+    }
+
+    fn consider(&mut self, step: PlannedStep, controls: &mut dyn Controls) {
+        let check = step.checks.join(", ");
+        let now = match controls.read(&step.setting) {
+            Ok(now) => now,
+            Err(why) => return self.leave(&check, &step.setting, why),
+        };
+        // Two checks may have the same in mind, and somebody may have done it.
+        if step.setting.holds(&now, &step.new) {
+            return self.leave(&check, &step.setting, format!("it is {now} already"));
+        }
+        if step.setting.lowers(&now, &step.new) {
+            return self.leave(
+                &check,
+                &step.setting,
+                format!("it is {now} by now, and {} is less", step.new),
+            );
+        }
+        match controls.look(&step.setting, &step.new) {
+            Ok(()) => self.steps.push(PlannedStep { before: now, ..step }),
+            Err(why) => self.leave(&check, &step.setting, why),
+        }
+    }
+
+    fn leave(&mut self, check: &str, setting: &Setting, why: impl Into<String>) {
+        self.left.push(LeftOut { check: check.into(), setting: setting.to_string(), why: why.into() });
+    }
+}
+
+impl Allowed {
+    fn has(&self, finding: &Finding) -> bool {
+        match self.only.as_slice() {
+            [] => finding.severity > Severity::Note,
+            only => only.iter().any(|name| name == finding.check),
+        }
+    }
+
+    fn refuses(&self, finding: &Finding, setting: &Setting) -> Option<String> {
+        match setting {
+            _ if !self.has(finding) && self.only.is_empty() => {
+                Some(format!("a note costs nothing at this need; --only {} applies it", finding.check))
+            }
+            _ if !self.has(finding) => Some("it isn't among those of --only".into()),
+            Setting::Mtu { .. } if !self.mtu => {
+                Some("every switch and host on the path must take such packets; --mtu applies it".into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Two findings may propose the same setting: the larger value serves both.
+fn add(steps: &mut Vec<PlannedStep>, check: &str, remedy: &Remedy) {
+    let Some(step) = steps.iter_mut().find(|step| step.setting == remedy.setting) else {
+        steps.push(PlannedStep {
+            checks: vec![check.into()],
+            setting: remedy.setting.clone(),
+            before: remedy.now.clone(),
+            new: remedy.new.clone(),
+        });
+        return;
+    };
+    if step.setting.lowers(&remedy.new, &step.new) {
+        step.new.clone_from(&remedy.new);
+    }
+    if step.checks.iter().all(|name| name != check) {
+        step.checks.push(check.into());
+    }
+}
+
+/// What may interrupt a port comes last, and queues come before their masks.
+fn order(setting: &Setting) -> u8 {
+    match setting {
+        Setting::Sysctl { .. } | Setting::Governor => 0,
+        Setting::Mtu { .. } | Setting::Qdisc { .. } => 1,
+        Setting::Feature { .. } | Setting::Coalescing { .. } | Setting::Ring { .. } => 2,
+        Setting::Channels { .. } => 3,
+        Setting::Rps { .. } | Setting::Xps { .. } | Setting::IrqAffinity { .. } => 4,
+    }
+}
+
+/// The number of remedies that aren't applied, by the reason.
+pub fn reasons(left: &[LeftOut]) -> BTreeMap<&str, Vec<&LeftOut>> {
+    let mut reasons: BTreeMap<&str, Vec<&LeftOut>> = BTreeMap::new();
+    left.iter().for_each(|one| reasons.entry(&one.why).or_default().push(one));
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Pretended, sysctl};
+
+    fn finding(check: &'static str, severity: Severity, remedies: Vec<Option<Remedy>>) -> Finding {
+        let finding = Finding::new(severity, "x").remedied(remedies.into_iter().flatten());
+        Finding { check, ..finding }
+    }
+
+    fn host(values: &[(Setting, &str)]) -> Pretended {
+        let values = values.iter().map(|(setting, value)| (setting.clone(), (*value).to_owned())).collect();
+        Pretended { values, ..Pretended::default() }
+    }
+
+    fn rmem(most: u64) -> Option<Remedy> {
+        Remedy::sysctl("net.ipv4.tcp_rmem", "4096 131072 6291456", format!("4096 131072 {most}"))
+    }
+
+    #[test]
+    fn the_larger_of_two_values_serves_both() {
+        let findings = [
+            finding("tcp-buffers", Severity::Minor, vec![rmem(16 << 20)]),
+            finding("window-vs-bdp", Severity::Major, vec![rmem(64 << 20)]),
+            finding("receive-queue", Severity::Minor, vec![rmem(32 << 20)]),
+        ];
+        let mut host = host(&[(sysctl("net.ipv4.tcp_rmem"), "4096 131072 6291456")]);
+        let plan = TreatmentPlan::of(&findings, &Allowed::default(), &mut host);
+        assert_eq!(plan.steps.len(), 1);
+        assert_eq!(plan.steps[0].new, "4096 131072 67108864");
+        assert_eq!(plan.steps[0].checks, ["tcp-buffers", "window-vs-bdp", "receive-queue"]);
+    }
+
+    #[test]
+    fn the_host_is_looked_at_and_never_lowered() {
+        let ecn = || Remedy::sysctl("net.ipv4.tcp_ecn", 0, 2);
+        let findings = [
+            finding("tcp-buffers", Severity::Minor, vec![rmem(16 << 20), ecn()]),
+            finding("tcp-sack", Severity::Minor, vec![Remedy::sysctl("net.ipv4.tcp_sack", 0, 1)]),
+            finding("optmem", Severity::Minor, vec![Remedy::sysctl("net.core.optmem_max", 1, 2)]),
+        ];
+        let mut host = host(&[
+            (sysctl("net.ipv4.tcp_rmem"), "4096 131072 268435456"),
+            (sysctl("net.ipv4.tcp_ecn"), "2"),
+            (sysctl("net.ipv4.tcp_sack"), "0"),
+        ]);
+        host.impossible.insert(sysctl("net.ipv4.tcp_sack"), "/proc/sys is read-only".into());
+        let before = host.values.clone();
+        let plan = TreatmentPlan::of(&findings, &Allowed::default(), &mut host);
+        assert!(plan.steps.is_empty(), "{plan:?}");
+        let whys: Vec<_> = plan.left.iter().map(|left| left.why.as_str()).collect();
+        assert!(whys[0].ends_with("is less") && whys[1] == "it is 2 already", "{whys:?}");
+        assert_eq!(whys[2..], ["/proc/sys is read-only", "there is no such setting"]);
+        assert_eq!(host.values, before);
+    }
+
+    #[test]
+    fn notes_and_mtus_wait_for_the_users_word() {
+        let mtu = || Remedy::of(Setting::Mtu { port: "eth0".into() }, 1500, 9000);
+        let findings = [
+            finding("jumbo-frames", Severity::Minor, vec![mtu()]),
+            finding("tcp-ecn", Severity::Note, vec![Remedy::sysctl("net.ipv4.tcp_ecn", 0, 2)]),
+            Finding { check: "governor", ..Finding::new(Severity::Minor, "x").fix("another slot") },
+        ];
+        let mut host =
+            host(&[(Setting::Mtu { port: "eth0".into() }, "1500"), (sysctl("net.ipv4.tcp_ecn"), "0")]);
+        let mut of = |only: &[&str], mtu| {
+            let only = only.iter().map(|name| (*name).to_owned()).collect();
+            let plan = TreatmentPlan::of(&findings, &Allowed { only, mtu }, &mut host);
+            (plan.steps.iter().flat_map(|step| step.checks.clone()).collect::<Vec<_>>(), plan.advice)
+        };
+        assert_eq!(of(&[], false), (vec![], vec!["governor".to_owned()]));
+        assert_eq!(of(&[], true).0, ["jumbo-frames"]);
+        assert_eq!(of(&["tcp-ecn"], true), (vec!["tcp-ecn".to_owned()], vec![]));
+    }
+
+    #[test]
+    fn queues_come_before_their_masks_and_ports_after_the_rest() {
+        let eth0 = || "eth0".to_owned();
+        let rps = Remedy::of(Setting::Rps { port: eth0(), queue: 0 }, 0, 3);
+        let channels = Setting::Channels { port: eth0(), queues: linerate_doctor::remedy::Queues::Rx };
+        let findings =
+            [finding("x", Severity::Minor, vec![rps, Remedy::of(channels.clone(), 1, 2), rmem(16 << 20)])];
+        let mut host = host(&[
+            (Setting::Rps { port: eth0(), queue: 0 }, "0"),
+            (channels, "1"),
+            (sysctl("net.ipv4.tcp_rmem"), "4096 131072 6291456"),
+        ]);
+        let plan = TreatmentPlan::of(&findings, &Allowed::default(), &mut host);
+        let kinds: Vec<_> = plan.steps.iter().map(|step| order(&step.setting)).collect();
+        assert_eq!(kinds, [0, 3, 4]);
+    }
+}

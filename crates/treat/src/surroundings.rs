@@ -1,0 +1,119 @@
+//! Where a treatment takes place: the start of the host, the network namespace, the login.
+
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// The most parents of a process that are asked for the login.
+const MOST_PARENTS: usize = 32;
+/// An audit session that isn't set.
+const NO_SESSION: &str = "4294967295";
+/// The kernel has this setting in its first network namespace only.
+const FIRST_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
+
+/// What settings belong to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Whereabouts {
+    /// The kernel's identifier of this start of the host.
+    pub boot: String,
+    /// The network namespace, as /proc/self/ns/net names it.
+    pub namespace: String,
+}
+
+/// A user's way into the host. Two logins are different if any part that both know differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entrance {
+    /// Addresses and ports of the ssh connection.
+    pub connection: Option<String>,
+    /// The audit session.
+    pub session: Option<String>,
+}
+
+impl Whereabouts {
+    /// The one of this process.
+    pub fn here() -> Self {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let namespace = fs::read_link("/proc/self/ns/net").unwrap_or_default();
+        Self { boot: boot.trim().to_owned(), namespace: namespace.to_string_lossy().into_owned() }
+    }
+}
+
+impl Entrance {
+    /// The one through which this process was started. sudo(8) hides the connection, so that parents are asked too.
+    pub fn here() -> Self {
+        let session = fs::read_to_string("/proc/self/sessionid").ok().map(|text| text.trim().to_owned());
+        Self { connection: connection(), session: session.filter(|id| id != NO_SESSION && !id.is_empty()) }
+    }
+
+    /// True if this is another login than `other`, or nothing says that it is the same.
+    pub fn is_other(&self, other: &Self) -> bool {
+        match (&self.connection, &other.connection) {
+            (Some(own), Some(theirs)) => own != theirs,
+            // Without ssh, no connection can have been cut.
+            (_, None) => true,
+            (None, Some(_)) => self.session.is_none() || self.session != other.session,
+        }
+    }
+}
+
+/// Milliseconds since the host was started, with the time that it slept.
+pub fn uptime() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+}
+
+/// Seconds since 1970.
+pub fn today() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// True in a network namespace other than the host's first one, as in a container.
+pub fn is_apart() -> bool {
+    !Path::new(FIRST_ONLY).exists()
+}
+
+fn connection() -> Option<String> {
+    let mut pid = "self".to_owned();
+    for _ in 0..MOST_PARENTS {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut words = environment.split(|byte| *byte == 0);
+        if let Some(value) = words.find_map(|word| word.strip_prefix(b"SSH_CONNECTION=")) {
+            return Some(String::from_utf8_lossy(value).into_owned());
+        }
+        pid = parent(&pid).filter(|parent| parent != "0")?;
+    }
+    None
+}
+
+fn parent(pid: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    Some(status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_another_one_by_its_connection() {
+        let of = |connection: Option<&str>, session: Option<&str>| Entrance {
+            connection: connection.map(str::to_owned),
+            session: session.map(str::to_owned),
+        };
+        let first = of(Some("10.0.0.1 5000 10.0.0.2 22"), Some("3"));
+        assert!(!first.is_other(&first));
+        assert!(of(Some("10.0.0.1 5001 10.0.0.2 22"), Some("4")).is_other(&first));
+        assert!(!of(None, Some("3")).is_other(&first), "the same session without its environment");
+        assert!(of(None, None).is_other(&first) && of(None, None).is_other(&of(None, Some("1"))));
+    }
+
+    #[test]
+    fn this_place_is_known() {
+        let here = Whereabouts::here();
+        assert!(here.boot.len() > 30 && here.namespace.starts_with("net:["), "{here:?}");
+        assert!(uptime() > 0 && today() > 1_700_000_000);
+    }
+}

@@ -1,0 +1,90 @@
+//! The dead man's switch: a process of its own that takes a treatment back, unless it is confirmed in time. It lives on
+//! when the login ends, and when the program that started it is killed.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use linerate_sys::netns::new_session;
+use rustix::process::{PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
+
+use crate::Controls;
+use crate::course::{TakenBy, take_back};
+use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
+use crate::surroundings::uptime;
+
+/// How often it looks at the journal.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest time until it waits.
+const STARTS: Duration = Duration::from_secs(10);
+/// How long it waits for the program that applies the treatment, at the deadline.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Starts the switch of a treatment, by a command that calls [`stand`]; nothing may be changed before this returns.
+///
+/// # Errors
+/// A sentence if it doesn't come to wait.
+pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(), String> {
+    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    new_session(&mut command);
+    let failed = |why: String| format!("the process that takes the changes back can't be started: {why}");
+    let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+    let until = Instant::now() + STARTS;
+    loop {
+        journal.refresh().map_err(|error| failed(error.to_string()))?;
+        if journal.events.iter().any(|stamped| matches!(stamped.event, TreatmentEvent::Watching { .. })) {
+            return Ok(());
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(failed(format!("it ended with {status}")));
+        }
+        if Instant::now() > until {
+            // Our own child.
+            let _ = child.kill();
+            return Err(failed("it doesn't begin to wait".into()));
+        }
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for the confirmation or the deadline, and then takes the treatment back.
+///
+/// # Errors
+/// A sentence if the journal can't be read or written.
+pub fn stand(shelf: &Shelf, id: &str, controls: &mut dyn Controls) -> Result<(), String> {
+    let mut journal = shelf.journal(id)?;
+    let starter = getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
+    leave_login();
+    journal.note(TreatmentEvent::Watching { pid: std::process::id() })?;
+    while journal.is_open() && uptime() < journal.deadline() {
+        sleep(PAUSE);
+        // What can't be read now was read before.
+        let _ = journal.refresh();
+    }
+    if !journal.is_open() {
+        return Ok(());
+    }
+    let _lock = shelf.lock(PATIENCE).or_else(|_| freed(shelf, starter));
+    let _ = journal.refresh();
+    if journal.is_open() { take_back(&mut journal, controls, TakenBy::Switch).map(drop) } else { Ok(()) }
+}
+
+/// A program that applies a treatment and makes no step any more is hung: it must not go on later.
+fn freed(shelf: &Shelf, starter: Option<OwnedFd>) -> Result<crate::journal::ShelfLock, String> {
+    if let Some(starter) = starter {
+        let _ = pidfd_send_signal(&starter, Signal::KILL);
+    }
+    shelf.lock(PATIENCE)
+}
+
+/// Some hosts end all processes of a login with it, and a host without memory ends the largest ones. Neither is an error:
+/// the next run finds the journal.
+fn leave_login() {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    if own.lines().any(|line| line.starts_with("0::/user.slice")) {
+        let _ = fs::write("/sys/fs/cgroup/cgroup.procs", "0");
+    }
+    let _ = fs::write("/proc/self/oom_score_adj", "-1000");
+}

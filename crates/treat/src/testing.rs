@@ -1,0 +1,68 @@
+//! A host that is made up, for tests: its settings are a table.
+
+use std::collections::BTreeMap;
+
+use linerate_doctor::remedy::Setting;
+
+use crate::Controls;
+use crate::journal::PlannedStep;
+
+/// Its settings, and what it does to those who change them.
+#[derive(Default)]
+pub struct Pretended {
+    /// All settings.
+    pub values: BTreeMap<Setting, String>,
+    /// One that can't be changed.
+    pub refused: Option<Setting>,
+    /// One that becomes another value than the one that was asked for.
+    pub rounded: Option<(Setting, String)>,
+    /// The number of accesses after which the program dies.
+    pub dies_after: Option<usize>,
+    /// What [`Controls::look`] refuses.
+    pub impossible: BTreeMap<Setting, String>,
+}
+
+/// A sysctl's setting.
+pub fn sysctl(key: &str) -> Setting {
+    Setting::Sysctl { key: key.into() }
+}
+
+impl Pretended {
+    /// A host with the former values of these steps.
+    pub fn of(steps: &[PlannedStep]) -> Self {
+        let values = steps.iter().map(|step| (step.setting.clone(), step.before.clone())).collect();
+        Self { values, ..Self::default() }
+    }
+
+    fn live_on(&mut self) {
+        match &mut self.dies_after {
+            // No panic's message: it would be in every test's output.
+            Some(0) => std::panic::resume_unwind(Box::new("killed")),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+    }
+}
+
+impl Controls for Pretended {
+    fn read(&mut self, setting: &Setting) -> Result<String, String> {
+        self.live_on();
+        self.values.get(setting).cloned().ok_or_else(|| "there is no such setting".into())
+    }
+
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
+        self.live_on();
+        if self.refused.as_ref() == Some(setting) {
+            return Err("Invalid argument".into());
+        }
+        let rounded = self.rounded.take_if(|(of, _)| of == setting).map(|(_, value)| value);
+        self.values.insert(setting.clone(), rounded.unwrap_or_else(|| value.to_owned()));
+        // Death comes after the change and before its journal, too.
+        self.live_on();
+        Ok(())
+    }
+
+    fn look(&mut self, setting: &Setting, _new: &str) -> Result<(), String> {
+        self.impossible.get(setting).map_or(Ok(()), |why| Err(why.clone()))
+    }
+}
