@@ -6,9 +6,11 @@ use linerate_remote::install::Binary;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use super::ground::{Ground, KINDS};
+use super::processes::within;
 use super::tree::{Shape, make_shapes};
 
 /// Where no host is.
@@ -23,6 +25,8 @@ pub struct ChaosBed {
     pub program: PathBuf,
     /// The copy of the program in the far account's cache, which goes with the bed where it came with it.
     brought: Option<PathBuf>,
+    /// The near host's ssh server, by which it is a far one too.
+    server: Child,
     pub lab: Lab,
 }
 
@@ -32,8 +36,9 @@ impl ChaosBed {
         let lab = Lab::up(&LabOptions { link, ..LabOptions::default() })?;
         let work = lab.scratch().to_owned();
         let brought = cached_copy(program).filter(|path| !path.exists());
-        let mut bed =
-            Self { grounds: Vec::new(), shapes: Vec::new(), work, program: program.into(), brought, lab };
+        let server = serve(&lab).context("the near host's ssh server")?;
+        let (grounds, shapes) = (Vec::new(), Vec::new());
+        let mut bed = Self { grounds, shapes, work, program: program.into(), brought, server, lab };
         bed.shapes = make_shapes(&bed.work.join("shapes"))?;
         for kind in KINDS {
             match Ground::mount(kind, &bed.work.join("grounds")) {
@@ -49,7 +54,7 @@ impl ChaosBed {
     fn bring(&self) -> anyhow::Result<()> {
         let file = self.shapes[0].tree().join("0/0/0");
         let mut words: Vec<OsString> = vec![self.program.clone().into(), "cp".into(), "-F".into()];
-        words.extend([self.lab.ssh_config().into(), file.into(), far(&self.work.join("brought"))]);
+        words.extend([self.config().into(), file.into(), far(End::B, &self.work.join("brought"))]);
         let mut command = self.lab.place(End::A).command(&words)?;
         let output = command.stdin(Stdio::null()).output().context("the first transfer")?;
         anyhow::ensure!(
@@ -60,7 +65,12 @@ impl ChaosBed {
         Ok(())
     }
 
-    /// What begins the environment of processes at the far end.
+    /// ssh's configuration, which knows both hosts.
+    pub fn config(&self) -> PathBuf {
+        self.work.join("ssh_config")
+    }
+
+    /// What begins the environment of processes at a far end.
     pub fn far_mark(&self) -> String {
         format!("LINERATE_LAB={}", self.lab.name().as_str())
     }
@@ -106,6 +116,8 @@ impl Drop for ChaosBed {
     fn drop(&mut self) {
         // Mounts lie in the lab's directory, which goes after them.
         self.grounds.clear();
+        let _ = self.server.kill();
+        let _ = self.server.wait();
         let _ = Command::new("rm").arg("-rf").arg(self.work.join("shapes")).status();
         if let Some(brought) = &self.brought {
             let _ = fs::remove_file(brought);
@@ -113,11 +125,36 @@ impl Drop for ChaosBed {
     }
 }
 
-/// `b:` and a path.
-pub fn far(path: &Path) -> OsString {
-    let mut argument = OsString::from("b:");
+/// A far host and a path.
+pub fn far(end: End, path: &Path) -> OsString {
+    let mut argument = OsString::from(if end == End::A { "a:" } else { "b:" });
     argument.push(path);
     argument
+}
+
+/// Starts a server on the near host as the lab's is on the far one, and writes a configuration by which `a` is that host.
+fn serve(lab: &Lab) -> anyhow::Result<Child> {
+    let address = lab.host(End::A).address;
+    let client = lab.ssh_config();
+    let known = fs::read_to_string(&client)?;
+    fs::write(lab.scratch().join("ssh_config"), format!("Host a\n    HostName {address}\n{known}"))?;
+    let lines = fs::read_to_string(client.with_file_name("sshd_config"))?;
+    let kept = lines.lines().filter(|line| !line.starts_with("ListenAddress"));
+    let lines: String = kept.map(|line| format!("{line}\n")).collect();
+    let settings = lab.scratch().join("sshd_config");
+    fs::write(&settings, format!("ListenAddress {address}\n{lines}"))?;
+    let words: [OsString; 4] = ["/usr/sbin/sshd".into(), "-D".into(), "-f".into(), settings.into()];
+    let mut server = lab.place(End::A).command(&words)?;
+    let server = server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let login: Vec<OsString> =
+        ["ssh".into(), "-F".into(), lab.scratch().join("ssh_config").into(), "a".into(), "true".into()]
+            .into();
+    let lets_in = || {
+        let login = lab.place(End::A).command(&login);
+        login.is_ok_and(|mut login| login.stderr(Stdio::null()).status().is_ok_and(|ended| ended.success()))
+    };
+    anyhow::ensure!(within(Duration::from_secs(10), lets_in), "it lets nobody in");
+    Ok(server)
 }
 
 /// Where the far end's root keeps the copy that a transfer brings.

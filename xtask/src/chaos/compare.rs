@@ -8,6 +8,7 @@ use std::process::Command;
 
 use super::operation::{Operation, Special};
 use super::tree::{is_same, names};
+use super::watch::is_unfinished;
 
 /// The differences between a tree and its copy, a line for each.
 pub fn differences(operation: &Operation, tree: &Path, copy: &Path) -> anyhow::Result<Vec<String>> {
@@ -91,9 +92,6 @@ pub fn lost_sources(tree: &Path, source: &Path, copy: &Path) -> Vec<String> {
 
 /// Names of unfinished things below `top`.
 pub fn leftovers(top: &Path) -> Vec<String> {
-    let left = names(top).into_iter().filter(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.starts_with(".linerate.") || name.starts_with(".~tmp~")
-    });
+    let left = names(top).into_iter().filter(|path| path.file_name().is_some_and(is_unfinished));
     left.map(|path| format!("{} is left", top.join(path).display())).collect()
 }

@@ -34,8 +34,14 @@ pub enum Special {
     Delete,
     /// Readers may see a mixture.
     InPlace,
+    /// The same with backups, of which a rerun makes others.
+    InPlaceBackup,
+    /// What is there is kept, and the rest is written behind it.
+    Append,
     Follow,
     Backup,
+    /// Unfinished files lie in a directory that is there before.
+    Aside,
     LinkDest,
     RemoveSource,
 }
@@ -44,6 +50,11 @@ impl Operation {
     /// True for the commands with options of linerate's own.
     pub fn is_cp_or_sync(&self) -> bool {
         matches!(self.words[0], "cp" | "sync")
+    }
+
+    /// True where readers may see a file that isn't whole.
+    pub fn writes_in_place(&self) -> bool {
+        matches!(self.special, Special::InPlace | Special::InPlaceBackup | Special::Append)
     }
 
     /// True where it copies devices, and links that lead nowhere.
@@ -55,7 +66,10 @@ impl Operation {
     pub fn directory_option(&self, there: &Path) -> Option<String> {
         match self.special {
             Special::LinkDest => Some(format!("--link-dest={}", there.join("before").display())),
-            Special::Backup => Some(format!("--backup-dir={}", there.join("backup").display())),
+            Special::Backup | Special::InPlaceBackup => {
+                Some(format!("--backup-dir={}", there.join("backup").display()))
+            }
+            Special::Aside => Some(format!("--temp-dir={}", there.join("aside").display())),
             _ => None,
         }
     }
@@ -93,6 +107,17 @@ pub const OPERATIONS: &[Operation] = &[
     synced("sync -a onto nothing", &["sync", "-a"], "-aHAX").onto_nothing(),
     synced("rsync -aL", &["rsync", "-aL"], "-aL").with(Special::Follow),
     plain("scp -rp", &["scp", "-rp"], "-rLpt").with(Special::Follow),
+    synced("rsync --partial-dir", &["rsync", "-a", "--partial-dir=.partial"], "-a"),
+    synced("rsync --delay-updates", &["rsync", "-a", "--delay-updates"], "-a"),
+    synced("rsync --append", &["rsync", "-a", "--append"], "-a").with(Special::Append).onto_nothing(),
+    synced("rsync --append-verify", &["rsync", "-a", "--append-verify"], "-a")
+        .with(Special::Append)
+        .onto_nothing(),
+    synced("rsync --temp-dir", &["rsync", "-a"], "-a").with(Special::Aside),
+    synced("rsync -az --fuzzy", &["rsync", "-az", "--fuzzy"], "-a"),
+    synced("rsync --inplace --backup-dir", &["rsync", "-a", "--inplace", "-b"], "-a")
+        .with(Special::InPlaceBackup),
+    synced("rsync --no-whole-file", &["rsync", "-aHAX", "--no-whole-file"], "-aHAX"),
 ];
 
 impl Operation {

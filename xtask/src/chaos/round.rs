@@ -33,6 +33,8 @@ enum RoundWay {
     Push,
     Pull,
     Within,
+    /// From one far host to another.
+    Between,
 }
 
 /// One round, as its seed says.
@@ -71,10 +73,7 @@ impl<'a> ChaosRound<'a> {
         let fitting: Vec<&Shape> =
             bed.shapes.iter().filter(|shape| shape.is_plain || operation.takes_all()).collect();
         let shape = fitting[rng.usize(..fitting.len())];
-        // Within a host scp is cp, with cp's links.
-        let ways = if operation.words[0] == "scp" { 4 } else { 5 };
-        let way = [RoundWay::Push, RoundWay::Pull, RoundWay::Push, RoundWay::Pull, RoundWay::Within]
-            [rng.usize(..ways)];
+        let way = draw_way(&mut rng, operation);
         let timeout = if operation.words[0] == "scp" { 30 } else { rng.u64(5..9) };
         let options = draw_options(&mut rng, operation, way, timeout);
         // Of an older tree a part is right.
@@ -117,6 +116,9 @@ impl<'a> ChaosRound<'a> {
         if self.operation.is_onto {
             copy(&self.shape.older(), &self.destination())?;
         }
+        if self.operation.special == Special::Aside {
+            fs::create_dir(self.there().join("aside"))?;
+        }
         if self.operation.special == Special::LinkDest {
             copy(&self.shape.older(), &self.there().join("before"))?;
         }
@@ -138,7 +140,7 @@ impl<'a> ChaosRound<'a> {
             tree: self.shape.tree(),
             older: has_older.then(|| self.shape.older()),
             destination: self.destination(),
-            reads: self.operation.special != Special::InPlace,
+            reads: !self.operation.writes_in_place(),
             judges_modes: self.operation.special != Special::Follow,
         }
     }
@@ -236,6 +238,10 @@ impl<'a> ChaosRound<'a> {
                 let (before, exactly) = (self.there().join("before"), &OPERATIONS[3]);
                 wrong.extend(compare::differences(exactly, &older, &before)?);
             }
+            Special::Aside => {
+                let left = names(&self.there().join("aside"));
+                wrong.extend(left.into_iter().map(|name| format!("{name:?} is left aside")));
+            }
             Special::RemoveSource => {
                 let left =
                     names(&self.source()).into_iter().filter(|name| !self.source().join(name).is_dir());
@@ -288,15 +294,16 @@ impl<'a> ChaosRound<'a> {
         words.extend(self.options.iter().map(OsString::from));
         words.extend(self.operation.directory_option(&self.there()).map(OsString::from));
         if self.way != RoundWay::Within {
-            let config = self.bed.lab.ssh_config();
+            let config = self.bed.config();
             match self.operation.words[0] {
                 "rsync" => words.extend(["-e".into(), format!("ssh -F {}", config.display()).into()]),
                 _ => words.extend(["-F".into(), config.into()]),
             }
         }
         words.extend(match self.way {
-            RoundWay::Push => [from.into(), far(&to)],
-            RoundWay::Pull => [far(&from), to.into()],
+            RoundWay::Push => [from.into(), far(End::B, &to)],
+            RoundWay::Pull => [far(End::B, &from), to.into()],
+            RoundWay::Between => [far(End::A, &from), far(End::B, &to)],
             RoundWay::Within => [from.into(), to.into()],
         });
         words
@@ -315,6 +322,17 @@ impl fmt::Display for ChaosRound<'_> {
             self.options.join(" ")
         )
     }
+}
+
+fn draw_way(rng: &mut Rng, operation: &Operation) -> RoundWay {
+    use RoundWay::{Between, Pull, Push, Within};
+    let ways: &[RoundWay] = match operation.words[0] {
+        // Within a host scp is cp, with cp's links.
+        "scp" => &[Push, Pull, Push, Pull, Between],
+        "rsync" => &[Push, Pull, Push, Pull, Within],
+        _ => &[Push, Pull, Push, Pull, Within, Between],
+    };
+    ways[rng.usize(..ways.len())]
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {

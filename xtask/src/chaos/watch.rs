@@ -2,6 +2,7 @@
 //! be open to more users than at either end.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -107,7 +108,8 @@ impl Scene {
         let mode = |path: PathBuf| path.symlink_metadata().map_or(0, |meta| meta.mode() & 0o077);
         tops.into_iter().flatten().fold(0, |open, top| {
             open | if is_temporary(path) {
-                let beside = top.join(path.parent().unwrap_or(Path::new("")));
+                let beside: PathBuf = path.iter().take_while(|name| !is_unfinished(name)).collect();
+                let beside = top.join(beside);
                 let files = std::fs::read_dir(beside).into_iter().flatten().flatten();
                 files.fold(0, |open, file| open | mode(file.path()))
             } else {
@@ -117,7 +119,13 @@ impl Scene {
     }
 }
 
-/// True for the names that linerate gives what isn't whole.
-pub fn is_temporary(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".linerate."))
+/// True for the names that linerate gives what isn't whole, and for what lies in a directory of such files.
+fn is_temporary(path: &Path) -> bool {
+    path.iter().any(is_unfinished)
+}
+
+/// True for a name of something unfinished: linerate's own, that of `--delay-updates`, and that of `--partial-dir` here.
+pub fn is_unfinished(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".linerate.")
+        || [".~tmp~", ".partial"].iter().any(|own| name == *own)
 }

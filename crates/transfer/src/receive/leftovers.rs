@@ -18,10 +18,16 @@ use crate::tree::temporary::{is_journal, is_reserved, nonce_of};
 /// An unlocked file may still be on its way to its name: only older ones are left over.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Removes what the runs in `past` left below the places of `landing`.
-pub fn remove_of(past: &Past, landing: &Landing) {
+/// Removes what the runs in `past` left below the places of `landing`, and in the directory `aside` of files under way.
+pub fn remove_of(past: &Past, landing: &Landing, aside: Option<&Directory>) {
     remove_partials(past, landing);
     let ours = |name: &[u8]| nonce_of(name).is_some_and(|nonce| past.has_run(nonce));
+    if let Some(aside) = aside {
+        let listing = Dir::read_from(aside).into_iter().flatten().flatten();
+        for name in listing.filter(|entry| ours(entry.file_name().to_bytes())) {
+            let _ = aside.take_away(name.file_name());
+        }
+    }
     for place in landing.places() {
         // A source that lands in the root itself, or is a file in it, leaves things there.
         let (top, deep) = match landing.root.directory(&place) {

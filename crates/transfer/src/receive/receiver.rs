@@ -92,7 +92,7 @@ pub fn run(
     // A client that is gone begins again, and must find the journal by which everything is there.
     let received = received.and_then(|received| session.stand_by().map(|()| received));
     let received = received.inspect_err(|error| resume.abandon(&landing, error))?;
-    session.meanwhile(|| resume.finish(&landing))?;
+    session.meanwhile(|| resume.finish(&landing, &near))?;
     session.send(&Message::Committed(received.landed))?;
     Ok(received)
 }

@@ -14,6 +14,7 @@ use crate::net::session::Session;
 use crate::receive::admission::Admitted;
 use crate::receive::journal::{self, Found, Journal, KeyStore, Past, Site, mark, mark_of};
 use crate::receive::leftovers;
+use crate::receive::near::Near;
 use crate::receive::reception::Reception;
 use crate::receive::sink::Resumed;
 use crate::tree::bounds::Named;
@@ -92,9 +93,9 @@ impl Resume {
     }
 
     /// Everything is in place: what earlier runs left and this one had no use for goes, and the journal.
-    pub fn finish(self, landing: &Landing) {
+    pub fn finish(self, landing: &Landing, near: &Near) {
         if let Some(past) = &self.past {
-            leftovers::remove_of(past, landing);
+            leftovers::remove_of(past, landing, near.temporary.as_deref());
         }
         self.journal.remove();
     }
