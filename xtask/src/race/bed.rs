@@ -2,6 +2,7 @@
 
 use anyhow::{Context, ensure};
 use fastrand::Rng;
+use linerate_lab::wan::Wan;
 use linerate_lab::{End, Lab, LabOptions, parse_link};
 use linerate_remote::place::Place;
 use std::ffi::OsString;
@@ -39,8 +40,11 @@ pub struct RaceBed {
 impl RaceBed {
     /// Makes the data of `case`, on a tmpfs.
     pub fn up(case: &RaceCase, program: &Path) -> anyhow::Result<Self> {
-        let link = case.link.map(parse_link).transpose()?.flatten();
-        let lab = Lab::up(&LabOptions { link, ..LabOptions::default() })?;
+        let link = case.link.map(|link| parse_link(link.rate)).transpose()?.flatten();
+        let path = case.link.and_then(|link| link.path).map(wan).transpose()?;
+        // The emulator of a path is the program.
+        let linerate = path.is_some().then(|| program.to_owned());
+        let lab = Lab::up(&LabOptions { link, wan: path, linerate, ..LabOptions::default() })?;
         let place = |name: &str| lab.scratch().join(name);
         let (source, older, destination) = (place("from"), place("older"), place("to"));
         make(case.data, &source, &older)?;
@@ -66,8 +70,11 @@ impl RaceBed {
         Ok(RaceTime { seconds, bytes: self.bytes()? - before })
     }
 
-    /// The destination is what the source is.
+    /// The destination is what the source is, where it moved something.
     pub fn check(&self, racer: &Racer) -> anyhow::Result<()> {
+        if !racer.line.contains("{to}") {
+            return Ok(());
+        }
         let status = Command::new("diff").arg("-r").args([&self.source, &self.destination]).status()?;
         ensure!(status.success(), "{} made something else", racer.line);
         Ok(())
@@ -127,6 +134,10 @@ impl RaceBed {
     }
 }
 
+fn wan((rtt, loss): (&str, &str)) -> anyhow::Result<Wan> {
+    Ok(Wan { rtt: rtt.parse()?, loss: loss.parse()?, queue: None, seed: 1 })
+}
+
 fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
     let mut rng = Rng::with_seed(7);
     match data {
@@ -134,6 +145,12 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
             make_files(&source.join("small"), 1100, 700_000, &mut rng)?;
             make_files(&source.join("large"), 150, 8_000_000, &mut rng)
         }
+        RaceData::LittleMix => {
+            make_files(&source.join("small"), 110, 700_000, &mut rng)?;
+            make_files(&source.join("large"), 15, 8_000_000, &mut rng)
+        }
+        RaceData::Single => make_files(source, 1, 2_000_000_000, &mut rng),
+        RaceData::Byte => make_files(source, 1, 1, &mut rng),
         RaceData::Small => make_files(source, 20_000, 8_000, &mut rng),
         RaceData::Sources => copy_sources(source),
         RaceData::Unchanged => {

@@ -5,9 +5,26 @@ pub struct RaceCase {
     pub name: &'static str,
     pub about: &'static str,
     /// The link between two hosts; none within one.
-    pub link: Option<&'static str>,
+    pub link: Option<RaceLink>,
     pub data: RaceData,
     pub racers: &'static [Racer],
+}
+
+/// A link between two hosts.
+#[derive(Clone, Copy)]
+pub struct RaceLink {
+    /// Its rate, or `open`.
+    pub rate: &'static str,
+    /// The round trip that it adds, and the share of segments that it loses.
+    pub path: Option<(&'static str, &'static str)>,
+}
+
+const fn link(rate: &'static str) -> Option<RaceLink> {
+    Some(RaceLink { rate, path: None })
+}
+
+const fn long(rate: &'static str, rtt: &'static str, loss: &'static str) -> Option<RaceLink> {
+    Some(RaceLink { rate, path: Some((rtt, loss)) })
 }
 
 /// The data that is moved.
@@ -15,8 +32,14 @@ pub struct RaceCase {
 pub enum RaceData {
     /// 2 GB of random bytes: 1,100 files of 0.7 MB and 150 of 8 MB.
     Mix,
+    /// A tenth of that, of such files.
+    LittleMix,
     /// 20,000 files of 8 KB.
     Small,
+    /// A file of 2 GB.
+    Single,
+    /// A file of one byte.
+    Byte,
     /// The sources of cargo's crates, which compress well.
     Sources,
     /// 100,000 files of 100 bytes, of which the older version has all.
@@ -44,7 +67,18 @@ const WITHIN: &[Racer] = &[
     racer("rsync -a", "rsync -a {from}/ {to}/"),
 ];
 
-pub const CASES: [RaceCase; 7] = [
+/// With the number of streams that linerate chooses, and with fixed ones.
+const STREAMS: &[Racer] = &[
+    racer("linerate", "{linerate} cp -q -a -F {config} {from}/. {to}/"),
+    racer("--streams 1", "{linerate} cp -q -a --streams 1 -F {config} {from}/. {to}/"),
+    racer("--streams 2", "{linerate} cp -q -a --streams 2 -F {config} {from}/. {to}/"),
+    racer("--streams 4", "{linerate} cp -q -a --streams 4 -F {config} {from}/. {to}/"),
+    racer("--streams 8", "{linerate} cp -q -a --streams 8 -F {config} {from}/. {to}/"),
+    racer("--streams 16", "{linerate} cp -q -a --streams 16 -F {config} {from}/. {to}/"),
+    racer("rsync -a", "rsync -a -e {ssh} {from}/ {to}/"),
+];
+
+pub const CASES: [RaceCase; 14] = [
     RaceCase {
         name: "one-host",
         about: "2 GB in 1,250 files, within one host",
@@ -72,7 +106,7 @@ pub const CASES: [RaceCase; 7] = [
     RaceCase {
         name: "inserted",
         about: "1 MiB in front of a file of 1 GB, over 100 Mbit/s",
-        link: Some("100mbit"),
+        link: link("100mbit"),
         data: RaceData::Inserted,
         racers: &[
             racer("linerate", "{linerate} sync -q -F {config} {from} {to}"),
@@ -82,7 +116,7 @@ pub const CASES: [RaceCase; 7] = [
     RaceCase {
         name: "all-new",
         about: "a changed file of 1 GB whose bytes are all new, over 10 Gbit/s",
-        link: Some("10gbit"),
+        link: link("10gbit"),
         data: RaceData::AllNew,
         racers: &[
             racer("linerate", "{linerate} sync -q -F {config} {from} {to}"),
@@ -93,7 +127,7 @@ pub const CASES: [RaceCase; 7] = [
     RaceCase {
         name: "compressible",
         about: "source code, over 100 Mbit/s",
-        link: Some("100mbit"),
+        link: link("100mbit"),
         data: RaceData::Sources,
         racers: &[
             racer("linerate", "{linerate} rsync -az -e {ssh} {from}/ {to}/"),
@@ -103,11 +137,65 @@ pub const CASES: [RaceCase; 7] = [
     RaceCase {
         name: "incompressible",
         about: "2 GB in 1,250 files of random bytes, over 10 Gbit/s",
-        link: Some("10gbit"),
+        link: link("10gbit"),
         data: RaceData::Mix,
         racers: &[
             racer("linerate", "{linerate} cp -q -a -F {config} {from}/. {to}/"),
             racer("--compress=off", "{linerate} cp -q -a --compress=off -F {config} {from}/. {to}/"),
+        ],
+    },
+    RaceCase {
+        name: "link",
+        about: "2 GB in 1,250 files, over 10 Gbit/s",
+        link: link("10gbit"),
+        data: RaceData::Mix,
+        racers: STREAMS,
+    },
+    RaceCase {
+        name: "link-little",
+        about: "0.2 GB in 125 files, over 10 Gbit/s",
+        link: link("10gbit"),
+        data: RaceData::LittleMix,
+        racers: STREAMS,
+    },
+    RaceCase {
+        name: "open",
+        about: "2 GB in 1,250 files, over a link without a limit",
+        link: link("open"),
+        data: RaceData::Mix,
+        racers: STREAMS,
+    },
+    RaceCase {
+        name: "open-single",
+        about: "a file of 2 GB, over a link without a limit",
+        link: link("open"),
+        data: RaceData::Single,
+        racers: STREAMS,
+    },
+    RaceCase {
+        name: "open-small",
+        about: "20,000 files of 8 KB, over a link without a limit",
+        link: link("open"),
+        data: RaceData::Small,
+        racers: STREAMS,
+    },
+    RaceCase {
+        name: "long",
+        about: "0.2 GB in 125 files, over 1 Gbit/s with 50 ms and 0.01 % loss",
+        link: long("1gbit", "50ms", "0.01%"),
+        data: RaceData::LittleMix,
+        racers: STREAMS,
+    },
+    RaceCase {
+        name: "byte",
+        about: "a file of one byte, over a link without a limit",
+        link: link("open"),
+        data: RaceData::Byte,
+        racers: &[
+            racer("linerate", "{linerate} cp -q -r -F {config} {from}/. {to}/"),
+            racer("ssh true", "ssh -F {config} b true"),
+            racer("scp", "scp -q -F {config} -r {from}/. {to}/"),
+            racer("rsync", "rsync -r -e {ssh} {from}/ {to}/"),
         ],
     },
 ];
