@@ -99,6 +99,8 @@ fn assert_installed(usr: &Path, zsh: &str) {
         "share/doc/linerate/LICENSE-LGPL-2.1",
         "share/doc/linerate/linerate.spdx.json",
         "share/doc/linerate/examples/grafana/linerate.json",
+        "share/doc/linerate/examples/systemd/linerate-sync@.service",
+        "share/doc/linerate/examples/ansible/mirror.yml",
         zsh,
     ] {
         assert!(usr.join(file).metadata().is_ok_and(|metadata| metadata.len() > 100), "{file}");

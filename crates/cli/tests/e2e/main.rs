@@ -45,4 +45,5 @@ mod surroundings;
 mod syncs;
 mod tree;
 mod trees;
+mod units;
 mod unstated;
