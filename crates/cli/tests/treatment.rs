@@ -334,6 +334,51 @@ fn what_cannot_be_done_is_refused_and_said() {
 }
 
 #[test]
+fn what_is_kept_lies_in_files_of_its_own_that_go_with_it() {
+    let Some(host) = Ill::host() else { return };
+    let root = host.directory.path().join("root");
+    fs::create_dir_all(root.join("etc/sysctl.d")).unwrap();
+    fs::create_dir_all(root.join("etc/systemd/system")).unwrap();
+    fs::write(root.join("etc/sysctl.d/10-site.conf"), "net.ipv4.tcp_wmem = 4096 16384 262144\n").unwrap();
+    fs::write(root.join("etc/sysctl.d/99-site.conf"), "net.ipv4.tcp_sack = 0\n").unwrap();
+    let system = ["--system", root.to_str().unwrap()];
+    let with = |words: &[&str]| host.doctor(&[words, &system].concat()).end();
+    let before = host.settings();
+    let plan = with(&["--apply", "--plan"]).exits(0);
+    for part in [
+        "owner /etc/sysctl.d/10-site.conf sets it to 4096 16384 262144",
+        "keeps it in /etc/sysctl.d/90-linerate.conf",
+    ] {
+        assert!(plan.out.contains(part), "{part}: {plan}");
+    }
+    let plan = everything(&host);
+    let id = host.apply(&["--from-plan", plan.to_str().unwrap()]);
+    with(&["--persist", &id]).exits(1).says(&["isn't confirmed"]);
+    host.doctor(&["--confirm", &id]).end().exits(0);
+    host.doctor(&["--persist", &id]).end().exits(1).says(&["a container or a network namespace"]);
+    // Another's file sets one of them later: it stays with its owner.
+    let run = with(&["--persist", &id]).exits(3);
+    assert!(run.out.contains("net.ipv4.tcp_sack is not kept: /etc/sysctl.d/99-site.conf sets it"), "{run}");
+    let (own, unit) =
+        (root.join("etc/sysctl.d/90-linerate.conf"), root.join("etc/systemd/system/linerate-doctor.service"));
+    let kept = fs::read_to_string(&own).unwrap();
+    assert!(
+        kept.contains("net.ipv4.tcp_rmem = 4096 131072 33554432") && !kept.contains("tcp_sack"),
+        "{kept}"
+    );
+    // The unit's commands do what it says.
+    let text = fs::read_to_string(&unit).unwrap();
+    assert!(
+        text.contains("ethtool -K v0 tx-tcp-segmentation on") && text.contains("ip link set v0 mtu 9000"),
+        "{text}"
+    );
+    with(&["--undo", &id]).exits(0);
+    assert!(!own.exists() && !unit.exists());
+    assert_eq!(fs::read_dir(root.join("etc/sysctl.d")).unwrap().count(), 2);
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+}
+
+#[test]
 fn without_root_it_says_what_to_do() {
     let Some(host) = Ill::host() else { return };
     let mut command = Command::new("ip");

@@ -128,7 +128,11 @@ pub fn ended_by_restart(journal: &mut TreatmentJournal) -> Result<(), String> {
 
 /// The steps that may have been made and don't hold their former values for sure, the last one first.
 pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
-    let made = (0..journal.head.steps.len()).rev().filter(|step| journal.before(*step).is_some());
+    // A restart took back what wasn't kept.
+    let kept = journal.is_of_earlier_start().then(|| journal.ever_kept());
+    let is_there = |step: &usize| kept.as_ref().is_none_or(|kept| kept.contains(step));
+    let made =
+        (0..journal.head.steps.len()).rev().filter(|step| journal.before(*step).is_some()).filter(is_there);
     if journal.standing() != TreatmentStanding::TakenBack {
         return made.collect();
     }
@@ -227,6 +231,8 @@ mod tests {
             setting,
             before: before.into(),
             new: new.into(),
+            owner: None,
+            kept: None,
         };
         let eth0 = || "eth0".to_owned();
         vec![

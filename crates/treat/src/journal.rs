@@ -74,6 +74,12 @@ pub struct PlannedStep {
     pub before: String,
     /// Its new value.
     pub new: String,
+    /// Who sets it at each start of the host, for people; none if nobody is known to.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// The file that would keep it; none if none can.
+    #[serde(default)]
+    pub kept: Option<String>,
 }
 
 /// An event and its time, in milliseconds of uptime.
@@ -120,6 +126,15 @@ pub enum TreatmentEvent {
     Applied,
     /// The user has confirmed it from another login.
     Confirmed,
+    /// These steps are kept beyond a restart.
+    Kept {
+        /// The steps.
+        steps: Vec<usize>,
+        /// The files.
+        files: Vec<String>,
+    },
+    /// They aren't any more.
+    Forgotten,
     /// A step's former value was set again, or was there already.
     Restored {
         /// The step.
@@ -367,6 +382,25 @@ impl TreatmentJournal {
     /// True if the host was started again since.
     pub fn is_of_earlier_start(&self) -> bool {
         self.head.place.boot != Whereabouts::here().boot
+    }
+
+    /// The steps that are kept beyond a restart.
+    pub fn kept(&self) -> &[usize] {
+        let last = self.events.iter().rev().find_map(|stamped| match &stamped.event {
+            TreatmentEvent::Kept { steps, .. } => Some(steps.as_slice()),
+            TreatmentEvent::Forgotten => Some(&[][..]),
+            _ => None,
+        });
+        last.unwrap_or_default()
+    }
+
+    /// The steps that were kept at any time.
+    pub fn ever_kept(&self) -> Vec<usize> {
+        let steps = self.events.iter().filter_map(|stamped| match &stamped.event {
+            TreatmentEvent::Kept { steps, .. } => Some(steps.clone()),
+            _ => None,
+        });
+        steps.flatten().filter(|step| *step < self.head.steps.len()).collect()
     }
 
     /// A step's value before, if it may have been changed.

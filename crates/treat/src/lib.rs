@@ -6,7 +6,9 @@
 
 pub mod course;
 pub mod journal;
+pub mod keep;
 mod live;
+pub mod owner;
 pub mod plan;
 pub mod surroundings;
 pub mod switch;

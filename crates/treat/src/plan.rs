@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Controls;
 use crate::journal::PlannedStep;
+use crate::keep::System;
 
 /// What would be changed, and what not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -96,6 +97,16 @@ impl TreatmentPlan {
         }
     }
 
+    /// Adds who owns each value, and where it could be kept.
+    pub fn with_owners(mut self, system: &System) -> Self {
+        let owners = system.owners();
+        for step in &mut self.steps {
+            step.owner = owners.of(&step.setting);
+            step.kept = system.place(&step.setting, &owners).ok();
+        }
+        self
+    }
+
     fn leave(&mut self, check: &str, setting: &Setting, why: impl Into<String>) {
         self.left.push(LeftOut { check: check.into(), setting: setting.to_string(), why: why.into() });
     }
@@ -131,6 +142,8 @@ fn add(steps: &mut Vec<PlannedStep>, check: &str, remedy: &Remedy) {
             setting: remedy.setting.clone(),
             before: remedy.now.clone(),
             new: remedy.new.clone(),
+            owner: None,
+            kept: None,
         });
         return;
     };

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Output, Stdio};
 
-use super::{AppliedReport, PlanReport, TreatmentReport, UndoReport};
+use super::{AppliedReport, PersistReport, PlanReport, TreatmentReport, UndoReport};
 use crate::common::failure::Failure;
 use crate::common::reach::{Reach, interrupted, not_started};
 use crate::doctor::DoctorArgs;
@@ -50,6 +50,13 @@ pub fn confirm(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<Code, Failur
     let output = run(args, host, &reach, &words, None)?;
     say!("{}: {}", name(host), String::from_utf8_lossy(&output.stdout).trim_end());
     Ok(Code::Done)
+}
+
+/// Keeps a treatment there.
+pub fn persist(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<PersistReport, Failure> {
+    bring(host, &args.reach)?;
+    let report: PersistReport = ask(args, host, &args.reach, &[format!("--persist={id}")], None)?;
+    Ok(PersistReport { host: name(host), ..report })
 }
 
 /// Takes a treatment back there.
@@ -104,6 +111,7 @@ fn run(
     let far_end = reach.far_end(host, true)?;
     let command = reach.agent_command.clone().unwrap_or_default();
     let mut all: Vec<OsString> = vec!["doctor".into(), "--state".into(), args.treatment.state.clone().into()];
+    all.extend(["--system".into(), args.treatment.system.clone().into()]);
     all.extend(words.iter().map(OsString::from));
     let place = Place::Ssh { rsh: far_end.rsh, host: far_end.host };
     let mut command =

@@ -4,8 +4,9 @@ use linerate_doctor::{Host, examine_host, ordered};
 use linerate_host::Facts;
 use linerate_treat::course::{self, StepFate, TakenBy, WayBack};
 use linerate_treat::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
+use linerate_treat::keep::System;
 use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
-use linerate_treat::surroundings::{Entrance, Whereabouts, uptime};
+use linerate_treat::surroundings::{Entrance, Whereabouts, is_apart, uptime};
 use linerate_treat::{LiveControls, switch};
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,7 +15,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{
-    AppliedReport, AppliedTreatment, PlanReport, StepReport, TreatmentArgs, TreatmentReport, UndoReport,
+    AppliedReport, AppliedTreatment, PersistReport, PlanReport, StepReport, TreatmentArgs, TreatmentReport,
+    UndoReport,
 };
 use crate::common::failure::Failure;
 use crate::doctor::DoctorArgs;
@@ -39,7 +41,7 @@ pub fn plan(args: &DoctorArgs) -> Result<PlanReport, Failure> {
         Some(file) => TreatmentPlan::again(read(file)?.steps, &mut LiveControls),
         None => TreatmentPlan::of(&findings(args), &allowed(wanted), &mut LiveControls),
     };
-    let TreatmentPlan { steps, left, advice } = plan;
+    let TreatmentPlan { steps, left, advice } = plan.with_owners(&System::below(&wanted.system));
     Ok(PlanReport { r#type: "doctor-plan".into(), schema: 1, host: HERE.into(), steps, left, advice })
 }
 
@@ -165,19 +167,54 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
+/// Keeps a confirmed treatment beyond a restart.
+pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failure> {
+    needs_root()?;
+    if is_apart() && wanted.system == Path::new("/") {
+        let message = "this is a container or a network namespace, whose settings end with it: set them where it is made";
+        return Err(Failure::failed(message.into()));
+    }
+    let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
+    let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
+    let mut journal = shelf.journal(id).map_err(Failure::failed)?;
+    if journal.standing() != TreatmentStanding::Confirmed {
+        return Err(Failure::failed(format!(
+            "{id} isn't confirmed: linerate doctor --confirm {id} comes first"
+        )));
+    }
+    let keeping = System::below(&wanted.system).keep(&shelf, &mut journal).map_err(Failure::failed)?;
+    let setting = |step: &usize| journal.head.steps[*step].setting.to_string();
+    let left = |(step, why): &(usize, String)| LeftOut {
+        check: journal.head.steps[*step].checks.join(", "),
+        setting: setting(step),
+        why: why.clone(),
+    };
+    Ok(PersistReport {
+        r#type: "doctor-persist".into(),
+        schema: 1,
+        host: HERE.into(),
+        id: id.into(),
+        kept: keeping.kept.iter().map(setting).collect(),
+        left: keeping.left.iter().map(left).collect(),
+        files: keeping.files,
+    })
+}
+
 /// Takes a treatment back.
 pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     needs_root()?;
     let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
     let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = shelf.journal(id).map_err(Failure::failed)?;
-    if journal.is_of_earlier_start() {
+    System::below(&wanted.system).forget(&shelf, &mut journal).map_err(Failure::failed)?;
+    if journal.is_of_earlier_start() && journal.ever_kept().is_empty() {
         if journal.standing() != TreatmentStanding::TakenBack {
             course::ended_by_restart(&mut journal).map_err(Failure::failed)?;
         }
         return Ok(undo_report(&journal, Vec::new()));
     }
-    if !is_here(&journal) {
+    // After a restart the namespace has another name.
+    if !is_here(&journal) && !(journal.is_of_earlier_start() && !is_apart()) {
         let message = format!(
             "{id} was applied in the network namespace {}, and this is another one: run it there",
             journal.head.place.namespace
@@ -220,6 +257,12 @@ pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
         begun: journal.head.begun,
         standing: journal.standing(),
         changed: (0..journal.head.steps.len()).filter_map(|step| changed(journal, step)).collect(),
+        kept: journal
+            .kept()
+            .iter()
+            .filter_map(|step| journal.head.steps.get(*step))
+            .map(|step| step.setting.to_string())
+            .collect(),
     };
     let treatments = journals.iter().map(one).collect();
     Ok(AppliedReport { r#type: "doctor-applied".into(), schema: 1, host: HERE.into(), treatments })

@@ -57,18 +57,24 @@ pub struct TreatmentArgs {
     /// Keep what was applied as ID until the host restarts; from a new login
     #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "path", "root", "list", "fail_on", "metrics"])]
     pub confirm: Option<String>,
-    /// Take back what was applied as ID
+    /// Keep what was confirmed as ID beyond a restart of the host
     #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "confirm", "path", "root", "list", "fail_on", "metrics"])]
+    pub persist: Option<String>,
+    /// Take back what was applied as ID
+    #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "confirm", "persist", "path", "root", "list", "fail_on", "metrics"])]
     pub undo: Option<String>,
     /// With --undo: also what was changed by others since. With --confirm: from the same login
     #[arg(long)]
     pub force: bool,
     /// List what was applied, and what became of it
-    #[arg(long, conflicts_with_all = ["apply", "confirm", "undo", "path", "root", "list", "fail_on", "metrics"])]
+    #[arg(long, conflicts_with_all = ["apply", "confirm", "persist", "undo", "path", "root", "list", "fail_on", "metrics"])]
     pub applied: bool,
     /// Where the journals are
     #[arg(long, value_name = "DIR", default_value = USUAL)]
     pub state: PathBuf,
+    /// The directory whose etc, run and usr say who sets values, and keep them
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub system: PathBuf,
 }
 
 /// Arguments of `linerate switch`.
@@ -127,6 +133,20 @@ struct UndoReport {
     left: Vec<LeftOut>,
 }
 
+/// What is kept, as --json prints it.
+#[derive(Debug, Serialize, Deserialize)]
+struct PersistReport {
+    r#type: String,
+    schema: u32,
+    host: String,
+    id: String,
+    /// The files that keep them.
+    files: Vec<String>,
+    /// Names of settings that are kept.
+    kept: Vec<String>,
+    left: Vec<LeftOut>,
+}
+
 /// Treatments, as --json prints them.
 #[derive(Debug, Serialize, Deserialize)]
 struct AppliedReport {
@@ -145,12 +165,15 @@ struct AppliedTreatment {
     standing: TreatmentStanding,
     /// Settings that were changed, with their values before and after.
     changed: Vec<StepReport>,
+    /// Names of settings that are kept beyond a restart.
+    #[serde(default)]
+    kept: Vec<String>,
 }
 
 impl TreatmentArgs {
     /// True if anything but an examination is wanted.
     pub fn is_wanted(&self) -> bool {
-        self.apply || self.applied || self.confirm.is_some() || self.undo.is_some()
+        self.apply || self.applied || self.confirm.is_some() || self.persist.is_some() || self.undo.is_some()
     }
 }
 
@@ -177,6 +200,11 @@ fn on(args: &DoctorArgs, host: &OsStr) -> Result<Code, Failure> {
     let is_here = host == HERE;
     if let Some(id) = &wanted.confirm {
         return if is_here { here::confirm(wanted, id) } else { far::confirm(args, host, id) };
+    }
+    if let Some(id) = &wanted.persist {
+        let report = if is_here { here::persist(wanted, id) } else { far::persist(args, host, id) }?;
+        print(args, &report, show::persist);
+        return Ok(if report.left.is_empty() { Code::Done } else { Code::Some });
     }
     if let Some(id) = &wanted.undo {
         let report = if is_here { here::undo(wanted, id) } else { far::undo(args, host, id) }?;

@@ -6,7 +6,7 @@ use linerate_wire::path::printable;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
 
-use super::{AppliedReport, PlanReport, StepReport, TreatmentReport, UndoReport};
+use super::{AppliedReport, PersistReport, PlanReport, StepReport, TreatmentReport, UndoReport};
 use crate::common::failure::Failure;
 use crate::facts::HERE;
 
@@ -19,7 +19,9 @@ pub fn plan(plan: &PlanReport) -> String {
         line(&mut out, &format!("\n{number}. {}  [{}]", step.setting, step.checks.join(", ")));
         row(&mut out, "now", &step.before);
         row(&mut out, "new", &step.new);
-        row(&mut out, "kept", "until the host restarts");
+        step.owner.iter().for_each(|owner| row(&mut out, "owner", owner));
+        let file = step.kept.iter().map(|file| format!("; --persist keeps it in {file}"));
+        row(&mut out, "kept", &format!("until the host restarts{}", file.collect::<String>()));
         row(&mut out, "undo", &step.setting.command(&step.before));
         if step.setting.interrupts() {
             row(&mut out, "but", "the port may lose packets, or its link, for a moment");
@@ -62,6 +64,25 @@ fn fate(step: &StepReport) -> String {
     }
 }
 
+/// What is kept.
+pub fn persist(report: &PersistReport) -> String {
+    let mut out = String::new();
+    report.kept.iter().for_each(|setting| line(&mut out, &format!("{setting} is kept")));
+    let left = report.left.iter().map(|left| format!("{} is not kept: {}", left.setting, left.why));
+    left.for_each(|left| line(&mut out, &left));
+    let (host, id) = (&report.host, &report.id);
+    match report.files.as_slice() {
+        [] => line(&mut out, &format!("{host}: nothing of {id} is kept")),
+        files => {
+            line(
+                &mut out,
+                &format!("{host}: {id} is kept in {}; --undo {id} removes it", files.join(" and ")),
+            );
+        }
+    }
+    out.trim_end().to_owned()
+}
+
 /// What was taken back.
 pub fn undo(report: &UndoReport) -> String {
     let mut out = String::new();
@@ -99,7 +120,9 @@ pub fn applied(report: &AppliedReport) -> String {
         line(&mut out, &format!("{}  {when}  {standing}", treatment.id));
         for StepReport { step, holds, .. } in &treatment.changed {
             let holds = holds.as_deref().unwrap_or_default();
-            line(&mut out, &format!("  {}: {} -> {holds}", step.setting, step.before));
+            let is_kept = treatment.kept.contains(&step.setting.to_string());
+            let kept = if is_kept { ", kept beyond a restart" } else { "" };
+            line(&mut out, &format!("  {}: {} -> {holds}{kept}", step.setting, step.before));
         }
     }
     out.trim_end().to_owned()

@@ -1,0 +1,288 @@
+//! What is kept beyond a restart: files of this program's own, made anew from all treatments that are kept. Nobody else's
+//! file is touched.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use linerate_doctor::remedy::Setting;
+
+use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
+use crate::owner::{OWN_SYSCTLS, Owners};
+
+/// The first line of each file of ours.
+const MARK: &str =
+    "# Made by linerate doctor --persist; linerate doctor --undo removes it. Changes here are lost.";
+const SYSCTLS: &str = "etc/sysctl.d";
+const UNITS: &str = "etc/systemd/system";
+const UNIT: &str = "linerate-doctor.service";
+const WANTS: &str = "etc/systemd/system/multi-user.target.wants";
+
+/// What became of the steps of a treatment that is to be kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keeping {
+    /// Files that were written.
+    pub files: Vec<String>,
+    /// Steps that are kept.
+    pub kept: Vec<usize>,
+    /// Steps that aren't, with the reason.
+    pub left: Vec<(usize, String)>,
+}
+
+/// The host's files.
+#[derive(Clone, Debug)]
+pub struct System(PathBuf);
+
+impl System {
+    /// Those below `root`.
+    pub fn below(root: &Path) -> Self {
+        Self(root.to_owned())
+    }
+
+    /// Who sets values of this host.
+    pub fn owners(&self) -> Owners {
+        Owners::read(&self.0)
+    }
+
+    /// Where a setting would be kept, or why it can't be.
+    ///
+    /// # Errors
+    /// The reason, as the end of a sentence.
+    pub fn place(&self, setting: &Setting, owners: &Owners) -> Result<String, String> {
+        owners.allow(setting)?;
+        match setting {
+            Setting::Sysctl { .. } => Ok(format!("/{SYSCTLS}/{OWN_SYSCTLS}")),
+            Setting::IrqAffinity { .. } => Err("interrupts have other numbers after a restart".into()),
+            _ if !self.0.join(UNITS).is_dir() => Err("this host has no systemd".into()),
+            _ => Ok(format!("/{UNITS}/{UNIT}")),
+        }
+    }
+
+    /// Keeps a confirmed treatment. `shelf` is locked.
+    ///
+    /// # Errors
+    /// A sentence if the journal or a file can't be written, or one of our names is somebody else's file.
+    pub fn keep(&self, shelf: &Shelf, journal: &mut TreatmentJournal) -> Result<Keeping, String> {
+        let (owners, mut keeping) = (self.owners(), Keeping::default());
+        for step in 0..journal.head.steps.len() {
+            let Some(_) = journal.holds(step) else { continue };
+            match self.place(&journal.head.steps[step].setting, &owners) {
+                Ok(file) => {
+                    keeping.kept.push(step);
+                    keeping.files.push(file);
+                }
+                Err(why) => keeping.left.push((step, why)),
+            }
+        }
+        keeping.files.sort();
+        keeping.files.dedup();
+        if keeping.kept.is_empty() {
+            return Ok(keeping);
+        }
+        self.refuse_strangers()?;
+        // Before the files: then what may be there is removed for sure.
+        journal.note(TreatmentEvent::Kept { steps: keeping.kept.clone(), files: keeping.files.clone() })?;
+        self.write(shelf)?;
+        Ok(keeping)
+    }
+
+    /// Removes a treatment from our files. `shelf` is locked.
+    ///
+    /// # Errors
+    /// A sentence if the journal or a file can't be written.
+    pub fn forget(&self, shelf: &Shelf, journal: &mut TreatmentJournal) -> Result<(), String> {
+        if journal.kept().is_empty() {
+            return Ok(());
+        }
+        journal.note(TreatmentEvent::Forgotten)?;
+        self.write(shelf)
+    }
+
+    fn refuse_strangers(&self) -> Result<(), String> {
+        for path in [self.0.join(SYSCTLS).join(OWN_SYSCTLS), self.0.join(UNITS).join(UNIT)] {
+            match fs::read_to_string(&path) {
+                Ok(text) if !text.starts_with(MARK) => {
+                    return Err(format!("{} is somebody else's file: rename it", path.display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all files from all treatments that are kept.
+    fn write(&self, shelf: &Shelf) -> Result<(), String> {
+        let (mut sysctls, mut commands, mut ports) = (String::new(), String::new(), Vec::new());
+        for journal in
+            shelf.all().0.iter().filter(|journal| journal.standing() == TreatmentStanding::Confirmed)
+        {
+            for step in journal.kept() {
+                let planned = journal.head.steps.get(*step).zip(journal.holds(*step));
+                let Some((planned, value)) = planned else { continue };
+                match &planned.setting {
+                    Setting::Sysctl { key } => sysctls += &format!("# {}\n{key} = {value}\n", journal.id),
+                    setting => {
+                        commands += &format!(
+                            "# {}\nExecStart=-/bin/sh -c {}\n",
+                            journal.id,
+                            quoted(&setting.command(value))
+                        );
+                        ports.extend(setting.port().map(device));
+                    }
+                }
+            }
+        }
+        ports.sort();
+        ports.dedup();
+        let unit = format!(
+            "[Unit]\nDescription=Settings of ports and processors that linerate doctor keeps\n\
+             After=systemd-sysctl.service network.target {}\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n{commands}\n\
+             [Install]\nWantedBy=multi-user.target\n",
+            ports.join(" ")
+        );
+        self.put(SYSCTLS, OWN_SYSCTLS, &sysctls)?;
+        self.put(UNITS, UNIT, if commands.is_empty() { "" } else { &unit })?;
+        self.enable(!commands.is_empty())
+    }
+
+    /// Writes a file as a whole, or removes it where it would be empty.
+    fn put(&self, directory: &str, name: &str, text: &str) -> Result<(), String> {
+        let path = self.0.join(directory).join(name);
+        let done = if text.is_empty() { removed(&path) } else { replaced(&path, &format!("{MARK}\n{text}")) };
+        done.map_err(|error| format!("writing {}: {error}", path.display()))
+    }
+
+    fn enable(&self, on: bool) -> Result<(), String> {
+        let link = self.0.join(WANTS).join(UNIT);
+        let target = format!("/{UNITS}/{UNIT}");
+        let done = match on {
+            true => fs::create_dir_all(self.0.join(WANTS)).and_then(|()| match symlink(&target, &link) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                made => made,
+            }),
+            false => removed(&link),
+        };
+        done.map_err(|error| format!("writing {}: {error}", link.display()))?;
+        if self.0 == Path::new("/") && Path::new("/run/systemd/system").is_dir() {
+            // systemd reads it at the next start in any case.
+            let mut reload = Command::new("systemctl");
+            let _ = reload.arg("daemon-reload").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
+        Ok(())
+    }
+}
+
+/// The last name of a unit in which systemd sees a port.
+fn device(port: &str) -> String {
+    // systemd.unit(5): what is no letter, digit, dot, colon or underscore is written by its code.
+    let escaped: String = port
+        .bytes()
+        .map(|byte| match byte {
+            byte if byte.is_ascii_alphanumeric() || b"._:".contains(&byte) => char::from(byte).to_string(),
+            byte => format!("\\x{byte:02x}"),
+        })
+        .collect();
+    format!("sys-subsystem-net-devices-{escaped}.device")
+}
+
+/// A word of systemd's command lines: it expands `%` and `$`, and takes quotes as a shell does.
+fn quoted(command: &str) -> String {
+    let escaped = command.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    format!("\"{escaped}\"")
+}
+
+fn removed(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn replaced(path: &Path, text: &str) -> io::Result<()> {
+    let directory = path.parent().ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?;
+    fs::create_dir_all(directory)?;
+    let new = path.with_extension("linerate-new");
+    removed(&new)?;
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o644).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::course::{TakenBy, apply, take_back};
+    use crate::journal::PlannedStep;
+    use crate::testing::{Pretended, sysctl};
+
+    fn step(setting: Setting, before: &str, new: &str) -> PlannedStep {
+        PlannedStep {
+            checks: vec!["x".into()],
+            setting,
+            before: before.into(),
+            new: new.into(),
+            owner: None,
+            kept: None,
+        }
+    }
+
+    fn confirmed(shelf: &Shelf, steps: Vec<PlannedStep>) -> (TreatmentJournal, Pretended) {
+        let mut host = Pretended::of(&steps);
+        let mut journal = shelf.begin(steps, 60).unwrap();
+        apply(&mut journal, &mut host, &mut |_, _| {}).unwrap();
+        journal.note(TreatmentEvent::Confirmed).unwrap();
+        (journal, host)
+    }
+
+    #[test]
+    fn what_is_kept_goes_with_its_treatment() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, shelf) =
+            (directory.path().join("root"), Shelf::open(&directory.path().join("state")).unwrap());
+        fs::create_dir_all(root.join(UNITS)).unwrap();
+        let system = System::below(&root);
+        let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
+        let (own, unit) = ("etc/sysctl.d/90-linerate.conf", "etc/systemd/system/linerate-doctor.service");
+        let rps = Setting::Rps { port: "eth0".into(), queue: 0 };
+        let irq = Setting::IrqAffinity { irq: 24 };
+        let ecn = || sysctl("net.ipv4.tcp_ecn");
+        let (mut first, mut host) =
+            confirmed(&shelf, vec![step(ecn(), "0", "2"), step(rps, "0", "f"), step(irq, "0-3", "1")]);
+        let (mut second, _) = confirmed(&shelf, vec![step(sysctl("net.ipv4.tcp_sack"), "0", "1")]);
+        let keeping = system.keep(&shelf, &mut first).unwrap();
+        assert_eq!((keeping.kept, keeping.left.len()), (vec![0, 1], 1));
+        assert_eq!(keeping.files, [format!("/{own}"), format!("/{unit}")]);
+        system.keep(&shelf, &mut second).unwrap();
+        assert!(read(own).starts_with(MARK), "{}", read(own));
+        assert!(
+            read(own).contains("net.ipv4.tcp_ecn = 2\n") && read(own).contains("net.ipv4.tcp_sack = 1\n")
+        );
+        let line = r#"ExecStart=-/bin/sh -c "echo f > /sys/class/net/eth0/queues/rx-0/rps_cpus""#;
+        assert!(read(unit).contains(line), "{}", read(unit));
+        assert!(read(unit).contains("sys-subsystem-net-devices-eth0.device"));
+        assert!(root.join(WANTS).join(UNIT).is_symlink());
+        // The other one's lines stay.
+        let mut first = shelf.journal(&first.id).unwrap();
+        system.forget(&shelf, &mut first).unwrap();
+        take_back(&mut first, &mut host, TakenBy::User).unwrap();
+        assert!(!read(own).contains("tcp_ecn") && read(own).contains("tcp_sack"));
+        assert!(!root.join(unit).exists() && !root.join(WANTS).join(UNIT).is_symlink());
+        system.forget(&shelf, &mut second).unwrap();
+        assert!(!root.join(own).exists());
+        // Somebody else's file is never touched.
+        fs::write(root.join(own), "mine\n").unwrap();
+        let (mut third, _) = confirmed(&shelf, vec![step(ecn(), "0", "2")]);
+        assert!(system.keep(&shelf, &mut third).unwrap_err().contains("somebody else's"));
+        assert_eq!((read(own).as_str(), third.kept().is_empty()), ("mine\n", true));
+    }
+
+    #[test]
+    fn words_of_systemd_are_taken_as_they_are() {
+        assert_eq!(quoted(r#"echo "a" 50% $f \ "#), r#""echo \"a\" 50%% $$f \\ ""#);
+        assert_eq!(device("br-lan.7"), r"sys-subsystem-net-devices-br\x2dlan.7.device");
+    }
+}

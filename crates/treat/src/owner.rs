@@ -1,0 +1,220 @@
+//! Who sets a value at each start of the host: files of sysctl.d(5), and the active profile of tuned.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use linerate_doctor::remedy::Setting;
+
+/// The name of our own file of sysctls. Files are read in the order of their names, and the last one wins.
+pub const OWN_SYSCTLS: &str = "90-linerate.conf";
+
+/// Directories of sysctl.d, the strongest first: a file hides those of the same name in the others.
+const SYSCTLS: [&str; 5] =
+    ["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"];
+/// sysctl(8) reads it last.
+const LAST: &str = "etc/sysctl.conf";
+const PROFILE: &str = "etc/tuned/active_profile";
+/// Directories of tuned's profiles, the strongest first.
+const PROFILES: [&str; 4] = ["etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"];
+/// The most profiles that include one another.
+const MOST_PROFILES: usize = 32;
+
+/// Who sets values of this host.
+#[derive(Clone, Debug, Default)]
+pub struct Owners {
+    /// Assignments by key, in the order in which they are made.
+    sysctls: BTreeMap<String, Vec<Assignment>>,
+    /// The profile that sets a sysctl, or the governor.
+    tuned: BTreeMap<String, String>,
+}
+
+/// One file's word about a sysctl.
+#[derive(Clone, Debug)]
+struct Assignment {
+    file: String,
+    value: String,
+    /// True if it comes after our own file.
+    is_later: bool,
+}
+
+impl Owners {
+    /// Reads those of the host whose `/` is `root`.
+    pub fn read(root: &Path) -> Self {
+        let mut owners = Self::default();
+        for (name, path) in files(root) {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let shown = format!("/{}", path.strip_prefix(root).unwrap_or(&path).display());
+            for (key, value) in text.lines().filter_map(assignment) {
+                let is_later = name.as_str() > OWN_SYSCTLS;
+                let one = Assignment { file: shown.clone(), value, is_later };
+                owners.sysctls.entry(key).or_default().push(one);
+            }
+        }
+        let active = fs::read_to_string(root.join(PROFILE)).unwrap_or_default();
+        let (mut waiting, mut seen) =
+            (active.split_whitespace().map(str::to_owned).collect(), BTreeSet::new());
+        while let Some(profile) = Vec::pop(&mut waiting) {
+            if seen.len() < MOST_PROFILES && seen.insert(profile.clone()) {
+                owners.take_profile(root, &profile, &mut waiting);
+            }
+        }
+        owners
+    }
+
+    fn take_profile(&mut self, root: &Path, profile: &str, waiting: &mut Vec<String>) {
+        let file = |directory: &&str| root.join(directory).join(profile).join("tuned.conf");
+        let text =
+            PROFILES.iter().map(|directory| file(&directory)).find_map(|path| fs::read_to_string(path).ok());
+        let (text, mut section) = (text.unwrap_or_default(), String::new());
+        for line in text.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                name.clone_into(&mut section);
+            } else if let Some((key, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+                let (key, value) = (key.trim(), value.trim());
+                match (section.as_str(), key) {
+                    ("main", "include") => {
+                        waiting.extend(
+                            value.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned),
+                        );
+                    }
+                    ("sysctl", key) => drop(self.tuned.insert(dotted(key), profile.into())),
+                    ("cpu", "governor") => drop(self.tuned.insert("governor".into(), profile.into())),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Who sets a value now, for people; none if nobody is known to.
+    pub fn of(&self, setting: &Setting) -> Option<String> {
+        let tuned = |key: &str| Some(format!("tuned's profile {} sets it", self.tuned.get(key)?));
+        match setting {
+            Setting::Sysctl { key } => {
+                let others = self.others(key);
+                let file = others.last().map(|last| format!("{} sets it to {}", last.file, last.value));
+                let parts: Vec<String> = [tuned(key), file].into_iter().flatten().collect();
+                (!parts.is_empty()).then(|| parts.join(", "))
+            }
+            Setting::Governor => tuned("governor"),
+            _ => None,
+        }
+    }
+
+    /// Who would set another value than one in a file of ours.
+    ///
+    /// # Errors
+    /// The reason why it can't be kept by us.
+    pub fn allow(&self, setting: &Setting) -> Result<(), String> {
+        let key = match setting {
+            Setting::Sysctl { key } => key.as_str(),
+            Setting::Governor => "governor",
+            _ => return Ok(()),
+        };
+        if let Some(profile) = self.tuned.get(key) {
+            return Err(format!(
+                "tuned's profile {profile} sets it at each start: put it into a profile of yours"
+            ));
+        }
+        match self.others(key).iter().find(|one| one.is_later) {
+            Some(later) => Err(format!("{} sets it at each start, after ours: change it there", later.file)),
+            None => Ok(()),
+        }
+    }
+
+    fn others(&self, key: &str) -> Vec<&Assignment> {
+        let is_ours = |one: &&Assignment| one.file.ends_with(&format!("/{OWN_SYSCTLS}"));
+        self.sysctls.get(key).into_iter().flatten().filter(|one| !is_ours(one)).collect()
+    }
+}
+
+/// The files of sysctls in their order, with the names that give it.
+fn files(root: &Path) -> Vec<(String, PathBuf)> {
+    let mut by_name: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for directory in SYSCTLS {
+        let entries = fs::read_dir(root.join(directory)).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()) {
+            let name = path.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".conf"));
+            if let Some(name) = name {
+                by_name.entry(name.to_owned()).or_insert(path);
+            }
+        }
+    }
+    // Behind all names.
+    by_name.insert("~".into(), root.join(LAST));
+    by_name.into_iter().collect()
+}
+
+/// `-net/ipv4/tcp_rmem = 1 2 3`; the dash ignores errors.
+fn assignment(line: &str) -> Option<(String, String)> {
+    let line = line.trim();
+    if line.starts_with(['#', ';']) {
+        return None;
+    }
+    let (key, value) = line.split_once('=')?;
+    let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    Some((dotted(key.trim().trim_start_matches('-')), value))
+}
+
+/// The first separator of a key decides what separates it.
+fn dotted(key: &str) -> String {
+    match key.find(['.', '/']).map(|at| key.as_bytes()[at]) {
+        Some(b'/') => key.replace('/', "."),
+        _ => key.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::sysctl;
+
+    fn put(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn the_last_file_wins_and_a_name_hides_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        put(root, "usr/lib/sysctl.d/50-x.conf", "net.ipv4.tcp_sack = 0\n");
+        put(root, "usr/lib/sysctl.d/60-y.conf", "net.ipv4.tcp_ecn = 1\n");
+        put(root, "etc/sysctl.d/50-x.conf", "# net.ipv4.tcp_ecn=0\n-net/ipv4/tcp_rmem = 1  2\t3\n");
+        put(root, "etc/sysctl.d/95-z.conf", "net.core.rmem_max=5\n");
+        put(root, "etc/sysctl.d/90-linerate.conf", "net.ipv4.tcp_wmem = 1 2 9\n");
+        put(root, "etc/sysctl.conf", "vm.dirty_ratio=3\n");
+        let owners = Owners::read(root);
+        let of = |key: &str| owners.of(&sysctl(key));
+        assert_eq!(of("net.ipv4.tcp_sack"), None);
+        assert_eq!(of("net.ipv4.tcp_rmem").as_deref(), Some("/etc/sysctl.d/50-x.conf sets it to 1 2 3"));
+        assert_eq!(of("net.ipv4.tcp_wmem"), None, "our own file owns nothing");
+        assert!(owners.allow(&sysctl("net.ipv4.tcp_rmem")).is_ok());
+        assert!(owners.allow(&sysctl("net.core.rmem_max")).is_err_and(|why| why.contains("95-z.conf")));
+        assert!(owners.allow(&sysctl("vm.dirty_ratio")).is_err_and(|why| why.contains("/etc/sysctl.conf")));
+    }
+
+    #[test]
+    fn tuned_owns_what_its_profiles_set() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        put(root, "etc/tuned/active_profile", "network-throughput\n");
+        put(
+            root,
+            "usr/lib/tuned/network-throughput/tuned.conf",
+            "[main]\ninclude=throughput\n[sysctl]\n# a remark = x\nnet.ipv4.tcp_rmem=\"4096 131072 16777216\"\n",
+        );
+        // Profiles that include each other end somewhere.
+        put(
+            root,
+            "usr/lib/tuned/throughput/tuned.conf",
+            "[main]\ninclude=network-throughput\n[cpu]\ngovernor=performance\n",
+        );
+        let owners = Owners::read(root);
+        let rmem = sysctl("net.ipv4.tcp_rmem");
+        assert_eq!(owners.of(&rmem).as_deref(), Some("tuned's profile network-throughput sets it"));
+        assert!(owners.allow(&rmem).is_err() && owners.allow(&sysctl("net.ipv4.tcp_ecn")).is_ok());
+        assert!(owners.allow(&Setting::Governor).is_err_and(|why| why.contains("throughput")));
+    }
+}
