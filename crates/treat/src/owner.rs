@@ -64,8 +64,7 @@ impl Owners {
 
     fn take_profile(&mut self, root: &Path, profile: &str, waiting: &mut Vec<String>) {
         let file = |directory: &&str| root.join(directory).join(profile).join("tuned.conf");
-        let text =
-            PROFILES.iter().map(|directory| file(&directory)).find_map(|path| fs::read_to_string(path).ok());
+        let text = PROFILES.iter().map(file).find_map(|path| fs::read_to_string(path).ok());
         let (text, mut section) = (text.unwrap_or_default(), String::new());
         for line in text.lines().map(str::trim) {
             if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {

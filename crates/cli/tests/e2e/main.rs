@@ -43,6 +43,7 @@ mod slow;
 mod stalled;
 mod surroundings;
 mod syncs;
+mod treated;
 mod tree;
 mod trees;
 mod units;

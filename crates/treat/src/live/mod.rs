@@ -3,6 +3,7 @@
 mod files;
 mod ports;
 mod queueing;
+mod seen;
 
 use linerate_doctor::remedy::Setting;
 
@@ -48,6 +49,10 @@ impl Controls for LiveControls {
                     .into(),
             );
         }
+        if setting.port().is_some() {
+            // What was found came from /sys.
+            seen::check()?;
+        }
         match setting {
             Setting::Ring { port, way } => ports::can_ring(port, *way, new),
             Setting::Channels { port, queues } => ports::can_channels(port, *queues, new),
@@ -72,6 +77,9 @@ fn sound(setting: &Setting) -> Result<(), String> {
 }
 
 fn file(setting: &Setting) -> Result<String, String> {
+    if setting.port().is_some() {
+        seen::check()?;
+    }
     setting.file().ok_or_else(|| "no file holds it".into())
 }
 

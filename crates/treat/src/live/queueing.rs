@@ -84,7 +84,7 @@ pub fn can_root(port: &str, kind: &str) -> Result<(), String> {
 /// Whether a port takes packets of this size.
 pub fn can_mtu(port: &str, new: &str) -> Result<(), String> {
     let (index, mut most) = (index(port)?, None);
-    talk(&request(GET_LINK, DUMP, &[0; 16]), |inside| {
+    links(|inside| {
         if number(inside, 4, 4) == Some(index.into()) {
             let all = attributes(inside.get(16..).unwrap_or_default());
             most = all.filter(|(kind, _)| *kind == MAX_MTU).find_map(|(_, value)| number(value, 0, 4));
@@ -96,6 +96,11 @@ pub fn can_mtu(port: &str, new: &str) -> Result<(), String> {
         Some(most) => Err(format!("the driver has {most} at most")),
         None => Ok(()),
     }
+}
+
+/// Gives the payload of each port's message to `each`.
+pub fn links(each: impl FnMut(&[u8])) -> io::Result<()> {
+    talk(&request(GET_LINK, DUMP, &[0; 16]), each)
 }
 
 /// True if the kernel has a module built in, loaded or on disk.
@@ -162,7 +167,7 @@ fn talk(request: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: io::Error) -> String {
+pub fn failed(error: io::Error) -> String {
     match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
         Some(rustix::io::Errno::PERM) => "this needs root (CAP_NET_ADMIN)".into(),
         Some(rustix::io::Errno::NOENT) => "this kernel doesn't have it".into(),

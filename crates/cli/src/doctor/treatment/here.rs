@@ -214,7 +214,8 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
         return Ok(undo_report(&journal, Vec::new()));
     }
     // After a restart the namespace has another name.
-    if !is_here(&journal) && !(journal.is_of_earlier_start() && !is_apart()) {
+    let may_be_here = is_here(&journal) || journal.is_of_earlier_start() && !is_apart();
+    if !may_be_here {
         let message = format!(
             "{id} was applied in the network namespace {}, and this is another one: run it there",
             journal.head.place.namespace

@@ -1,0 +1,80 @@
+//! `linerate doctor --apply` of another host, over ssh: its switch waits there, after the login has ended and when the
+//! network is cut.
+
+use linerate_lab::End;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::bed::{Case, args, case_with_link};
+use crate::support::{Run, within};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const FAULTS: &str = "sysctl -qw net.ipv4.tcp_sack=0 net.ipv4.tcp_rmem='4096 131072 262144'";
+
+/// A far host with faults, and the journals' directory there.
+fn ill() -> Option<(Case, PathBuf)> {
+    let case = case_with_link("1gbit")?;
+    case.bed.on(End::B, &["sh", "-c", FAULTS]);
+    let state = case.aside("state-of-b");
+    std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("our own");
+    Some((case, state))
+}
+
+/// The doctor at the near end, with b as its host.
+fn doctor(case: &Case, state: &PathBuf, words: &[&str]) -> Run {
+    let mut all = args![case.bed.program(), "doctor", "-F", case.bed.lab.ssh_config(), "--state", state];
+    all.extend(words.iter().map(OsString::from));
+    all.push("b".into());
+    case.start_with(all, Vec::new()).end()
+}
+
+fn settings(case: &Case) -> String {
+    case.bed.on(End::B, &["sh", "-c", "grep -rs '' /proc/sys/net/ipv4/tcp_* /proc/sys/net/core || true"])
+}
+
+fn apply(case: &Case, state: &PathBuf, seconds: &str) -> String {
+    let run = doctor(case, state, &["--apply", "--yes", "--json", "--confirm-within", seconds]).exits(0);
+    let told: Value = serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"));
+    told["id"].as_str().unwrap_or_else(|| panic!("{run}")).to_owned()
+}
+
+#[test]
+fn another_host_is_treated_over_ssh_and_confirmed_by_a_new_login() {
+    let Some((case, state)) = ill() else { return };
+    let before = settings(&case);
+    let plan = doctor(&case, &state, &["--apply", "--plan"]).exits(0);
+    assert!(plan.out.contains("b: ") && plan.out.contains("net.ipv4.tcp_sack"), "{plan}");
+    assert_eq!(settings(&case), before);
+    let id = apply(&case, &state, "8");
+    assert_ne!(settings(&case), before);
+    doctor(&case, &state, &["--confirm", &id]).exits(0);
+    sleep(Duration::from_secs(9));
+    assert_ne!(settings(&case), before, "it was confirmed");
+    doctor(&case, &state, &["--undo", &id]).exits(0);
+    assert_eq!(settings(&case), before);
+    // Without a word everything is taken back, long after the login has ended.
+    apply(&case, &state, "3");
+    assert_ne!(settings(&case), before);
+    assert!(within(PATIENCE, || settings(&case) == before), "{}", settings(&case));
+}
+
+/// As if one of the changes had cut the host off.
+#[test]
+fn a_host_that_is_cut_off_takes_the_changes_back() {
+    let Some((case, state)) = ill() else { return };
+    let before = settings(&case);
+    let id = apply(&case, &state, "6");
+    let ports = case.bed.on(End::B, &["ip", "-br", "link"]);
+    let port =
+        ports.lines().find(|line| !line.starts_with("lo ")).and_then(|line| line.split(['@', ' ']).next());
+    let port = port.expect("a lab's host has a port");
+    case.bed.on(End::B, &["ip", "link", "set", port, "down"]);
+    let run = doctor(&case, &state, &["--confirm", &id, "-o", "ConnectTimeout=2"]);
+    assert!(run.code != Some(0), "nobody gets there: {run}");
+    assert!(within(PATIENCE, || settings(&case) == before), "{}", settings(&case));
+    case.bed.on(End::B, &["ip", "link", "set", port, "up"]);
+    doctor(&case, &state, &["--confirm", &id]).exits(1).says(&["taken back already"]);
+}
