@@ -14,6 +14,12 @@ use crate::tree::{assert_alike, make_mixed, write};
 
 /// Where systemd's manager is; it is on no PATH.
 const SYSTEMD: [&str; 2] = ["/lib/systemd/systemd", "/usr/lib/systemd/systemd"];
+/// The tops of control groups, of version 2 and in both mixtures with version 1.
+const GROUPS: [&str; 3] = [
+    "/sys/fs/cgroup/cgroup.procs",
+    "/sys/fs/cgroup/systemd/cgroup.procs",
+    "/sys/fs/cgroup/unified/cgroup.procs",
+];
 /// What the test puts in place of the paths in the units.
 const PROGRAM: &str = "/usr/bin/linerate";
 const ENVIRONMENT: &str = "/etc/linerate/sync/";
@@ -113,6 +119,9 @@ fn the_service_mirrors_a_tree_over_ssh_under_its_hardening() {
     let Some(manager) = SYSTEMD.iter().find(|path| Path::new(path).exists()) else {
         return skip("systemd", "systemd isn't installed");
     };
+    if !GROUPS.iter().any(|groups| fs::File::options().write(true).open(groups).is_ok()) {
+        return skip("cgroups", "no control groups can be made here");
+    }
     make_mixed(&case.near.join("tree"));
     // Somebody else's private file, and a directory for metrics that is another user's.
     write(case.near.join("tree/private"), "x");
@@ -154,7 +163,7 @@ fn the_service_mirrors_a_tree_over_ssh_under_its_hardening() {
     assert_eq!(fs::read_dir(&closed).unwrap().count(), 0, "the host's files are read-only");
 }
 
-/// Words of a login that take no options: a stand-in for linerate on the PATH that knows the lab's ssh.
+/// The PATH with a stand-in for linerate that knows the lab's ssh.
 fn path_with_linerate(case: &Case) -> String {
     let bin = case.aside("path");
     let script = format!(

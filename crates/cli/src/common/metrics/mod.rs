@@ -9,6 +9,7 @@ use clap::Args;
 use linerate_sys::replace::{may_replace, replace_readable};
 use linerate_transfer::lock::lock;
 use linerate_wire::path::printable;
+use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -73,6 +74,10 @@ pub fn recording(
     // Output that was lost on its way is a failure too.
     let code = if outcome.is_ok() && is_lost() { Code::Failed } else { code };
     let written = metrics.write(code);
+    if let (Err(_), Err(Failure(message, _))) = (&outcome, &written) {
+        // The run's own failure is the one that counts.
+        tell!("linerate: {message}");
+    }
     outcome.and_then(|code| written.map(|()| code))
 }
 
@@ -144,7 +149,8 @@ impl WantedMetrics {
 
     /// A device is there to be looked at.
     fn is_collected(&self) -> bool {
-        self.file.extension().is_some_and(|end| end == COLLECTED) || self.file.starts_with("/dev")
+        self.file.extension().is_some_and(|end| end == COLLECTED)
+            || self.file.parent() == Some(Path::new("/dev"))
     }
 
     fn text(&self, code: Code, now: SystemTime) -> String {
@@ -163,8 +169,12 @@ impl WantedMetrics {
 
     /// The time of the last success, as an earlier run has written it.
     fn earlier_success(&self) -> Option<f64> {
-        let is_file = self.file.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
-        let file = if is_file { File::open(&self.file).ok()? } else { return None };
+        // The directory may be another user's, who puts a link or a fifo there.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(&self.file, flags, Mode::empty()).ok()?);
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
         let mut earlier = String::new();
         file.take(MOST_BYTES).read_to_string(&mut earlier).ok()?;
         earlier_value(&earlier, Gauge::RunLastSuccess)
@@ -218,11 +228,23 @@ mod tests {
     }
 
     #[test]
+    fn a_link_to_an_earlier_file_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, other] = ["t.prom", "other"].map(|name| directory.path().join(name));
+        run(&other, Code::Done);
+        std::os::unix::fs::symlink(&other, &file).unwrap();
+        assert_eq!(earlier_value(&run(&file, Code::Failed), Gauge::RunLastSuccess), None);
+        assert!(file.symlink_metadata().unwrap().is_file(), "the link is replaced");
+    }
+
+    #[test]
     fn names_that_nothing_collects_are_noted() {
         let noted = |file: &str| {
             RunMetrics { wanted: Some(WantedMetrics::new(Path::new(file), "cp")) }.note().is_some()
         };
-        assert!(noted("/tmp/linerate.txt") && noted("/tmp/prom") && !noted("/tmp/a.prom"));
+        assert!(
+            noted("/tmp/linerate.txt") && noted("/tmp/prom") && noted("/dev/shm/x") && !noted("/tmp/a.prom")
+        );
         assert!(!noted("/dev/stdout") && RunMetrics::default().note().is_none());
     }
 }
