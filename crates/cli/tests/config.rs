@@ -107,6 +107,9 @@ fn options_of_hosts_count_unless_the_command_line_says_something() {
     let words = ground.ssh();
     assert!(words.contains("-p 99") && !words.contains("-i "), "{words}");
     assert!(words.find("A=b") < words.find("Compression=no"), "{words}");
+    let run = ground.run(&["stream", "--json", "--seconds", "0.2", "u@web1"]).exits(0);
+    assert_eq!(summary(&run)["streams"], 3, "{run}");
+    ground.ssh();
     // Each of two hosts by itself.
     ground.run(&["verify", &web, &db]).exits(0);
     let words = ground.ssh();
