@@ -188,8 +188,9 @@ fn give_back(
 
 /// Where a step was cut off, it isn't known what this program made of it.
 fn is_others(journal: &TreatmentJournal, step: usize, now: &str) -> bool {
-    let setting = &journal.head.steps[step].setting;
-    journal.holds(step).is_some_and(|holds| !setting.is_same(now, holds))
+    let PlannedStep { setting, new, .. } = &journal.head.steps[step];
+    // A driver that adapts its coalescing changes the other values by itself.
+    journal.holds(step).is_some_and(|holds| !setting.is_same(now, holds) && !setting.holds(now, new))
 }
 
 fn restore(controls: &mut dyn Controls, step: &PlannedStep, before: &str) -> Result<(), String> {

@@ -11,7 +11,7 @@ use linerate_sys::netns::new_session;
 use rustix::process::{PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 
 use crate::Controls;
-use crate::course::{TakenBy, take_back};
+use crate::course::{TakenBy, WayBack, take_back};
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
 use crate::surroundings::uptime;
 
@@ -21,6 +21,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 const STARTS: Duration = Duration::from_secs(10);
 /// How long it waits for the program that applies the treatment, at the deadline.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often, and after which pause, it tries to restore what refused.
+const TRIES: usize = 20;
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Starts the switch of a treatment, by a command that calls [`stand`]; nothing may be changed before this returns.
 ///
@@ -53,9 +56,9 @@ pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(),
 ///
 /// # Errors
 /// A sentence if the journal can't be read or written.
-pub fn stand(shelf: &Shelf, id: &str, controls: &mut dyn Controls) -> Result<(), String> {
+pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls) -> Result<(), String> {
     let mut journal = shelf.journal(id)?;
-    let starter = getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
+    let starter = parent(starter);
     leave_login();
     journal.note(TreatmentEvent::Watching { pid: std::process::id() })?;
     while journal.is_open() && uptime() < journal.deadline() {
@@ -68,7 +71,25 @@ pub fn stand(shelf: &Shelf, id: &str, controls: &mut dyn Controls) -> Result<(),
     }
     let _lock = shelf.lock(PATIENCE).or_else(|_| freed(shelf, starter));
     let _ = journal.refresh();
-    if journal.is_open() { take_back(&mut journal, controls, TakenBy::Switch).map(drop) } else { Ok(()) }
+    if !journal.is_open() {
+        return Ok(());
+    }
+    // A port that is just being reset may refuse for a moment.
+    for _ in 0..TRIES {
+        let ends = take_back(&mut journal, controls, TakenBy::Switch)?;
+        if ends.iter().all(|(_, end)| *end == WayBack::Restored) {
+            break;
+        }
+        sleep(AGAIN);
+    }
+    Ok(())
+}
+
+/// The process that started this one, if it still lives: another one would be somebody else's.
+fn parent(starter: i32) -> Option<OwnedFd> {
+    let is_it = || getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == starter);
+    let parent = getppid().filter(|_| is_it())?;
+    pidfd_open(parent, PidfdFlags::empty()).ok().filter(|_| is_it())
 }
 
 /// A program that applies a treatment and makes no step any more is hung: it must not go on later.

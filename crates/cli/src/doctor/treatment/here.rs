@@ -131,6 +131,7 @@ fn applied_steps(
 fn switch_command(shelf: &Shelf, id: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["switch", id, "--state"]).arg(shelf.path());
+    command.arg(format!("--starter={}", std::process::id()));
     command
 }
 

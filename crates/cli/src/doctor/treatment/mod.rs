@@ -83,6 +83,9 @@ pub struct SwitchArgs {
     id: String,
     #[arg(long)]
     state: PathBuf,
+    /// The process that started it.
+    #[arg(long)]
+    starter: i32,
 }
 
 /// A plan, as --json prints it.
@@ -253,7 +256,7 @@ fn print<T: Serialize>(args: &DoctorArgs, report: &T, text: impl Fn(&T) -> Strin
 /// If the journal can't be read or written.
 pub fn stand_by(args: &SwitchArgs) -> Result<Code, Failure> {
     let shelf = Shelf::open(&args.state).map_err(Failure::failed)?;
-    switch::stand(&shelf, &args.id, &mut LiveControls).map_err(Failure::failed)?;
+    switch::stand(&shelf, &args.id, args.starter, &mut LiveControls).map_err(Failure::failed)?;
     Ok(Code::Done)
 }
 
