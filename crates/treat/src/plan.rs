@@ -44,6 +44,11 @@ pub struct Allowed {
 impl TreatmentPlan {
     /// Looks at a host's findings, and at the host.
     pub fn of(findings: &[Finding], allowed: &Allowed, controls: &mut dyn Controls) -> Self {
+        Self::asked(findings, allowed).looked(controls)
+    }
+
+    /// What a host's findings ask for, without a look at the host.
+    pub fn asked(findings: &[Finding], allowed: &Allowed) -> Self {
         let mut plan = Self::default();
         let mut wanted: Vec<PlannedStep> = Vec::new();
         for finding in findings {
@@ -59,19 +64,23 @@ impl TreatmentPlan {
         }
         plan.advice.dedup();
         wanted.sort_by_key(|step| order(&step.setting));
-        for step in wanted {
-            plan.consider(step, controls);
-        }
+        // What one check leaves out another one may ask for.
+        plan.left.retain(|left| wanted.iter().all(|step| step.setting.to_string() != left.setting));
+        plan.steps = wanted;
         plan
     }
 
-    /// The same of a plan that was made before: values that differ by now are no surprise to anybody.
+    /// A plan that was made before.
     pub fn again(steps: Vec<PlannedStep>, controls: &mut dyn Controls) -> Self {
-        let mut plan = Self::default();
-        for step in steps {
-            plan.consider(step, controls);
+        Self { steps, ..Self::default() }.looked(controls)
+    }
+
+    /// Of its steps those that the host can have, each with its value now.
+    pub fn looked(mut self, controls: &mut dyn Controls) -> Self {
+        for step in std::mem::take(&mut self.steps) {
+            self.consider(step, controls);
         }
-        plan
+        self
     }
 
     fn consider(&mut self, step: PlannedStep, controls: &mut dyn Controls) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-use linerate_lab::{End, Lab, LabError, LabOptions};
+use linerate_lab::{End, Lab, LabError, LabOptions, Wan};
 use linerate_remote::install::Binary;
 use linerate_testing::{is_root, skip};
 use tempfile::TempDir;
@@ -76,7 +76,14 @@ pub fn case_with_attributes() -> Option<Case> {
 /// The same with a lab of its own, with this link.
 pub fn case_with_link(link: &str) -> Option<Case> {
     let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
-    Some(Case::new(Arc::new(Bed::up(link)?), share))
+    Some(Case::new(Arc::new(Bed::up(link, None)?), share))
+}
+
+/// The same with a round trip, such as `20ms`.
+pub fn case_with_path(link: &str, rtt: &str) -> Option<Case> {
+    let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
+    let wan = Wan { rtt: rtt.parse().expect("a round trip"), ..Wan::default() };
+    Some(Case::new(Arc::new(Bed::up(link, Some(wan))?), share))
 }
 
 fn shared() -> Option<Arc<Bed>> {
@@ -84,18 +91,20 @@ fn shared() -> Option<Arc<Bed>> {
     if let Some(bed) = shared.upgrade() {
         return Some(bed);
     }
-    let bed = Arc::new(Bed::up("10gbit")?);
+    let bed = Arc::new(Bed::up("10gbit", None)?);
     *shared = Arc::downgrade(&bed);
     Some(bed)
 }
 
 impl Bed {
-    fn up(link: &str) -> Option<Self> {
+    fn up(link: &str, wan: Option<Wan>) -> Option<Self> {
         if !is_root("a lab with ordinary users and file systems in it needs root") {
             return None;
         }
-        let options =
-            LabOptions { link: linerate_lab::parse_link(link).expect("a link"), ..LabOptions::default() };
+        let link = linerate_lab::parse_link(link).expect("a link");
+        // The emulator of a round trip is the program.
+        let linerate = wan.map(|_| PathBuf::from(env!("CARGO_BIN_EXE_linerate")));
+        let options = LabOptions { link, wan, linerate, ..LabOptions::default() };
         let lab = match Lab::up(&options) {
             Ok(lab) => lab,
             Err(error @ (LabError::Missing { .. } | LabError::Unprivileged)) => {

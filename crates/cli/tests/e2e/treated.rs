@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::bed::{Case, args, case_with_link};
+use crate::bed::{Case, args, case_with_link, case_with_path};
 use crate::support::{Run, within};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -77,4 +77,39 @@ fn a_host_that_is_cut_off_takes_the_changes_back() {
     assert!(within(PATIENCE, || settings(&case) == before), "{}", settings(&case));
     case.bed.on(End::B, &["ip", "link", "set", port, "up"]);
     doctor(&case, &state, &["--confirm", &id]).exits(1).says(&["taken back already"]);
+}
+
+/// The three faults are mended, and what they cost is measured and told; where nothing gains, nothing stays.
+#[test]
+fn a_path_is_treated_at_both_ends_and_kept_where_it_gained() {
+    let Some(case) = case_with_path("300mbit", "20ms") else { return };
+    let state = case.aside("state");
+    std::fs::set_permissions(&state, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("our own");
+    case.bed.on(End::A, &["sysctl", "-qw", "net.ipv4.tcp_wmem=4096 16384 131072"]);
+    let faults = "sysctl -qw net.ipv4.tcp_rmem='4096 32768 131072' net.ipv4.tcp_window_scaling=0";
+    case.bed.on(End::B, &["sh", "-c", faults]);
+    let treat = |words: &[&str]| {
+        let config = case.bed.lab.ssh_config();
+        let mut all =
+            args![case.bed.program(), "doctor", "-F", config, "--state", &state, "--target", "300mbit"];
+        all.extend(
+            ["--apply", "--yes", "--json", "--path", "local", "b"].iter().chain(words).map(OsString::from),
+        );
+        let run = case.start_with(all, Vec::new()).end_within(Duration::from_secs(300)).exits(0);
+        serde_json::from_str::<Value>(run.out.lines().next_back().unwrap_or_default())
+            .unwrap_or_else(|error| panic!("{error}: {run}"))
+    };
+    let gain = treat(&["--confirm-within", "300"]);
+    assert_eq!((&gain["gained"], &gain["settings"]), (&true.into(), &3.into()), "{gain}");
+    assert!(gain["ratio"].as_f64().is_some_and(|ratio| ratio > 3.0), "{gain}");
+    let treatments = gain["treatments"].as_array().expect("a list");
+    assert_eq!(treatments.len(), 2, "{gain}");
+    let window = case.bed.on(End::B, &["sysctl", "-n", "net.ipv4.tcp_window_scaling"]);
+    assert_eq!(window.trim(), "1");
+    for treatment in treatments {
+        let (host, id) = (treatment["host"].as_str().unwrap(), treatment["id"].as_str().unwrap());
+        let config = case.bed.lab.ssh_config();
+        let all = args![case.bed.program(), "doctor", "-F", config, "--state", &state, "--confirm", id, host];
+        case.start_with(all, Vec::new()).end().exits(0);
+    }
 }

@@ -6,6 +6,9 @@ use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Path};
 
+/// The largest window without scaling, in bytes.
+const UNSCALED: f64 = 65_535.0;
+
 pub(super) const CHECK: Check = Check {
     name: "window-vs-bdp",
     about: "buffers smaller than the bandwidth-delay product of a path",
@@ -41,8 +44,13 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .conflict(
             "more streams help as well, and recover sooner from a loss; but they take more than their share",
         );
-    let changes = [sends, receives];
-    let changes = changes.iter().filter_map(|end| end.remedy(flight));
+    let finding = unscaled(path).fold(finding, |finding, host| {
+        finding.evidence(format!("no window exceeds 64 KiB: tcp_window_scaling of {} is 0", host.name))
+    });
+    let scaled = unscaled(path)
+        .filter_map(|host| Some(Remedy::sysctl("net.ipv4.tcp_window_scaling", 0, 1)?.on(host.name)));
+    let buffers = [sends, receives];
+    let changes = scaled.chain(buffers.iter().filter_map(|end| end.remedy(flight)));
     Some(finding.remedied_or(changes, "more streams: no larger buffer is possible here"))
 }
 
@@ -70,7 +78,13 @@ impl Buffer<'_> {
 /// Bytes that one connection may have in flight.
 pub(super) fn window(path: &Path<'_>) -> Option<f64> {
     let (from, to) = (&path.from.facts.tcp, &path.to.facts.tcp);
-    Some(buffer::received(path.to.facts, to.rmem.get()?[2]).min(buffer::sent(from.wmem.get()?[2])))
+    let buffers = buffer::received(path.to.facts, to.rmem.get()?[2]).min(buffer::sent(from.wmem.get()?[2]));
+    Some(if unscaled(path).next().is_some() { buffers.min(UNSCALED) } else { buffers })
+}
+
+/// The ends that don't scale windows: both must.
+fn unscaled<'a>(path: &Path<'a>) -> impl Iterator<Item = Host<'a>> {
+    path.ends().into_iter().filter(|host| host.facts.tcp.window_scaling.get() == Some(false))
 }
 
 #[cfg(test)]
@@ -99,6 +113,20 @@ mod tests {
         let measured = PathMeasurements { rtt: Some(0.01), streams: Some(1), ..PathMeasurements::default() };
         let fix = found_between(&CHECK, &from, &to, measured).remove(0).fix.unwrap();
         assert!(!fix.contains("tcp_wmem") && fix.contains("tcp_rmem='4096 131072 33554432'"), "{fix}");
+    }
+
+    #[test]
+    fn a_window_without_scaling_is_named_at_the_end_that_has_it() {
+        let large = |facts: &mut linerate_host::Facts| {
+            facts.tcp.wmem = Fact::Known([4096, 16384, 256 << 20]);
+            facts.tcp.rmem = Fact::Known([4096, 131072, 256 << 20]);
+        };
+        let (from, mut to) = (changed("stock-10g", large), changed("stock-10g", large));
+        to.tcp.window_scaling = Fact::Known(false);
+        let measured = PathMeasurements { rtt: Some(0.01), streams: Some(1), ..PathMeasurements::default() };
+        let found = found_between(&CHECK, &from, &to, measured);
+        assert_eq!(lines(&found), ["window-vs-bdp - critical 52.4 Mbit/s"]);
+        assert_eq!(found[0].fix.as_deref(), Some("b: sysctl -w net.ipv4.tcp_window_scaling=1"));
     }
 
     #[test]

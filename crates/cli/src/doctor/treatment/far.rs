@@ -30,6 +30,15 @@ pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
     Ok(PlanReport { host: name(host), ..plan })
 }
 
+/// What of a plan that host can have.
+pub fn look(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<PlanReport, Failure> {
+    bring(host, &args.reach)?;
+    let plan = serde_json::to_vec(plan).map_err(|error| Failure::failed(error.to_string()))?;
+    let words = ["--apply".to_owned(), "--plan".into(), "--from-plan=-".into()];
+    let plan: PlanReport = ask(args, host, &args.reach, &words, Some(&plan))?;
+    Ok(PlanReport { host: name(host), ..plan })
+}
+
 /// Applies this plan there, and nothing else.
 pub fn apply(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<TreatmentReport, Failure> {
     let plan = serde_json::to_vec(plan).map_err(|error| Failure::failed(error.to_string()))?;
@@ -132,6 +141,7 @@ fn run(
     }
 }
 
-fn name(host: &OsStr) -> String {
+/// A host's name for people.
+pub fn name(host: &OsStr) -> String {
     printable(host.as_bytes()).to_string()
 }

@@ -41,8 +41,7 @@ pub fn plan(args: &DoctorArgs) -> Result<PlanReport, Failure> {
         Some(file) => TreatmentPlan::again(read(file)?.steps, &mut LiveControls),
         None => TreatmentPlan::of(&findings(args), &allowed(wanted), &mut LiveControls),
     };
-    let TreatmentPlan { steps, left, advice } = plan.with_owners(&System::below(&wanted.system));
-    Ok(PlanReport { r#type: "doctor-plan".into(), schema: 1, host: HERE.into(), steps, left, advice })
+    Ok(PlanReport::of(plan.with_owners(&System::below(&wanted.system))))
 }
 
 fn findings(args: &DoctorArgs) -> Vec<linerate_doctor::Finding> {
@@ -50,7 +49,8 @@ fn findings(args: &DoctorArgs) -> Vec<linerate_doctor::Finding> {
     ordered(examine_host(&Host { name: HERE, facts: &facts, need: args.need() }))
 }
 
-fn allowed(wanted: &TreatmentArgs) -> Allowed {
+/// What the user allows.
+pub fn allowed(wanted: &TreatmentArgs) -> Allowed {
     Allowed { only: wanted.only.clone(), mtu: wanted.mtu }
 }
 
@@ -315,7 +315,8 @@ fn is_here(journal: &TreatmentJournal) -> bool {
     journal.head.place == Whereabouts::here()
 }
 
-fn needs_root() -> Result<(), Failure> {
+/// Refuses an ordinary user.
+pub fn needs_root() -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }

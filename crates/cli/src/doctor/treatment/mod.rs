@@ -1,13 +1,14 @@
 //! `linerate doctor --apply`: changes what the findings propose, here or on another host, and takes it back.
 
 mod far;
+mod gain;
 mod here;
 mod show;
 
 use clap::Args;
 use linerate_doctor::check::CHECKS;
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentStanding, USUAL};
-use linerate_treat::plan::LeftOut;
+use linerate_treat::plan::{LeftOut, TreatmentPlan};
 use linerate_treat::{LiveControls, switch};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -32,8 +33,8 @@ pub struct TreatmentArgs {
     /// Make the changes that the findings propose
     ///
     /// It shows them, asks, and takes all back after 60 s, unless they are confirmed from a new login. Needs root, there
-    /// too: --agent-command 'sudo linerate'.
-    #[arg(long, conflicts_with_all = ["path", "root", "list", "fail_on", "metrics"])]
+    /// too: --agent-command 'sudo linerate'. With --path: at both ends, and only if the path gains.
+    #[arg(long, conflicts_with_all = ["root", "list", "fail_on", "metrics"])]
     pub apply: bool,
     /// With --apply: show the changes, and make none
     #[arg(long, requires = "apply")]
@@ -48,7 +49,7 @@ pub struct TreatmentArgs {
     #[arg(long, requires = "apply")]
     pub mtu: bool,
     /// With --apply: only the changes in FILE, which --plan --json has printed; - for standard input
-    #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "plan"])]
+    #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "path"])]
     pub from_plan: Option<PathBuf>,
     /// Seconds until all is taken back
     #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = 60,
@@ -89,7 +90,7 @@ pub struct SwitchArgs {
 }
 
 /// A plan, as --json prints it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct PlanReport {
     r#type: String,
     schema: u32,
@@ -173,6 +174,13 @@ struct AppliedTreatment {
     kept: Vec<String>,
 }
 
+impl PlanReport {
+    fn of(plan: TreatmentPlan) -> Self {
+        let TreatmentPlan { steps, left, advice } = plan;
+        Self { r#type: "doctor-plan".into(), schema: 1, host: HERE.into(), steps, left, advice }
+    }
+}
+
 impl TreatmentArgs {
     /// True if anything but an examination is wanted.
     pub fn is_wanted(&self) -> bool {
@@ -185,6 +193,9 @@ impl TreatmentArgs {
 /// # Errors
 /// If a host can't be reached, or refuses.
 pub fn run(args: &DoctorArgs) -> Result<Code, Failure> {
+    if let [from, to] = args.path.as_slice() {
+        return gain::run(args, from, to);
+    }
     let here = [OsString::from(HERE)];
     let hosts = if args.hosts.is_empty() { &here[..] } else { &args.hosts };
     if args.treatment.from_plan.is_some() && hosts.len() > 1 {
