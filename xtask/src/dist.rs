@@ -21,14 +21,49 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Builds `dist/linerate`, and then the same commit once more in a clone at another path with a target directory of its
+/// own, and compares.
+///
+/// # Errors
+/// Where something isn't committed, a build fails, or the two differ.
+pub fn twice(repository: &Path) -> anyhow::Result<()> {
+    let changes = Command::new("git").args(["status", "--porcelain"]).current_dir(repository).output();
+    ensure!(
+        changes.context("running git")?.stdout.is_empty(),
+        "commit first: the second build is of the commit"
+    );
+    run(repository)?;
+    let directory =
+        tempfile::Builder::new().prefix("linerate-built-again-").tempdir_in(repository.join("dist"))?;
+    let again = directory.path().join("under/another/path");
+    call(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(repository).arg(&again))?;
+    let other = fs::read(build_in(&again, &again.join("elsewhere"))?).context("reading the second binary")?;
+    let one = fs::read(repository.join("dist/linerate")).context("reading the first binary")?;
+    let differ = different(&one, &other);
+    println!("two builds at two paths: {} and {} bytes, {differ} of them differ", one.len(), other.len());
+    ensure!(differ == 0, "the build isn't reproducible");
+    Ok(())
+}
+
+/// Bytes that aren't the same, those that only one has among them.
+fn different(one: &[u8], other: &[u8]) -> usize {
+    let unequal = one.iter().zip(other).filter(|(one, other)| one != other).count();
+    unequal + one.len().abs_diff(other.len())
+}
+
 /// Builds the static binary, and says where it is. No directory of this machine is in it: the same source gives the
 /// same bytes in every working tree.
 ///
 /// # Errors
 /// Where the build fails, or what it built needs a loader.
 pub fn build(repository: &Path) -> anyhow::Result<PathBuf> {
+    build_in(repository, &target_directory(repository))
+}
+
+/// The same in a target directory.
+fn build_in(repository: &Path, target_directory: &Path) -> anyhow::Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let directories = directories(repository)?;
+    let directories = directories(repository, target_directory)?;
     let renamed = |option: &str| {
         let rename = |(from, to): &(PathBuf, &str)| format!("{option}={}={to}", from.display());
         directories.iter().map(rename).collect::<Vec<_>>()
@@ -39,20 +74,22 @@ pub fn build(repository: &Path) -> anyhow::Result<PathBuf> {
     call(
         cargo()
             .args(["build", "--locked", "--release", "--package", "linerate", "--target", &target])
+            .current_dir(repository)
+            .env("CARGO_TARGET_DIR", target_directory)
             .env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f"))
             .env(format!("CFLAGS_{}", target.replace('-', "_")), renamed("-ffile-prefix-map").join(" ")),
     )?;
-    let built = target_directory(repository).join(&target).join("release/linerate");
+    let built = target_directory.join(&target).join("release/linerate");
     let bytes = fs::read(&built).with_context(|| format!("reading {}", built.display()))?;
     ensure!(is_static(&bytes)?, "{} needs a loader: is libc.a installed?", built.display());
     Ok(built)
 }
 
 /// Directories of this machine, and their names in the binary. Of several that fit, the compilers take the last.
-fn directories(repository: &Path) -> anyhow::Result<[(PathBuf, &'static str); 3]> {
+fn directories(repository: &Path, target: &Path) -> anyhow::Result<[(PathBuf, &'static str); 3]> {
     let home = std::env::home_dir().context("building: HOME is needed to find cargo's sources")?;
     let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), Into::into);
-    Ok([(cargo, "cargo"), (repository.to_owned(), "linerate"), (target_directory(repository), "target")])
+    Ok([(cargo, "cargo"), (repository.to_owned(), "linerate"), (target.to_owned(), "target")])
 }
 
 fn target_directory(repository: &Path) -> PathBuf {
@@ -104,6 +141,13 @@ mod tests {
         assert!(!is_static(&elf(&[1, 3])).unwrap());
         assert!(is_static(b"#!/bin/sh\n").is_err());
         assert!(is_static(&elf(&[1, 2])[..100]).is_err());
+    }
+
+    #[test]
+    fn bytes_that_differ_are_counted() {
+        assert_eq!(different(b"abc", b"abc"), 0);
+        assert_eq!(different(b"abc", b"axcd"), 2);
+        assert_eq!(different(b"", b"ab"), 2);
     }
 
     #[test]

@@ -46,7 +46,8 @@ cargo xtask COMMAND
   scp-suite [--program FILE] [--only NAME,NAME] [--may-lack]
                  the same with OpenSSH's tests of scp
   man DIR        write the manual pages of all commands into DIR
-  dist           build the static binary as dist/linerate and check that it is static
+  dist [--twice]  build the static binary as dist/linerate and check that it is static; --twice: build the same commit again
+                 at another path, and fail where a byte differs
   release --out DIR [--program FILE]
                  pack the static binary: tar.zst, deb, rpm, list of parts (SPDX), SHA-256 sums
   ci             everything that a change must pass: .ci/run
@@ -84,6 +85,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("scp-suite", rest) => suites::scp(rest),
         ("man", [directory]) => man(Path::new(directory)),
         ("dist", []) => dist::run(repository()),
+        ("dist", [twice]) if twice == "--twice" => dist::twice(repository()),
         ("release", rest) => release::run(repository(), rest),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {
