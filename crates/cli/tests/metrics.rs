@@ -214,3 +214,48 @@ fn verify_measure_and_doctor_have_their_figures() {
         doctor.lines().filter(|line| line.starts_with("linerate_doctor_findings{")).collect();
     assert_eq!(findings.len(), 4, "{findings:?}");
 }
+
+/// What Prometheus' own tool says about a file of rules.
+#[track_caller]
+fn assert_rules(promtool: &Path, file: &Path, rules: usize) {
+    let checked = Command::new(promtool).args(["check", "rules"]).arg(file).output().expect("promtool runs");
+    let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+    assert!(checked.status.success() && said.contains(&format!("{rules} rules found")), "{said}");
+}
+
+#[test]
+fn the_dashboards_queries_and_the_guides_alerts_are_promql() {
+    let Some(promtool) = program_path("promtool") else { return };
+    let here = directory("linerate-metrics-");
+    let read = |name: &str| {
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        fs::read_to_string(top.join(name)).unwrap()
+    };
+    let dashboard: serde_json::Value = serde_json::from_str(&read("contrib/grafana/linerate.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    let queries: Vec<_> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
+    let rule = |query: &&str| format!("      - record: x:y\n        expr: '{query}'\n");
+    let rules = queries.iter().map(rule).enumerate().map(|(n, rule)| rule.replace("x:y", &format!("x:y{n}")));
+    let text = format!("groups:\n  - name: dashboard\n    rules:\n{}", rules.collect::<String>());
+    fs::write(here.path().join("dashboard.yml"), text).unwrap();
+    assert_rules(&promtool, &here.path().join("dashboard.yml"), queries.len());
+
+    let guide = read("docs/guide/unattended.md");
+    let alerts = guide.split("```yaml\n").find(|block| block.starts_with("groups:")).expect("alerts");
+    let alerts = alerts.split("```").next().unwrap();
+    fs::write(here.path().join("alerts.yml"), alerts).unwrap();
+    assert_rules(&promtool, &here.path().join("alerts.yml"), 2);
+    // Both alerts, against what runs have written: a failed run, and none for three days.
+    let test = "rule_files: [alerts.yml]\ntests:\n  - interval: 1h\n    input_series:\n      \
+        - { series: 'linerate_run_exit_code{task=\"t\"}', values: '0x72 5x4' }\n      \
+        - { series: 'linerate_run_last_success_timestamp_seconds{task=\"t\"}', values: '0x80' }\n    \
+        alert_rule_test:\n      \
+        - { eval_time: 1d, alertname: TransferFailed }\n      - { eval_time: 1d, alertname: NoTransferForTwoDays }\n      \
+        - { eval_time: 74h, alertname: TransferFailed, exp_alerts: [{ exp_labels: { task: t } }] }\n      \
+        - { eval_time: 74h, alertname: NoTransferForTwoDays, exp_alerts: [{ exp_labels: { task: t } }] }\n";
+    fs::write(here.path().join("test.yml"), test).unwrap();
+    let mut command = Command::new(promtool);
+    command.args(["test", "rules", "test.yml"]).current_dir(here.path());
+    Running::start(command).end().exits(0);
+}
