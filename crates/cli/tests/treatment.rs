@@ -426,6 +426,62 @@ fn another_host_is_treated_there() {
     near(&["--undo", "zzzzzz"]).exits(1).says(&["there is no treatment"]);
 }
 
+/// A virtual machine has drivers' settings and those of a whole host. The program lies on its disk, as everything here does.
+#[test]
+fn a_virtual_machine_is_treated_and_is_as_before() {
+    if !is_root("guests") {
+        return;
+    }
+    if !has_all(&["qemu-system-x86_64", "ssh", "sshd", "ethtool"]) || !Path::new("/dev/kvm").exists() {
+        return skip("qemu", "there is no QEMU, or no /dev/kvm");
+    }
+    // Everything that a treatment could change, or change by the way.
+    let snap = "grep -rs '' /proc/sys/net /proc/sys/vm /sys/class/net/eth0/mtu | grep -v 'stable_secret\\|/flush:\\|stat_refresh'; \
+                grep -s '' /sys/class/net/eth0/queues/*/[rx]ps_cpus /proc/irq/*/smp_affinity_list; \
+                for o in -l -g -k -c; do ethtool $o eth0; done; tc qdisc show dev eth0";
+    let script = format!(
+        "set -e; g() {{ ssh -F $LINERATE_LAB_SSH_CONFIG g0 \"$@\"; }}; d=$LINERATE_LAB_DIR
+         snap() {{ g \"{snap}\" > $d/$1 2>&1 || true; }}
+         g 'ethtool -L eth0 combined 1; ethtool -K eth0 gro off tso off; sysctl -qw net.ipv4.tcp_rmem=\"4096 131072 262144\"'
+         snap before
+         g {PROGRAM} doctor --apply --yes --json --target 10gbit --state /tmp/state --confirm-within 300 \\
+             --only tcp-buffers,write-back,virtio-one-queue,offload-off,core-buffers > $d/told || test $? = 3
+         snap between
+         g {PROGRAM} doctor --undo $(sed 's/.*\"id\":\"\\([a-z0-9]*\\)\".*/\\1/' $d/told) --state /tmp/state >&2
+         snap after; cat $d/told; wc -l < $d/before
+         diff $d/before $d/between | grep -c '^>' || true; diff $d/before $d/after || true"
+    );
+    let mut command = Command::new(PROGRAM);
+    command.args([
+        "lab",
+        "run",
+        "--guests",
+        "1",
+        "--guest-kind",
+        "qemu",
+        "--guest",
+        "vcpus=2,queues=2,memory=1GiB",
+        "--",
+        "sh",
+        "-c",
+    ]);
+    let run = Running::start({
+        command.arg(&script);
+        command
+    })
+    .end_within(4 * support::PATIENCE)
+    .exits(0);
+    let lines: Vec<&str> = run.out.lines().collect();
+    let [told, all, changed, differing @ ..] = lines.as_slice() else { panic!("{run}") };
+    let told: Value = serde_json::from_str(told).unwrap();
+    let steps = told["steps"].as_array().unwrap();
+    let held =
+        |kind: &str| steps.iter().any(|step| step["setting"]["kind"] == kind && !step["holds"].is_null());
+    assert!(held("sysctl") && held("channels") && held("feature"), "{told}");
+    assert!(all.parse::<u32>().unwrap() > 500 && changed.parse::<u32>().unwrap() > 8, "{run}");
+    assert!(differing.is_empty(), "{run}");
+}
+
 /// A remote shell that leads into the namespace; each call is another login.
 fn far_shell(host: &Ill) -> String {
     let path: &Path = &host.directory.path().join("shell");

@@ -215,10 +215,10 @@ impl Setting {
             Self::Sysctl { .. } => format!("sysctl -w {}", self.part(value)),
             Self::Ring { port, .. } => format!("ethtool -G {port} {}", self.part(value)),
             Self::Channels { port, .. } => format!("ethtool -L {port} {}", self.part(value)),
-            Self::Coalescing { port } => format!("ethtool -C {port} {value}"),
+            Self::Coalescing { port } => format!("ethtool -C {port} {}", self.part(value)),
             Self::Feature { port, .. } => format!("ethtool -K {port} {}", self.part(value)),
             Self::Qdisc { port } => format!("tc qdisc replace dev {port} root {}", word(value)),
-            Self::Mtu { port } => format!("ip link set {port} mtu {value}"),
+            Self::Mtu { port } => format!("ip link set {port} mtu {}", self.part(value)),
             Self::Rps { .. } | Self::Xps { .. } | Self::Governor | Self::IrqAffinity { .. } => {
                 format!("echo {} > {}", word(value), self.file().unwrap_or_default())
             }
@@ -227,9 +227,13 @@ impl Setting {
 
     /// What the setting adds to a command that sets several at once.
     fn part(&self, value: &str) -> String {
+        // Values come from hosts and their snapshots.
+        let value = match self {
+            Self::Coalescing { .. } => value.split_whitespace().map(word).collect::<Vec<_>>().join(" "),
+            _ => word(value),
+        };
         match self {
-            Self::Sysctl { key } if value.contains(' ') => format!("{key}='{value}'"),
-            Self::Sysctl { key } => format!("{key}={}", word(value)),
+            Self::Sysctl { key } => format!("{key}={value}"),
             Self::Ring { way: RingWay::Rx, .. } | Self::Channels { queues: Queues::Rx, .. } => {
                 format!("rx {value}")
             }
@@ -238,7 +242,7 @@ impl Setting {
             }
             Self::Channels { queues: Queues::Combined, .. } => format!("combined {value}"),
             Self::Feature { feature, .. } => format!("{feature} {value}"),
-            _ => value.to_owned(),
+            _ => value,
         }
     }
 
@@ -454,6 +458,31 @@ mod tests {
             assert!(!Setting::Feature { port: port.into(), feature: "rx-gro".into() }.is_sound(), "{port}");
         }
         assert!(Setting::Mtu { port: "ens1f0.12".into() }.is_sound());
+    }
+
+    /// Values are foreign where a snapshot or another host gave them; they stay words of the command.
+    #[test]
+    fn no_value_becomes_a_command() {
+        let port = || "eth0".to_owned();
+        let all = [
+            sysctl("net.ipv4.tcp_congestion_control"),
+            Setting::Ring { port: port(), way: RingWay::Rx },
+            Setting::Channels { port: port(), queues: Queues::Tx },
+            Setting::Coalescing { port: port() },
+            Setting::Feature { port: port(), feature: "rx-gro".into() },
+            Setting::Qdisc { port: port() },
+            Setting::Rps { port: port(), queue: 0 },
+            Setting::Governor,
+            Setting::IrqAffinity { irq: 1 },
+            Setting::Mtu { port: port() },
+        ];
+        for setting in all {
+            for value in ["1;reboot", "1 '; reboot #", "$(reboot)", "1\nreboot"] {
+                let line = setting.command(value);
+                let bare = line.replace(r"'\''", "_").split('\'').step_by(2).collect::<String>();
+                assert!(!bare.contains([';', '$', '`', '\n', '#']), "{line}");
+            }
+        }
     }
 
     #[test]

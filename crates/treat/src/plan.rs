@@ -64,10 +64,28 @@ impl TreatmentPlan {
         }
         plan.advice.dedup();
         wanted.sort_by_key(|step| order(&step.setting));
+        plan.prefer_queues(&mut wanted);
         // What one check leaves out another one may ask for.
         plan.left.retain(|left| wanted.iter().all(|step| step.setting.to_string() != left.setting));
         plan.steps = wanted;
         plan
+    }
+
+    /// A port that gets more queues needs no spreading in software.
+    fn prefer_queues(&mut self, wanted: &mut Vec<PlannedStep>) {
+        let is_channels = |step: &PlannedStep| matches!(step.setting, Setting::Channels { .. });
+        let ports: Vec<_> = wanted
+            .iter()
+            .filter(|step| is_channels(step))
+            .filter_map(|step| step.setting.port())
+            .map(str::to_owned)
+            .collect();
+        let is_needless =
+            |step: &PlannedStep| matches!(&step.setting, Setting::Rps { port, .. } if ports.contains(port));
+        for step in wanted.iter().filter(|step| is_needless(step)) {
+            self.leave(&step.checks.join(", "), &step.setting, "the port gets more queues, which are better");
+        }
+        wanted.retain(|step| !is_needless(step));
     }
 
     /// A plan that was made before.
@@ -259,14 +277,23 @@ mod tests {
     }
 
     #[test]
+    fn more_queues_are_better_than_spreading_one() {
+        let setting = |queue| Setting::Rps { port: "eth0".into(), queue };
+        let channels = Setting::Channels { port: "eth0".into(), queues: linerate_doctor::remedy::Queues::Rx };
+        let both = [Remedy::of(channels, 1, 2), Remedy::of(setting(0), 0, 3)];
+        let plan = TreatmentPlan::asked(&[finding("x", Severity::Minor, both.to_vec())], &Allowed::default());
+        assert!(plan.steps.len() == 1 && plan.left[0].why.contains("more queues"), "{plan:?}");
+    }
+
+    #[test]
     fn queues_come_before_their_masks_and_ports_after_the_rest() {
         let eth0 = || "eth0".to_owned();
-        let rps = Remedy::of(Setting::Rps { port: eth0(), queue: 0 }, 0, 3);
+        let xps = Remedy::of(Setting::Xps { port: eth0(), queue: 0 }, 0, 3);
         let channels = Setting::Channels { port: eth0(), queues: linerate_doctor::remedy::Queues::Rx };
         let findings =
-            [finding("x", Severity::Minor, vec![rps, Remedy::of(channels.clone(), 1, 2), rmem(16 << 20)])];
+            [finding("x", Severity::Minor, vec![xps, Remedy::of(channels.clone(), 1, 2), rmem(16 << 20)])];
         let mut host = host(&[
-            (Setting::Rps { port: eth0(), queue: 0 }, "0"),
+            (Setting::Xps { port: eth0(), queue: 0 }, "0"),
             (channels, "1"),
             (sysctl("net.ipv4.tcp_rmem"), "4096 131072 6291456"),
         ]);

@@ -26,8 +26,7 @@ pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
     words.extend(args.target.map(|bits| format!("--target={bits}bit")));
     words.extend((!wanted.only.is_empty()).then(|| format!("--only={}", wanted.only.join(","))));
     words.extend(wanted.mtu.then(|| "--mtu".into()));
-    let plan: PlanReport = ask(args, host, &args.reach, &words, None)?;
-    Ok(PlanReport { host: name(host), ..plan })
+    asked_plan(args, host, &words, None)
 }
 
 /// What of a plan that host can have.
@@ -35,7 +34,20 @@ pub fn look(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<PlanRe
     bring(host, &args.reach)?;
     let plan = serde_json::to_vec(plan).map_err(|error| Failure::failed(error.to_string()))?;
     let words = ["--apply".to_owned(), "--plan".into(), "--from-plan=-".into()];
-    let plan: PlanReport = ask(args, host, &args.reach, &words, Some(&plan))?;
+    asked_plan(args, host, &words, Some(&plan))
+}
+
+/// Its commands are shown to the user, who may use them.
+fn asked_plan(
+    args: &DoctorArgs,
+    host: &OsStr,
+    words: &[String],
+    input: Option<&[u8]>,
+) -> Result<PlanReport, Failure> {
+    let plan: PlanReport = ask(args, host, &args.reach, words, input)?;
+    if plan.steps.iter().any(|step| !step.setting.is_sound()) {
+        return Err(Failure("its plan names settings that no host has".into(), Code::FarEnd).at(host));
+    }
     Ok(PlanReport { host: name(host), ..plan })
 }
 
