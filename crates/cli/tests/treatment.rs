@@ -378,6 +378,54 @@ fn what_is_kept_lies_in_files_of_its_own_that_go_with_it() {
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }
 
+/// As after a restart of the host: what wasn't kept is gone with it, and the journal is of another start.
+#[test]
+fn after_a_restart_only_what_was_kept_is_taken_back() {
+    let Some(host) = Ill::host() else { return };
+    let root = host.directory.path().join("root");
+    fs::create_dir_all(root.join("etc/sysctl.d")).unwrap();
+    let system = ["--system", root.to_str().unwrap()];
+    let before = host.settings();
+    let restart = |id: &str| {
+        host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+        let path = host.state().join(id).join("journal.jsonl");
+        let text = fs::read_to_string(&path).unwrap();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        assert!(text.contains(boot.trim()));
+        fs::write(&path, text.replace(boot.trim(), "0b5e55ed-0000-4000-8000-000000000000")).unwrap();
+    };
+    let standing = |id: &str| {
+        let told = host.json(&["--applied"]);
+        let all = told["treatments"].as_array().unwrap().iter();
+        let one =
+            all.filter(|treatment| treatment["id"] == id).map(|treatment| treatment["standing"].to_string());
+        one.collect::<String>()
+    };
+    // Not confirmed, nor kept: somebody has set the same since, which isn't this program's any more.
+    let id = host.apply(&[]);
+    restart(&id);
+    let now = host.settings();
+    host.doctor(&[]).end().exits(0);
+    assert_eq!((standing(&id), host.differing(&now)), ("\"taken-back\"".into(), Vec::new()));
+    host.doctor(&["--undo", &id]).end().exits(0);
+    assert_eq!(host.differing(&now), Vec::<String>::new());
+    host.sh("sysctl -qw net.ipv4.tcp_rmem='4096 131072 262144' net.ipv4.tcp_wmem='4096 16384 262144'
+         sysctl -qw net.ipv4.tcp_sack=0 net.ipv4.tcp_moderate_rcvbuf=0 net.ipv4.tcp_window_scaling=0");
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+    // Kept: the file has set it again. In a namespace of its own it can only be forgotten.
+    let id = host.apply(&[]);
+    host.doctor(&["--confirm", &id]).end().exits(0);
+    host.doctor(&[&["--persist", &id], &system[..]].concat()).end().exits(0);
+    let own = root.join("etc/sysctl.d/90-linerate.conf");
+    assert!(own.exists());
+    restart(&id);
+    host.doctor(&[&["--undo", &id], &system[..]].concat())
+        .end()
+        .exits(1)
+        .says(&["another one: run it there"]);
+    assert!(!own.exists(), "it isn't set at the next start");
+}
+
 #[test]
 fn without_root_it_says_what_to_do() {
     let Some(host) = Ill::host() else { return };

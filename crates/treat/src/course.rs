@@ -330,6 +330,28 @@ mod tests {
     }
 
     #[test]
+    fn after_a_restart_only_what_was_kept_is_restored() {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&steps());
+        let (mut journal, _) = applied(&shelf, &mut host);
+        journal.note(TreatmentEvent::Confirmed).unwrap();
+        journal.note(TreatmentEvent::Kept { steps: vec![1], files: Vec::new() }).unwrap();
+        let path = shelf.path().join(&journal.id).join("journal.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace(&journal.head.place.boot, "another")).unwrap();
+        let mut journal = shelf.journal(&journal.id).unwrap();
+        assert!(journal.is_of_earlier_start());
+        let now = host.values.clone();
+        let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+        assert_eq!(ends, [(1, WayBack::Restored)]);
+        let changed = now.iter().filter(|(setting, value)| host.values[*setting] != **value);
+        assert_eq!(
+            changed.map(|(setting, _)| setting.clone()).collect::<Vec<_>>(),
+            [sysctl("net.ipv4.tcp_ecn")]
+        );
+    }
+
+    #[test]
     fn a_plan_that_is_out_of_date_changes_nothing() {
         let (_directory, shelf) = shelf();
         let mut host = Pretended::of(&steps());
