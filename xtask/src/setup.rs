@@ -29,6 +29,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("zsh", "zsh"),
     ("fish", "fish"),
     ("rpm", "rpm"),
+    ("systemd-analyze", "systemd"),
+    ("ansible-playbook", "ansible-core"),
 ];
 
 /// Where programs are that an ordinary user's PATH may lack.
