@@ -95,10 +95,27 @@ fn a_path_is_treated_at_both_ends_and_kept_where_it_gained() {
         all.extend(
             ["--apply", "--yes", "--json", "--path", "local", "b"].iter().chain(words).map(OsString::from),
         );
-        let run = case.start_with(all, Vec::new()).end_within(Duration::from_secs(300)).exits(0);
+        let run = case.start_with(all, Vec::new()).end_within(Duration::from_secs(600)).exits(0);
         serde_json::from_str::<Value>(run.out.lines().next_back().unwrap_or_default())
             .unwrap_or_else(|error| panic!("{error}: {run}"))
     };
+    if std::env::var_os("LINERATE_TEST_FULL").is_some() {
+        // ECN does nothing on a link that marks nothing.
+        case.bed.on(End::B, &["sysctl", "-qw", "net.ipv4.tcp_ecn=0"]);
+        let gain = treat(&["--each", "--only", "window-vs-bdp,tcp-ecn"]);
+        assert_eq!((&gain["gained"], &gain["settings"]), (&true.into(), &3.into()), "{gain}");
+        assert!(
+            gain["needless"][0]["setting"].as_str().is_some_and(|left| left == "b: net.ipv4.tcp_ecn"),
+            "{gain}"
+        );
+        for treatment in gain["treatments"].as_array().expect("a list") {
+            let (host, id) = (treatment["host"].as_str().unwrap(), treatment["id"].as_str().unwrap());
+            let config = case.bed.lab.ssh_config();
+            let all =
+                args![case.bed.program(), "doctor", "-F", config, "--state", &state, "--undo", id, host];
+            case.start_with(all, Vec::new()).end().exits(0);
+        }
+    }
     let gain = treat(&["--confirm-within", "300"]);
     assert_eq!((&gain["gained"], &gain["settings"]), (&true.into(), &3.into()), "{gain}");
     assert!(gain["ratio"].as_f64().is_some_and(|ratio| ratio > 3.0), "{gain}");

@@ -6,7 +6,7 @@ use linerate_doctor::Finding;
 use linerate_doctor::formula::gbit;
 use linerate_treat::LiveControls;
 use linerate_treat::keep::System;
-use linerate_treat::plan::TreatmentPlan;
+use linerate_treat::plan::{LeftOut, TreatmentPlan};
 use serde::Serialize;
 use std::ffi::OsStr;
 
@@ -19,6 +19,8 @@ use crate::stream::probe;
 
 /// Pairs of measurements, without and with the changes: the fewest that give an interval.
 const BLOCKS: usize = 5;
+/// A change that makes a path faster by less than this is left out by --each.
+const WORTH: f64 = 1.02;
 /// The bootstrap's seed: the same rates give the same interval.
 const SEED: u64 = 1;
 
@@ -37,8 +39,10 @@ pub struct GainReport {
     interval: Option<(f64, f64)>,
     /// True if the changes were applied in the end.
     gained: bool,
-    /// The settings that were changed.
+    /// The number of settings that were changed in the end.
     settings: usize,
+    /// With --each: changes that weren't made, since the path is no slower without them.
+    needless: Vec<LeftOut>,
     /// What was applied in the end, on each host.
     treatments: Vec<TreatmentReport>,
 }
@@ -79,7 +83,7 @@ pub fn run(args: &DoctorArgs, from: &OsStr, to: &OsStr) -> Result<Code, Failure>
         say!("nothing was changed");
         return Ok(Code::Done);
     }
-    let gain = TreatedPath { args, other, plans }.treat(count)?;
+    let gain = TreatedPath { args, other }.treat(plans)?;
     print(args, &gain, text);
     Ok(Code::Done)
 }
@@ -117,42 +121,71 @@ fn of_host(findings: &[Finding], host: &str, with_advice: bool) -> Vec<Finding> 
 struct TreatedPath<'a> {
     args: &'a DoctorArgs,
     other: &'a OsStr,
-    /// Of this host, and of the other one.
-    plans: [PlanReport; 2],
 }
 
+/// The changes of this host, and of the other one.
+type Plans = [PlanReport; 2];
+
 impl TreatedPath<'_> {
-    fn treat(&self, settings: usize) -> Result<GainReport, Failure> {
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        for block in 1..=BLOCKS {
-            before.push(self.rate()?);
-            let applied = self.apply()?;
-            let rate = self.rate();
-            // Whether or not it could be measured.
-            self.undo(&applied)?;
-            after.push(rate?);
-            tell!(
-                "linerate: block {block} of {BLOCKS}: {} -> {}",
-                gbit(before[block - 1]),
-                gbit(after[block - 1])
-            );
+    fn treat(&self, all: Plans) -> Result<GainReport, Failure> {
+        // Nothing, all, and with --each all but one.
+        let each = if self.args.treatment.each { all_but_one(&all) } else { Vec::new() };
+        let cases = [vec![nothing(&all), all.clone()], each.iter().map(|(plans, _)| plans.clone()).collect()]
+            .concat();
+        let rates = self.measure(&cases)?;
+        let needless = |case: usize| !is_above(&ratios(&rates[case], &rates[1]), WORTH);
+        let left: Vec<StepPlace> = each
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| needless(at + 2))
+            .map(|(_, (_, place))| *place)
+            .collect();
+        let (mut before, mut after, mut chosen) = (rates[0].clone(), rates[1].clone(), all.clone());
+        let mut needless = Vec::new();
+        if is_above(&ratios(&before, &after), 1.0) && !left.is_empty() {
+            // Where one of two would do, neither is missed alone.
+            let fewer = without(&all, &left);
+            let again = self.measure(&[nothing(&all), fewer.clone(), all.clone()])?;
+            let is_enough = !is_above(&ratios(&again[1], &again[2]), WORTH);
+            if is_above(&ratios(&again[0], &again[1]), 1.0) && is_enough {
+                needless = left.iter().map(|place| left_out(&all, *place)).collect();
+                chosen = fewer;
+                (before, after) = (again[0].clone(), again[1].clone());
+            }
         }
-        let ratios: Vec<f64> = before.iter().zip(&after).map(|(before, after)| after / before).collect();
-        let estimate = Estimate::of(&ratios, SEED);
-        let interval = estimate.and_then(|estimate| estimate.interval.ends());
-        let gained = interval.is_some_and(|(low, _)| low > 1.0);
-        let treatments = if gained { self.apply()? } else { Vec::new() };
+        let estimate = Estimate::of(&ratios(&before, &after), SEED);
+        let gained = is_above(&ratios(&before, &after), 1.0);
+        let treatments = if gained { self.apply(&chosen)? } else { Vec::new() };
         Ok(GainReport {
             r#type: "doctor-gain",
             schema: 1,
             ratio: estimate.map_or(1.0, |estimate| estimate.median),
+            interval: estimate.and_then(|estimate| estimate.interval.ends()),
+            settings: chosen.iter().map(|plan| plan.steps.len()).sum(),
             before,
             after,
-            interval,
             gained,
-            settings,
+            needless,
             treatments,
         })
+    }
+
+    /// The rates of each case, one a block.
+    fn measure(&self, cases: &[Plans]) -> Result<Vec<Vec<f64>>, Failure> {
+        let mut rates = vec![Vec::new(); cases.len()];
+        for block in 1..=BLOCKS {
+            for (case, plans) in cases.iter().enumerate() {
+                let applied = self.apply(plans)?;
+                let rate = self.rate();
+                // Whether or not it could be measured.
+                self.undo(&applied)?;
+                rates[case].push(rate?);
+            }
+            let shown: Vec<String> =
+                rates.iter().filter_map(|rates| rates.last()).map(|rate| gbit(*rate)).collect();
+            tell!("linerate: block {block} of {BLOCKS}: {}", shown.join(", "));
+        }
+        Ok(rates)
     }
 
     /// Bits of payload a second.
@@ -165,8 +198,8 @@ impl TreatedPath<'_> {
     }
 
     /// The far end first: the way to it is still as it was.
-    fn apply(&self) -> Result<Vec<TreatmentReport>, Failure> {
-        let [near, far] = &self.plans;
+    fn apply(&self, plans: &Plans) -> Result<Vec<TreatmentReport>, Failure> {
+        let [near, far] = plans;
         let mut applied = Vec::new();
         if !far.steps.is_empty() {
             applied.push(far::apply(self.args, self.other, far)?);
@@ -194,6 +227,45 @@ impl TreatedPath<'_> {
     }
 }
 
+/// The end of a step, and its number there.
+type StepPlace = (usize, usize);
+
+fn nothing(all: &Plans) -> Plans {
+    all.clone().map(|plan| PlanReport { steps: Vec::new(), ..plan })
+}
+
+fn all_but_one(all: &Plans) -> Vec<(Plans, StepPlace)> {
+    let places =
+        all.iter().enumerate().flat_map(|(end, plan)| (0..plan.steps.len()).map(move |step| (end, step)));
+    places.map(|place| (without(all, &[place]), place)).collect()
+}
+
+fn without(all: &Plans, places: &[StepPlace]) -> Plans {
+    let mut plans = all.clone();
+    for (end, plan) in plans.iter_mut().enumerate() {
+        let mut step = 0..;
+        plan.steps.retain(|_| !places.contains(&(end, step.next().unwrap_or_default())));
+    }
+    plans
+}
+
+fn left_out(all: &Plans, (end, step): StepPlace) -> LeftOut {
+    let (plan, step) = (&all[end], &all[end].steps[step]);
+    let why = "without it the path isn't slower by 2 % for certain".to_owned();
+    LeftOut { check: step.checks.join(", "), setting: format!("{}: {}", plan.host, step.setting), why }
+}
+
+/// One ratio a block.
+fn ratios(before: &[f64], after: &[f64]) -> Vec<f64> {
+    before.iter().zip(after).map(|(before, after)| after / before).collect()
+}
+
+/// True if the interval of the blocks' values lies above `least`.
+fn is_above(ratios: &[f64], least: f64) -> bool {
+    let interval = Estimate::of(ratios, SEED).and_then(|estimate| estimate.interval.ends());
+    interval.is_some_and(|(low, _)| low > least)
+}
+
 fn text(gain: &GainReport) -> String {
     let middle = |rates: &[f64]| Estimate::of(rates, SEED).map_or(0.0, |estimate| estimate.median);
     let interval = gain.interval.map(|(low, high)| format!(", {low:.2} to {high:.2}")).unwrap_or_default();
@@ -208,6 +280,47 @@ fn text(gain: &GainReport) -> String {
     }
     let changes =
         if gain.settings == 1 { "this change" } else { &format!("these {} changes", gain.settings) };
+    let needless = gain.needless.iter().map(|left| format!("not made: {}: {}\n", left.setting, left.why));
     let shown: Vec<String> = gain.treatments.iter().map(show::treatment).collect();
-    format!("{rates} by {changes}\n{}", shown.join("\n"))
+    format!("{rates} by {changes}\n{}{}", needless.collect::<String>(), shown.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plans(steps: [usize; 2]) -> Plans {
+        let step = |number: usize| {
+            serde_json::from_value(serde_json::json!({
+                "checks": ["x"], "setting": {"kind": "irq-affinity", "irq": number}, "before": "0", "new": "1"
+            }))
+            .expect("a step")
+        };
+        steps.map(|count| {
+            PlanReport::of(TreatmentPlan {
+                steps: (0..count).map(step).collect(),
+                ..TreatmentPlan::default()
+            })
+        })
+    }
+
+    fn counts(plans: &Plans) -> [usize; 2] {
+        [plans[0].steps.len(), plans[1].steps.len()]
+    }
+
+    #[test]
+    fn each_step_is_left_out_once() {
+        let all = plans([2, 1]);
+        let cases = all_but_one(&all);
+        assert_eq!(cases.iter().map(|(case, _)| counts(case)).collect::<Vec<_>>(), [[1, 1], [1, 1], [2, 0]]);
+        assert_eq!(cases[0].0[0].steps[0], all[0].steps[1]);
+        assert_eq!((counts(&nothing(&all)), counts(&without(&all, &[(0, 1), (1, 0)]))), ([0, 0], [1, 0]));
+    }
+
+    #[test]
+    fn a_gain_is_one_for_certain() {
+        assert!(is_above(&ratios(&[1.0, 1.1, 0.9, 1.0, 1.0], &[2.0, 2.1, 1.9, 2.0, 2.0]), 1.0));
+        assert!(!is_above(&ratios(&[1.0, 1.1, 0.9, 1.0, 1.0], &[1.0, 1.0, 1.0, 1.1, 0.9]), 1.0));
+        assert!(!is_above(&[2.0, 2.0], 1.0), "too few blocks");
+    }
 }

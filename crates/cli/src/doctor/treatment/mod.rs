@@ -51,6 +51,9 @@ pub struct TreatmentArgs {
     /// With --apply: only the changes in FILE, which --plan --json has printed; - for standard input
     #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "path"])]
     pub from_plan: Option<PathBuf>,
+    /// With --apply --path: measure without each change too, and keep only those that the path needs
+    #[arg(long, requires = "apply", requires = "path")]
+    pub each: bool,
     /// Seconds until all is taken back
     #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(LEAST..=MOST))]

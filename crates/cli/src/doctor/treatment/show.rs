@@ -45,7 +45,7 @@ pub fn treatment(report: &TreatmentReport) -> String {
     };
     line(
         &mut out,
-        &format!("\n{}: {made} of {} hold, as {id}", report.host, counted(report.steps.len(), "change")),
+        &format!("\n{}: made {made} of {}, as {id}", report.host, counted(report.steps.len(), "change")),
     );
     let host = if report.host == HERE { String::new() } else { format!(" {}", report.host) };
     line(&mut out, &format!("All is taken back in {} s, unless you say from a new login:", report.within));
