@@ -184,6 +184,7 @@ fn a_plan_changes_nothing_and_nobody_is_asked_without_a_terminal() {
         assert!(run.out.contains(part), "{part}: {run}");
     }
     host.doctor(&["--apply"]).end().exits(2).says(&["--yes applies the changes"]);
+    host.doctor(&["--apply", "--json"]).end().exits(2).says(&["add --yes, or --plan"]);
     let told = host.json(&["--apply", "--plan"]);
     assert_eq!((&told["type"], &told["schema"]), (&"doctor-plan".into(), &1.into()));
     assert!(told["steps"].as_array().unwrap().len() >= 4, "{told}");
@@ -246,6 +247,8 @@ fn only_another_login_confirms() {
     host.sh("sysctl -qw net.ipv4.tcp_rmem='4096 131072 50000000'");
     host.doctor(&["--undo", id]).end().exits(3);
     assert_eq!(host.differing(&before).len(), 1, "{:?}", host.differing(&before));
+    let told = host.json(&["--applied"]);
+    assert_eq!(told["treatments"][0]["left"], json!(["net.ipv4.tcp_rmem"]), "{told}");
     host.doctor(&["--undo", id, "--force"]).end().exits(0);
     assert_eq!(host.differing(&before), Vec::<String>::new());
 }

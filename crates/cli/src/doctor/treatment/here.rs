@@ -254,17 +254,20 @@ pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
     sweep(&wanted.state);
     let (journals, unread) = Shelf::existing(&wanted.state).map(|shelf| shelf.all()).unwrap_or_default();
     unread.iter().for_each(|why| tell!("linerate: {why}"));
+    let names = |journal: &TreatmentJournal, steps: &[usize]| {
+        let steps = steps.iter().filter_map(|step| journal.head.steps.get(*step));
+        steps.map(|step| step.setting.to_string()).collect()
+    };
     let one = |journal: &TreatmentJournal| AppliedTreatment {
         id: journal.id.clone(),
         begun: journal.head.begun,
         standing: journal.standing(),
         changed: (0..journal.head.steps.len()).filter_map(|step| changed(journal, step)).collect(),
-        kept: journal
-            .kept()
-            .iter()
-            .filter_map(|step| journal.head.steps.get(*step))
-            .map(|step| step.setting.to_string())
-            .collect(),
+        kept: names(journal, journal.kept()),
+        left: match journal.standing() {
+            TreatmentStanding::TakenBack => names(journal, &course::outstanding(journal)),
+            _ => Vec::new(),
+        },
     };
     let treatments = journals.iter().map(one).collect();
     Ok(AppliedReport { r#type: "doctor-applied".into(), schema: 1, host: HERE.into(), treatments })

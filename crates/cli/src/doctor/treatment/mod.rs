@@ -175,6 +175,9 @@ struct AppliedTreatment {
     /// Names of settings that are kept beyond a restart.
     #[serde(default)]
     kept: Vec<String>,
+    /// Names of settings that could not be taken back.
+    #[serde(default)]
+    left: Vec<String>,
 }
 
 impl PlanReport {
@@ -196,6 +199,10 @@ impl TreatmentArgs {
 /// # Errors
 /// If a host can't be reached, or refuses.
 pub fn run(args: &DoctorArgs) -> Result<Code, Failure> {
+    let asks = args.treatment.apply && !args.treatment.plan && !args.treatment.yes;
+    if asks && args.json {
+        return Err(Failure::usage("with --json nobody is asked: add --yes, or --plan".into()));
+    }
     if let [from, to] = args.path.as_slice() {
         return gain::run(args, from, to);
     }

@@ -116,6 +116,11 @@ pub fn applied(report: &AppliedReport) -> String {
             TreatmentStanding::Confirmed => "confirmed",
             TreatmentStanding::TakenBack => "taken back",
         };
+        let left = &treatment.left;
+        let standing = match left.as_slice() {
+            [] => standing.to_owned(),
+            left => format!("{standing}, but not {}: --undo {} tries again", left.join(", "), treatment.id),
+        };
         let when = since(treatment.begun);
         line(&mut out, &format!("{}  {when}  {standing}", treatment.id));
         for StepReport { step, holds, .. } in &treatment.changed {
