@@ -486,6 +486,33 @@ mod tests {
     }
 
     #[test]
+    fn no_value_panics() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let letters: Vec<char> = "0123456789abcdef,- \t\n+x.\u{e9}on".chars().collect();
+        let settings = [
+            sysctl("net.ipv4.tcp_rmem"),
+            Setting::Rps { port: "eth0".into(), queue: 0 },
+            Setting::IrqAffinity { irq: 1 },
+            Setting::Coalescing { port: "eth0".into() },
+            Setting::Mtu { port: "eth0".into() },
+        ];
+        for _ in 0..20_000 {
+            let mut value = || {
+                (0..random.usize(..24)).map(|_| letters[random.usize(..letters.len())]).collect::<String>()
+            };
+            let (one, other) = (value(), value());
+            for setting in &settings {
+                let _ = (
+                    setting.is_same(&one, &other),
+                    setting.holds(&one, &other),
+                    setting.lowers(&one, &other),
+                );
+                assert!(!setting.command(&one).is_empty());
+            }
+        }
+    }
+
+    #[test]
     fn json_is_read_as_it_is_written() {
         let all = [
             sysctl("vm.dirty_ratio"),
