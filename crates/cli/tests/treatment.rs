@@ -472,6 +472,9 @@ fn another_host_is_treated_there() {
     assert_eq!(host.switches().len(), 1);
     near(&["--confirm", id]).exits(0);
     assert!(near(&["--applied"]).exits(0).out.contains("confirmed"));
+    // As sudo is put before it.
+    let other = near(&["--applied", "--agent-command", "env FIRST=1 linerate"]).exits(0);
+    assert!(other.out.contains("confirmed"), "{other}");
     near(&["--undo", id]).exits(0);
     assert_eq!(host.differing(&before), Vec::<String>::new());
     near(&["--undo", "zzzzzz"]).exits(1).says(&["there is no treatment"]);
