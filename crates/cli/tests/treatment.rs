@@ -175,6 +175,11 @@ fn everything(host: &Ill) -> PathBuf {
 fn a_plan_changes_nothing_and_nobody_is_asked_without_a_terminal() {
     let Some(host) = Ill::host() else { return };
     let before = host.settings();
+    let found = host.doctor(&[]).end().exits(0);
+    assert!(
+        found.out.contains("can be changed by a program: linerate doctor --apply --plan shows how"),
+        "{found}"
+    );
     let run = host.doctor(&["--apply", "--plan"]).end().exits(0);
     for part in [
         "net.ipv4.tcp_rmem  [tcp-buffers]",
@@ -369,8 +374,16 @@ fn what_is_kept_lies_in_files_of_its_own_that_go_with_it() {
         kept.contains("net.ipv4.tcp_rmem = 4096 131072 33554432") && !kept.contains("tcp_sack"),
         "{kept}"
     );
-    // The unit's commands do what it says.
+    // What a start of the host makes of the files is what was applied.
     let text = fs::read_to_string(&unit).unwrap();
+    let applied = host.settings();
+    host.sh("sysctl -qw net.ipv4.tcp_rmem='4096 131072 262144'; ip link set v0 mtu 1500; ethtool -K v0 tx-tcp-segmentation off >/dev/null");
+    assert!(host.differing(&applied).len() >= 3);
+    let commands = text.lines().filter_map(|line| line.strip_prefix("ExecStart=-/bin/sh -c "));
+    let script: Vec<&str> = commands.map(|quoted| quoted.trim_matches('"')).collect();
+    assert!(script.len() >= 4 && script.iter().all(|line| !line.contains(['\\', '%'])), "{text}");
+    host.sh(&format!("sysctl -qp {}; {}", own.display(), script.join("; ").replace("$$", "$")));
+    assert_eq!(host.differing(&applied), Vec::<String>::new());
     assert!(
         text.contains("ethtool -K v0 tx-tcp-segmentation on") && text.contains("ip link set v0 mtu 9000"),
         "{text}"

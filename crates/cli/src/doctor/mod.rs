@@ -193,6 +193,9 @@ impl DoctorArgs {
             json(report);
         } else {
             say!("{}", table::text(report));
+            // A snapshot's host is elsewhere.
+            let hint = treatment::hint(&report.findings, &self.hosts, &self.path);
+            hint.filter(|_| self.root.is_empty()).iter().for_each(|hint| say!("{hint}"));
         }
         let is_bad = |limit| report.findings.iter().any(|finding| finding.severity >= limit);
         if self.fail_on.is_some_and(is_bad) { Code::Found } else { Code::Done }

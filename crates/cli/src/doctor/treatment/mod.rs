@@ -7,11 +7,15 @@ mod show;
 
 use clap::Args;
 use linerate_doctor::check::CHECKS;
+use linerate_doctor::{Finding, Severity};
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentStanding, USUAL};
 use linerate_treat::plan::{LeftOut, TreatmentPlan};
 use linerate_treat::{LiveControls, switch};
+use linerate_wire::path::printable;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::DoctorArgs;
@@ -192,6 +196,26 @@ impl TreatmentArgs {
     pub fn is_wanted(&self) -> bool {
         self.apply || self.applied || self.confirm.is_some() || self.persist.is_some() || self.undo.is_some()
     }
+}
+
+/// What to run where a program can make some of the changes; notes don't count.
+pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString]) -> Option<String> {
+    let remedies = findings.iter().filter(|finding| finding.severity > Severity::Note);
+    let settings: BTreeSet<_> = remedies
+        .flat_map(|finding| &finding.remedies)
+        .map(|remedy| (&remedy.host, &remedy.setting))
+        .collect();
+    let is_ours = path.is_empty() || path.iter().any(|end| end == HERE);
+    let of_path = if path.is_empty() { "" } else { " --path" };
+    let names = hosts.iter().chain(path).map(|host| format!(" {}", printable(host.as_bytes())));
+    let count = show::counted(settings.len(), "setting");
+    let hint = || {
+        format!(
+            "{count} can be changed by a program: linerate doctor --apply --plan{of_path}{} shows how",
+            names.collect::<String>()
+        )
+    };
+    (is_ours && !settings.is_empty()).then(hint)
 }
 
 /// Does what is wanted on each host, one after the other.

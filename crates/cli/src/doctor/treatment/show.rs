@@ -169,7 +169,8 @@ fn since(begun: u64) -> String {
     }
 }
 
-fn counted(count: usize, what: &str) -> String {
+/// `1 change`, `3 changes`.
+pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
