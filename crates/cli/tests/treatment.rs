@@ -505,14 +505,14 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
     // Everything that a treatment could change, or change by the way.
     let snap = "grep -rs '' /proc/sys/net /proc/sys/vm /sys/class/net/eth0/mtu | grep -v 'stable_secret\\|/flush:\\|stat_refresh'; \
                 grep -s '' /sys/class/net/eth0/queues/*/[rx]ps_cpus /proc/irq/*/smp_affinity_list; \
-                for o in -l -g -k -c; do ethtool $o eth0; done; tc qdisc show dev eth0";
+                for o in -l -g -k -c; do ethtool $o eth0; done; tc qdisc show dev eth0 | sort";
     let script = format!(
         "set -e; g() {{ ssh -F $LINERATE_LAB_SSH_CONFIG g0 \"$@\"; }}; d=$LINERATE_LAB_DIR
          snap() {{ g \"{snap}\" > $d/$1 2>&1 || true; }}
          g 'ethtool -L eth0 combined 1; ethtool -K eth0 gro off tso off; sysctl -qw net.ipv4.tcp_rmem=\"4096 131072 262144\"'
          snap before
          g {PROGRAM} doctor --apply --yes --json --target 10gbit --state /tmp/state --confirm-within 300 \\
-             --only tcp-buffers,write-back,virtio-one-queue,offload-off,core-buffers > $d/told || test $? = 3
+             --only tcp-buffers,write-back,virtio-one-queue,offload-off,core-buffers,qdisc-pacing > $d/told || test $? = 3
          snap between
          g {PROGRAM} doctor --undo $(sed 's/.*\"id\":\"\\([a-z0-9]*\\)\".*/\\1/' $d/told) --state /tmp/state >&2
          snap after; cat $d/told; wc -l < $d/before
@@ -544,7 +544,7 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
     let steps = told["steps"].as_array().unwrap();
     let held =
         |kind: &str| steps.iter().any(|step| step["setting"]["kind"] == kind && !step["holds"].is_null());
-    assert!(held("sysctl") && held("channels") && held("feature"), "{told}");
+    assert!(held("sysctl") && held("channels") && held("feature") && held("qdisc"), "{told}");
     assert!(all.parse::<u32>().unwrap() > 500 && changed.parse::<u32>().unwrap() > 8, "{run}");
     assert!(differing.is_empty(), "{run}");
 }

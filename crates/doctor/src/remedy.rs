@@ -51,7 +51,7 @@ pub enum Setting {
         /// The kernel's name for it: `rx-gro`.
         feature: String,
     },
-    /// A port's root queueing discipline, by its kind.
+    /// A port's root queueing discipline, by its kind; `mq KIND` where several queues have the default discipline.
     Qdisc {
         /// The port.
         port: String,
@@ -217,6 +217,10 @@ impl Setting {
             Self::Channels { port, .. } => format!("ethtool -L {port} {}", self.part(value)),
             Self::Coalescing { port } => format!("ethtool -C {port} {}", self.part(value)),
             Self::Feature { port, .. } => format!("ethtool -K {port} {}", self.part(value)),
+            // mq gives its queues the default discipline when it is made.
+            Self::Qdisc { port } if value.starts_with("mq ") => {
+                format!("tc qdisc replace dev {port} root noqueue; tc qdisc replace dev {port} root mq")
+            }
             Self::Qdisc { port } => format!("tc qdisc replace dev {port} root {}", word(value)),
             Self::Mtu { port } => format!("ip link set {port} mtu {}", self.part(value)),
             Self::Rps { .. } | Self::Xps { .. } | Self::Governor | Self::IrqAffinity { .. } => {

@@ -37,8 +37,16 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
              distributions and Red Hat use fq_codel, which is fairer but doesn't pace; \
              keep it on a shared host",
         );
+    let setting = Setting::Qdisc { port: port.name.clone() };
+    let is_default = host.facts.tcp.default_qdisc.known().is_some_and(|default| default == kind);
     Some(match queues {
-        0 => finding.remedied(Remedy::of(Setting::Qdisc { port: port.name.clone() }, kind, "fq")),
+        0 => finding.remedied(Remedy::of(setting, kind, "fq")),
+        _ if is_default && is_alike(port, kind) => {
+            let default = Remedy::sysctl("net.core.default_qdisc", kind, "fq");
+            let queues = Remedy::of(setting, format!("mq {kind}"), "mq fq");
+            finding.remedied(default.into_iter().chain(queues))
+        }
+        // The default of before would give the queues another discipline than theirs.
         _ => finding
             .fix(format!("modprobe sch_fq && {{ {}; }}", below_mq(port, "fq")))
             .undo(below_mq(port, kind) + &default_as_now(host, kind)),
@@ -63,6 +71,12 @@ fn severity(control: &str, kind: &str, need: f64) -> Option<Severity> {
         _ if need >= FAST => Some(Severity::Note),
         _ => None,
     }
+}
+
+/// True if mq's queues all have this discipline.
+fn is_alike(port: &Port, kind: &str) -> bool {
+    let all = port.qdiscs.known().into_iter().flatten();
+    all.filter(|qdisc| !qdisc.root).all(|qdisc| qdisc.kind == kind)
 }
 
 /// mq gives its queues the default discipline when it is created.

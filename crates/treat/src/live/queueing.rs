@@ -1,5 +1,6 @@
 //! A port's root queueing discipline and its largest MTU, by netlink (rtnetlink(7)).
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,10 +21,16 @@ const GET_LINK: u16 = 18;
 const NEW_QDISC: u16 = 36;
 const DEL_QDISC: u16 = 37;
 const GET_QDISC: u16 = 38;
-/// TC_H_ROOT, TCA_KIND and IFLA_MAX_MTU.
+/// TC_H_ROOT, TC_H_INGRESS, TCA_KIND and IFLA_MAX_MTU.
 const ROOT: u32 = 0xffff_ffff;
+const INGRESS: u32 = 0xffff_fff1;
 const KIND: u16 = 1;
 const MAX_MTU: u16 = 51;
+
+/// What begins the name of a root discipline with queues.
+const QUEUES: &str = "mq ";
+/// One that every kernel has, whose removal brings back the kernel's own.
+const ANY: &str = "pfifo";
 
 /// A root discipline.
 pub struct RootQdisc {
@@ -33,38 +40,57 @@ pub struct RootQdisc {
     handle: u32,
 }
 
-/// The root discipline of a port.
+/// The root discipline of a port. That of several queues is `mq KIND` where the kernel has given each the same.
 pub fn root(port: &str) -> Result<RootQdisc, String> {
     let index = index(port)?;
-    let mut found = None;
+    let (mut found, mut below) = (None, BTreeSet::new());
     talk(&request(GET_QDISC, DUMP, &[0; 20]), |inside| {
-        let is_it = number(inside, 4, 4) == Some(index.into()) && number(inside, 12, 4) == Some(ROOT.into());
+        let parent = number(inside, 12, 4).unwrap_or(0) as u32;
         let kind = attributes(inside.get(20..).unwrap_or_default()).find(|(kind, _)| *kind == KIND);
-        if let (true, Some((_, kind))) = (is_it, kind) {
-            let kind = String::from_utf8_lossy(kind).trim_end_matches('\0').to_owned();
-            let handle = number(inside, 8, 4).unwrap_or(0) as u32;
-            found = Some(RootQdisc { kind, handle });
+        let Some((_, kind)) = kind.filter(|_| number(inside, 4, 4) == Some(index.into())) else { return };
+        let kind = String::from_utf8_lossy(kind).trim_end_matches('\0').to_owned();
+        let handle = number(inside, 8, 4).unwrap_or(0) as u32;
+        match parent {
+            ROOT => found = Some(RootQdisc { kind, handle }),
+            INGRESS => {}
+            _ => drop(below.insert((kind, handle))),
         }
     })
     .map_err(failed)?;
-    found.ok_or_else(|| format!("the kernel names no root discipline of {port}"))
+    let root = found.ok_or_else(|| format!("the kernel names no root discipline of {port}"))?;
+    let below: Vec<_> = below.into_iter().collect();
+    match below.as_slice() {
+        [(kind, 0)] if root.kind == "mq" && root.handle == 0 => {
+            Ok(RootQdisc { kind: format!("mq {kind}"), ..root })
+        }
+        _ => Ok(root),
+    }
 }
 
-/// Attaches a discipline with its usual options; what the kernel attaches by itself comes back by removing the other.
+/// Attaches a discipline with its usual options; what the kernel attaches by itself comes back by removing the other, and
+/// its queues have the default discipline of that moment.
 pub fn set_root(port: &str, kind: &str) -> Result<(), String> {
-    let index = index(port)?;
-    let now = root(port)?;
-    if now.handle != 0 {
-        talk(&request(DEL_QDISC, ACK, &tcmsg(index)), |_| {}).map_err(failed)?;
+    let tcmsg = tcmsg(index(port)?);
+    let remove = || talk(&request(DEL_QDISC, ACK, &tcmsg), |_| {}).map_err(failed);
+    if root(port)?.handle != 0 {
+        remove()?;
         if root(port)?.kind == kind {
             return Ok(());
         }
     }
-    let mut body = tcmsg(index).to_vec();
+    if kind.starts_with(QUEUES) {
+        attach(&tcmsg, ANY)?;
+        remove()?;
+        let now = root(port)?.kind;
+        return if now == kind { Ok(()) } else { Err(format!("the kernel makes {now} of it")) };
+    }
+    attach(&tcmsg, kind)
+}
+
+fn attach(tcmsg: &[u8], kind: &str) -> Result<(), String> {
     let text = [kind.as_bytes(), b"\0"].concat();
-    body.extend(u16::try_from(text.len() + 4).unwrap_or(u16::MAX).to_ne_bytes());
-    body.extend(KIND.to_ne_bytes());
-    body.extend(&text);
+    let length = u16::try_from(text.len() + 4).unwrap_or(u16::MAX);
+    let mut body = [tcmsg, &length.to_ne_bytes(), &KIND.to_ne_bytes(), &text].concat();
     body.resize(body.len().next_multiple_of(4), 0);
     talk(&request(NEW_QDISC, REPLACE, &body), |_| {}).map_err(failed)
 }
@@ -75,9 +101,10 @@ pub fn can_root(port: &str, kind: &str) -> Result<(), String> {
     if now.handle != 0 {
         return Err(format!("somebody has chosen {} for it, perhaps with options", now.kind));
     }
-    if ["mq", "mqprio"].contains(&now.kind.as_str()) {
+    if now.kind.starts_with("mq") && !(now.kind.starts_with(QUEUES) && kind.starts_with(QUEUES)) {
         return Err("its queues have disciplines of their own".into());
     }
+    let kind = kind.trim_start_matches(QUEUES);
     if has_module(&format!("sch_{kind}")) { Ok(()) } else { Err(format!("this kernel has no {kind}")) }
 }
 
