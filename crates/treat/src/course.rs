@@ -362,6 +362,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_taken_back_long_ago_is_forgotten() {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&steps());
+        let (mut old, _) = applied(&shelf, &mut host);
+        take_back(&mut old, &mut host, TakenBy::User).unwrap();
+        let (kept, _) = applied(&shelf, &mut host);
+        let age = |id: &str, begun: u64| {
+            let path = shelf.path().join(id).join("journal.jsonl");
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, text.replace(&format!("\"begun\":{begun}"), "\"begun\":1000")).unwrap();
+        };
+        shelf.tidy();
+        assert_eq!(shelf.all().0.len(), 2, "both are young");
+        age(&old.id, old.head.begun);
+        age(&kept.id, kept.head.begun);
+        shelf.tidy();
+        let left: Vec<_> = shelf.all().0.into_iter().map(|journal| journal.id).collect();
+        assert_eq!(left, [kept.id], "what wasn't taken back stays");
+    }
+
+    #[test]
     fn one_at_a_time() {
         let (_directory, shelf) = shelf();
         let held = shelf.lock(Duration::ZERO).unwrap();

@@ -11,6 +11,7 @@ use linerate_doctor::remedy::Setting;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::course::outstanding;
 use crate::surroundings::{Entrance, Whereabouts, today, uptime};
 
 /// The version of the form.
@@ -23,6 +24,8 @@ const LOCK: &str = "lock";
 /// Letters of an identifier: none looks like another, and no word comes of them.
 const LETTERS: &[u8] = b"23456789bcdfghjkmnpqrstvwxz";
 const LENGTH: usize = 6;
+/// Seconds after which a treatment that was taken back is forgotten: 90 days.
+const OLD: u64 = 90 * 86_400;
 /// The most bytes of a journal that are read.
 const MOST: u64 = 16 << 20;
 
@@ -244,6 +247,18 @@ impl Shelf {
         let made = self.make(&id, &head);
         made.map_err(|error| format!("writing the journal in {}: {error}", self.0.display()))?;
         self.journal(&id)
+    }
+
+    /// Removes the journals of treatments that were taken back long ago, as a whole.
+    pub fn tidy(&self) {
+        let is_old = |journal: &TreatmentJournal| today().saturating_sub(journal.head.begun) > OLD;
+        let is_done = |journal: &TreatmentJournal| {
+            journal.standing() == TreatmentStanding::TakenBack && outstanding(journal).is_empty()
+        };
+        for journal in self.all().0.iter().filter(|journal| is_old(journal) && is_done(journal)) {
+            // One that stays is listed, and does no harm.
+            let _ = fs::remove_dir_all(self.0.join(&journal.id));
+        }
     }
 
     /// It gets its name when it is whole.

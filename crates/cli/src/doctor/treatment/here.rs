@@ -111,6 +111,7 @@ fn applied_steps(
         );
         return Err(Failure(message, Code::Busy));
     }
+    shelf.tidy();
     let mut journal = shelf.begin(plan.steps.clone(), wanted.confirm_within).map_err(Failure::failed)?;
     let command = switch_command(&shelf, &journal.id);
     let started = switch::start(&mut journal, command);
