@@ -9,8 +9,9 @@ use crate::common::failure::Failure;
 use crate::common::metrics::recording;
 use crate::common::output::Output;
 use crate::copying::args::{CopyingArgs, Prove};
+use crate::copying::fan::args::FanArgs;
 use crate::copying::task::Task;
-use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform};
+use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform_all};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::KeepArgs;
 use crate::sync::selecting::Filtering;
@@ -31,6 +32,8 @@ Examples:
       everything of each entry, as rsync -aHAXS keeps it
   linerate cp -a tree /mnt/copy/
       within this host, without any login
+  linerate cp -a tree --to h1:/data/ --to h2:/data/
+      to several hosts at once; the tree is read once
   linerate cp 'host:logs/*.gz' .
       patterns are expanded at the far end
   linerate cp -e 'ssh -p 2222' x host:/tmp/
@@ -38,12 +41,15 @@ Examples:
       one argument, to a shell there
 ";
 
+/// One list of arguments holds both.
+const LINES: &str = "linerate cp [OPTIONS] SRC... DST\n       linerate cp [OPTIONS] SRC... --to HOST:PATH...";
+
 const MEANINGS: [Meaning; 8] =
     [WHOLE, FAILED, USAGE, SOME_FAILED, SOME_CHANGED, FAR_END, VERSION, INTERRUPTED];
 
 /// Arguments of `linerate cp`.
 #[derive(Debug, Args)]
-#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
+#[command(override_usage = LINES, before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CpArgs {
     /// Copy directories and everything in them; links stay links
     #[arg(short = 'r', long)]
@@ -59,17 +65,20 @@ pub struct CpArgs {
     keep: KeepArgs,
     #[command(flatten)]
     prove: Prove,
+    #[command(flatten)]
+    fan: FanArgs,
     /// List the entries to copy; copy nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
     common: CopyingArgs,
-    /// The sources
-    #[arg(help = "Sources: PATH or [USER@]HOST:PATH", required = true, value_name = "SRC")]
-    sources: Vec<OsString>,
-    /// The destination
-    #[arg(help = "Destination: [USER@]HOST:PATH or PATH", required = true, value_name = "DST")]
-    destination: OsString,
+    /// The sources, and the destination
+    #[arg(
+        help = "Sources, and the destination as the last one: PATH or [USER@]HOST:PATH",
+        required = true,
+        value_name = "PATH"
+    )]
+    places: Vec<OsString>,
 }
 
 /// Copies.
@@ -79,23 +88,25 @@ pub struct CpArgs {
 pub fn run(args: CpArgs) -> Result<Code, Failure> {
     recording(args.common.metrics.clone().as_deref(), "cp", |metrics| {
         let output = Output::new(args.common.style()).measured(metrics);
-        perform(output, args.into_task())
+        perform_all(output, args.into_task())
     })
 }
 
 impl CpArgs {
-    fn into_task(self) -> Result<Task, Failure> {
+    fn into_task(mut self) -> Result<(Task, Option<Vec<OsString>>), Failure> {
+        let (sources, destinations) = self.fan.divide(std::mem::take(&mut self.places))?;
+        let (destination, several) = destinations.split();
         let keep = self.keep.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
         let keep = self.common.details.keeping(keep);
         let recursive = self.recursive || self.keep.archive;
         let filter = self.filtering.rules(None, false);
         let filter = filter.map_err(|error| Failure::usage(error.to_string()))?;
         let options = Options { recursive, keep, filter, ..self.common.options() };
-        Ok(Task {
+        let task = Task {
             selection: Selection::new(&options, None),
             options: self.prove.options(options),
-            sources: self.sources,
-            destination: self.destination,
+            sources,
+            destination,
             list: self.dry_run,
             manifest: self.prove.manifest,
             login: self.common.login(),
@@ -104,7 +115,8 @@ impl CpArgs {
             stop: None,
             reach: self.common.reach,
             destination_reach: None,
-        })
+        };
+        Ok((task, several))
     }
 }
 

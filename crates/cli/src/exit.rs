@@ -79,6 +79,22 @@ impl Code {
         }
     }
 
+    /// How bad it is: of several results the worst one counts.
+    pub fn severity(self) -> u8 {
+        match self.number() {
+            0 => 0,
+            // What is there may be used; a rerun may help; and only the user can help.
+            4 => 1,
+            25 => 2,
+            3 => 3,
+            5 => 4,
+            1 => 5,
+            7 => 6,
+            2 => 7,
+            _ => 8,
+        }
+    }
+
     /// For entries that failed or changed while the transfer as a whole went through.
     pub fn of_problems(failed: u64, changed: u64, not_deleted: u64) -> Self {
         match (failed, changed, not_deleted) {

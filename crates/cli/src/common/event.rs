@@ -15,6 +15,9 @@ const SCHEMA: u32 = 1;
 #[derive(Serialize)]
 pub struct Versioned<'a> {
     schema: u32,
+    /// Which of several copies it is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination: Option<&'a str>,
     #[serde(flatten)]
     event: &'a Event,
 }
@@ -48,6 +51,20 @@ pub enum Event {
     Change { item: String, path: String },
     /// A copy is done.
     Summary(Box<CopySummary>),
+    /// The copy to one of several destinations has ended, well or not.
+    Destination(Box<DestinationFields>),
+    /// The copies to several destinations have ended.
+    FanOut {
+        destinations: usize,
+        /// Those that have everything.
+        done: usize,
+        /// Bytes that were read of files.
+        read_bytes: u64,
+        elapsed_seconds: f64,
+        cpu_seconds: f64,
+        peak_rss_bytes: u64,
+        exit: u8,
+    },
     /// The sums of a copy that was only listed.
     #[serde(rename = "summary")]
     Surveyed {
@@ -88,7 +105,12 @@ pub enum Event {
 impl Event {
     /// The event as a line.
     pub fn versioned(&self) -> Versioned<'_> {
-        Versioned { schema: SCHEMA, event: self }
+        Versioned { schema: SCHEMA, destination: None, event: self }
+    }
+
+    /// The same, of the copy to one of several destinations.
+    pub fn of_destination<'a>(&'a self, destination: Option<&'a str>) -> Versioned<'a> {
+        Versioned { destination, ..self.versioned() }
     }
 }
 
@@ -153,6 +175,30 @@ pub struct CopySummary {
     pub exit: u8,
     #[serde(flatten)]
     pub synced: Option<SyncFields>,
+}
+
+/// How the copy to one of several destinations has ended.
+#[derive(Serialize)]
+pub struct DestinationFields {
+    /// As the user wrote it.
+    pub destination: String,
+    pub result: &'static str,
+    /// Why it failed as a whole.
+    pub message: Option<String>,
+    /// It was slower than the others, and read on its own.
+    pub left_behind: bool,
+    /// What is in place.
+    #[serde(flatten)]
+    pub landed: TotalsFields,
+    /// What was sent of it.
+    pub sent_bytes: u64,
+    pub elapsed_seconds: f64,
+    pub failed: u64,
+    pub changed: u64,
+    pub not_kept: u64,
+    pub exit: u8,
+    /// The fields of a single copy's summary; none where it failed as a whole.
+    pub summary: Option<Box<CopySummary>>,
 }
 
 /// The processor time and memory of one end.
@@ -295,6 +341,29 @@ mod tests {
             copied(Some(synced)),
             Event::Surveyed { dry_run: true, found: Totals::default().into(), exit: 0 },
             Event::Failed { message: text(), exit: 1 },
+            Event::Destination(Box::new(DestinationFields {
+                destination: text(),
+                result: "done",
+                message: None,
+                left_behind: false,
+                landed: Totals::default().into(),
+                sent_bytes: 0,
+                elapsed_seconds: 0.0,
+                failed: 0,
+                changed: 0,
+                not_kept: 0,
+                exit: 0,
+                summary: None,
+            })),
+            Event::FanOut {
+                destinations: 2,
+                done: 2,
+                read_bytes: 0,
+                elapsed_seconds: 0.0,
+                cpu_seconds: 0.0,
+                peak_rss_bytes: 0,
+                exit: 0,
+            },
             Event::Missing { path: text(), aspects: [] },
             Event::Extra { path: text(), aspects: [] },
             Event::Differs { path: text(), aspects: vec!["kind"] },
@@ -322,6 +391,7 @@ mod tests {
             Event::Change { .. } | Event::Summary(_) | Event::Surveyed { .. } | Event::Failed { .. } => {
                 (COPYING, "\n## JSON events\n")
             }
+            Event::Destination(_) | Event::FanOut { .. } => (FORMATS, "\n## JSON of several destinations\n"),
             Event::Leftover { .. } | Event::Cleaned { .. } => (FORMATS, "\n## JSON of a cleaning\n"),
             Event::Missing { .. } | Event::Extra { .. } | Event::Differs { .. } | Event::Compared { .. } => {
                 (FORMATS, "\n## JSON of a comparison\n")

@@ -7,6 +7,7 @@ pub mod failure;
 pub mod far;
 pub mod look;
 mod losses;
+pub mod member;
 pub mod metrics;
 pub mod output;
 pub mod reach;

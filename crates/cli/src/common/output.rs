@@ -17,6 +17,7 @@ use super::event::{Event, entry_name, problem_name};
 use super::failure::Failure;
 use super::look::{Done, Look, Sums};
 use super::losses::Losses;
+use super::member::MemberOutput;
 use super::metrics::RunMetrics;
 use super::summary::Summary;
 use crate::exit::Code;
@@ -63,6 +64,8 @@ pub struct Output {
     /// Entries that were left out on purpose, as that program does.
     left_out: AtomicU64,
     metrics: Arc<RunMetrics>,
+    /// It is that of one of several copies.
+    member: Option<MemberOutput>,
 }
 
 impl Output {
@@ -76,6 +79,10 @@ impl Output {
         };
         let template = ProgressStyle::with_template("{bar:24} {percent:>3}%  {wide_msg}");
         bar.set_style(template.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
+        Self::bare(style, bar)
+    }
+
+    fn bare(style: Style, bar: ProgressBar) -> Self {
         let last_event = Mutex::new(Instant::now());
         Self {
             style,
@@ -87,6 +94,7 @@ impl Output {
             look: None,
             left_out: AtomicU64::new(0),
             metrics: Arc::default(),
+            member: None,
         }
     }
 
@@ -100,9 +108,35 @@ impl Output {
         self.left_out.load(Ordering::Relaxed)
     }
 
+    /// The output of the copy to one of several destinations.
+    pub fn of_member(&self, name: String) -> Self {
+        let (bar, itemize) = (self.bar.clone(), self.itemize);
+        let own = Self { bar, itemize, ..Self::bare(self.style, ProgressBar::hidden()) };
+        Self { member: Some(MemberOutput::new(name)), ..own }
+    }
+
+    /// What it has as that.
+    pub fn member(&self) -> Option<&MemberOutput> {
+        self.member.as_ref()
+    }
+
+    /// The amount of output.
+    pub fn style(&self) -> Style {
+        self.style
+    }
+
+    /// The progress bar, which is hidden where none is shown.
+    pub fn bar(&self) -> &ProgressBar {
+        &self.bar
+    }
+
     /// Begins each line for people.
-    fn program(&self) -> &'static str {
-        self.look.as_ref().map_or("linerate", |look| look.program())
+    fn program(&self) -> String {
+        match (&self.look, &self.member) {
+            (Some(look), _) => look.program().to_owned(),
+            (None, Some(member)) => format!("linerate: {}", member.name),
+            (None, None) => "linerate".to_owned(),
+        }
     }
 
     /// The same, with the figures of the run also in a file.
@@ -139,7 +173,8 @@ impl Output {
         if self.style == Style::Json {
             return self.event(&Event::Change { item, path: printable_path(change.path.as_bytes()) });
         }
-        self.bar.suspend(|| say!("{item} {}", shown(change)));
+        let place = self.member.as_ref().map_or_else(String::new, |member| format!("{}: ", member.name));
+        self.bar.suspend(|| say!("{place}{item} {}", shown(change)));
     }
 
     /// The far end has been reached.
@@ -166,7 +201,7 @@ impl Output {
 
     /// A line of `--json`.
     pub fn event(&self, event: &Event) {
-        say::json(&event.versioned());
+        say::json(&event.of_destination(self.member.as_ref().map(|member| &*member.name)));
     }
 
     /// Shows the progress of the transfer. Called a few times a second.
@@ -208,6 +243,7 @@ impl Output {
             Style::Json => {
                 self.progress_event(sender.found, sender.scanned, receiver.landed, done, seconds, &limiter)
             }
+            Style::Plain | Style::Verbose if self.member.is_some() => {}
             Style::Plain | Style::Verbose => {
                 self.bar_at(sender.found, sender.scanned, receiver.landed, done, &limiter, begun)
             }
@@ -320,6 +356,10 @@ impl Output {
 
     /// The last line, and the last event.
     pub fn summary(&self, summary: &Summary, code: Code, meters: &Meters) {
+        if let Some(member) = &self.member {
+            member.keep(summary, summary.fields(&summary.limiter(), code, meters));
+            return self.losses();
+        }
         self.clear();
         if let Some(look) = &self.look {
             let sums = summary.sums();
@@ -344,8 +384,7 @@ impl Output {
             let s = if count == 1 { "" } else { "s" };
             self.detail(&format!("{} connection{s} to the data port turned away", show_count(count)));
         }
-        let losses = lock(&self.losses);
-        losses.lines().for_each(|line| tell!("{}: {line}", self.program()));
+        self.losses();
         let failed = meters.local.failed.load(Ordering::Relaxed).saturating_sub(self.left_out());
         let changed = meters.local.changed.load(Ordering::Relaxed);
         if failed + changed > 0 && self.style != Style::Json {
@@ -357,6 +396,13 @@ impl Output {
                 show_count(changed)
             );
         }
+    }
+}
+
+impl Output {
+    fn losses(&self) {
+        let losses = lock(&self.losses);
+        losses.lines().for_each(|line| self.line(&format!("{}: {line}", self.program())));
     }
 }
 
@@ -389,7 +435,7 @@ impl Output {
         if let Some(look) = &self.look {
             look.remark(message);
         } else if self.style == Style::Verbose {
-            self.line(&format!("linerate: {path}: {message}"));
+            self.line(&format!("{}: {path}: {message}", self.program()));
         }
     }
 }
@@ -416,7 +462,7 @@ impl Observer for Output {
         } else if problem.kind == ProblemKind::NotKept && self.style != Style::Verbose {
             lock(&self.losses).add(message, path);
         } else {
-            let plain = || format!("linerate: {path}: {message}");
+            let plain = || format!("{}: {path}: {message}", self.program());
             self.line(&self.look.as_ref().map_or_else(plain, |look| look.error(&path, &message)));
         }
     }

@@ -161,14 +161,30 @@ impl Summary {
             None => what,
             Some(synced) => format!("{what} of {}{}", show_count(self.landed.files), deleted(synced.deleted)),
         };
-        format!(
-            "{what}, {} in {}: {}, {}; {}; {limiter:#}",
-            show_bytes(bytes),
-            show_time(Duration::from_secs_f64(self.payload_seconds)),
-            show_rate(bytes, self.payload_seconds),
-            self.way(),
-            self.cpu(bytes),
-        )
+        format!("{what}, {}, {}; {}; {limiter:#}", self.rate(), self.way(), self.cpu(bytes))
+    }
+
+    /// The line of one of several copies.
+    pub fn row(&self) -> String {
+        let Totals { files, bytes, .. } = self.moved();
+        match self.synced {
+            Some(synced) if synced.dry_run => {
+                format!("would send {}, {}", show_counted(files, "file", "files"), show_bytes(bytes))
+            }
+            Some(synced) => {
+                let all = show_count(self.landed.files);
+                let files = show_counted(files, "file", "files");
+                format!("{files} of {all}{}, {}", deleted(synced.deleted), self.rate())
+            }
+            None => format!("{}, {}", show_counted(files, "file", "files"), self.rate()),
+        }
+    }
+
+    /// How much in which time.
+    fn rate(&self) -> String {
+        let (bytes, seconds) = (self.moved().bytes, self.payload_seconds);
+        let time = show_time(Duration::from_secs_f64(seconds));
+        format!("{} in {time}: {}", show_bytes(bytes), show_rate(bytes, seconds))
     }
 
     /// How the data travelled.
@@ -204,6 +220,11 @@ impl Summary {
 
     /// The last event of `--json`.
     pub fn event(&self, limiter: &Verdict, code: Code, meters: &Meters) -> Event {
+        Event::Summary(self.fields(limiter, code, meters))
+    }
+
+    /// Its fields.
+    pub fn fields(&self, limiter: &Verdict, code: Code, meters: &Meters) -> Box<CopySummary> {
         let end = |(stages, usage): (Stages, Usage)| EndFields {
             cpu_seconds: usage.cpu_seconds,
             cpu_seconds_per_gb: self.cpu_per_gb(usage),
@@ -211,7 +232,7 @@ impl Summary {
             stages,
         };
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Event::Summary(Box::new(CopySummary {
+        Box::new(CopySummary {
             landed: self.landed.into(),
             payload_seconds: self.payload_seconds,
             elapsed_seconds: self.elapsed_seconds,
@@ -236,7 +257,7 @@ impl Summary {
                 unchanged_bytes: synced.unchanged.bytes,
                 matched_bytes: synced.matched,
             }),
-        }))
+        })
     }
 }
 

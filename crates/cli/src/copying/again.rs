@@ -20,17 +20,25 @@ impl Copy {
     /// # Errors
     /// The last failure.
     pub fn run(mut self) -> Result<Code, Failure> {
-        let mut pause = FIRST_PAUSE;
+        self.run_as(&mut Self::once)
+    }
+
+    /// The same of one try.
+    ///
+    /// # Errors
+    /// The last failure.
+    pub fn run_as(&mut self, once: &mut dyn FnMut(&Self) -> Result<Code, Failure>) -> Result<Code, Failure> {
+        let (mut pause, mut retries) = (FIRST_PAUSE, self.task.retries);
         loop {
-            let failure = match self.once() {
-                Err(failure) if self.can_try_again(&failure) => failure,
+            let failure = match once(self) {
+                Err(failure) if retries > 0 && self.can_try_again(&failure) => failure,
                 other => {
                     self.output.metrics().problems(&self.meters);
                     return other;
                 }
             };
             let Failure(message, _) = failure;
-            self.task.retries -= 1;
+            retries -= 1;
             self.output.note(&format!("{message}; trying again in {} s", pause.as_secs()));
             self.wait(pause)?;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -40,7 +48,7 @@ impl Copy {
 
     /// If the first login fails, so would the next.
     fn can_try_again(&self, failure: &Failure) -> bool {
-        may_pass(failure.1) && self.task.retries > 0 && self.was_connected.load(Ordering::Relaxed)
+        may_pass(failure.1) && self.was_connected.load(Ordering::Relaxed)
     }
 
     fn wait(&self, pause: Duration) -> Result<(), Failure> {

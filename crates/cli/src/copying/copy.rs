@@ -32,7 +32,7 @@ const BEGIN_AGAIN: &str = "; run the same command again: what isn't whole begins
 /// The state of a run.
 pub struct Copy {
     /// The user's task.
-    pub task: Task,
+    pub task: Arc<Task>,
     /// The output of the command.
     pub output: Arc<Output>,
     /// Both ends' counters.
@@ -64,8 +64,20 @@ impl Copy {
     /// # Errors
     /// If the system takes no signal handlers.
     pub fn new(task: Task, output: Arc<Output>) -> Result<Self, Failure> {
-        let begun = Instant::now();
         let interrupted = interrupted()?;
+        Self::interruptible(Arc::new(task), output, interrupted)
+    }
+
+    /// The same as one of several runs, which end where `interrupted` is set.
+    ///
+    /// # Errors
+    /// If the manifest can't be written.
+    pub fn interruptible(
+        task: Arc<Task>,
+        output: Arc<Output>,
+        interrupted: Arc<AtomicBool>,
+    ) -> Result<Self, Failure> {
+        let begun = Instant::now();
         if let Some(stop) = task.stop.clone() {
             stop.watch(interrupted.clone());
         }

@@ -5,6 +5,7 @@ pub mod args;
 mod between;
 mod copy;
 pub mod details;
+pub mod fan;
 pub mod identities;
 mod manifest;
 mod overlap;
@@ -17,6 +18,7 @@ mod within;
 mod workers;
 
 use linerate_transfer::problem::Observer;
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::common::failure::Failure;
@@ -37,11 +39,25 @@ pub const SOME_CHANGED: Meaning =
 /// # Errors
 /// If the command failed as a whole.
 pub fn perform(output: Output, task: Result<Task, Failure>) -> Result<Code, Failure> {
+    perform_all(output, task.map(|task| (task, None)))
+}
+
+/// The same to several destinations, where they are named.
+///
+/// # Errors
+/// If the command failed as a whole.
+pub fn perform_all(
+    output: Output,
+    task: Result<(Task, Option<Vec<OsString>>), Failure>,
+) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
     let output = Arc::new(output);
     let task = output.metrics().check().and(task);
     output.metrics().note().into_iter().for_each(|note| output.note(&note));
-    let copy = task.and_then(|task| Copy::new(task.resumable(), output.clone()));
-    copy.and_then(|copy| copy.run()).inspect_err(|failure| output.failed(failure))
+    let ended = task.and_then(|(task, destinations)| match destinations {
+        Some(destinations) => fan::perform(&output, task, &destinations),
+        None => Copy::new(task.resumable(), output.clone())?.run(),
+    });
+    ended.inspect_err(|failure| output.failed(failure))
 }

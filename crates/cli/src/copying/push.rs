@@ -2,6 +2,7 @@
 
 use linerate_transfer::ahead::{Ahead, scan_ahead};
 use linerate_transfer::bounds::Bounds;
+use linerate_transfer::fan::FanMember;
 use linerate_transfer::sender;
 use linerate_transfer::sender::{Finding, SourceRoot};
 use linerate_wire::control::{Job, Options, Problem};
@@ -21,15 +22,30 @@ impl Copy {
     pub fn push(&self, sources: Vec<OsString>, host: &OsStr, destination: Vec<u8>) -> Result<Code, Failure> {
         let reporter = self.reporter();
         let tell = |problem| reporter.problem(problem);
-        let options = &self.task.options;
         // Before any login: a name that was mistyped needs none.
         let found = self.find(sources, &tell)?;
         if self.task.list {
             return Ok(self.survey(&found, &tell));
         }
-        let job = Job::Receive { destination: destination.clone(), options: options.clone() };
-        scan_ahead(&found, options, &self.task.selection, &self.meters.local, &tell, |ahead| {
-            self.give(self.connect(host, job)?, &found, ahead, options, &destination)
+        self.push_found(&found, host, &destination, None)
+    }
+
+    /// Copies sources that were found; as a member of several copies it shares what it reads.
+    pub fn push_found(
+        &self,
+        found: &[SourceRoot],
+        host: &OsStr,
+        destination: &[u8],
+        member: Option<&FanMember>,
+    ) -> Result<Code, Failure> {
+        let reporter = self.reporter();
+        let tell = |problem| reporter.problem(problem);
+        let options = &self.task.options;
+        let job = Job::Receive { destination: destination.to_vec(), options: options.clone() };
+        scan_ahead(found, options, &self.task.selection, &self.meters.local, &tell, |ahead| {
+            let far = self.connect(host, job)?;
+            member.into_iter().for_each(|member| member.meet(&self.meters.local));
+            self.give(far, (found, member), ahead, options, destination)
         })
     }
 
@@ -55,14 +71,14 @@ impl Copy {
     pub fn give(
         &self,
         far: FarSession,
-        found: &[SourceRoot],
+        (found, member): (&[SourceRoot], Option<&FanMember>),
         ahead: Ahead<'_>,
         options: &Options,
         destination: &[u8],
     ) -> Result<Code, Failure> {
         let known = |source, path: &RelPath, what| self.delivered.known(source, path, what);
         self.transfer(far, true, |session| {
-            let sent = sender::run(session, found, ahead, options, &known)?;
+            let sent = sender::run(session, found, ahead, options, &known, member)?;
             let sources = found.iter().map(|found| found.source.name.clone()).collect();
             let place = Landed { sources, within: sent.within, destination };
             let found = self.meters.local.found.get();

@@ -41,7 +41,7 @@ impl Copy {
         scan_ahead(&found, &options, &self.task.selection, &self.meters.local, &tell, |ahead| {
             let far = FarSession::within(job, self.near_end())?;
             self.was_connected.store(true, Ordering::Relaxed);
-            self.give(far, &found, ahead, &options, &destination)
+            self.give(far, (&found, None), ahead, &options, &destination)
         })
     }
 

@@ -13,8 +13,9 @@ use crate::common::failure::Failure;
 use crate::common::metrics::recording;
 use crate::common::output::Output;
 use crate::copying::args::{CopyingArgs, Prove};
+use crate::copying::fan::args::FanArgs;
 use crate::copying::task::Task;
-use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform};
+use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform_all};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::{ARCHIVE, KeepArgs};
 use crate::units::parse_size;
@@ -39,6 +40,10 @@ Examples:
       become like them, and --delete deletes nothing beside these
 ";
 
+/// One list of arguments holds both.
+const LINES: &str =
+    "linerate sync [OPTIONS] SRC... DST\n       linerate sync [OPTIONS] SRC... --to HOST:PATH...";
+
 const MEANINGS: [Meaning; 9] = [
     WHOLE,
     FAILED,
@@ -53,7 +58,7 @@ const MEANINGS: [Meaning; 9] = [
 
 /// Arguments of `linerate sync`.
 #[derive(Debug, Args)]
-#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
+#[command(override_usage = LINES, before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct SyncArgs {
     /// Compare contents by BLAKE3 instead of size and time
     #[arg(short = 'c', long)]
@@ -126,17 +131,16 @@ pub struct SyncArgs {
     #[command(flatten)]
     prove: Prove,
     #[command(flatten)]
+    fan: FanArgs,
+    #[command(flatten)]
     common: CopyingArgs,
-    /// The originals
-    #[arg(help = "The original, or several: PATH or [USER@]HOST:PATH", required = true, value_name = "SRC")]
-    sources: Vec<OsString>,
-    /// The copy to update
+    /// The originals, and the copy to update
     #[arg(
-        help = "The copy to update, or the directory of several: [USER@]HOST:PATH or PATH",
+        help = "The original, or several; last the copy to update: PATH or [USER@]HOST:PATH",
         required = true,
-        value_name = "DST"
+        value_name = "PATH"
     )]
-    destination: OsString,
+    places: Vec<OsString>,
 }
 
 /// Makes DST like SRC.
@@ -146,7 +150,7 @@ pub struct SyncArgs {
 pub fn run(args: SyncArgs) -> Result<Code, Failure> {
     recording(args.common.metrics.clone().as_deref(), "sync", |metrics| {
         let output = Output::new(args.common.style()).itemizing(args.is_itemized()).measured(metrics);
-        perform(output, args.into_task())
+        perform_all(output, args.into_task())
     })
 }
 
@@ -155,7 +159,9 @@ impl SyncArgs {
         self.itemize_changes || self.dry_run
     }
 
-    fn into_task(self) -> Result<Task, Failure> {
+    fn into_task(mut self) -> Result<(Task, Option<Vec<OsString>>), Failure> {
+        let (sources, destinations) = self.fan.divide(std::mem::take(&mut self.places))?;
+        let (destination, several) = destinations.split();
         let spares = self.keeping.spares();
         let filter = self.selecting.rules(spares).map_err(|error| Failure::usage(error.to_string()))?;
         let others = self.keeping.others().map_err(Failure::usage)?;
@@ -163,7 +169,7 @@ impl SyncArgs {
         // Backups change the times of the directories that they are in.
         let omit_dir_times = keep.omit_dir_times || self.keeping.spares().is_some();
         let listed = self.selecting.listed().map_err(Failure::usage)?;
-        if listed.is_some() && self.sources.len() > 1 {
+        if listed.is_some() && sources.len() > 1 {
             let message =
                 "--files-from lists what is below one SRC, and there are several: sync them one by one";
             return Err(Failure::usage(message.into()));
@@ -171,20 +177,20 @@ impl SyncArgs {
         let options = Options {
             recursive: true,
             keep: Keep { omit_dir_times, ..keep },
-            sync: Some(Sync { others, backup: self.keeping.backup(), ..self.sync() }),
+            sync: Some(Sync { others, backup: self.keeping.backup(), ..self.sync(sources.len() > 1) }),
             modes: self.keeping.modes().map_err(Failure::usage)?,
             remove_sources: self.keeping.remove_source_files,
             filter,
             listed: listed.is_some(),
             ..self.common.options()
         };
-        let named = if self.sources.len() == 1 { |source| source } else { without_slash };
-        Ok(Task {
+        let named = if sources.len() == 1 { |source| source } else { without_slash };
+        let task = Task {
             selection: Selection::new(&options, listed),
             options: self.prove.options(options),
             manifest: self.prove.manifest,
-            sources: self.sources.into_iter().map(named).collect(),
-            destination: self.destination,
+            sources: sources.into_iter().map(named).collect(),
+            destination,
             list: false,
             login: self.common.login(),
             quiet: self.common.quiet,
@@ -192,12 +198,13 @@ impl SyncArgs {
             stop: None,
             reach: self.common.reach,
             destination_reach: None,
-        })
+        };
+        Ok((task, several))
     }
 
-    fn sync(&self) -> Sync {
+    fn sync(&self, into: bool) -> Sync {
         Sync {
-            into: self.sources.len() > 1,
+            into,
             checksum: self.checksum,
             size_only: self.size_only,
             ignore_times: self.ignore_times,

@@ -14,6 +14,7 @@ mod compressed;
 mod deltas;
 mod failures;
 mod fakes;
+mod fan;
 mod itemized;
 mod json;
 mod jump;

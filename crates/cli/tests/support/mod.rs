@@ -119,6 +119,17 @@ impl Running {
         self.err.read_exact_at(&mut said, 0).is_ok() && String::from_utf8_lossy(&said).contains(words)
     }
 
+    /// What it has printed on standard output and standard error by now.
+    pub fn said(&self) -> String {
+        let read = |file: &File| {
+            let mut said = vec![0; file.metadata().map_or(0, |metadata| metadata.len() as usize)];
+            // The command writes where the offset is, so that must not move.
+            file.read_exact_at(&mut said, 0)
+                .map_or_else(|error| error.to_string(), |()| String::from_utf8_lossy(&said).into())
+        };
+        read(&self.out) + &read(&self.err)
+    }
+
     /// Waits for its end; panics with what it printed where that doesn't come.
     #[track_caller]
     pub fn end(self) -> Run {

@@ -5,12 +5,15 @@ use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::frame::FrameKind;
 use rustix::io::Errno;
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use super::worker::{CHANGED, SendWorker, read_problem};
 use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
-use crate::send::reading::{NotRead, file_size, read_small};
+use crate::send::fan::FanPiece;
+use crate::send::reading::{NotRead, file_size, read_small, share_small};
 use crate::tree::digest;
 
 /// A batch is sent when its payload has this many bytes, however many entries are left of its unit.
@@ -64,8 +67,15 @@ impl SendWorker<'_> {
         let scanned = entry.clone();
         let opened = self.open_small(&scanned);
         let mut changed = false;
-        let read = |out: &mut Vec<u8>| read_small(opened?, &scanned, out).map(|so| changed = so);
-        let digest = |read: &[u8]| shared.digests.as_ref().map(|_| digest::of_bytes(read));
+        let piece = RefCell::new(None);
+        let read = |out: &mut Vec<u8>| match (opened?, shared.member) {
+            (Some(fd), Some(member)) if file_size(&scanned) > 0 => share_small(fd, &scanned, member, out)
+                .map(|(so, read)| (changed, *piece.borrow_mut()) = (so, read)),
+            (opened, _) => read_small(opened, &scanned, out).map(|so| changed = so),
+        };
+        let known = || piece.borrow().as_ref().and_then(|piece: &Arc<FanPiece>| piece.digest());
+        let digest =
+            |read: &[u8]| shared.digests.as_ref().map(|_| known().unwrap_or_else(|| digest::of_bytes(read)));
         match Writer::new(&mut self.payload).push_with(entry, read, digest) {
             Ok(digest) => shared.digests.iter().for_each(|known| known.entry(entry, digest)),
             Err(NotRead::Large(opened)) => return self.unstated(scanned, opened),

@@ -130,6 +130,11 @@ impl Planner {
         Self { batch_entries: (BATCH_ENTRIES / self.streams.max(1) as usize).max(1), ..self }
     }
 
+    /// The same for transfers that go through the sources side by side: parts are small, so that they are at about the same place.
+    pub fn in_step(self) -> Self {
+        Self { streams: u32::MAX, ..self }
+    }
+
     /// The same, whose large files have numbers from `first` on.
     pub fn numbered_from(self, first: u64) -> Self {
         Self { next_file: first, ..self }

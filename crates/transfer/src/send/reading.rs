@@ -6,8 +6,10 @@ use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::send::fan::{FanMember, FanPiece, PieceKey};
 use crate::send::plan::SMALL;
 use crate::tree::reading::{append_from, hash_while, is_made_up, read_while};
 use crate::tree::source_root::SourceRoot;
@@ -49,10 +51,30 @@ pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u
     Ok(opened.has_changed(entry)?)
 }
 
+/// The same of a file that says that it isn't empty, with its contents' digest, for several transfers.
+pub(super) fn share_small(
+    fd: OwnedFd,
+    entry: &Entry,
+    member: &FanMember,
+    out: &mut Vec<u8>,
+) -> Result<(bool, Option<Arc<FanPiece>>), NotRead> {
+    let opened = OpenedSource::new(fd)?;
+    let size = file_size(entry);
+    let piece = member.piece(opened.piece_key(size, 0), || {
+        let mut bytes = Vec::new();
+        append(opened.as_fd(), size as usize, &mut bytes)?;
+        Ok(bytes)
+    })?;
+    out.extend_from_slice(piece.bytes());
+    Ok((opened.has_changed(entry)?, Some(piece)))
+}
+
 /// A source that is being read.
 #[derive(Debug)]
 pub struct OpenedSource {
     fd: OwnedFd,
+    /// Which file it is: device and inode.
+    file: (u64, u64),
     /// When its inode last changed, as it was opened. Nobody can set this time, so that a writer who puts the time of
     /// modification back is noticed too.
     ctime: Timestamp,
@@ -66,8 +88,13 @@ impl OpenedSource {
     }
 
     fn new(fd: OwnedFd) -> Result<Self, Errno> {
-        let ctime = ctime(&rustix::fs::fstat(&fd)?);
-        Ok(Self { fd, ctime, says_nothing: false })
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok(Self { fd, file: (stat.st_dev, stat.st_ino), ctime: ctime(&stat), says_nothing: false })
+    }
+
+    /// The piece of it that has the byte at `offset`, where it was found with this size.
+    pub(super) fn piece_key(&self, size: u64, offset: u64) -> PieceKey {
+        PieceKey::of(self.file, self.ctime, size, offset)
     }
 
     /// Whether it is no longer what was scanned, or has changed since it was opened.

@@ -6,6 +6,7 @@ use linerate_wire::control::{
     Totals, Want,
 };
 use linerate_wire::entry::Entry;
+use linerate_wire::frame::WINDOW_LOG;
 use linerate_wire::path::RelPath;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -23,6 +24,7 @@ use crate::net::session::{Event, FEWER, Session, TICK, check_length, out_of_turn
 use crate::send::again::{self, Resend, ResendVerdict};
 use crate::send::ahead::Ahead;
 use crate::send::compressing::Compressing;
+use crate::send::fan::FanMember;
 use crate::send::offer::{Answer, Hash, OfferState, Offers};
 use crate::send::plan::{Planner, Unit};
 use crate::send::reading::digest;
@@ -162,7 +164,7 @@ impl Taker for Lister {
 }
 
 /// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place. `known` is told the
-/// digests, where they are asked for.
+/// digests, where they are asked for. As `member` of several transfers it shares what it reads.
 ///
 /// # Errors
 /// If the transfer as a whole failed; problems of single entries are reported and counted.
@@ -172,6 +174,7 @@ pub fn run(
     ahead: Ahead<'_>,
     options: &Options,
     known: Known<'_>,
+    member: Option<&FanMember>,
 ) -> Result<Sent, TransferError> {
     session.send(&announcement(sources))?;
     let within = options.digests && session.keeps_source_names()?;
@@ -184,17 +187,21 @@ pub fn run(
         removable: options.remove_sources.then(Removable::default),
         counters: &counters,
         problem: ahead.problem,
-        rate: rate.as_ref(),
-        compressing: Compressing::new(options, window).filter(|_| !session.is_within()),
+        rate: member.and_then(FanMember::rate).or(rate.as_ref()),
+        compressing: Compressing::new(options, if member.is_some() { WINDOW_LOG } else { window })
+            .filter(|_| !session.is_within()),
         pace: is_paced.then(Pace::new),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
-        splits: !session.is_within() && !options.sync.as_ref().is_some_and(|sync| sync.inplace),
+        splits: !session.is_within()
+            && member.is_none()
+            && !options.sync.as_ref().is_some_and(|sync| sync.inplace),
         search: options.sync.as_ref().map_or(BlockSearch::SamePlaces, |sync| sync.search),
         stop: ahead.stop,
         leave: AtomicU32::new(0),
         working: AtomicU32::new(0),
         unstated: AtomicU64::new(0),
+        member,
     };
     let state = OfferState::default();
     let rounds =
@@ -235,6 +242,7 @@ impl<'a> Rounds<'a> {
         let (first, streams) = (number.first, number.planned());
         let planner = Planner::new(queue, streams, self.options.keep.sparse);
         let planner = if session.is_within() { planner.finely() } else { planner };
+        let planner = if self.shared.member.is_some() { planner.in_step() } else { planner };
         thread::scope(|scope| {
             scope.spawn(|| self.plan(ahead, planner, offers.then_some((&*channel, answers))));
             let mut answers =

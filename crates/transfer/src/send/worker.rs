@@ -6,7 +6,7 @@ use linerate_wire::frame::FrameKind;
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
 use std::io::IoSliceMut;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -17,8 +17,10 @@ use crate::net::rate::RateLimit;
 use crate::net::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
 use crate::send::compressing::{Compressing, Packing};
 use crate::send::delta::{Copied, DeltaPart};
+use crate::send::fan::FanMember;
+use crate::send::part_reading::PartReading;
 use crate::send::plan::{BATCH_BYTES, HeldChunks, LargeFile, Unit};
-use crate::send::reading::{OpenedSource, file_size, open_large, read_full};
+use crate::send::reading::{OpenedSource, file_size, open_large};
 use crate::send::removable::Removable;
 use crate::send::speed::{Others, Speed};
 use crate::send::thorough::Thoroughness;
@@ -70,6 +72,8 @@ pub struct Transmission<'a> {
     pub working: AtomicU32,
     /// Large files so far that said that they are empty.
     pub unstated: AtomicU64,
+    /// It shares what it reads with other transfers.
+    pub member: Option<&'a FanMember>,
 }
 
 impl Transmission<'_> {
@@ -190,6 +194,9 @@ impl<'a> SendWorker<'a> {
     pub(super) fn count(&mut self, bytes: u64) {
         self.clock.bytes(bytes);
         self.speed.count(bytes);
+        if self.shared.member.is_some_and(|member| member.advance(bytes, self.shared.stop)) {
+            self.clock.lap(Stage::Queue);
+        }
     }
 
     pub(super) fn flush(&mut self) {
@@ -346,10 +353,12 @@ impl<'a> SendWorker<'a> {
         length: u64,
         hashing: &mut Option<Hashing>,
     ) -> Result<Result<u64, FileProblem>, StreamError> {
-        let descriptor = match self.opened(file) {
-            Ok(opened) => opened.as_fd(),
+        let opened = match self.opened(file) {
+            Ok(opened) => opened,
             Err(problem) => return Ok(Err(problem)),
         };
+        let descriptor = opened.as_fd();
+        let mut reading = PartReading::new(file, opened, (offset, length), self.shared.member);
         let (mut at, end) = (offset, offset + length);
         while at < end {
             let run = if file.sparse { next_run(descriptor, at, end) } else { Run::Data(end - at) };
@@ -360,7 +369,7 @@ impl<'a> SendWorker<'a> {
                     self.hole(length)?;
                 }
                 Run::Data(length) => {
-                    if let Err(problem) = self.data(descriptor, at, length, hashing)? {
+                    if let Err(problem) = self.data(&mut reading, at, length, hashing)? {
                         return Ok(Err(problem));
                     }
                 }
@@ -390,18 +399,18 @@ impl<'a> SendWorker<'a> {
 
     fn data(
         &mut self,
-        descriptor: BorrowedFd<'_>,
+        reading: &mut PartReading<'_>,
         offset: u64,
         length: u64,
         hashing: &mut Option<Hashing>,
     ) -> Result<Result<(), FileProblem>, StreamError> {
         if hashing.is_none() && self.stream.within().is_some() {
-            return self.ranges(descriptor, offset, length);
+            return self.ranges(reading.descriptor(), offset, length);
         }
         let (mut at, end) = (offset, offset + length);
         while at < end {
             if let Some(want) = self.next_packed(at, end)? {
-                if let Err(problem) = self.packed_data(descriptor, at, want, hashing)? {
+                if let Err(problem) = self.packed_data(reading, at, want, hashing)? {
                     return Ok(Err(problem));
                 }
                 at += want as u64;
@@ -412,13 +421,9 @@ impl<'a> SendWorker<'a> {
             let packing = self.packing.as_mut();
             let sure = packing.map_or(0, |packing| packing.promise(behind, end, &self.clock));
             self.limit(want);
-            let read = |places: &mut [IoSliceMut<'_>]| match read_full(descriptor, places, at) {
+            let read = |places: &mut [IoSliceMut<'_>]| match reading.fill(places, at, hashing.as_mut()) {
                 Ok(got) if got < want => Err((ProblemKind::Changed, SHORTER.into())),
-                Ok(_) => {
-                    // Here it is in the processor's caches, and not yet encrypted.
-                    hashing.iter_mut().for_each(|hashing| hashing.update_from(places));
-                    Ok(())
-                }
+                Ok(_) => Ok(()),
                 Err(error) => Err(read_problem(error)),
             };
             if let Err(problem) = self.stream.send_data(want, sure, &mut self.clock, read)? {
@@ -434,17 +439,17 @@ impl<'a> SendWorker<'a> {
     /// Sends bytes of a chunk that may become smaller.
     fn packed_data(
         &mut self,
-        descriptor: BorrowedFd<'_>,
+        reading: &mut PartReading<'_>,
         at: u64,
         want: usize,
         hashing: &mut Option<Hashing>,
     ) -> Result<Result<(), FileProblem>, StreamError> {
         self.payload.resize(want, 0);
-        let read = read_full(descriptor, &mut [IoSliceMut::new(&mut self.payload)], at);
+        let read = reading.fill(&mut [IoSliceMut::new(&mut self.payload)], at, hashing.as_mut());
         self.clock.lap(Stage::Read);
         match read {
             Ok(got) if got < want => return Ok(Err((ProblemKind::Changed, SHORTER.into()))),
-            Ok(_) => hashing.iter_mut().for_each(|hashing| hashing.update(&self.payload)),
+            Ok(_) => {}
             Err(error) => return Ok(Err(read_problem(error))),
         }
         self.send_payload(FrameKind::Data)?;

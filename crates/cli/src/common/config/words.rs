@@ -31,7 +31,8 @@ pub fn added(configuration: &Configuration, given: &ArgMatches) -> Vec<OsString>
 /// The host of the destination, else that of the sources.
 fn far_host(given: &ArgMatches) -> Option<OsString> {
     let words = |id: &str| given.try_get_raw(id).ok().flatten().into_iter().flatten();
-    let named = ["destination", "source", "sources"].into_iter().flat_map(words);
+    let several: Vec<_> = words("places").collect();
+    let named = ["to", "destination", "source"].into_iter().flat_map(words).chain(several.into_iter().rev());
     named.filter_map(of_spec).chain(words("host").map(OsStr::to_owned)).next()
 }
 

@@ -89,6 +89,11 @@ pub fn end_at_once(code: u8) {
 }
 
 impl RunMetrics {
+    /// True where the figures are wanted.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.is_some()
+    }
+
     /// Checks that the file can be written, before the work.
     ///
     /// # Errors

@@ -16,6 +16,8 @@ use std::io::IoSliceMut;
 pub struct Hashing {
     hasher: Hasher,
     whole: bool,
+    /// Parts that somebody else has hashed, in place of bytes.
+    parts: Vec<DigestPart>,
 }
 
 impl Hashing {
@@ -27,7 +29,7 @@ impl Hashing {
         }
         let mut hasher = Hasher::new();
         hasher.set_input_offset(offset);
-        Some(Self { hasher, whole })
+        Some(Self { hasher, whole, parts: Vec::new() })
     }
 
     /// The next bytes.
@@ -50,6 +52,11 @@ impl Hashing {
         }
     }
 
+    /// The next bytes, which somebody else has hashed: a subtree of the file, or the whole file. Where one is given so, all are.
+    pub fn part(&mut self, offset: u64, length: u64, digest: Digest) {
+        self.parts.push(DigestPart { offset, length, digest });
+    }
+
     /// The same of what was read so far, which is a part and not the whole file, and a subtree.
     pub fn as_part(self) -> Self {
         Self { whole: false, ..self }
@@ -57,7 +64,18 @@ impl Hashing {
 
     /// The root of a whole file, else the chaining value of the part.
     pub fn finish(self) -> Digest {
+        if !self.parts.is_empty() {
+            return self.joined().expect("parts of a subtree that follow one another, cut at subtrees");
+        }
         if self.whole { *self.hasher.finalize().as_bytes() } else { self.hasher.finalize_non_root() }
+    }
+}
+
+impl Hashing {
+    fn joined(self) -> Option<Digest> {
+        let (offset, length) =
+            (self.parts.first()?.offset, self.parts.iter().map(|part| part.length).sum::<u64>());
+        if self.whole { join(self.parts, length) } else { value(&self.parts, offset, length) }
     }
 }
 

@@ -1,0 +1,217 @@
+//! The options for several destinations, and which of the others don't go with them.
+
+use clap::{Args, ValueEnum};
+use linerate_wire::path::printable;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use crate::common::failure::Failure;
+use crate::common::spec::Spec;
+use crate::copying::task::Task;
+
+/// As many logins are made at the same time.
+const MOST: usize = 64;
+
+/// Options of commands that copy to several hosts.
+#[derive(Debug, Args)]
+pub struct FanArgs {
+    /// One of several destinations; all arguments are sources
+    ///
+    /// The option is given for each. The source is read once for all. Each destination succeeds or fails by itself.
+    #[arg(long, value_name = "HOST:PATH", help_heading = "Several destinations")]
+    to: Vec<OsString>,
+    /// Copy to the destinations in FILE, one a line
+    ///
+    /// Empty lines and those that begin with # count for nothing.
+    #[arg(long, value_name = "FILE", help_heading = "Several destinations")]
+    to_file: Option<PathBuf>,
+    /// How the data gets there: star is from here to each
+    #[arg(
+        long,
+        value_name = "SHAPE",
+        default_value = "star",
+        hide_possible_values = true,
+        help_heading = "Several destinations"
+    )]
+    fan_out: FanShape,
+}
+
+/// The way of the data to several hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FanShape {
+    /// From here to each of them
+    Star,
+}
+
+/// Where a command copies to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Destinations {
+    /// To one place.
+    One(OsString),
+    /// To several hosts.
+    Several(Vec<OsString>),
+}
+
+impl Destinations {
+    /// The destination of a single copy, or the first of several, and these.
+    pub fn split(self) -> (OsString, Option<Vec<OsString>>) {
+        match self {
+            Self::One(place) => (place, None),
+            Self::Several(places) => (places.first().cloned().unwrap_or_default(), Some(places)),
+        }
+    }
+}
+
+impl FanArgs {
+    /// Divides a command's arguments into its sources and destinations.
+    ///
+    /// # Errors
+    /// If one of the two is missing, or a file of destinations can't be read.
+    pub fn divide(&self, mut places: Vec<OsString>) -> Result<(Vec<OsString>, Destinations), Failure> {
+        let FanShape::Star = self.fan_out;
+        let mut to = self.to.clone();
+        if let Some(file) = &self.to_file {
+            to.extend(read(file)?);
+        }
+        if self.to.is_empty() && self.to_file.is_none() {
+            return match places.pop() {
+                Some(last) if !places.is_empty() => Ok((places, Destinations::One(last))),
+                _ => Err(Failure::usage("SRC or DST is missing: name both, or DST by --to".into())),
+            };
+        }
+        check_sources(&places)?;
+        if to.is_empty() {
+            return Err(Failure::usage("--to-file names no destination".into()));
+        }
+        check_destinations(&to)?;
+        let one = (to.len() == 1).then(|| to.pop()).flatten();
+        Ok((places, one.map_or(Destinations::Several(to), Destinations::One)))
+    }
+}
+
+/// Refuses options of a task that are for one destination.
+///
+/// # Errors
+/// It names the option, and what to do instead.
+pub fn check(task: &Task, has_metrics: bool) -> Result<(), Failure> {
+    let refused = |option: &str, instead: &str| {
+        Err(Failure::usage(format!("{option} is for one destination, and there are several: {instead}")))
+    };
+    match task {
+        _ if task.manifest.is_some() => {
+            refused("--manifest", "copy to one of them with it; use --verify for the proof at each")
+        }
+        _ if task.options.remove_sources => {
+            refused("--remove-source-files", "remove the sources when all destinations have them")
+        }
+        _ if has_metrics => refused("--metrics", "use --json, or run a command for each"),
+        _ => Ok(()),
+    }
+}
+
+fn read(file: &PathBuf) -> Result<Vec<OsString>, Failure> {
+    let shown = || printable(file.as_os_str().as_bytes());
+    let text = std::fs::read(file)
+        .map_err(|error| Failure::usage(format!("--to-file {} can't be read: {error}", shown())))?;
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let named = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    Ok(named.map(|line| OsString::from_vec(line.to_vec())).collect())
+}
+
+fn check_sources(places: &[OsString]) -> Result<(), Failure> {
+    let far = places.iter().find(|place| matches!(Spec::parse(place), Spec::Remote(..)));
+    let message = match far {
+        None if places.is_empty() => "SRC is missing".into(),
+        None => return Ok(()),
+        Some(place) => {
+            let place = shown(place);
+            format!(
+                "{place} counts as a source, since --to names the destinations, and the sources must be on this host: \
+                 write --to {place} if it is a destination; from another host copy to one destination at a time"
+            )
+        }
+    };
+    Err(Failure::usage(message))
+}
+
+fn check_destinations(to: &[OsString]) -> Result<(), Failure> {
+    let mut met = HashSet::new();
+    for place in to {
+        let message = match Spec::parse(place) {
+            Spec::Local(_) => {
+                format!(
+                    "--to {} is on this host: write HOST:PATH, or copy there by a command of its own",
+                    shown(place)
+                )
+            }
+            Spec::Remote(..) if !met.insert(place) => format!("--to {} is named twice", shown(place)),
+            Spec::Remote(..) => continue,
+        };
+        return Err(Failure::usage(message));
+    }
+    if to.len() > MOST {
+        let message =
+            format!("{} destinations are more than {MOST}: copy to some of them at a time", to.len());
+        return Err(Failure::usage(message));
+    }
+    Ok(())
+}
+
+fn shown(place: &OsStr) -> String {
+    printable(place.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn fan(to: &[&str]) -> FanArgs {
+        FanArgs { to: to.iter().map(OsString::from).collect(), to_file: None, fan_out: FanShape::Star }
+    }
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    fn refusal(fan: &FanArgs, places: &[&str]) -> String {
+        fan.divide(words(places)).unwrap_err().0
+    }
+
+    #[test]
+    fn without_to_the_last_argument_is_the_destination() {
+        let one = fan(&[]).divide(words(&["a", "b", "h:c"])).unwrap();
+        assert_eq!(one, (words(&["a", "b"]), Destinations::One("h:c".into())));
+        assert!(refusal(&fan(&[]), &["a"]).contains("DST"));
+    }
+
+    #[test]
+    fn with_to_all_arguments_are_sources() {
+        let several = fan(&["g:", "h:x"]).divide(words(&["a", "b"])).unwrap();
+        assert_eq!(several, (words(&["a", "b"]), Destinations::Several(words(&["g:", "h:x"]))));
+        let one = fan(&["h:x"]).divide(words(&["a"])).unwrap();
+        assert_eq!(one.1, Destinations::One("h:x".into()));
+    }
+
+    #[test]
+    fn what_can_not_be_a_source_or_a_destination_is_refused_by_name() {
+        assert!(refusal(&fan(&["g:"]), &["a", "h:b"]).contains("write --to h:b"));
+        assert!(refusal(&fan(&["g:"]), &[]).contains("SRC is missing"));
+        assert!(refusal(&fan(&["g:", "/mnt"]), &["a"]).contains("--to /mnt is on this host"));
+        assert!(refusal(&fan(&["g:", "h:", "g:"]), &["a"]).contains("g: is named twice"));
+    }
+
+    #[test]
+    fn a_file_names_destinations_and_has_comments() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"# all of them\n\ng:d\n  h:d \n").unwrap();
+        let mut args = fan(&["f:d"]);
+        args.to_file = Some(file.path().to_owned());
+        let (_, destinations) = args.divide(words(&["a"])).unwrap();
+        assert_eq!(destinations, Destinations::Several(words(&["f:d", "g:d", "h:d"])));
+        args.to_file = Some("/not/there".into());
+        assert!(refusal(&args, &["a"]).contains("/not/there can't be read"));
+    }
+}

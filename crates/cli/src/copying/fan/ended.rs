@@ -1,0 +1,136 @@
+//! How the copies to several destinations have ended: a row and an event for each, and the exit code.
+
+use linerate_transfer::clock::process_usage;
+use linerate_transfer::lock::lock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::FanTarget;
+use crate::common::event::{DestinationFields, Event};
+use crate::common::failure::Failure;
+use crate::common::output::{Output, Style};
+use crate::exit::Code;
+use crate::units::show_bytes;
+
+/// A copy that has ended, well or not.
+pub struct EndedCopy {
+    event: Event,
+    /// As messages call it.
+    name: String,
+    /// What it did.
+    row: Option<String>,
+    /// Why it failed as a whole.
+    message: Option<String>,
+    left_behind: bool,
+    code: Code,
+}
+
+impl EndedCopy {
+    /// The copy to a destination that ended so.
+    pub fn new(
+        target: &FanTarget,
+        result: Result<Code, Failure>,
+        left_behind: bool,
+        elapsed: Duration,
+    ) -> Self {
+        let (code, message) = match result {
+            Ok(code) => (code, None),
+            Err(Failure(message, code)) => (code, Some(message)),
+        };
+        let (member, meters) = (target.output.member(), lock(&target.meters).clone());
+        let done = member.and_then(|member| member.done());
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (came, sent) = (lock(&meters.remote).landed, meters.local.stages().bytes);
+        let fields = DestinationFields {
+            destination: target.written.clone(),
+            result: result_name(code, message.is_some()),
+            message: message.clone(),
+            left_behind,
+            landed: done.as_ref().map_or(came, |done| done.landed).into(),
+            sent_bytes: sent,
+            elapsed_seconds: elapsed.as_secs_f64(),
+            failed: count(&meters.local.failed),
+            changed: count(&meters.local.changed),
+            not_kept: count(&meters.local.not_kept),
+            exit: code.number(),
+            summary: None,
+        };
+        let (row, summary) = done.map(|done| (done.line, done.summary)).unzip();
+        let event = Event::Destination(Box::new(DestinationFields { summary, ..fields }));
+        let name = member.map_or_else(String::new, |member| member.name.clone());
+        Self { event, name, row, message, left_behind, code }
+    }
+
+    /// One whose thread has failed.
+    pub fn broken(target: &FanTarget) -> Self {
+        let failure = Failure::failed("an error in this program ended it".into());
+        Self::new(target, Err(failure), false, Duration::ZERO)
+    }
+
+    /// Prints its event, or why it failed, if it did.
+    pub fn show(&self, output: &Output) {
+        match (&self.message, output.style()) {
+            (_, Style::Json) => output.event(&self.event),
+            (Some(message), _) => output.line(&format!("linerate: {}: {message}", self.name)),
+            (None, _) => {}
+        }
+    }
+
+    fn text(&self) -> String {
+        let row = self.row.clone().into_iter();
+        let ended = match (self.code, &self.message) {
+            (Code::Done, _) => "done".to_owned(),
+            (code, None) => format!("not complete (exit code {})", code.number()),
+            (code, Some(_)) => format!("failed (exit code {})", code.number()),
+        };
+        let behind = self.left_behind.then(|| "left behind the others".to_owned());
+        row.chain(behind).chain([ended]).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Prints a row for each, and the last event; gives the exit code: the worst one.
+pub fn show_all(output: &Output, ended: &[EndedCopy], read_bytes: u64, begun: Instant) -> Code {
+    output.clear();
+    let code = ended.iter().map(|one| one.code).max_by_key(|code| code.severity()).unwrap_or(Code::Done);
+    let done = ended.iter().filter(|one| one.code == Code::Done).count();
+    match output.style() {
+        Style::Quiet => {}
+        Style::Json => {
+            let usage = process_usage();
+            output.event(&Event::FanOut {
+                destinations: ended.len(),
+                done,
+                read_bytes,
+                elapsed_seconds: begun.elapsed().as_secs_f64(),
+                cpu_seconds: usage.cpu_seconds,
+                peak_rss_bytes: usage.peak_rss_bytes,
+                exit: code.number(),
+            });
+        }
+        Style::Plain | Style::Verbose => {
+            let width = ended.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
+            ended.iter().for_each(|one| tell!("{:width$}  {}", one.name, one.text()));
+            tell!("{}", last_line(done, ended.len(), read_bytes));
+        }
+    }
+    code
+}
+
+fn last_line(done: usize, all: usize, read_bytes: u64) -> String {
+    let read = show_bytes(read_bytes);
+    match all - done {
+        0 => format!("all {all} destinations have everything; {read} read here"),
+        _ => format!(
+            "{done} of {all} destinations have everything; {read} read here; the same command again brings up the others"
+        ),
+    }
+}
+
+fn result_name(code: Code, is_failed: bool) -> &'static str {
+    match (code, is_failed) {
+        (Code::Done, _) => "done",
+        (Code::Interrupted, _) => "interrupted",
+        (_, false) => "incomplete",
+        (_, true) => "failed",
+    }
+}

@@ -1,0 +1,132 @@
+//! One tree to several hosts: a copy for each of them, which share what is read of the sources.
+
+pub mod args;
+mod ended;
+mod progress;
+
+use linerate_transfer::fan::FanReading;
+use linerate_transfer::lock::lock;
+use linerate_transfer::problem::Observer;
+use linerate_transfer::sender::SourceRoot;
+use linerate_transfer::session::Meters;
+use linerate_wire::path::printable;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use super::copy::Copy;
+use super::task::Task;
+use crate::common::failure::Failure;
+use crate::common::output::Output;
+use crate::common::reach::interrupted;
+use crate::common::spec::Spec;
+use crate::exit::Code;
+use ended::EndedCopy;
+use progress::FanProgress;
+
+/// One of the hosts, and the path there.
+struct FanTarget {
+    /// As the user wrote it, fit to be printed.
+    written: String,
+    host: OsString,
+    path: Vec<u8>,
+    output: Arc<Output>,
+    /// The counters of its last try.
+    meters: Arc<Mutex<Meters>>,
+}
+
+/// What all copies have in common.
+struct FanRun {
+    task: Arc<Task>,
+    output: Arc<Output>,
+    interrupted: Arc<AtomicBool>,
+    begun: Instant,
+    /// Sources that can't be found fail in every copy.
+    not_found: u64,
+    reading: Arc<FanReading>,
+}
+
+/// Copies to all `destinations`, which are on other hosts.
+///
+/// # Errors
+/// If nothing could begin. What fails at one destination is printed, and sets the exit code.
+pub fn perform(output: &Arc<Output>, task: Task, destinations: &[OsString]) -> Result<Code, Failure> {
+    args::check(&task, output.metrics().is_wanted())?;
+    let begun = Instant::now();
+    // None of them needs the user's agent: each copy has keys of its own.
+    let task = Arc::new(Task { reach: task.reach.keeping_agent(), ..task.resumable() });
+    let interrupted = interrupted()?;
+    let head = Copy::interruptible(task.clone(), output.clone(), interrupted.clone())?;
+    let reporter = head.reporter();
+    let tell = |problem| reporter.problem(problem);
+    let found = head.find(task.sources.clone(), &tell)?;
+    if task.list {
+        return Ok(head.survey(&found, &tell));
+    }
+    if task.options.clear {
+        output.note("the data travels in clear (--no-encrypt), protected by checksums only");
+    }
+    let reading = FanReading::new(destinations.len(), task.options.rate_limit);
+    let not_found = head.meters.local.failed.load(Ordering::Relaxed);
+    let run = FanRun { task, output: output.clone(), interrupted, begun, not_found, reading };
+    Ok(run.to_all(&found, &targets(output, destinations)))
+}
+
+/// The hosts; one that is named several times is shown with its path.
+fn targets(output: &Output, destinations: &[OsString]) -> Vec<FanTarget> {
+    let of_host = |place: &OsString| match Spec::parse(place) {
+        Spec::Remote(host, path) => (host, path),
+        Spec::Local(path) => (OsString::new(), path.as_bytes().to_vec()),
+    };
+    let hosts: Vec<_> = destinations.iter().map(of_host).collect();
+    let target = |(place, (host, path)): (&OsString, &(OsString, Vec<u8>))| {
+        let written = printable(place.as_bytes());
+        let is_one = hosts.iter().filter(|(other, _)| other == host).count() == 1;
+        let name = if is_one { printable(host.as_bytes()) } else { written.clone() };
+        let output = Arc::new(output.of_member(name));
+        FanTarget { written, host: host.clone(), path: path.clone(), output, meters: Arc::default() }
+    };
+    destinations.iter().zip(&hosts).map(target).collect()
+}
+
+impl FanRun {
+    fn to_all(&self, found: &[SourceRoot], targets: &[FanTarget]) -> Code {
+        let progress = FanProgress::start(&self.output, targets, self.begun);
+        let ended: Vec<EndedCopy> = thread::scope(|scope| {
+            let started = targets.iter().enumerate().map(|(number, target)| {
+                scope.spawn(move || {
+                    let ended = self.to_one(found, target, number);
+                    ended.show(&self.output);
+                    ended
+                })
+            });
+            let started: Vec<_> = started.collect();
+            let join = |(thread, target): (thread::ScopedJoinHandle<'_, EndedCopy>, &FanTarget)| {
+                thread.join().unwrap_or_else(|_| EndedCopy::broken(target))
+            };
+            started.into_iter().zip(targets).map(join).collect()
+        });
+        drop(progress);
+        ended::show_all(&self.output, &ended, self.reading.read(), self.begun)
+    }
+
+    fn to_one(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> EndedCopy {
+        let begun = Instant::now();
+        let mut member = Some(self.reading.member(number));
+        let copy = Copy::interruptible(self.task.clone(), target.output.clone(), self.interrupted.clone());
+        let result = copy.and_then(|mut copy| {
+            copy.run_as(&mut |copy| {
+                // A second try reads on its own.
+                let member = member.take();
+                copy.meters.local.failed.fetch_add(self.not_found, Ordering::Relaxed);
+                *lock(&target.meters) = copy.meters.clone();
+                copy.push_found(found, OsStr::new(&target.host), &target.path, member.as_ref())
+            })
+        });
+        let left_behind = self.reading.was_left_behind(number);
+        EndedCopy::new(target, result, left_behind, begun.elapsed())
+    }
+}

@@ -1,0 +1,159 @@
+//! Several far hosts: ssh servers of their own at the lab's far end, each with a mark in the environment of all that it starts.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use linerate_lab::End;
+use rustix::process::Signal;
+
+use crate::bed::{Case, args, case, case_with_link};
+use crate::support::{Run, Running, processes_with, within};
+
+/// The first server's port, and how many further ones this process's other tests have taken.
+const PORTS: u16 = 2300;
+static TAKEN: AtomicU16 = AtomicU16::new(0);
+
+/// The hosts h0, h1 and so on; the destination of each is a directory of its own.
+pub struct Fleet {
+    pub case: Case,
+    pub hosts: usize,
+    servers: Vec<Running>,
+    directory: PathBuf,
+}
+
+/// That number of hosts in the shared lab; none where no lab can be made.
+pub fn fleet(hosts: usize) -> Option<Fleet> {
+    Some(Fleet::of(case()?, hosts))
+}
+
+/// The same in a lab of its own, with this link to all of them.
+pub fn fleet_with_link(hosts: usize, link: &str) -> Option<Fleet> {
+    Some(Fleet::of(case_with_link(link)?, hosts))
+}
+
+impl Fleet {
+    fn of(case: Case, hosts: usize) -> Self {
+        let directory = case.aside("fleet");
+        let mut fleet = Self { case, hosts, servers: Vec::new(), directory };
+        let (base, address) = (Self::free_ports(), fleet.case.bed.lab.address(End::B));
+        let lab = fs::read_to_string(fleet.case.bed.lab.ssh_config()).expect("the lab has made it");
+        let (_, all) = lab.split_once("Host *\n").expect("the lab has made it");
+        let all: String = all
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("Port "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let mut config = String::new();
+        for number in 0..hosts {
+            let port = base + number as u16;
+            config += &format!(
+                "Host h{number}\n    HostName {address}\n    Port {port}\n    HostKeyAlias {address}\n"
+            );
+            let server = fleet.serve(number, &format!("{address}:{port}"));
+            fleet.servers.push(server);
+            fs::create_dir(fleet.at(number)).expect("writable");
+        }
+        // The program is there once the first copy has ended, for all of them.
+        fs::write(fleet.case.near.join("first"), "x").expect("writable");
+        fleet.case.cp(args!["first", fleet.case.b("first")]).exits(0);
+        // Nobody listens there.
+        config += &format!("Host nowhere\n    HostName {address}\n    Port 9\n");
+        fs::write(fleet.config(), config + "Host *\n" + &all).expect("writable");
+        fleet
+    }
+
+    /// Tests run at the same time, in other processes too.
+    fn free_ports() -> u16 {
+        PORTS + (std::process::id() % 200) as u16 * 128 + TAKEN.fetch_add(8, Ordering::Relaxed) % 128
+    }
+
+    fn serve(&self, number: usize, listen: &str) -> Running {
+        let lab = self.case.bed.lab.ssh_config().with_file_name("sshd_config");
+        let text = fs::read_to_string(lab).expect("the lab has made it");
+        let kept =
+            text.lines().filter(|line| !line.starts_with("ListenAddress") && !line.starts_with("Port "));
+        let marked = |line: &str| match line.strip_prefix("SetEnv ") {
+            Some(rest) => format!("SetEnv {} {rest}\n", self.mark(number)),
+            None => format!("{line}\n"),
+        };
+        let text: String = kept.map(marked).collect();
+        let (settings, log) = (self.file(number, "sshd"), self.file(number, "log"));
+        fs::write(&settings, format!("ListenAddress {listen}\n{text}")).expect("writable");
+        let words = args!["/usr/sbin/sshd", "-D", "-E", &log, "-f", &settings];
+        let server = Running::start(self.case.bed.lab.place(End::B).command(&words).expect("well-formed"));
+        let said = || fs::read_to_string(&log).unwrap_or_default();
+        assert!(within(Duration::from_secs(10), || said().contains("Server listening")), "{}", said());
+        server
+    }
+
+    fn file(&self, number: usize, end: &str) -> PathBuf {
+        self.directory.join(format!("h{number}.{end}"))
+    }
+
+    fn mark(&self, number: usize) -> String {
+        format!("LINERATE_TEST_HOST=h{number}:{}", self.directory.display())
+    }
+
+    /// Processes of the logins to a host.
+    pub fn processes(&self, number: usize) -> Vec<i32> {
+        processes_with(&self.mark(number))
+    }
+
+    /// Sends all of them a signal.
+    pub fn signal(&self, number: usize, signal: Signal) {
+        self.processes(number).into_iter().for_each(|pid| crate::support::send(pid, signal));
+    }
+
+    fn config(&self) -> PathBuf {
+        self.directory.join("ssh_config")
+    }
+
+    /// What a host's destinations are below.
+    pub fn at(&self, number: usize) -> PathBuf {
+        self.case.far.join(format!("h{number}"))
+    }
+
+    /// `--to` for each host, with a path below.
+    pub fn to(&self, path: &str) -> Vec<OsString> {
+        (0..self.hosts).flat_map(|number| args!["--to", self.place(number, path)]).collect()
+    }
+
+    /// A path at a host.
+    pub fn place(&self, number: usize, path: &str) -> String {
+        format!("h{number}:{}", self.at(number).join(path).display())
+    }
+
+    /// Starts a command with the options for all hosts.
+    pub fn start(&self, command: &str, mut args: Vec<OsString>) -> Running {
+        args.extend(self.to("to"));
+        self.start_only(command, args)
+    }
+
+    /// Starts a command.
+    pub fn start_only(&self, command: &str, args: Vec<OsString>) -> Running {
+        self.case.start_with(args![self.case.bed.program(), command, "-F", self.config()], args)
+    }
+
+    #[track_caller]
+    pub fn cp(&self, args: Vec<OsString>) -> Run {
+        self.start("cp", args).end()
+    }
+
+    /// Waits until a host has a number of files in a directory.
+    #[track_caller]
+    pub fn wait_for_files(&self, running: &Running, number: usize, path: &str, files: usize) {
+        let has = || fs::read_dir(self.at(number).join(path)).is_ok_and(|all| all.count() >= files);
+        assert!(within(Duration::from_secs(20), has), "nothing came to h{number}: {}", running.said());
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for server in &self.servers {
+            server.signal(Signal::TERM);
+        }
+    }
+}
