@@ -42,7 +42,8 @@ impl Copy {
         let tell = |problem| reporter.problem(problem);
         let options = &self.task.options;
         let job = Job::Receive { destination: destination.to_vec(), options: options.clone() };
-        scan_ahead(found, options, &self.task.selection, &self.meters.local, &tell, |ahead| {
+        let scans = member.map_or(1, FanMember::beside);
+        scan_ahead(found, options, &self.task.selection, &self.meters.local, &tell, scans, |ahead| {
             let far = self.connect(host, job)?;
             member.into_iter().for_each(|member| member.meet(&self.meters.local));
             self.give(far, (found, member), ahead, options, destination)

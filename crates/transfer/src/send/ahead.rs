@@ -35,16 +35,17 @@ pub struct Ahead<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Does `work` while the sources are walked.
+/// Does `work` while the sources are walked. Of several scans at the same time, `scans`, each lets a part of that many entries wait.
 pub fn scan_ahead<T>(
     sources: &[SourceRoot],
     options: &Options,
     selection: &Selection,
     counters: &Counters,
     problem: &(dyn Fn(Problem) + Sync),
+    scans: usize,
     work: impl FnOnce(Ahead<'_>) -> T,
 ) -> T {
-    let (queue, found) = bounded(WAITING);
+    let (queue, found) = bounded((WAITING / scans.max(1)).max(1));
     let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
     let tell = |told: Problem| {
         // With rsync's names the receiver hears of what is skipped.

@@ -239,6 +239,11 @@ impl FanMember {
         }
     }
 
+    /// How many transfers there are.
+    pub fn beside(&self) -> usize {
+        self.shared.members.len()
+    }
+
     /// The limit of all together.
     pub fn rate(&self) -> Option<&RateLimit> {
         self.shared.rate.as_ref()

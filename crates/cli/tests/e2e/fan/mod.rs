@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::bed::args;
 use crate::json::{events, u64_at};
 use crate::mounts::Mounted;
-use crate::support::within;
+use crate::support::{PATIENCE, within};
 use crate::tree::{assert_alike, assert_nothing_half_written, make_mixed, names, noise, temporaries, write};
 use ground::{Fleet, fleet, fleet_with_link};
 
@@ -154,6 +154,40 @@ fn a_host_that_stands_still_holds_nobody_up() {
     assert!(hosts[2]["left_behind"] == true, "{run}");
     assert!(u64_at(&last, "/peak_rss_bytes") <= 250_000_000, "{last}");
     (0..4).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to")));
+}
+
+#[test]
+fn one_of_eight_that_stands_still_costs_the_others_little_time_and_no_memory() {
+    let Some(fleet) = fleet_with_link(8, "1gbit") else { return };
+    let tree = fleet.case.near.join("tree");
+    (0..8).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 10 << 20)));
+    (0..3000).for_each(|number| write(tree.join(format!("small/{number}")), noise(number, 2000)));
+    let copied = |is_stopped: bool| {
+        let to = if is_stopped { "to" } else { "before" };
+        let line = [args!["--json", "--compress=off", "-r", "tree"], fleet.to(to)].concat();
+        let running = fleet.start_only("cp", line);
+        fleet.wait_for_files(&running, 5, to, 1);
+        if is_stopped {
+            fleet.signal(5, Signal::STOP);
+        }
+        // Until seven have ended.
+        let ends = || running.said().matches("\"type\":\"destination\"").count();
+        assert!(within(PATIENCE, || ends() >= 7), "{}", running.said());
+        fleet.signal(5, Signal::CONT);
+        let run = running.end().exits(0);
+        let (hosts, last) = ends_of(&fleet, to, &run.out);
+        let seconds = |host: &Value| host["elapsed_seconds"].as_f64().expect("a number");
+        let others = hosts.iter().enumerate().filter(|(number, _)| *number != 5);
+        let (rss, read) = (u64_at(&last, "/peak_rss_bytes"), u64_at(&last, "/read_bytes"));
+        let slowest = others.map(|(_, host)| seconds(host)).fold(0.0, f64::max);
+        eprintln!("stopped {is_stopped}: {slowest:.2} s, {rss} bytes of memory, {read} bytes read");
+        assert!(rss <= 250_000_000, "{last}");
+        slowest
+    };
+    let (alone, beside) = (copied(false), copied(true));
+    // Seven share the link that eight had.
+    assert!(beside <= alone * 1.05 + 0.3, "{beside:.2} s, and {alone:.2} s without");
+    (0..8).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to")));
 }
 
 #[test]
