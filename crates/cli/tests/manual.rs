@@ -44,7 +44,9 @@ fn bash_completes_commands_and_options() {
     assert_eq!(offered_by_bash(&script, &["linerate", "completions", "z"]), ["zsh"]);
     let commands = offered_by_bash(&script, &["linerate", ""]);
     assert!(commands.contains(&"sync".to_owned()), "{commands:?}");
-    assert!(!commands.iter().any(|word| ["agent", "data", "wan", "guest"].contains(&word.as_str())));
+    assert!(
+        !commands.iter().any(|word| ["agent", "data", "switch", "wan", "guest"].contains(&word.as_str()))
+    );
 }
 
 #[test]
