@@ -191,6 +191,26 @@ fn one_of_eight_that_stands_still_costs_the_others_little_time_and_no_memory() {
 }
 
 #[test]
+fn an_interruption_ends_all_copies_and_the_same_command_goes_on() {
+    let Some(fleet) = fleet_with_link(2, "200mbit") else { return };
+    let tree = fleet.case.near.join("tree");
+    (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 3 << 20)));
+    let line = || [args!["--json", "--compress=off", "-r", "tree"], fleet.to("to/")].concat();
+    let running = fleet.start_only("cp", line());
+    fleet.wait_for_files(&running, 1, "to/tree", 4);
+    running.signal(Signal::INT);
+    let run = running.end().exits(130);
+    let (hosts, last) = ends_of(&fleet, "to/", &run.out);
+    assert!(hosts.iter().all(|host| host["result"] == "interrupted"), "{run}");
+    assert_eq!(u64_at(&last, "/done"), 0);
+    assert!(within(PATIENCE, || (0..2).all(|number| fleet.processes(number).is_empty())), "agents are left");
+    let run = fleet.start_only("cp", line()).end().exits(0);
+    let (hosts, _) = ends_of(&fleet, "to/", &run.out);
+    assert!(hosts.iter().all(|host| u64_at(host, "/sent_bytes") < 24 * (3 << 20)), "{run}");
+    (0..2).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to/tree")));
+}
+
+#[test]
 fn what_does_not_go_with_several_destinations_is_refused_by_name() {
     let Some(fleet) = fleet(2) else { return };
     write(fleet.case.near.join("file"), "x");
