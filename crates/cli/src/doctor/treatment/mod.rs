@@ -52,7 +52,9 @@ pub struct TreatmentArgs {
     /// With --apply: raise MTUs too
     #[arg(long, requires = "apply")]
     pub mtu: bool,
-    /// With --apply: only the changes in FILE, which --plan --json has printed; - for standard input
+    /// With --apply: only the changes in FILE, or - for standard input
+    ///
+    /// FILE is what --plan --json has printed.
     #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "path"])]
     pub from_plan: Option<PathBuf>,
     /// With --apply --path: measure without each change too, and keep only those that the path needs
@@ -62,7 +64,7 @@ pub struct TreatmentArgs {
     #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(LEAST..=MOST))]
     pub confirm_within: u64,
-    /// Keep what was applied as ID until the host restarts; from a new login
+    /// Keep what was applied as ID, until a restart; from a new login
     #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "path", "root", "list", "fail_on", "metrics"])]
     pub confirm: Option<String>,
     /// Keep what was confirmed as ID beyond a restart of the host
@@ -71,7 +73,9 @@ pub struct TreatmentArgs {
     /// Take back what was applied as ID
     #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "confirm", "persist", "path", "root", "list", "fail_on", "metrics"])]
     pub undo: Option<String>,
-    /// With --undo: also what was changed by others since. With --confirm: from the same login
+    /// With --undo, --confirm: without their safeguards
+    ///
+    /// With --undo: also what was changed by others since. With --confirm: from the same login.
     #[arg(long)]
     pub force: bool,
     /// List what was applied, and what became of it
@@ -80,7 +84,7 @@ pub struct TreatmentArgs {
     /// Where the journals are
     #[arg(long, value_name = "DIR", default_value = USUAL)]
     pub state: PathBuf,
-    /// The directory whose etc, run and usr say who sets values, and keep them
+    /// The directory of etc, run and usr, where values are kept
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub system: PathBuf,
 }
