@@ -57,7 +57,9 @@ pub struct TreatmentArgs {
     /// FILE is what --plan --json has printed.
     #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "path"])]
     pub from_plan: Option<PathBuf>,
-    /// With --apply --path: measure without each change too, and keep only those that the path needs
+    /// With --apply --path: keep only the changes that the path needs
+    ///
+    /// It measures without each of them too.
     #[arg(long, requires = "apply", requires = "path")]
     pub each: bool,
     /// Seconds until all is taken back
@@ -84,7 +86,7 @@ pub struct TreatmentArgs {
     /// Where the journals are
     #[arg(long, value_name = "DIR", default_value = USUAL)]
     pub state: PathBuf,
-    /// The directory of etc, run and usr, where values are kept
+    /// The directory of etc, run and usr that keep values
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub system: PathBuf,
 }
