@@ -146,8 +146,14 @@ impl Command {
         let sources = [if self.directory { b"tree/".to_vec() } else { b"tree".to_vec() }];
         let job = Job::Send { sources: sources.to_vec(), options: self.options.clone() };
         let pulse = Arc::new(Pulse::new(None));
-        let client =
-            Client { job, interrupted: Arc::default(), observer: Arc::new(Nobody), pulse, neighbour: None };
+        let client = Client {
+            job,
+            interrupted: Arc::default(),
+            observer: Arc::new(Nobody),
+            pulse,
+            neighbour: None,
+            interfaces: linerate_transfer::routes::Interfaces::One,
+        };
         let Ok(reader) = near.try_clone() else { return };
         let Ok(mut session) = Session::client(reader, near, client, Meters::default()) else { return };
         let request = Request { sources: &sources, options: &self.options, listed: self.listed.as_ref() };
@@ -307,7 +313,12 @@ fn speak(mut far: UnixStream, script: &[u8]) -> Option<()> {
     let mut say = |message: Message| control::write(&mut far, &message).ok();
     let hello = Hello { protocol: PROTOCOL, version: "0".into(), public_key: key(), cookie: [0; 16] };
     say(Message::Hello(hello))?;
-    say(Message::Listening(Listening { candidates: Vec::new(), client: None, error: Some("no".into()) }))?;
+    say(Message::Listening(Listening {
+        candidates: Vec::new(),
+        further: Vec::new(),
+        client: None,
+        error: Some("no".into()),
+    }))?;
     say(Message::ConnectedBack { error: Some("no".into()) })?;
     while control::read(&mut far).ok()? != Message::UseTunnel {}
     let mut ear = far.try_clone().ok()?;

@@ -49,7 +49,8 @@ fn job() -> Message {
 fn listening() -> Message {
     let candidates = ["192.0.2.7:50000", "[2001:db8::7]:50000"].map(|text| text.parse().unwrap());
     let client = Some("192.0.2.1".parse().unwrap());
-    Message::Listening(Listening { candidates: candidates.to_vec(), client, error: None })
+    let further = vec!["198.51.100.7".parse().unwrap()];
+    Message::Listening(Listening { candidates: candidates.to_vec(), further, client, error: None })
 }
 
 fn batch_frame() -> Vec<u8> {
@@ -118,6 +119,7 @@ fn every_message_has_the_number_of_the_table() {
         (Message::Between, "Between"),
         (Message::Delivered(Vec::new()), "Delivered"),
         (Message::Tally(Default::default()), "Tally"),
+        (Message::Routes(2), "Routes"),
         (Message::MoreStreams(1), "MoreStreams"),
         (Message::Tunnel(Vec::new()), "Tunnel"),
         (Message::Sources(Vec::new()), "Sources"),

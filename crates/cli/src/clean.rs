@@ -3,6 +3,7 @@
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
 use linerate_transfer::leftovers;
+use linerate_transfer::routes::Interfaces;
 use linerate_transfer::session::{Meters, Reporter};
 use linerate_wire::control::{Job, Leftover};
 use linerate_wire::path::printable_path;
@@ -113,7 +114,12 @@ impl CleanArgs {
         found: &mut CleanedUp,
     ) -> Result<(), Failure> {
         let far_end = self.reach.far_end(host, self.quiet)?;
-        let near = NearEnd { interrupted: interrupted()?, observer: output.clone(), meters: meters.clone() };
+        let near = NearEnd {
+            interrupted: interrupted()?,
+            observer: output.clone(),
+            meters: meters.clone(),
+            interfaces: Interfaces::One,
+        };
         let job = Job::Clean { destination, remove: !self.dry_run };
         let mut far = FarSession::open(&far_end, job, Some(SILENCE), near)?;
         far.work(|session| session.receive_leftovers(|left| self.show(output, left, found)))?;

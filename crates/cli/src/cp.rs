@@ -113,6 +113,7 @@ impl CpArgs {
             quiet: self.common.quiet,
             retries: self.common.retry,
             stop: None,
+            interfaces: self.common.interfaces.unwrap_or_default(),
             reach: self.common.reach,
             destination_reach: None,
         };

@@ -5,6 +5,7 @@ use linerate_remote::far_end::FarEnd;
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::feed::Files;
 use linerate_transfer::memory::{self, Until};
+use linerate_transfer::routes::Interfaces;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::{Job, Options, Totals};
 use std::ffi::{OsStr, OsString};
@@ -114,8 +115,12 @@ impl Sending<'_> {
     fn to(self, far_end: &FarEnd, output: &Arc<Output>, meters: &Meters) -> Result<Summary, Failure> {
         let begun = Instant::now();
         let job = Job::Discard { options: self.options.clone() };
-        let near =
-            NearEnd { interrupted: self.interrupted, observer: output.clone(), meters: meters.clone() };
+        let near = NearEnd {
+            interrupted: self.interrupted,
+            observer: output.clone(),
+            meters: meters.clone(),
+            interfaces: Interfaces::One,
+        };
         let mut far = FarSession::open(far_end, job, Some(SILENCE), near)?;
         let ((bytes, streams), payload_seconds, receiver) = far.work(|session| {
             let sent = memory::send(session, self.options, self.until, self.files)?;

@@ -1,5 +1,6 @@
 //! Quantities as users write and read them.
 
+use linerate_transfer::routes::{self, Interfaces};
 use linerate_wire::control::{CompressionLevel, MAX_COMPRESSION};
 use std::time::Duration;
 
@@ -32,6 +33,25 @@ pub fn parse_streams(text: &str) -> Result<Option<u32>, String> {
     match text.parse() {
         Ok(streams @ 1..=64) => Ok(Some(streams)),
         _ => Err(format!("'{text}' isn't a number of streams; write 1 to 64, or auto")),
+    }
+}
+
+/// Names of this host's interfaces with commas between them, or `all`.
+///
+/// # Errors
+/// A message with the names that there are.
+pub fn parse_interfaces(text: &str) -> Result<Interfaces, String> {
+    if text == "all" {
+        return Ok(Interfaces::All);
+    }
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    let own = routes::interfaces();
+    match names.iter().find(|name| !own.contains(name)) {
+        None => Ok(Interfaces::Named(names)),
+        Some(unknown) => {
+            let own = own.join(", ");
+            Err(format!("'{unknown}' isn't an interface of this host; it has {own}; or write all"))
+        }
     }
 }
 

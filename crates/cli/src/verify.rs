@@ -4,6 +4,7 @@ use clap::Args;
 use linerate_transfer::bounds::Bounds;
 use linerate_transfer::differences::{Compared, Difference, compare, compare_far, open};
 use linerate_transfer::problem::Observer;
+use linerate_transfer::routes::Interfaces;
 use linerate_transfer::sender::SourceRoot;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::{Change, Job, Keep, Problem};
@@ -115,7 +116,12 @@ impl VerifyArgs {
     fn compare(&self, output: &Arc<Output>) -> Result<Code, Failure> {
         let interrupted = interrupted()?;
         let meters = Meters::default();
-        let near_end = NearEnd { interrupted, observer: output.clone(), meters: meters.clone() };
+        let near_end = NearEnd {
+            interrupted,
+            observer: output.clone(),
+            meters: meters.clone(),
+            interfaces: Interfaces::One,
+        };
         let compared = match ComparedTrees::find(&self.source, &self.destination) {
             ComparedTrees::Near { near, host, far, near_is_source } => {
                 // Before any login: a name that was mistyped needs none.
@@ -163,6 +169,7 @@ impl VerifyArgs {
                 observer: Arc::new(FarTeller { host: printable(host.as_bytes()), output: output.clone() }),
                 interrupted: near_end.interrupted.clone(),
                 meters: near_end.meters.clone(),
+                interfaces: Interfaces::One,
             };
             let far_end = self.reach.far_end(host, self.quiet)?;
             FarSession::open(&far_end, job, Some(SILENCE), near_end).map_err(|failure| failure.at(host))

@@ -147,6 +147,7 @@ fn session(
         observer: Arc::new(Nobody),
         pulse: Arc::new(Pulse::new(Some(Duration::from_secs(20)))),
         neighbour: None,
+        interfaces: linerate_transfer::routes::Interfaces::One,
     };
     let copy = near.try_clone().expect("a descriptor is free");
     Session::between(near, copy, client, Meters::default(), Arc::default()).expect("both speak this protocol")

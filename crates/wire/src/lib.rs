@@ -13,4 +13,4 @@ pub mod path;
 pub mod stages;
 
 /// The version of everything in this crate. Two ends that differ don't talk.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;

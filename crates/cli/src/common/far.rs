@@ -5,6 +5,7 @@ use linerate_remote::patience::PatientInput;
 use linerate_transfer::agent;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::pulse::Pulse;
+use linerate_transfer::routes::Interfaces;
 use linerate_transfer::session::{Client, Meters, Session, neighbours};
 use linerate_wire::control::{Job, Progress};
 use std::io;
@@ -29,6 +30,8 @@ pub struct NearEnd {
     pub observer: Arc<dyn Observer>,
     /// Both ends' counters.
     pub meters: Meters,
+    /// Where data leaves this host.
+    pub interfaces: Interfaces,
 }
 
 /// A session and its remote shell. Both end when this is dropped, the session first: the far end ends by
@@ -73,7 +76,7 @@ impl FarSession {
     /// # Errors
     /// If the system has no resources for it, or the job is refused.
     pub fn within(job: Job, near: NearEnd) -> Result<Self, Failure> {
-        let NearEnd { interrupted, observer, meters } = near;
+        let NearEnd { interrupted, observer, meters, interfaces } = near;
         let failed = |error: io::Error| Failure::failed(format!("starting a second thread failed: {error}"));
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let reader = ours.try_clone().map_err(failed)?;
@@ -82,7 +85,7 @@ impl FarSession {
         let thread = thread::spawn(move || drop(agent::serve_within(theirs, other)));
         let far = FarProcess::Thread(Some(thread));
         let pulse = Arc::new(Pulse::new(None));
-        let client = Client { job, interrupted, observer, pulse, neighbour: Some(neighbour) };
+        let client = Client { job, interrupted, observer, pulse, neighbour: Some(neighbour), interfaces };
         Ok(Self { session: Session::client(reader, ours, client, meters)?, _far: far })
     }
 
@@ -109,7 +112,7 @@ fn start(
     silence: Option<u32>,
     near: NearEnd,
 ) -> Result<(FarProcess, ChildStdout, PatientInput, Client), Failure> {
-    let NearEnd { interrupted, observer, meters: _ } = near;
+    let NearEnd { interrupted, observer, meters: _, interfaces } = near;
     let agent = far_end
         .start(&|note| observer.note(note), &interrupted)
         .map_err(|error| not_started(&error, &interrupted))?;
@@ -119,7 +122,7 @@ fn start(
     let pulse = Arc::new(Pulse::new(silence));
     let heard = pulse.clone();
     writer.wait(silence, move || heard.is_there());
-    Ok((shell, reader, writer, Client { job, interrupted, observer, pulse, neighbour: None }))
+    Ok((shell, reader, writer, Client { job, interrupted, observer, pulse, neighbour: None, interfaces }))
 }
 
 /// What holds the far end, and is waited for when this is dropped. How it ended says no more than the session did.

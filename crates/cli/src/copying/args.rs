@@ -2,6 +2,7 @@
 
 use clap::Args;
 use linerate_remote::patience::Patience;
+use linerate_transfer::routes::Interfaces;
 use linerate_wire::control::{Compression, CompressionLevel, Options};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use super::details::DetailArgs;
 use crate::common::far::SILENCE;
 use crate::common::output::Style;
 use crate::common::reach::Reach;
-use crate::units::{parse_compression, parse_ports, parse_rate, parse_streams};
+use crate::units::{parse_compression, parse_interfaces, parse_ports, parse_rate, parse_streams};
 
 /// Options of every command that moves files.
 #[derive(Debug, Args)]
@@ -29,6 +30,12 @@ pub struct CopyingArgs {
     /// TCP ports for the data, at the end that listens
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     port_range: Option<(u16, u16)>,
+    /// Send the data over these interfaces of this host: NAME,NAME, or all
+    ///
+    /// Each gets a stream at least, to an address of the far host that it leads to. all takes every interface by which the
+    /// kernel reaches one of the far host's addresses. Without it, the data goes where ssh goes.
+    #[arg(long, value_name = "NAMES", value_parser = parse_interfaces)]
+    pub interfaces: Option<Interfaces>,
     /// Send the data in clear, on a network that you trust
     ///
     /// Each frame has a checksum; names and keys still travel through ssh.

@@ -6,6 +6,7 @@ use linerate_transfer::between::{
 };
 use linerate_transfer::digest::ledger::Told;
 use linerate_transfer::problem::{Observer, TransferError};
+use linerate_transfer::routes::Interfaces;
 use linerate_transfer::session::{Meters, Session, check_job};
 use linerate_wire::control::{AskedSources, Change, DeliveredContents, Delivery, Job, Problem, Progress};
 use linerate_wire::path::printable;
@@ -82,6 +83,7 @@ impl Copy {
             interrupted: self.interrupted.clone(),
             observer: Arc::new(HostTeller { host: shown.clone(), delivered: self.delivered.clone() }),
             meters: Meters { local: self.meters.local.clone(), remote: its.clone(), ..Meters::default() },
+            interfaces: Interfaces::One,
         };
         let far = FarSession::between(&far_end, job, self.task.options.timeout, near, news.clone());
         far.map_err(|failure| failure.at(host))

@@ -3,6 +3,7 @@
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::problem::{Observer, TransferError};
+use linerate_transfer::routes::Interfaces;
 use linerate_transfer::session::{Meters, Reporter, Session, check_job};
 use linerate_wire::control::{Job, Totals};
 use std::ffi::OsStr;
@@ -94,6 +95,7 @@ impl Copy {
     pub fn once(&self) -> Result<Code, Failure> {
         self.delivered.begin();
         let route = Route::find(&self.task.sources, &self.task.destination).map_err(Failure::usage)?;
+        check_interfaces(&self.task, &route)?;
         if self.task.options.clear && !self.task.list {
             self.output.note("the data travels in clear (--no-encrypt), protected by checksums only");
         }
@@ -130,6 +132,7 @@ impl Copy {
             interrupted: self.interrupted.clone(),
             observer: self.delivered.clone(),
             meters: self.meters.clone(),
+            interfaces: self.task.interfaces.clone(),
         }
     }
 
@@ -257,4 +260,17 @@ fn incomplete(sent: &Totals, landed: &Totals) -> String {
         "{left} sent ({} bytes) and {arrived} ({} bytes) arrived: the copy is not complete; run it again",
         sent.bytes, landed.bytes,
     )
+}
+/// Refuses `--interfaces` where no data leaves this host, and where it would lead data in clear to where nobody has said.
+fn check_interfaces(task: &Task, route: &Route) -> Result<(), Failure> {
+    let why = match (&task.interfaces, route) {
+        (Interfaces::Named(_) | Interfaces::All, Route::Within { .. }) => {
+            "--interfaces: no data leaves this host; leave it out"
+        }
+        (Interfaces::All, _) if task.options.clear => {
+            "--no-encrypt with --interfaces=all: data in clear goes only where you say; name the interfaces"
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(why.to_owned()))
 }

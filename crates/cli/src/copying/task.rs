@@ -1,6 +1,7 @@
 //! One run of a command that moves files, and what makes two runs the same command.
 
 use linerate_remote::patience::Patience;
+use linerate_transfer::routes::Interfaces;
 use linerate_transfer::sender::Selection;
 use linerate_wire::control::Options;
 use std::ffi::{OsStr, OsString};
@@ -30,6 +31,8 @@ pub struct Task {
     pub list: bool,
     /// How the far end is reached.
     pub reach: Reach,
+    /// Where data leaves this host.
+    pub interfaces: Interfaces,
     /// How the destination's host is reached, where the sources are on another one and are reached otherwise.
     pub destination_reach: Option<Reach>,
     /// How long the login may take.

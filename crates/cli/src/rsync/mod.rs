@@ -27,6 +27,7 @@ use linerate_remote::patience::Patience;
 use linerate_transfer::NO_TEMP_DIR;
 use linerate_transfer::bounds::trust_all_links;
 use linerate_transfer::filter::{Reading, Rules};
+use linerate_transfer::routes::Interfaces;
 use linerate_transfer::sender::{NONE_FOUND, NONE_IS_THERE, Selection};
 use linerate_wire::control::{Keep, Options, Sync};
 use std::ffi::OsString;
@@ -270,6 +271,7 @@ impl Line {
             login: Patience::by_option(Some(self.timeout).filter(|seconds| *seconds > 0)),
             quiet: true,
             retries: 0,
+            interfaces: Interfaces::One,
             stop: self.stop_at.map(|at| Stop { at, reached: Arc::default(), code: TIMEOUT }),
             reach: Reach { rsh: self.shell()?, agent_command: self.agent.clone(), ..Reach::default() },
             destination_reach: None,
@@ -341,6 +343,7 @@ impl Line {
             login: Patience::by_option(timeout),
             quiet: true,
             retries: 0,
+            interfaces: Interfaces::One,
             stop: None,
             reach: Reach { rsh: self.shell()?, agent_command: self.agent.clone(), ..Reach::default() },
             destination_reach: None,

@@ -8,6 +8,7 @@ mod table;
 
 use clap::Args;
 use linerate_remote::patience::Patience;
+use linerate_transfer::routes::Interfaces;
 use linerate_transfer::sender::Selection;
 use linerate_wire::control::{Keep, Options};
 use linerate_wire::path::printable;
@@ -151,6 +152,7 @@ impl ScpLine {
             login: Patience::by_option(None),
             quiet: self.quiet,
             retries: 0,
+            interfaces: Interfaces::One,
             stop: None,
             reach: far.map_or_else(|| self.reach.clone(), by),
             destination_reach: Some(by(destination)),

@@ -196,6 +196,7 @@ impl SyncArgs {
             quiet: self.common.quiet,
             retries: self.common.retry,
             stop: None,
+            interfaces: self.common.interfaces.unwrap_or_default(),
             reach: self.common.reach,
             destination_reach: None,
         };

@@ -76,14 +76,21 @@ pub fn case_with_attributes() -> Option<Case> {
 /// The same with a lab of its own, with this link.
 pub fn case_with_link(link: &str) -> Option<Case> {
     let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
-    Some(Case::new(Arc::new(Bed::up(link, None)?), share))
+    Some(Case::new(Arc::new(Bed::up(link, LabOptions::default())?), share))
 }
 
 /// The same with a round trip, such as `20ms`.
 pub fn case_with_path(link: &str, rtt: &str) -> Option<Case> {
     let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
     let wan = Wan { rtt: rtt.parse().expect("a round trip"), ..Wan::default() };
-    Some(Case::new(Arc::new(Bed::up(link, Some(wan))?), share))
+    Some(Case::new(Arc::new(Bed::up(link, LabOptions { wan: Some(wan), ..LabOptions::default() })?), share))
+}
+
+/// The same with several such links.
+pub fn case_with_links(link: &str, links: u32) -> Option<Case> {
+    let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
+    let options = LabOptions { links: Some(links), ..LabOptions::default() };
+    Some(Case::new(Arc::new(Bed::up(link, options)?), share))
 }
 
 fn shared() -> Option<Arc<Bed>> {
@@ -91,20 +98,20 @@ fn shared() -> Option<Arc<Bed>> {
     if let Some(bed) = shared.upgrade() {
         return Some(bed);
     }
-    let bed = Arc::new(Bed::up("10gbit", None)?);
+    let bed = Arc::new(Bed::up("10gbit", LabOptions::default())?);
     *shared = Arc::downgrade(&bed);
     Some(bed)
 }
 
 impl Bed {
-    fn up(link: &str, wan: Option<Wan>) -> Option<Self> {
+    fn up(link: &str, options: LabOptions) -> Option<Self> {
         if !is_root("a lab with ordinary users and file systems in it needs root") {
             return None;
         }
         let link = linerate_lab::parse_link(link).expect("a link");
         // The emulator of a round trip is the program.
-        let linerate = wan.map(|_| PathBuf::from(env!("CARGO_BIN_EXE_linerate")));
-        let options = LabOptions { link, wan, linerate, ..LabOptions::default() };
+        let linerate = options.wan.map(|_| PathBuf::from(env!("CARGO_BIN_EXE_linerate")));
+        let options = LabOptions { link, linerate, ..options };
         let lab = match Lab::up(&options) {
             Ok(lab) => lab,
             Err(error @ (LabError::Missing { .. } | LabError::Unprivileged)) => {

@@ -19,6 +19,7 @@ mod itemized;
 mod json;
 mod jump;
 mod killed;
+mod links;
 mod listed;
 mod measure;
 mod mounts;

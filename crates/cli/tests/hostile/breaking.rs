@@ -172,7 +172,8 @@ fn what_it_says_of_itself_cannot_reach_the_terminal() {
     let ground = Ground::new();
     let run = ground.run(&["far:x", "."], move |far| {
         far.greet()?;
-        let listening = Listening { candidates: Vec::new(), client: None, error: Some(evil.into()) };
+        let listening =
+            Listening { candidates: Vec::new(), further: Vec::new(), client: None, error: Some(evil.into()) };
         far.say(&Message::Listening(listening))?;
         far.hear_until(|message| matches!(message, Message::ConnectBack { .. }))?;
         far.say(&Message::ConnectedBack { error: Some(evil.into()) })?;

@@ -134,7 +134,7 @@ pub fn hello(protocol: u32) -> Message {
 
 /// An agent that can be reached nowhere.
 pub fn nowhere() -> Message {
-    Message::Listening(Listening { candidates: Vec::new(), client: None, error: None })
+    Message::Listening(Listening { candidates: Vec::new(), further: Vec::new(), client: None, error: None })
 }
 
 /// A report in which nothing was done.

@@ -88,6 +88,7 @@ fn nothing_that_it_says_reaches_the_terminal_as_it_is() {
             far.greet()?;
             far.say(&Message::Listening(Listening {
                 candidates: vec![],
+                further: vec![],
                 client: None,
                 error: Some(NASTY.into()),
             }))?;

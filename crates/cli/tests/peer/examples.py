@@ -23,6 +23,7 @@ def main():
     found = hexes()
     listening = p.vector([p.varint(0) + bytes((192, 0, 2, 7)) + p.varint(50_000),
                           p.varint(1) + bytes.fromhex("20010db8" + "0" * 22 + "07") + p.varint(50_000)])
+    listening += p.vector([p.varint(0) + bytes((198, 51, 100, 7))])
     listening += b"\1" + p.varint(0) + bytes((192, 0, 2, 1)) + p.option(None)
     said = [p.message(p.MORE_STREAMS, p.varint(300)), p.message(p.LISTENING, listening),
             p.message(p.SOURCES, p.vector([p.source(b"tree", True)])),

@@ -22,7 +22,8 @@ PROTOCOL = protocol_number()
 # Messages, in the order of the page's table.
 (HELLO, JOB, LISTENING, CONNECT_BACK, CONNECTED_BACK, USE_TUNNEL, MORE_STREAMS, TUNNEL, SOURCES, READY, SKIP, PROBLEM,
  PROGRESS, SENT, COMMITTED, REPORT, LISTED, ABORT, ASK_FACTS, ASK_CPU, ANSWER, START_SAMPLING, TAKE_SAMPLES, SAMPLES,
- OFFER, WANTED, AGAIN, CHANGES, SELECT, WITHIN, DIGESTED, LEFTOVER, BLOCKS, BETWEEN, PARTNER, DELIVERED, TALLY) = range(37)
+ OFFER, WANTED, AGAIN, CHANGES, SELECT, WITHIN, DIGESTED, LEFTOVER, BLOCKS, BETWEEN, PARTNER, DELIVERED, TALLY,
+ ROUTES) = range(38)
 
 # Frames.
 BATCH, CHUNK, DATA, GIVE_UP, END, HOLE, SAME, DIGEST, SPLIT, COPY, PACKED = range(1, 12)
@@ -285,8 +286,8 @@ def hello(protocol=PROTOCOL, key=None, cookie=bytes(16)):
     return varint(protocol) + blob(b"peer") + blob(key) + cookie
 
 
-def listening(candidates=(), error=b"none here"):
-    return vector(list(candidates)) + option(None) + option(error and blob(error))
+def listening(candidates=(), error=b"none here", further=()):
+    return vector(list(candidates)) + vector(list(further)) + option(None) + option(error and blob(error))
 
 
 def address(port):

@@ -33,7 +33,7 @@ mod tests {
 
     fn listening(candidates: &[&str]) -> Listening {
         let candidates = candidates.iter().map(|text| text.parse().unwrap()).collect();
-        Listening { candidates, client: None, error: None }
+        Listening { candidates, further: Vec::new(), client: None, error: None }
     }
 
     fn shown(there: &[&str], here: &[&str], ports: Option<(u16, u16)>) -> Vec<String> {

@@ -87,6 +87,8 @@ enum Limit {
 /// Decides by what happened between two glances. It has no clock of its own, so it can be tested in simulated time.
 pub struct Controller {
     streams: u32,
+    /// Fewer are never enough: each link needs one.
+    least: u32,
     begun: Glance,
     wait: Duration,
     /// The limit, since when it is that, and in how many windows it was.
@@ -114,6 +116,7 @@ impl Controller {
         let (sender, receiver) = (Stages::default(), Stages::default());
         Self {
             streams,
+            least: 0,
             begun: Glance { at, sender, receiver, is_held: false },
             wait: WINDOW,
             limit: (Limit::Other, at, 0),
@@ -127,6 +130,11 @@ impl Controller {
     /// Streams that are wanted now.
     pub fn streams(&self) -> u32 {
         self.streams
+    }
+
+    /// Lets no stream leave where that would be fewer.
+    pub fn keep_at_least(&mut self, streams: u32) {
+        self.least = streams;
     }
 
     /// Begins with `streams` after all.
@@ -194,7 +202,11 @@ impl Controller {
         }
         let more = self.streams.min(MOST - self.streams.min(MOST));
         let advice = match limit {
-            Limit::FullPath if windows + 1 >= SURELY_FULL && window.is_too_many(self.streams) => {
+            Limit::FullPath
+                if windows + 1 >= SURELY_FULL
+                    && self.streams > self.least
+                    && window.is_too_many(self.streams) =>
+            {
                 Advice::Drop(1)
             }
             Limit::Thread | Limit::Path if more > 0 => Advice::Add(more),

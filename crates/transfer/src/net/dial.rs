@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::net::handshake::{ConnectionConfig, establish, preface};
+use crate::net::routes::DataRoute;
 use crate::net::stream::Stream;
 use crate::net::tls::Handshake;
 
@@ -23,8 +24,30 @@ pub fn dial(
     link: &ConnectionConfig,
     patience: Duration,
 ) -> io::Result<Stream> {
+    open(|patience| TcpStream::connect_timeout(&address, patience), cookie, link, patience)
+}
+
+/// The same over one link.
+///
+/// # Errors
+/// As [`dial`], and where the link can't be chosen.
+pub fn dial_over(
+    route: &DataRoute,
+    cookie: &Cookie,
+    link: &ConnectionConfig,
+    patience: Duration,
+) -> io::Result<Stream> {
+    open(|patience| route.connect(patience), cookie, link, patience)
+}
+
+fn open(
+    connect: impl FnOnce(Duration) -> io::Result<TcpStream>,
+    cookie: &Cookie,
+    link: &ConnectionConfig,
+    patience: Duration,
+) -> io::Result<Stream> {
     let deadline = Instant::now() + patience;
-    let mut socket = TcpStream::connect_timeout(&address, patience.min(ANSWER_TIME))?;
+    let mut socket = connect(patience.min(ANSWER_TIME))?;
     // It fits into the empty buffer of a new connection.
     socket.write_all(&preface(cookie))?;
     let tls = Handshake::client(&link.pinned).map_err(io::Error::other)?;
@@ -73,6 +96,12 @@ pub fn all_candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
     let is_other = |address: &IpAddr| Some(*address) != known && (known.is_none() || !address.is_loopback());
     let others = own_addresses().into_iter().filter(is_other);
     known.into_iter().chain(others).map(|address| SocketAddr::new(address, port)).collect()
+}
+
+/// Further addresses of this host than those at which the other end is to reach it first, without loopback.
+pub fn further(candidates: &[SocketAddr]) -> Vec<IpAddr> {
+    let is_told = |address: &IpAddr| candidates.iter().any(|candidate| candidate.ip() == *address);
+    own_addresses().into_iter().filter(|address| !address.is_loopback() && !is_told(address)).collect()
 }
 
 /// Addresses of this host's interfaces, loopback last and IPv4 first.

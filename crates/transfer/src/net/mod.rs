@@ -12,6 +12,7 @@ pub mod keys;
 pub mod pace;
 pub mod pulse;
 pub mod rate;
+pub mod routes;
 pub mod session;
 pub mod spent;
 pub mod stream;

@@ -7,6 +7,7 @@ use linerate_sys::tcp::TcpInfo;
 use linerate_wire::frame::{FrameError, FrameKind, Header};
 use rustix::io::Errno;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::net::IpAddr;
 
 use self::wire::{WireReader, WireWriter};
 pub use self::within::FileRange;
@@ -94,6 +95,11 @@ impl Stream {
     /// Bits a second of the port by which it leaves, where they are known.
     pub fn link_rate(&self) -> Option<u64> {
         if let Self::Carried(carried) = self { carried.transport.link_rate() } else { None }
+    }
+
+    /// This host's address on the link that it uses, where it has one of its own.
+    pub fn local_address(&self) -> Option<IpAddr> {
+        if let Self::Carried(carried) = self { carried.transport.local_address() } else { None }
     }
 
     /// The sending side.

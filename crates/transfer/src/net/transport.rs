@@ -5,7 +5,7 @@ use linerate_host::link_rate;
 use linerate_sys::tcp::{TcpInfo, set_least_to_receive};
 use linerate_wire::control::{MAX_TUNNEL, Message};
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -26,6 +26,14 @@ impl Transport {
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         match self {
             Self::Tcp(socket) => TcpInfo::of(socket.as_fd()).ok(),
+            Self::Tunnel(_) => None,
+        }
+    }
+
+    /// This host's address on the link that it uses.
+    pub fn local_address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(socket) => Some(socket.local_addr().ok()?.ip()),
             Self::Tunnel(_) => None,
         }
     }

@@ -6,6 +6,7 @@ mod batches;
 mod compressing;
 mod delta;
 pub mod fan;
+mod links;
 pub mod offer;
 pub mod orphans;
 mod packed;

@@ -25,6 +25,7 @@ use crate::send::again::{self, Resend, ResendVerdict};
 use crate::send::ahead::Ahead;
 use crate::send::compressing::Compressing;
 use crate::send::fan::FanMember;
+use crate::send::links::WorkerLinks;
 use crate::send::offer::{Answer, Hash, OfferState, Offers};
 use crate::send::plan::{Planner, Unit};
 use crate::send::reading::digest;
@@ -200,6 +201,7 @@ pub fn run(
         stop: ahead.stop,
         leave: AtomicU32::new(0),
         working: AtomicU32::new(0),
+        links: WorkerLinks::default(),
         unstated: AtomicU64::new(0),
         member,
     };

@@ -59,16 +59,20 @@ impl Streams {
     /// # Errors
     /// If the other end is gone.
     pub fn meet(&mut self, session: &Session, stream: &Stream) -> Result<(), TransferError> {
-        let Some(controller) = &mut self.auto else { return Ok(()) };
         let round_trip = stream.tcp_info().map_or(0, |tcp| tcp.min_rtt_us);
-        if controller.streams() != self.first
-            || Duration::from_micros(round_trip.into()) < FAR
-            || session.is_tunnelled()
-        {
-            return Ok(());
-        }
-        controller.begin_with(FIRST_FAR);
-        session.more(FIRST_FAR - self.first)
+        let is_far = Duration::from_micros(round_trip.into()) >= FAR;
+        let is_first = self.auto.as_ref().is_some_and(|controller| controller.streams() == self.first);
+        self.widen(session, if is_first && is_far { FIRST_FAR } else { 0 })
+    }
+
+    /// There are at least so many, and one for each link.
+    fn widen(&mut self, session: &Session, least: u32) -> Result<(), TransferError> {
+        let widens = !self.is_alone && !session.is_tunnelled();
+        let Some(controller) = self.auto.as_mut().filter(|_| widens) else { return Ok(()) };
+        let (links, streams) = (session.routes(), controller.streams());
+        controller.keep_at_least(links);
+        controller.begin_with(streams.max(least).max(links));
+        session.more(controller.streams() - streams)
     }
 
     /// Adds or drops streams, of which `running` are there, if that helps.
@@ -81,6 +85,7 @@ impl Streams {
         shared: &Transmission<'_>,
         running: u32,
     ) -> Result<(), TransferError> {
+        self.widen(session, 0)?;
         let Some(controller) = &mut self.auto else { return Ok(()) };
         if session.is_tunnelled() {
             return Ok(());

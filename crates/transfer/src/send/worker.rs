@@ -6,6 +6,7 @@ use linerate_wire::frame::FrameKind;
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
 use std::io::IoSliceMut;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use crate::net::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
 use crate::send::compressing::{Compressing, Packing};
 use crate::send::delta::{Copied, DeltaPart};
 use crate::send::fan::FanMember;
+use crate::send::links::WorkerLinks;
 use crate::send::part_reading::PartReading;
 use crate::send::plan::{BATCH_BYTES, HeldChunks, LargeFile, Unit};
 use crate::send::reading::{OpenedSource, file_size, open_large};
@@ -70,6 +72,8 @@ pub struct Transmission<'a> {
     pub leave: AtomicU32,
     /// Workers that have not left.
     pub working: AtomicU32,
+    /// On which links they are.
+    pub links: WorkerLinks,
     /// Large files so far that said that they are empty.
     pub unstated: AtomicU64,
     /// It shares what it reads with other transfers.
@@ -81,13 +85,22 @@ impl Transmission<'_> {
     pub fn begin_round(&self) {
         self.leave.store(0, Ordering::Release);
         self.working.store(0, Ordering::Release);
+        self.links.clear();
         self.compressing.iter().for_each(Compressing::begin_round);
     }
 
-    /// True once for each worker that is to leave; never for the last one.
-    fn is_dropped(&self) -> bool {
+    /// True once for each worker that is to leave; never for the last one, or the last one on its link.
+    fn is_dropped(&self, link: Option<IpAddr>) -> bool {
+        if self.leave.load(Ordering::Acquire) == 0 || !self.links.take(link) {
+            return false;
+        }
         let one_less = |left: u32| left.checked_sub(1);
-        self.leave.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok() && self.lets_go()
+        let goes =
+            self.leave.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok() && self.lets_go();
+        if !goes {
+            self.links.add(link);
+        }
+        goes
     }
 
     /// True where a worker may leave, as all but the last one may; it counts as gone.
@@ -101,6 +114,8 @@ impl Transmission<'_> {
 pub struct SendWorker<'a> {
     pub(super) shared: &'a Transmission<'a>,
     pub(super) stream: FrameWriter,
+    /// This host's address on its link.
+    link: Option<IpAddr>,
     work: &'a Work,
     pub(super) clock: Clock,
     speed: Speed,
@@ -125,8 +140,11 @@ impl<'a> SendWorker<'a> {
     pub fn new(shared: &'a Transmission<'a>, stream: Stream, work: &'a Work) -> Self {
         shared.working.fetch_add(1, Ordering::AcqRel);
         shared.counters.leaves_by(stream.link_rate());
+        let link = stream.local_address();
+        shared.links.add(link);
         Self {
             shared,
+            link,
             stream: stream.into_writer(),
             work,
             clock: Clock::start(),
@@ -149,7 +167,7 @@ impl<'a> SendWorker<'a> {
     pub fn run(mut self) -> Result<(), StreamError> {
         let work = self.work;
         while !self.leaves
-            && (self.is_alone() || !self.shared.is_dropped())
+            && (self.is_alone() || !self.shared.is_dropped(self.link))
             && let Some(mut taken) = self.next(work)?
         {
             self.clock.lap(Stage::Queue);

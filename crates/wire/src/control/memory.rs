@@ -50,6 +50,7 @@ impl Message {
             Self::UseTunnel
             | Self::Between
             | Self::MoreStreams(_)
+            | Self::Routes(_)
             | Self::Ready { .. }
             | Self::Skip { .. }
             | Self::Progress(_)

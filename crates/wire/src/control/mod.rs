@@ -165,6 +165,8 @@ pub enum Message {
     Delivered(#[serde(deserialize_with = "at_most::<MAX_DELIVERED, _, _>")] Vec<Delivery>),
     /// Such an agent to its client, before its [`Message::Report`]: what only the two ends know.
     Tally(Tally),
+    /// Client to an agent that sends: over how many links its streams may come.
+    Routes(u32),
 }
 
 /// The change of one entry at the receiver.
@@ -379,6 +381,8 @@ pub struct Hello {
 pub struct Listening {
     /// Addresses, best first; empty where it can't listen.
     pub candidates: Vec<SocketAddr>,
+    /// Further addresses of its host, where it accepts them at the same port.
+    pub further: Vec<IpAddr>,
     /// The client's address as ssh's server saw it.
     pub client: Option<IpAddr>,
     /// Why it can't listen.

@@ -53,11 +53,12 @@ const fn key(
 }
 
 /// All of them, in the order in which they are shown.
-pub const KEYS: [ConfigKey; 18] = {
+pub const KEYS: [ConfigKey; 19] = {
     use KeyKind::{Flag, List, Value};
     use KeyUse::{Data, Login, Ssh};
     [
         key("streams", "streams", Value, Data, "auto"),
+        key("interfaces", "interfaces", Value, Data, "ssh's"),
         key("port-range", "port_range", Value, Data, "any"),
         key("compress", "compress", Value, Data, "auto"),
         key("bwlimit", "bwlimit", Value, Data, "none"),

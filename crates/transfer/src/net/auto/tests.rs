@@ -18,8 +18,20 @@ const NOTHING: Seen = Seen { rate: 0.0, sender: 0.2, receiver: 0.2, files: 0.0, 
 
 /// The streams behind each tenth of a second of a path with `round_trip`, whose transfer `seen` describes by time and streams.
 fn simulate(first: u32, round_trip: Duration, seconds: u32, seen: impl Fn(f64, u32) -> Seen) -> Vec<u32> {
+    simulate_over(0, first, round_trip, seconds, seen)
+}
+
+/// The same over so many links.
+fn simulate_over(
+    links: u32,
+    first: u32,
+    round_trip: Duration,
+    seconds: u32,
+    seen: impl Fn(f64, u32) -> Seen,
+) -> Vec<u32> {
     let begun = Instant::now();
     let mut controller = Controller::new(first, begun);
+    controller.keep_at_least(links);
     let (mut sender, mut receiver) = (Stages::default(), Stages::default());
     let (mut streams, mut numbers) = (first, Vec::new());
     for tick in 1..=seconds * 10 {
@@ -109,6 +121,13 @@ fn a_full_short_path_goes_back_to_one_stream_where_one_fills_it() {
     // One that turns out not to fill it has company again, and is tried ever more seldom.
     let not_enough = full(1.1e9);
     assert_eq!(not_enough.iter().filter(|streams| **streams == 1).count(), 12, "{not_enough:?}");
+}
+
+#[test]
+fn each_of_several_full_links_keeps_a_stream() {
+    let full = |_, _| Seen { rate: 4e8, receiver: 0.1, is_held: true, ..NOTHING };
+    let numbers = simulate_over(4, 6, SHORT, 10, full);
+    assert_eq!(numbers.iter().min(), Some(&4), "{numbers:?}");
 }
 
 #[test]

@@ -33,6 +33,7 @@ use crate::net::connect::Listener;
 use crate::net::handshake::ConnectionConfig;
 use crate::net::keys::Keys;
 use crate::net::pulse::Pulse;
+use crate::net::routes::{DataRoutes, Interfaces};
 use crate::net::stream::{Stream, StreamError};
 use crate::net::transport::Registry;
 
@@ -55,6 +56,8 @@ pub struct Client {
     pub pulse: Arc<Pulse>,
     /// The agent's end, where it is another thread of this process.
     pub neighbour: Option<Neighbour>,
+    /// Where data leaves this host.
+    pub interfaces: Interfaces,
 }
 
 /// Both ends' counters, for whoever shows them while the session's thread works.
@@ -81,6 +84,10 @@ pub struct Session {
     opener: Opener,
     arrivals: (Sender<Stream>, Receiver<Stream>),
     dialed: AtomicU32,
+    /// The links over which this end dials; empty for the one that the kernel takes.
+    routes: Arc<DataRoutes>,
+    /// How many the other end dials over.
+    their_routes: u32,
     is_agent: bool,
     /// It connects to the host that its client has logged in from, and to no other.
     dials_client_alone: bool,
@@ -148,7 +155,7 @@ impl Session {
         client: Client,
         meters: Meters,
     ) -> Result<Self, TransferError> {
-        let Client { job, interrupted, observer, pulse, neighbour } = client;
+        let Client { job, interrupted, observer, pulse, neighbour, interfaces } = client;
         pulse.beat();
         let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
         neighbour.into_iter().for_each(|neighbour| session.stay_within(neighbour));
@@ -162,7 +169,7 @@ impl Session {
         session.greet()?;
         if let Some(options) = options {
             session.make_link(options.clear)?;
-            session.reach(&options)?;
+            session.reach(&options, &interfaces)?;
         }
         Ok(session)
     }
@@ -238,6 +245,8 @@ impl Session {
             opener: Opener::Nobody,
             arrivals: unbounded(),
             dialed: AtomicU32::new(0),
+            routes: Arc::default(),
+            their_routes: 0,
             is_agent: false,
             dials_client_alone: false,
             interrupted,

@@ -1,19 +1,20 @@
 //! How the two ends get their data connections: the client connects, else the agent does, else data goes through ssh.
 
 use crossbeam_channel::Sender;
-use linerate_wire::control::{Listening, Message, Options};
+use linerate_wire::control::{Cookie, Listening, Message, Options};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{MAX_STREAMS, Session, out_of_turn, printable};
-use crate::base::problem::BY_WHOM;
-use crate::base::problem::TransferError;
+use crate::base::problem::{BY_WHOM, Observer, TransferError};
 use crate::net::connect::Listener;
-use crate::net::dial::{all_candidates, candidates, dial, dial_any};
+use crate::net::dial::{all_candidates, candidates, dial, dial_any, dial_over, further};
 use crate::net::handshake::ConnectionConfig;
 use crate::net::keys::Pinned;
+use crate::net::routes::{self, DataRoute, DataRoutes, Interfaces};
 use crate::net::stream::Stream;
 use crate::net::transport::{Transport, Tunnel};
 
@@ -72,21 +73,33 @@ impl Session {
         let tells_all = self.has_partner() && !self.dials_client_alone;
         let candidates = if tells_all { all_candidates } else { candidates };
         let listening = match self.listen(options.ports) {
-            Ok(port) => Listening { candidates: candidates(own, port), client, error: None },
-            Err(error) => Listening { candidates: Vec::new(), client, error: Some(error.to_string()) },
+            Ok(port) => {
+                let candidates = candidates(own, port);
+                let further = if self.dials_client_alone { Vec::new() } else { further(&candidates) };
+                Listening { candidates, further, client, error: None }
+            }
+            Err(error) => Listening {
+                candidates: Vec::new(),
+                further: Vec::new(),
+                client,
+                error: Some(error.to_string()),
+            },
         };
         self.opener = Opener::Ask;
         self.send(&Message::Listening(listening))
     }
 
     /// The client: connect to the agent, else have it connect here, else go through the control channel.
-    pub(super) fn reach(&mut self, options: &Options) -> Result<(), TransferError> {
+    pub(super) fn reach(&mut self, options: &Options, interfaces: &Interfaces) -> Result<(), TransferError> {
         if self.is_within() {
             self.connected = Some(Instant::now());
             return self.more(1);
         }
         let said = self.awaiting("its word on where it listens for data", Self::receive)?;
         let Message::Listening(there) = said else { return Err(out_of_turn()) };
+        if self.reach_over(interfaces, &there)? {
+            return Ok(());
+        }
         let Some(direct) = self.reach_directly(&there)? else { return Ok(()) };
         self.observer.note(&format!("{direct}; asking the far end to connect back"));
         let Some(back) = self.reach_back(&there, options)? else { return Ok(()) };
@@ -100,6 +113,43 @@ impl Session {
         ));
         self.send(&Message::UseTunnel)?;
         self.tunnel()
+    }
+
+    /// Dials over the links that the user chose; false where none leads there.
+    fn reach_over(&mut self, interfaces: &Interfaces, there: &Listening) -> Result<bool, TransferError> {
+        let (Some(first), Some(link)) = (there.candidates.first(), self.link.clone()) else {
+            return Ok(false);
+        };
+        let further = there.further.iter().map(|address| SocketAddr::new(*address, first.port()));
+        let addresses: Vec<_> = there.candidates.iter().copied().chain(further).collect();
+        let (routes, missing) = routes::find(interfaces, &addresses);
+        missing
+            .iter()
+            .for_each(|name| self.observer.note(&format!("warning: no way to the far end over {name}")));
+        self.routes = Arc::new(DataRoutes::new(routes));
+        let opened = over_routes(&self.routes, &self.peer.cookie, &link, &*self.observer);
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(TransferError::Interrupted);
+        }
+        let Some((address, stream)) = opened else {
+            if *interfaces != Interfaces::One {
+                self.observer.note("warning: the data takes the way to the far end that the kernel chooses");
+            }
+            return Ok(false);
+        };
+        self.opener = Opener::Dial(address);
+        self.dialed.store(1, Ordering::Relaxed);
+        self.arrived(stream);
+        let receives = self.control.way.receives.load(Ordering::Acquire);
+        if receives && self.routes() > 1 {
+            self.send(&Message::Routes(self.routes()))?;
+        }
+        Ok(true)
+    }
+
+    /// Links over which the end that dials opens streams; 0 where it leaves the choice to the kernel.
+    pub fn routes(&self) -> u32 {
+        self.their_routes.max(self.routes.working().count() as u32)
     }
 
     /// `None` where it worked, else why not.
@@ -234,9 +284,12 @@ impl Session {
             }
             let (Some(link), cookie) = (self.link.clone(), self.peer.cookie) else { return };
             let arrivals = self.arrivals.0.clone();
+            let (routes, observer) = (self.routes.clone(), self.observer.clone());
             // A stream that can't be opened isn't missed: the others take its work.
             thread::spawn(move || {
-                dial(address, &cookie, &link, DIAL_TIME).map(|stream| drop(arrivals.send(stream)))
+                let over = over_routes(&routes, &cookie, &link, &*observer).map(|(_, stream)| stream);
+                let stream = over.or_else(|| dial(address, &cookie, &link, DIAL_TIME).ok());
+                stream.map(|stream| drop(arrivals.send(stream)))
             });
         }
     }
@@ -254,7 +307,8 @@ impl Session {
             let error = format!("{stranger} isn't where this login came from; {BY_WHOM}");
             return self.send(&Message::ConnectedBack { error: Some(error) });
         }
-        let there = Listening { candidates: candidates.to_vec(), client: None, error: None };
+        let there =
+            Listening { candidates: candidates.to_vec(), further: Vec::new(), client: None, error: None };
         let error = self.reach_directly(&there)?;
         self.send(&Message::ConnectedBack { error })
     }
@@ -267,7 +321,11 @@ impl Session {
     /// How the data travels, for people.
     pub fn route(&self) -> String {
         match self.opener {
-            Opener::Dial(address) => format!("from here to {address}"),
+            Opener::Dial(address) if self.routes() == 0 => format!("from here to {address}"),
+            Opener::Dial(_) => {
+                let over = |route: &DataRoute| format!("{} over {}", route.to, route.interface);
+                format!("from here to {}", self.routes.working().map(over).collect::<Vec<_>>().join(", "))
+            }
             Opener::Ask => "from the far end to here".to_owned(),
             Opener::Within(_) => "none, within this host".to_owned(),
             Opener::Tunnel | Opener::Nobody => "through ssh".to_owned(),
@@ -278,6 +336,27 @@ impl Session {
     pub fn strangers(&self) -> Option<u64> {
         self.listener.as_ref().map(Listener::strangers)
     }
+}
+
+/// A stream over the next link in turn that works, and the address that it leads to.
+fn over_routes(
+    routes: &DataRoutes,
+    cookie: &Cookie,
+    link: &ConnectionConfig,
+    observer: &dyn Observer,
+) -> Option<(SocketAddr, Stream)> {
+    routes.in_turn().find_map(|route| match dial_over(route, cookie, link, DIAL_TIME) {
+        Ok(stream) => Some((route.to, stream)),
+        Err(error) => {
+            if routes.fail(route) {
+                let DataRoute { interface, to, .. } = route;
+                observer.note(&format!(
+                    "warning: no data goes over {interface}: {to} can't be reached ({error})"
+                ));
+            }
+            None
+        }
+    })
 }
 
 /// The addresses of the ssh connection that started this process: the client's, and this host's.
@@ -335,6 +414,7 @@ mod tests {
             observer: Arc::new(Nobody),
             pulse: Arc::new(Pulse::new(None)),
             neighbour: None,
+            interfaces: Interfaces::One,
         };
         let client = Session::client(near.try_clone().unwrap(), near, client, Meters::default());
         (client.unwrap(), stop, agent)

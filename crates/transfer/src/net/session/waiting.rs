@@ -111,6 +111,9 @@ impl Session {
                     self.dial_more(address, count);
                 }
             }
+            Message::Routes(count) if self.is_agent && !receives => {
+                self.their_routes = count.min(MAX_STREAMS)
+            }
             Message::ConnectBack { candidates } if self.is_agent => self.connect_back(&candidates)?,
             Message::UseTunnel if self.is_agent => self.tunnel()?,
             other => return Ok(Some(other)),

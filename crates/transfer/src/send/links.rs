@@ -1,0 +1,46 @@
+//! The streams on each link, so that none is left without one.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Mutex;
+
+use crate::base::lock::lock;
+
+/// How many workers send over each link, by this host's address on it; none is through ssh.
+#[derive(Default)]
+pub struct WorkerLinks(Mutex<HashMap<Option<IpAddr>, u32>>);
+
+impl WorkerLinks {
+    /// No worker is there.
+    pub fn clear(&self) {
+        lock(&self.0).clear();
+    }
+
+    /// One more worker sends over this link.
+    pub fn add(&self, link: Option<IpAddr>) {
+        *lock(&self.0).entry(link).or_default() += 1;
+    }
+
+    /// One worker fewer, unless it is the last one on its link; true where it may go.
+    pub fn take(&self, link: Option<IpAddr>) -> bool {
+        let mut links = lock(&self.0);
+        let workers = links.entry(link).or_default();
+        let is_spare = *workers > 1;
+        *workers -= u32::from(is_spare);
+        is_spare
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_one_on_a_link_stays() {
+        let (links, a, b) = (WorkerLinks::default(), Some([10, 0, 0, 1].into()), Some([10, 0, 1, 1].into()));
+        [a, a, b].into_iter().for_each(|link| links.add(link));
+        assert!(!links.take(b) && links.take(a) && !links.take(a));
+        links.clear();
+        assert!(!links.take(None));
+    }
+}
