@@ -128,9 +128,7 @@ fn receive(
     let counters = session.meters.local.clone();
     let journal = &resume.journal;
     // By the journal the next run knows which names to remove.
-    let announce = || {
-        journal.make();
-    };
+    let announce = || journal.make_if_there_is_room().map(drop);
     let names =
         Names::new(session.nonce(), options.verify || options.details.dig_holes).announced_by(&announce);
     let (finished, whole) = bounded(WAITING);

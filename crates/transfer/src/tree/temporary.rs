@@ -6,8 +6,8 @@ use rustix::fs::{AtFlags, Dev, FileType, FlockOperation, Mode, OFlags, Timespec,
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Once};
 
 use crate::tree::root::Directory;
 use linerate_wire::entry::{Entry, Timestamp};
@@ -17,6 +17,9 @@ pub use name::{JOURNAL, JOURNAL_DIGITS, Name, is_journal, is_reserved, nonce_of}
 pub const RESERVED: &str = "has a name that is for this program's temporary files; not copied. \
                             'linerate clean' removes what a transfer has left";
 
+/// Writes down that names may be left; where it fails, nothing gets one.
+type Announce<'a> = &'a (dyn Fn() -> Result<(), Errno> + Sync);
+
 /// Makes temporary names that no other transfer makes.
 pub struct Names<'a> {
     nonce: [u8; 8],
@@ -25,9 +28,9 @@ pub struct Names<'a> {
     named_only: AtomicBool,
     /// How files that are there are opened.
     access: OFlags,
-    /// To be called once, before the first of them is in a directory.
-    announce: &'a (dyn Fn() + Sync),
-    announced: Once,
+    /// To be called before the first of them is in a directory.
+    announce: Announce<'a>,
+    announced: AtomicBool,
 }
 
 impl<'a> Names<'a> {
@@ -38,12 +41,19 @@ impl<'a> Names<'a> {
         of_transfer.iter_mut().zip(nonce).for_each(|(to, from)| *to = *from);
         let access = if read_back { OFlags::RDWR } else { OFlags::WRONLY };
         let (next, named_only) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { nonce: of_transfer, next, named_only, access, announce: &|| {}, announced: Once::new() }
+        Self {
+            nonce: of_transfer,
+            next,
+            named_only,
+            access,
+            announce: &|| Ok(()),
+            announced: AtomicBool::new(false),
+        }
     }
 
     /// The same; `announce` is called before the first of them is in a directory. Whatever ends this process then, the next run
     /// of the command knows that there may be some.
-    pub fn announced_by(self, announce: &'a (dyn Fn() + Sync)) -> Self {
+    pub fn announced_by(self, announce: Announce<'a>) -> Self {
         Self { announce, ..self }
     }
 
@@ -55,7 +65,7 @@ impl<'a> Names<'a> {
         let (access, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
         match rustix::fs::openat(directory, ".", access | OFlags::TMPFILE, mode) {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                let name = self.given().write();
+                let name = self.given()?.write();
                 let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
                 let file = rustix::fs::openat(directory, &name, flags, mode)?;
                 rustix::fs::unlinkat(directory, &name, AtFlags::empty())?;
@@ -66,9 +76,12 @@ impl<'a> Names<'a> {
     }
 
     /// A name that something gets now.
-    fn given(&self) -> Name {
-        self.announced.call_once(self.announce);
-        self.next()
+    fn given(&self) -> Result<Name, Errno> {
+        if !self.announced.load(Ordering::Acquire) {
+            (self.announce)()?;
+            self.announced.store(true, Ordering::Release);
+        }
+        Ok(self.next())
     }
 
     fn next(&self) -> Name {
@@ -180,7 +193,7 @@ impl Temporary {
     /// # Errors
     /// The errors of symlink(2).
     pub fn symlink(parent: Arc<Directory>, names: &Names<'_>, target: &[u8]) -> Result<Self, Errno> {
-        let name = names.given().write();
+        let name = names.given()?.write();
         rustix::fs::symlinkat(target, &parent, &name)?;
         Ok(Self::of_special(parent, name, FileType::Symlink))
     }
@@ -230,7 +243,7 @@ impl Temporary {
     /// The errors of link(2).
     pub fn give_name(&mut self, names: &Names<'_>) -> Result<(), Errno> {
         if self.name.is_empty() && !self.in_place {
-            let name = names.given().write();
+            let name = names.given()?.write();
             self.link(&name)?;
             self.name = name;
             let _ = rustix::fs::flock(self.fd()?, FlockOperation::NonBlockingLockExclusive);
@@ -276,7 +289,7 @@ impl Temporary {
         mode: Mode,
         device: Dev,
     ) -> Result<Self, Errno> {
-        let name = names.given().write();
+        let name = names.given()?.write();
         rustix::fs::mknodat(&parent, &name, kind, mode, device)?;
         Ok(Self::of_special(parent, name, kind))
     }
@@ -290,7 +303,7 @@ impl Temporary {
         names: &Names<'_>,
         of: BorrowedFd<'_>,
     ) -> Result<Self, Errno> {
-        let name = names.given().write();
+        let name = names.given()?.write();
         link(of, &parent, &name)?;
         let special = FileType::from_raw_mode(rustix::fs::fstat(of)?.st_mode);
         Ok(Self::of_special(parent, name, special))
@@ -428,7 +441,7 @@ impl Temporary {
 
 /// An empty file with a temporary name.
 fn make(holder: &Directory, names: &Names<'_>, mode: Mode) -> Result<(OsString, OwnedFd), Errno> {
-    let name = names.given().write();
+    let name = names.given()?.write();
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(holder, &name, flags, mode)?;
     // The remover of left-overs sees by the lock that somebody is at work; without locks, by the age.
@@ -490,13 +503,30 @@ mod tests {
             let top = tempfile::tempdir().unwrap();
             let root = Root::open(top.path()).unwrap();
             let seen = std::sync::Mutex::new(Vec::new());
-            let announce = || seen.lock().unwrap().push(fs::read_dir(top.path()).unwrap().count());
+            let announce = || {
+                seen.lock().unwrap().push(fs::read_dir(top.path()).unwrap().count());
+                Ok(())
+            };
             let names = Names::new(&[1], false).announced_by(&announce);
             let unnamed = Temporary::unnamed(root.top().clone(), &names, Mode::RWXU).unwrap();
             let (_one, _other) = (make(&root, &names), make(&root, &names));
             assert_eq!(*seen.lock().unwrap(), [0]);
             assert!(unnamed.name().is_empty());
         }
+    }
+
+    #[test]
+    fn where_names_cannot_be_announced_nothing_gets_one() {
+        let top = tempfile::tempdir().unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let is_full = AtomicBool::new(true);
+        let announce = || if is_full.load(Ordering::Relaxed) { Err(Errno::NOSPC) } else { Ok(()) };
+        let names = Names::new(&[1], false).announced_by(&announce);
+        let make = || Temporary::symlink(root.top().clone(), &names, b"x");
+        assert_eq!(make().unwrap_err(), Errno::NOSPC);
+        assert_eq!(fs::read_dir(top.path()).unwrap().count(), 0);
+        is_full.store(false, Ordering::Relaxed);
+        assert!(make().is_ok(), "room came");
     }
 
     #[test]

@@ -84,12 +84,17 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Makes the journal, for this user alone; none where it can't be made and locked.
-    pub fn make(directory: &Directory, name: &OsStr, begin: &Begin, sealer: &Sealer) -> Option<Self> {
+    /// Makes the journal, for this user alone.
+    ///
+    /// # Errors
+    /// If it can't be made and locked, or there is no room for it; then no file is left.
+    pub fn make(directory: &Directory, name: &OsStr, begin: &Begin, sealer: &Sealer) -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(directory, name, flags, PRIVATE).ok()?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-        Self::begin_new(file, begin, sealer).ok()
+        let file = rustix::fs::openat(directory, name, flags, PRIVATE)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Self::begin_new(file, begin, sealer).inspect_err(|_| {
+            let _ = directory.take_away(name);
+        })
     }
 
     /// Reads what earlier runs wrote, and goes on behind it. What somebody else wrote isn't believed, and goes.
@@ -121,7 +126,8 @@ impl JournalWriter {
         append_header(&salt, &mut buffer);
         append(&Record::Begin(begin.clone()), &mut seal, &mut buffer);
         let mut writer = Self { file, at: 0, seal: seal.clone(), next_partial: 0, is_bare: true, buffer };
-        if writer.write_out(seal) { Ok(writer) } else { Err(Errno::NOSPC) }
+        writer.write_out(seal)?;
+        Ok(writer)
     }
 
     /// True where this run made it and has written nothing down.
@@ -155,27 +161,28 @@ impl JournalWriter {
         let mut seal = self.seal.clone();
         self.buffer.clear();
         self.is_bare = false;
-        records.iter().all(|record| append(record, &mut seal, &mut self.buffer)) && self.write_out(seal)
+        records.iter().all(|record| append(record, &mut seal, &mut self.buffer))
+            && self.write_out(seal).is_ok()
     }
 
     /// A record that doesn't fit is left out, and the next one takes its place: none is ever behind half a one. With
     /// what is written comes the seal behind it.
-    fn write_out(&mut self, seal: Seal) -> bool {
+    fn write_out(&mut self, seal: Seal) -> Result<(), Errno> {
         if self.at + self.buffer.len() as u64 > MAX_JOURNAL {
-            return false;
+            return Err(Errno::FBIG);
         }
         let mut written = 0;
         while written < self.buffer.len() {
             match rustix::io::pwrite(&self.file, &self.buffer[written..], self.at + written as u64) {
-                Ok(0) => return false,
+                Ok(0) => return Err(Errno::NOSPC),
                 Ok(count) => written += count,
                 Err(Errno::INTR) => {}
-                Err(_) => return false,
+                Err(error) => return Err(error),
             }
         }
         self.at += written as u64;
         self.seal = seal;
-        true
+        Ok(())
     }
 
     /// Puts it on stable storage. Where that fails, a reboot finds less of it.

@@ -118,8 +118,8 @@ impl Site {
     }
 
     /// Makes the journal where it is missing.
-    fn make(&self, begin: &Begin) -> Option<JournalWriter> {
-        JournalWriter::make(&self.top, &self.name, begin, &self.sealer(true)?)
+    fn make(&self, begin: &Begin) -> Result<JournalWriter, Errno> {
+        JournalWriter::make(&self.top, &self.name, begin, &self.sealer(true).ok_or(Errno::NOKEY)?)
     }
 
     fn go_on(&self, file: OwnedFd, begin: &Begin) -> Option<(JournalWriter, Option<Past>)> {
@@ -190,11 +190,23 @@ impl Journal {
 
     /// Makes it now, where it can be made; true where it is there. What is done isn't written down for that yet.
     pub fn make(&self) -> bool {
+        self.make_if_there_is_room() == Ok(true)
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// If there is no room for it, which may come.
+    pub fn make_if_there_is_room(&self) -> Result<bool, Errno> {
         let mut state = lock(&self.state);
         if matches!(*state, JournalState::Waiting) {
-            *state = self.site.make(&self.begin).map_or(JournalState::None, JournalState::Open);
+            *state = match self.site.make(&self.begin) {
+                Ok(writer) => JournalState::Open(writer),
+                Err(error @ (Errno::NOSPC | Errno::DQUOT)) => return Err(error),
+                Err(_) => JournalState::None,
+            };
         }
-        matches!(*state, JournalState::Open(_))
+        Ok(matches!(*state, JournalState::Open(_)))
     }
 
     /// Writes down files that have their real names.
