@@ -27,7 +27,8 @@ fn copies(trio: &Trio, options: &[&str]) -> crate::support::Run {
 fn a_destination_that_cant_be_reached_connects_to_the_source() {
     let Some(trio) = trio() else { return };
     let _wall = Wall::refusing(&trio.case, End::A, "7211-7214");
-    let run = copies(&trio, &["--streams", "4", "--port-range", "7211-7214"]);
+    // It lasts until all streams are there, however busy this machine is.
+    let run = copies(&trio, &["--streams", "4", "--bwlimit", "10m", "--port-range", "7211-7214"]);
     run.says(&[
         "src can't connect to dst",
         "asking dst to connect to src",
