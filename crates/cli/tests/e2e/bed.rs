@@ -207,8 +207,13 @@ impl Case {
     /// Runs `linerate sync` with these arguments in the near directory.
     #[track_caller]
     pub fn sync(&self, args: Vec<OsString>) -> Run {
+        self.start_sync(args).end()
+    }
+
+    /// Starts it.
+    pub fn start_sync(&self, args: Vec<OsString>) -> Running {
         let config = self.bed.lab.ssh_config();
-        self.start_with(args![self.bed.program(), "sync", "-F", config], args).end()
+        self.start_with(args![self.bed.program(), "sync", "-F", config], args)
     }
 
     /// Starts it.

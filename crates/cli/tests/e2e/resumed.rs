@@ -245,6 +245,23 @@ fn a_slow_link_that_breaks_again_and_again_brings_a_file_to_its_end() {
     }
 }
 
+/// Where files are written into, parts are of whole blocks: a new one that came slowly is gone on with by these.
+#[test]
+fn a_new_file_of_a_command_that_writes_into_files_is_gone_on_with() {
+    let Some(case) = case() else { return };
+    write(case.near.join("file"), noise(1, 20 << 20));
+    let line = |more: Vec<OsString>| [args!["--inplace"], more, args!["file", case.b("to")]].concat();
+    let running = case.start_sync(line(args!["--bwlimit", "2m", "--streams", "1"]));
+    std::thread::sleep(Duration::from_secs(5));
+    running.signal(Signal::KILL);
+    drop(running.end());
+    let run = case.sync(line(args!["--json"])).exits(0);
+    let again = u64_at(&summary_of(&run.out), "/sender/stages/bytes");
+    assert!(again <= 17 << 20, "{again} bytes: {run}");
+    assert!(fs::read(case.far.join("to")).unwrap() == noise(1, 20 << 20));
+    assert_eq!(temporaries(&case.far), Vec::<OsString>::new());
+}
+
 /// What is written down while it comes is as whole at the end as anything else.
 #[test]
 fn a_file_that_comes_slowly_is_whole_at_its_end() {

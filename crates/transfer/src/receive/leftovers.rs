@@ -44,7 +44,7 @@ pub fn remove_of(past: &Past, landing: &Landing, aside: Option<&Directory>) {
 }
 
 /// Removes the partial files that earlier runs began.
-pub fn remove_partials(past: &Past, landing: &Landing) {
+fn remove_partials(past: &Past, landing: &Landing) {
     for partial in past.partials() {
         let Some(parent) = partial.place.parent() else { continue };
         let Ok(parent) = landing.root.directory(&parent) else { continue };

@@ -91,7 +91,7 @@ pub fn run(
     rustix::process::umask(umask);
     // A client that is gone begins again, and must find the journal by which everything is there.
     let received = received.and_then(|received| session.stand_by().map(|()| received));
-    let received = received.inspect_err(|error| resume.abandon(&landing, error))?;
+    let received = received.inspect_err(|error| resume.abandon(&landing, &near, error))?;
     session.meanwhile(|| resume.finish(&landing, &near))?;
     session.send(&Message::Committed(received.landed))?;
     Ok(received)

@@ -16,7 +16,7 @@ use crate::receive::journal::{self, Found, Journal, KeyStore, Past, Site, mark, 
 use crate::receive::leftovers;
 use crate::receive::near::Near;
 use crate::receive::reception::Reception;
-use crate::receive::sink::Resumed;
+use crate::receive::sink::{BLOCK, Resumed};
 use crate::tree::bounds::Named;
 use crate::tree::landing::Landing;
 use crate::tree::stamp::ctime;
@@ -80,11 +80,9 @@ impl Resume {
 
     /// The transfer has ended early. What an end sent that breaks the protocol isn't gone on with, and a journal that
     /// says nothing isn't left.
-    pub fn abandon(&self, landing: &Landing, error: &TransferError) {
-        if error.is_breach()
-            && let Some(past) = &self.past
-        {
-            leftovers::remove_partials(past, landing);
+    pub fn abandon(&self, landing: &Landing, near: &Near, error: &TransferError) {
+        if error.is_breach() {
+            self.remove_leftovers(landing, near);
         }
         // By its journal alone the next run knows that a directory was made by this one.
         if (error.is_breach() || self.journal.is_bare()) && !landing.has_new_directory() {
@@ -94,10 +92,14 @@ impl Resume {
 
     /// Everything is in place: what earlier runs left and this one had no use for goes, and the journal.
     pub fn finish(self, landing: &Landing, near: &Near) {
+        self.remove_leftovers(landing, near);
+        self.journal.remove();
+    }
+
+    fn remove_leftovers(&self, landing: &Landing, near: &Near) {
         if let Some(past) = &self.past {
             leftovers::remove_of(past, landing, near.temporary.as_deref());
         }
-        self.journal.remove();
     }
 }
 
@@ -125,6 +127,7 @@ pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted<'_>, origin
             && earlier.partial.chunk < size
             && earlier.partial.size == size
             && (!shared.settings.digests || earlier.partial.chunk.is_power_of_two())
+            && (!shared.settings.inplace || earlier.partial.chunk.is_multiple_of(BLOCK))
     })?;
     let parent = place.parent()?;
     let resumed = Resumed::open(earlier, &shared.ground.landing.root.directory(&parent).ok()?)?;

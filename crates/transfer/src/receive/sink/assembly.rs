@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::Resumed;
 use super::basis::Basis;
 use super::covered::Parts;
 use super::moved::Edges;
+use super::{BLOCK, Resumed};
 use crate::base::lock::lock;
 use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;
@@ -110,15 +110,16 @@ impl Assembly {
         Ok(Self { listed: Mutex::new(listed), there, has_old_bytes: true, ..new })
     }
 
-    /// Tells the journal that a part is written, or as much of it as has come if the link is `slow`, where the journal can take it.
-    pub(super) fn write_down(&self, offset: u64, length: u64, slow: bool, journal: &Journal) {
+    /// Tells the journal that a part is written, or, on a slow link, as much of it as has come, in chunks of `least` bytes, where the
+    /// journal can take it.
+    pub(super) fn write_down(&self, offset: u64, length: u64, least: Option<u64>, journal: &Journal) {
         let Some(size) = self.size() else { return };
         if !journal.is_wanted() {
             return;
         }
         let mut listed = lock(&self.listed);
-        if listed.index.is_none() && slow {
-            listed.chunk = listed.chunk.min(least_chunk(size));
+        if let (None, Some(least)) = (listed.index, least) {
+            listed.chunk = listed.chunk.min(least);
         }
         let Some(numbers) = chunks_in(offset, length, size, listed.chunk) else { return };
         if listed.index.is_none() {
@@ -262,9 +263,10 @@ fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
     chunk > 0 && offset.is_multiple_of(chunk) && length == chunk.min(size.saturating_sub(offset))
 }
 
-/// Bytes of the chunks of which a file's journal consists on a slow link: so many that it is short for a large file.
-pub(super) fn least_chunk(size: u64) -> u64 {
-    (size / 1024).next_power_of_two().max(LEAST)
+/// Bytes of the chunks of which a file's journal consists on a slow link: so many that it is short for a large file. The next run's
+/// parts are of these, so where files are written into they are whole blocks.
+pub(super) fn least_chunk(size: u64, inplace: bool) -> u64 {
+    (size / 1024).next_power_of_two().max(if inplace { BLOCK } else { LEAST })
 }
 
 /// The numbers of the chunks of this many bytes that a part consists of; `None` where it is no sum of them.
@@ -298,8 +300,10 @@ mod tests {
 
     #[test]
     fn the_chunks_of_a_slow_link_divide_those_of_a_sender() {
-        assert_eq!((least_chunk(1), least_chunk(20 << 20)), (LEAST, LEAST));
-        assert_eq!(least_chunk(1 << 30), 1 << 20);
-        assert!([16 << 20, 1 << 30, 1 << 45].map(least_chunk).iter().all(|chunk| chunk.is_power_of_two()));
+        let least = |size| least_chunk(size, false);
+        assert_eq!((least(1), least(20 << 20)), (LEAST, LEAST));
+        assert_eq!(least(1 << 30), 1 << 20);
+        assert!([16 << 20, 1 << 30, 1 << 45].map(least).iter().all(|chunk| chunk.is_power_of_two()));
+        assert_eq!((least_chunk(1, true), least_chunk(1 << 31, true)), (BLOCK, 2 << 20));
     }
 }

@@ -50,6 +50,7 @@ pub use assemblies::Assemblies;
 pub use basis::Older;
 pub use directories::{Kept, note_still_opened};
 pub use links::{FIRST_NAMES, FurtherName};
+pub use parts::BLOCK;
 pub use resumed::Resumed;
 pub use storage::OF_A_MOUNT;
 

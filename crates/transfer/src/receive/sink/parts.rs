@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::assemblies::Standing;
-use super::assembly::Assembly;
+use super::assembly::{Assembly, least_chunk};
 use super::basis::Basis;
 use super::moved::Brought;
 use super::progress::Progress;
@@ -34,7 +34,7 @@ use crate::tree::temporary::Temporary;
 /// A file that is written into (--inplace) keeps what it has in whole blocks of so many bytes, or not at all. Else a sender
 /// could leave a few bytes of it among its own, break off, and try out what they are by the next run's digests. Chunks that are
 /// compared have this length at least.
-const BLOCK: u64 = 1 << 20;
+pub const BLOCK: u64 = 1 << 20;
 
 pub(super) const STANDS: &str = "data of a file of which only the digest was asked for";
 
@@ -385,8 +385,10 @@ impl ReceiveWorker<'_> {
                     length,
                     digest,
                 }));
-                let slow = part.progress.is_slow();
-                assembly.write_down(offset, part.length, slow, self.shared.ground.journal);
+                let inplace = self.shared.settings.inplace;
+                let least = assembly.size().filter(|_| part.progress.is_slow());
+                let least = least.map(|size| least_chunk(size, inplace));
+                assembly.write_down(offset, part.length, least, self.shared.ground.journal);
                 if is_last {
                     self.assembled(part.number, &assembly)?;
                 }

@@ -51,9 +51,10 @@ impl ReceiveWorker<'_> {
             && let Target::Shared(assembly) = &part.target
             && let Some(size) = assembly.size()
         {
-            let (from, to) = (part.progress.kept, part.at - part.at % least_chunk(size));
+            let least = least_chunk(size, self.shared.settings.inplace);
+            let (from, to) = (part.progress.kept, part.at - part.at % least);
             if to > from {
-                assembly.write_down(from, to - from, true, journal);
+                assembly.write_down(from, to - from, Some(least), journal);
                 part.progress.kept = to;
             }
         }
@@ -65,7 +66,8 @@ impl ReceiveWorker<'_> {
         let shared = self.shared;
         let Some(part) = &mut self.part else { return Ok(()) };
         let mut assemblies = lock(&shared.notes.assemblies);
-        let is_worth_it = part.length > least_chunk(part.length) && assemblies.has_room_for(part.number);
+        let least = least_chunk(part.length, shared.settings.inplace);
+        let is_worth_it = part.length > least && assemblies.has_room_for(part.number);
         let can_be_listed = |file: &Temporary| {
             !file.is_in_place() && !file.is_elsewhere() && shared.ground.journal.covers(file.parent())
         };
