@@ -120,6 +120,22 @@ impl Temporary {
         Ok(Self::of_file(parent, name, file))
     }
 
+    /// The same, but it lies in `holder` until it gets its real name in `parent`.
+    ///
+    /// # Errors
+    /// The errors of open(2).
+    pub fn named_in(
+        holder: Arc<Directory>,
+        parent: Arc<Directory>,
+        names: &Names<'_>,
+        mode: Mode,
+    ) -> Result<Self, Errno> {
+        let (name, file) = make(&holder, names, mode)?;
+        let mut made = Self::of_file(parent, name, file);
+        made.made_in = Some(holder);
+        Ok(made)
+    }
+
     /// Makes an empty file with `mode` and no name, where the file system knows that (`O_TMPFILE`): nothing is left
     /// of it whatever ends this process. Elsewhere as [`Temporary::named`]. It stays open until it gets its name.
     ///
@@ -142,21 +158,6 @@ impl Temporary {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// The same, but it lies in `holder` until it gets its real name in `parent`.
-    ///
-    /// # Errors
-    /// As [`Temporary::unnamed`].
-    pub fn unnamed_in(
-        holder: Arc<Directory>,
-        parent: Arc<Directory>,
-        names: &Names<'_>,
-        mode: Mode,
-    ) -> Result<Self, Errno> {
-        let mut made = Self::unnamed(holder, names, mode)?;
-        made.made_in = Some(std::mem::replace(&mut made.parent, parent));
-        Ok(made)
     }
 
     /// The regular file that has the name already, with `mode`, for writing into it, and for reading it back where that is what

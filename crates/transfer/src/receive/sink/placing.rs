@@ -35,7 +35,7 @@ impl ReceiveWorker<'_> {
         // It is given its name there later.
         let access = Access::WRITE_OK | Access::EXEC_OK;
         self.with_access(place, || rustix::fs::accessat(parent, ".", access, AtFlags::EACCESS))?;
-        Temporary::unnamed_in(holder.clone(), parent.clone(), names, mode)
+        Temporary::named_in(holder.clone(), parent.clone(), names, mode)
     }
 
     /// A file that came to another file system is copied to that of its place before it gets its metadata.
