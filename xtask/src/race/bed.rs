@@ -141,14 +141,8 @@ fn wan((rtt, loss): (&str, &str)) -> anyhow::Result<Wan> {
 fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
     let mut rng = Rng::with_seed(7);
     match data {
-        RaceData::Mix => {
-            make_files(&source.join("small"), 1100, 700_000, &mut rng)?;
-            make_files(&source.join("large"), 150, 8_000_000, &mut rng)
-        }
-        RaceData::LittleMix => {
-            make_files(&source.join("small"), 110, 700_000, &mut rng)?;
-            make_files(&source.join("large"), 15, 8_000_000, &mut rng)
-        }
+        RaceData::Mix => make_mix(source, 10, &mut rng),
+        RaceData::LittleMix => make_mix(source, 1, &mut rng),
         RaceData::Single => make_files(source, 1, 2_000_000_000, &mut rng),
         RaceData::Byte => make_files(source, 1, 1, &mut rng),
         RaceData::Small => make_files(source, 20_000, 8_000, &mut rng),
@@ -169,6 +163,12 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
             Ok(fs::write(source, noise(LARGE, &mut rng))?)
         }
     }
+}
+
+/// So many times 0.2 GB.
+fn make_mix(top: &Path, times: usize, rng: &mut Rng) -> anyhow::Result<()> {
+    make_files(&top.join("small"), 110 * times, 700_000, rng)?;
+    make_files(&top.join("large"), 15 * times, 8_000_000, rng)
 }
 
 /// A hundred files to a directory.

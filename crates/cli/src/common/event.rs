@@ -187,10 +187,10 @@ pub struct DestinationFields {
     pub message: Option<String>,
     /// It was slower than the others, and read on its own.
     pub left_behind: bool,
-    /// What is in place.
+    /// Entries and bytes that are in place.
     #[serde(flatten)]
     pub landed: TotalsFields,
-    /// What was sent of it.
+    /// Bytes of it that were sent.
     pub sent_bytes: u64,
     pub elapsed_seconds: f64,
     pub failed: u64,

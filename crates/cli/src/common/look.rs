@@ -62,7 +62,7 @@ pub struct Sums {
     pub there: Totals,
     /// Bytes of all that, with those of links' texts and of each name of a file.
     pub size: u64,
-    /// What was sent of it.
+    /// The part of it that was sent.
     pub moved: Totals,
     /// Bytes of changed files that were there.
     pub matched: u64,

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use super::event::CopySummary;
 use super::summary::Summary;
 
-/// What one copy's output has beside that of a single one.
+/// The additions to the output of a copy that is one of several.
 pub struct MemberOutput {
     /// The destination, as lines and events name it.
     pub name: String,
@@ -18,7 +18,7 @@ pub struct MemberOutput {
 pub struct MemberDone {
     /// Its last line.
     pub line: String,
-    /// What is in place.
+    /// Entries and bytes that are in place.
     pub landed: Totals,
     /// Its last event's fields.
     pub summary: Box<CopySummary>,

@@ -115,7 +115,7 @@ impl Output {
         Self { member: Some(MemberOutput::new(name)), ..own }
     }
 
-    /// What it has as that.
+    /// The additions for that.
     pub fn member(&self) -> Option<&MemberOutput> {
         self.member.as_ref()
     }

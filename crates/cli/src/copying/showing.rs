@@ -20,12 +20,18 @@ pub struct Showing {
 impl Showing {
     /// Shows what `meters` count, until it is dropped.
     pub fn start(output: Arc<Output>, meters: Meters, here: Here) -> Self {
+        let begun = Instant::now();
+        Self::draw(move || output.progress(&meters, begun, here))
+    }
+
+    /// Draws again and again, until it is dropped.
+    pub fn draw(mut draw: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, begun) = (stop.clone(), Instant::now());
+        let stopped = stop.clone();
         let thread = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 thread::park_timeout(EVERY);
-                output.progress(&meters, begun, here);
+                draw();
             }
         });
         Self { stop, thread: Some(thread) }

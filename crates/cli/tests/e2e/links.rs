@@ -36,7 +36,7 @@ fn names(case: &Case) -> Vec<String> {
     case.bed.lab.host(End::A).ports().into_iter().map(|port| port.interface).collect()
 }
 
-/// What each link has carried of a copy of 40 MB with these options, and what was printed.
+/// Copies 40 MB with these options; gives the bytes that each link carried, and the messages.
 fn copy(case: &Case, way: Way, options: &[&str]) -> (Vec<u64>, String) {
     let to = format!("to{}", options.join(""));
     let (source, destination) = match way {

@@ -87,6 +87,9 @@ impl DataRoutes {
 
 /// The links to a far end that has these addresses, best first, and the named interfaces over which none leads.
 pub fn find(interfaces: &Interfaces, addresses: &[SocketAddr]) -> (Vec<DataRoute>, Vec<String>) {
+    if *interfaces == Interfaces::One {
+        return (Vec::new(), Vec::new());
+    }
     let own = if_addrs::get_if_addrs().unwrap_or_default();
     let own: Vec<(String, IpAddr)> =
         own.into_iter().filter(Interface::is_oper_up).map(|port| (port.name.clone(), port.ip())).collect();

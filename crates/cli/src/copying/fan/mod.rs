@@ -25,7 +25,6 @@ use crate::common::reach::interrupted;
 use crate::common::spec::Spec;
 use crate::exit::Code;
 use ended::EndedCopy;
-use progress::FanProgress;
 
 /// One of the hosts, and the path there.
 struct FanTarget {
@@ -94,7 +93,7 @@ fn targets(output: &Output, destinations: &[OsString]) -> Vec<FanTarget> {
 
 impl FanRun {
     fn to_all(&self, found: &[SourceRoot], targets: &[FanTarget]) -> Code {
-        let progress = FanProgress::start(&self.output, targets, self.begun);
+        let progress = progress::show(&self.output, targets, self.begun);
         let ended: Vec<EndedCopy> = thread::scope(|scope| {
             let started = targets.iter().enumerate().map(|(number, target)| {
                 scope.spawn(move || {

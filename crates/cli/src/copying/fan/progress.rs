@@ -2,23 +2,13 @@
 
 use linerate_transfer::lock::lock;
 use linerate_transfer::session::Meters;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::FanTarget;
 use crate::common::output::Output;
+use crate::copying::showing::Showing;
 use crate::units::{show_bytes, show_rate};
-
-/// How often it is drawn.
-const EVERY: Duration = Duration::from_millis(100);
-
-/// The display; it ends when this is dropped.
-pub struct FanProgress {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
 
 /// How far one copy is.
 struct FanShare {
@@ -27,32 +17,15 @@ struct FanShare {
     found: u64,
 }
 
-impl FanProgress {
-    /// Shows the sum of the copies, and the one that has least.
-    pub fn start(output: &Arc<Output>, targets: &[FanTarget], begun: Instant) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, output) = (stop.clone(), output.clone());
-        let watched: Vec<(String, Arc<Mutex<Meters>>)> =
-            targets.iter().map(|target| (target.written.clone(), target.meters.clone())).collect();
-        let thread = thread::spawn(move || {
-            while !output.bar().is_hidden() && !stopped.load(Ordering::Relaxed) {
-                thread::park_timeout(EVERY);
-                draw(&output, &watched, begun);
-            }
-        });
-        Self { stop, thread: Some(thread) }
+/// Shows the sum of the copies, and the one that has least, on a terminal until the display is dropped.
+pub fn show(output: &Arc<Output>, targets: &[FanTarget], begun: Instant) -> Option<Showing> {
+    if output.bar().is_hidden() {
+        return None;
     }
-}
-
-impl Drop for FanProgress {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // A display that failed is no reason to fail.
-            let _ = thread.join();
-        }
-    }
+    let output = output.clone();
+    let watched: Vec<(String, Arc<Mutex<Meters>>)> =
+        targets.iter().map(|target| (target.written.clone(), target.meters.clone())).collect();
+    Some(Showing::draw(move || draw(&output, &watched, begun)))
 }
 
 fn draw(output: &Output, watched: &[(String, Arc<Mutex<Meters>>)], begun: Instant) {
