@@ -53,7 +53,7 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// The remaining rate, in bits a second.
     pub ceiling: Option<f64>,
-    /// Lost share of the need, 0 to 1; known where the ceiling is.
+    /// Lost share of the need, 0 to 1; unknown without a ceiling, and where that is the ceiling of some tools or paths only.
     pub loss: Option<f64>,
     /// A command, or advice in words.
     pub fix: Option<String>,
@@ -114,12 +114,6 @@ impl Finding {
         Self { ceiling: Some(ceiling), loss: Some(loss), ..Self::new(Severity::of_loss(loss), title) }
     }
 
-    /// The same for a ceiling near the need or above it, where a risk remains: minor at least.
-    pub fn near(ceiling: f64, need: f64, title: impl Into<String>) -> Self {
-        let finding = Self::leaves(ceiling, need, title);
-        Self { severity: finding.severity.max(Severity::Minor), ..finding }
-    }
-
     /// A finding whose cost can't be computed; its evidence says why.
     pub fn new(severity: Severity, title: impl Into<String>) -> Self {
         Self {
@@ -139,9 +133,12 @@ impl Finding {
         }
     }
 
-    /// Caps the severity, for findings that concern only some tools or paths.
+    /// Caps the severity, for findings that concern only some tools or paths. The ceiling is theirs then: of what is needed in
+    /// general, no share is known to be lost.
     pub fn at_most(mut self, severity: Severity) -> Self {
-        self.severity = self.severity.min(severity);
+        if self.severity > severity {
+            (self.severity, self.loss) = (severity, None);
+        }
         self
     }
 
@@ -215,6 +212,8 @@ mod tests {
         assert_eq!((of(8.6e9), of(9.95e9), of(11e9)), (Severity::Minor, Severity::Note, Severity::Note));
         assert_eq!(Finding::leaves(20e9, 10e9, "x").loss, Some(0.0));
         assert_eq!(Finding::leaves(1.0, 0.0, "x").severity, Severity::Note);
+        let capped = Finding::leaves(1e9, 10e9, "x").at_most(Severity::Minor);
+        assert_eq!((capped.severity, capped.loss, capped.ceiling), (Severity::Minor, None, Some(1e9)));
     }
 
     #[test]

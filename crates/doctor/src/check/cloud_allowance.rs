@@ -3,6 +3,7 @@
 use linerate_host::facts::Port;
 
 use super::{Check, CheckRun};
+use crate::formula::percent;
 use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
@@ -15,6 +16,11 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host: &Host<'_>| host.devices().filter_map(of).collect()),
 };
 
+/// Shares of a port's packets beyond the bandwidth above which transfers are slow, and above which it may be more than
+/// the moments in which a burst exceeds the limit.
+const MANY: f64 = 1e-2;
+const SOME: f64 = 1e-4;
+
 fn of(port: &Port) -> Option<Finding> {
     let all =
         port.statistics.known().filter(|_| port.driver.known().is_some_and(|driver| driver == "ena"))?;
@@ -23,19 +29,46 @@ fn of(port: &Port) -> Option<Finding> {
     if beyond.is_empty() {
         return None;
     }
-    let bandwidth = beyond.iter().any(|(name, _)| name.starts_with("bw_"));
+    let count = |names: &[&str]| -> u64 {
+        let named = beyond.iter().filter(|(name, _)| names.iter().any(|start| name.starts_with(start)));
+        named.fold(0, |sum, (_, count)| sum.saturating_add(**count))
+    };
+    let (rate, connections) = (count(&["bw_", "pps_"]), count(&["conntrack_"]));
+    let counters = &port.counters;
+    let packets =
+        counters.rx_packets.get().zip(counters.tx_packets.get()).map(|(rx, tx)| rx.saturating_add(tx));
+    let share = packets.filter(|packets| *packets > 0).map(|packets| rate as f64 / packets as f64);
+    let severity = match share {
+        Some(share) if share >= MANY => Severity::Major,
+        Some(share) if share >= SOME => Severity::Minor,
+        None if rate > 0 => Severity::Minor,
+        _ if connections > 0 => Severity::Minor,
+        _ => Severity::Note,
+    };
     let named = beyond.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
-    let severity = if bandwidth { Severity::Major } else { Severity::Minor };
     let finding = Finding::new(severity, format!("{} exceeded the instance's network allowance", port.name))
         .at(&port.name)
-        .evidence(format!("packets queued or dropped since the driver was loaded: {named}"))
-        .evidence("many instance sizes keep their advertised rate for a while only")
-        .fix(format!(
-            "use a larger instance, or one whose rate isn't given as 'up to'; \
-             watch with ethtool -S {} | grep allowance",
-            port.name
-        ));
-    Some(finding)
+        .evidence(format!("packets queued or dropped since the driver was loaded: {named}"));
+    let finding = match share.filter(|_| rate > 0) {
+        Some(share) => finding
+            .evidence(format!("{} of the port's packets; bursts of a moment count too", percent(share))),
+        None => finding,
+    };
+    Some(finding.fix(advice(port, rate, connections)))
+}
+
+fn advice(port: &Port, rate: u64, connections: u64) -> String {
+    let watch = format!("watch ethtool -S {} | grep allowance during a transfer", port.name);
+    match (rate, connections) {
+        (_, 1..) => format!(
+            "{watch}; conntrack: fewer connections, shorter idle timeouts, or security groups that don't track them \
+             (all traffic allowed in both directions)"
+        ),
+        (1.., _) => {
+            format!("{watch}; if it grows: a larger instance, or one whose rate isn't given as 'up to'")
+        }
+        _ => format!("{watch}; link-local: cache answers of DNS and of the metadata service"),
+    }
 }
 
 #[cfg(test)]
@@ -44,20 +77,33 @@ mod tests {
     use crate::testing::{edited, fixture, found, lines};
     use linerate_host::Fact;
 
-    #[test]
-    fn packets_beyond_it_are_found() {
-        let beyond = edited("ena", "ens5", |port| {
-            port.statistics = Fact::Known([("bw_in_allowance_exceeded".to_owned(), 17)].into());
+    fn with(name: &str, count: u64) -> Vec<Finding> {
+        let host = edited("ena", "ens5", |port| {
+            port.statistics = Fact::Known([(name.to_owned(), count)].into());
+            (port.counters.rx_packets, port.counters.tx_packets) =
+                (Fact::Known(600_000), Fact::Known(400_000));
         });
-        assert_eq!(lines(&found(&CHECK, &beyond)), ["cloud-allowance ens5 major -"]);
+        found(&CHECK, &host)
+    }
+
+    #[test]
+    fn packets_beyond_it_are_found_by_their_share() {
+        assert_eq!(lines(&with("bw_in_allowance_exceeded", 17)), ["cloud-allowance ens5 note -"]);
+        assert_eq!(lines(&with("bw_in_allowance_exceeded", 1_000)), ["cloud-allowance ens5 minor -"]);
+        assert_eq!(lines(&with("bw_out_allowance_exceeded", 30_000)), ["cloud-allowance ens5 major -"]);
+    }
+
+    #[test]
+    fn a_larger_instance_is_no_cure_for_connections() {
+        let connections = with("conntrack_allowance_exceeded", 5);
+        assert_eq!(lines(&connections), ["cloud-allowance ens5 minor -"]);
+        assert!(!connections[0].fix.as_ref().unwrap().contains("instance"), "{connections:?}");
+        assert_eq!(lines(&with("linklocal_allowance_exceeded", 5)), ["cloud-allowance ens5 note -"]);
     }
 
     #[test]
     fn none_beyond_it_is_right() {
-        let within = edited("ena", "ens5", |port| {
-            port.statistics = Fact::Known([("bw_in_allowance_exceeded".to_owned(), 0)].into())
-        });
-        assert!(found(&CHECK, &within).is_empty());
+        assert!(with("bw_in_allowance_exceeded", 0).is_empty());
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 }

@@ -1,5 +1,7 @@
 //! Free space for the files that arrive.
 
+use std::collections::BTreeSet;
+
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
@@ -19,8 +21,15 @@ pub(super) const CHECK: Check = Check {
         name: "Linux, Documentation/filesystems/ext4: allocation",
         url: "https://docs.kernel.org/filesystems/ext4/index.html",
     }],
-    run: CheckRun::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+    run: CheckRun::Host(run),
 };
+
+/// Several paths may be in one file system.
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    let mut seen = BTreeSet::new();
+    let first = |fs: &&FileSystem| fs.mount_point.known().is_none_or(|point| seen.insert(point.clone()));
+    file_systems(host).filter(first).filter_map(|fs| of(host, fs)).collect()
+}
 
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     let (total, free) = (fs.total.get()? as f64, fs.free.get()? as f64);
@@ -51,6 +60,12 @@ mod tests {
     fn little_room_is_found() {
         let little = with("stock-10g", |fs| fs.free = Fact::Known(2_000_000_000));
         assert_eq!(lines(&found(&CHECK, &little)), ["file-system-full / minor -"]);
+        let twice = crate::testing::changed("stock-10g", |facts| {
+            let Fact::Known(all) = &mut facts.storage.file_systems else { panic!("none") };
+            all[0].free = Fact::Known(2_000_000_000);
+            all.push(FileSystem { path: "/home".into(), ..all[0].clone() });
+        });
+        assert_eq!(found(&CHECK, &twice).len(), 1, "one file system");
         let none = with("stock-10g", |fs| fs.free = Fact::Known(0));
         assert_eq!(lines(&found(&CHECK, &none)), ["file-system-full / critical -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

@@ -1,7 +1,7 @@
 //! The time that a sleeping processor takes to wake, against the packets that arrive meanwhile and a round
 //! trip.
 
-use linerate_host::facts::Port;
+use linerate_host::facts::{Idle, Port};
 
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
@@ -47,7 +47,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             "that is {} of a round trip of 0.2 ms; each small file and each pause may wait for it",
             percent(share)
         ));
-    Some(remedy(full.into_iter().fold(finding, Finding::evidence)))
+    Some(remedy(full.into_iter().fold(finding, Finding::evidence), &cpu.idle))
 }
 
 /// Evidence that more packets reach a port while a processor wakes than its ring holds.
@@ -63,10 +63,19 @@ fn overflows(host: &Host<'_>, port: &Port, seconds: f64) -> Option<String> {
     })
 }
 
-fn remedy(finding: Finding) -> Finding {
+/// Enables all states again, and forbids those that no processor may enter now.
+fn back(idle: &Idle) -> String {
+    let states = idle.states.known().into_iter().flatten();
+    let now = states.filter(|state| state.disabled.get().is_some_and(|processors| processors > 0));
+    now.fold("cpupower idle-set -E".into(), |all, state| {
+        format!("{all}; cpupower idle-set -d {}", state.number)
+    })
+}
+
+fn remedy(finding: Finding, idle: &Idle) -> Finding {
     finding
         .fix("cpupower idle-set -D 50, which forbids states that take longer than 50 us")
-        .undo("cpupower idle-set -E")
+        .undo(back(idle))
         .conflict(
             "tuned's latency profile forbids deep states and its throughput profile allows them: \
              sleeping cores let others run faster, and under load the governor seldom chooses deep states",

@@ -34,7 +34,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         (host.rate_of(port)?, cpu::connection(port.mtu.get()?, true).low * (1.0 - cpu::FAR_LOSS));
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     let near = port.interrupts.known().into_iter().flatten().filter_map(|irq| work::bind(irq, cpus));
-    let finding = Finding::near(one, need, title)
+    let finding = Finding::leaves(one, need, title)
         .at(&port.name)
         .evidence(format!("the card belongs to node {node}, whose processors are {}", list.join(",")))
         .evidence(format!(
@@ -43,7 +43,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         ));
     Some(
         finding.remedied_or(near, "bind its interrupts to these processors").conflict(
-            "irqbalance may move them back; it respects nodes only where the firmware reports them",
+            "irqbalance may move them back, and interrupts that the kernel manages refuse it (EIO); it respects nodes only where the firmware reports them",
         ),
     )
 }
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_card_at_the_other_socket_is_found() {
         let found = found(&CHECK, &fixture("dual-socket-far-nic"));
-        assert_eq!(lines(&found), ["irq-far-node enp129s0f0 minor 16.8 Gbit/s"]);
+        assert_eq!(lines(&found), ["irq-far-node enp129s0f0 note 16.8 Gbit/s"]);
         assert!(found[0].undo.as_deref().unwrap().starts_with("echo 0 > /proc/irq/60/"), "{found:?}");
         assert!(found[0].fix.as_deref().unwrap().contains("echo 8,9,10,11,12,13,14,15 >"), "{found:?}");
     }

@@ -37,7 +37,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let title = format!("processor {cpu} serves {} of {}'s interrupts", percent(share), port.name);
     let (one, need) = (work::received(port, 1)?, host.rate_of(port)?);
     let finding = work::short_of(port, 1, need, &title)
-        .unwrap_or_else(|| Finding::near(one, need, title).at(&port.name));
+        .unwrap_or_else(|| Finding::leaves(one, need, title).at(&port.name));
     let finding = finding.evidence(format!("{queues} queues, {} processors", online.len()));
     Some(spread(finding, irqs, port, online))
 }
@@ -66,7 +66,7 @@ fn spread(finding: Finding, irqs: &[Irq], port: &Port, online: &[u32]) -> Findin
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
     let new = some.zip(cpus.iter().cycle()).filter_map(|(irq, cpu)| work::bind(irq, &[*cpu]));
     finding.remedied_or(new, "bind each interrupt to another processor").conflict(
-        "irqbalance undoes this unless it is stopped; \
+        "irqbalance undoes this unless it is stopped; interrupts that the kernel manages refuse it (EIO); \
          if it isn't running, starting it may be all that is needed",
     )
 }
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn eight_queues_on_one_processor_are_found() {
         let found = found(&CHECK, &fixture("irq-one-cpu"));
-        assert_eq!(lines(&found), ["irq-one-cpu eth0 minor 21.0 Gbit/s"]);
+        assert_eq!(lines(&found), ["irq-one-cpu eth0 note 21.0 Gbit/s"]);
         let fix = found[0].fix.as_deref().unwrap();
         assert!(fix.starts_with("echo 1 > /proc/irq/61/smp_affinity_list; echo 2 > /proc/irq/62/"), "{fix}");
         assert!(found[0].undo.as_deref().unwrap().contains("/proc/irq/61/smp_affinity_list "));

@@ -53,7 +53,8 @@ fn spread(finding: Finding, irqs: &[Irq], cores: &[Vec<u32>]) -> Finding {
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
     let new = some.zip(firsts.cycle()).filter_map(|(irq, cpu)| work::bind(irq, &[*cpu]));
     finding.remedied_or(new, "bind each interrupt to another core").conflict(
-        "drivers create a queue for each thread; with more queues than cores, some share a core in any case",
+        "drivers create a queue for each thread; with more queues than cores, some share a core in any case; \
+         interrupts that the kernel manages refuse another place (EIO)",
     )
 }
 
@@ -67,7 +68,7 @@ mod tests {
     #[test]
     fn two_threads_of_a_core_are_found_while_cores_are_free() {
         let found = found(&CHECK, &fixture("smt-siblings"));
-        assert_eq!(lines(&found), ["irq-smt-siblings ens1f0np0 minor 42.0 Gbit/s"]);
+        assert_eq!(lines(&found), ["irq-smt-siblings ens1f0np0 note 42.0 Gbit/s"]);
         let fix = found[0].fix.as_deref().unwrap();
         assert!(!fix.contains("irq/60/") && fix.contains("echo 1 > /proc/irq/61/"), "{fix}");
         assert!(found[0].undo.as_deref().unwrap().contains("echo 8 > /proc/irq/61/"));

@@ -25,7 +25,10 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let (mtu, need) = (port.mtu.get()?, host.rate_of(port)?);
+    // A member has its master's MTU: Hyper-V's virtual function has that of the port beside it.
+    let is_member =
+        port.master.known().is_some_and(|master| host.devices().any(|other| other.name == *master));
+    let (mtu, need) = (port.mtu.get()?, host.rate_of(port).filter(|_| !is_member)?);
     let is_googles = port.driver.known().is_some_and(|driver| driver == "gve");
     let (jumbo, enough) = if is_googles { (GOOGLES, GOOGLES) } else { (JUMBO, ENOUGH) };
     if mtu >= enough || cpu::receiving(mtu, false).low >= need {
@@ -52,7 +55,10 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         gbit(then.share() * need)
     ))
     .remedied(Remedy::of(Setting::Mtu { port: port.name.clone() }, mtu, jumbo))
-    .fix_words("only if every switch and host on the path allows it")
+    .fix_words(
+        "only if every switch and host on the path allows it: otherwise a login over this port hangs, so have a console, or \
+         let linerate doctor --apply --mtu take it back",
+    )
     .conflict(
         "ESnet advises 9000 everywhere; the internet takes 1500, Google Cloud 8896 and advises 4082, Azure mostly 1500; \
          with segmentation offload and GRO, the processor gains little",

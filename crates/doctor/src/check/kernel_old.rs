@@ -2,8 +2,9 @@
 
 use super::{Check, CheckRun};
 use crate::formula::buffer::version;
+use crate::formula::gbit;
 use crate::source::{BBR, ESNET};
-use crate::{Finding, Host, Severity};
+use crate::{Citation, Finding, Host, Severity};
 
 /// Improvements, by the version that brought them.
 const GAINS: [((u32, u32), &str); 3] = [
@@ -13,21 +14,34 @@ const GAINS: [((u32, u32), &str); 3] = [
 ];
 /// Older kernels don't reach 10 Gbit/s even on tuned hosts.
 const OLD: (u32, u32) = (4, 9);
+/// The first that lacks nothing of these.
+const OLDEST_WHOLE: (u32, u32) = (4, 18);
+
+/// Bits a second from which the kernels since 6.8 gain, by the paper.
+const FAST: f64 = 100e9;
+const GAINING: (u32, u32) = (6, 8);
 
 pub(super) const CHECK: Check = Check {
     name: "kernel-old",
     about: "a kernel without bbr, pacing, or SACK compression",
-    sources: &[ESNET, BBR],
+    sources: &[
+        ESNET,
+        BBR,
+        Citation {
+            name: "Schwarz, Tierney et al., Recent Linux improvements that impact TCP throughput, INDIS 2024",
+            url: "https://sc24.conference-program.com/presentation/?id=ws_indis113&sess=sess750",
+        },
+    ],
     run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let release = host.facts.kernel.known()?;
     let version = version(release)?;
-    let lacks: Vec<_> = GAINS.iter().filter(|(since, _)| version < *since).map(|(_, what)| *what).collect();
-    if lacks.is_empty() {
-        return None;
+    if version >= OLDEST_WHOLE {
+        return slower(host, release, version);
     }
+    let lacks: Vec<_> = GAINS.iter().filter(|(since, _)| version < *since).map(|(_, what)| *what).collect();
     let severity = if version < OLD { Severity::Minor } else { Severity::Note };
     let finding = Finding::new(
         severity,
@@ -37,6 +51,17 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     .fix("install a newer kernel of the distribution")
     .conflict("enterprise distributions port some of these back to older versions");
     Some(finding)
+}
+
+/// At 100 Gbit/s later kernels need less time for each byte.
+fn slower(host: &Host<'_>, release: &str, version: (u32, u32)) -> Option<Finding> {
+    let is_felt = version < GAINING && host.rate() >= FAST;
+    is_felt.then(|| {
+        Finding::new(Severity::Note, format!("Linux {}.{} is slower at {}", version.0, version.1, gbit(FAST)))
+            .evidence(format!("kernel {release}; from 5.15 to 6.8 single streams gained up to 30 % in a local network, 38 % on long paths"))
+            .fix("install a newer kernel of the distribution")
+            .conflict("enterprise distributions port some of it back to older versions")
+    })
 }
 
 #[cfg(test)]
@@ -52,7 +77,10 @@ mod tests {
         };
         assert_eq!(of("2.6.32-754.el6.x86_64"), ["kernel-old - minor -"]);
         assert_eq!(of("4.14.1"), ["kernel-old - note -"]);
-        assert!(of("odd").is_empty());
+        assert!(of("odd").is_empty() && of("5.15.0-130-generic").is_empty());
+        let fast = changed("stock-10g", |facts| facts.kernel = Fact::Known("5.15.0-130-generic".into()));
+        let need = crate::Need::Target(200e9);
+        assert_eq!(lines(&crate::testing::found_for(&CHECK, &fast, need)), ["kernel-old - note -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 }

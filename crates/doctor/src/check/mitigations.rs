@@ -7,12 +7,18 @@ use crate::{Citation, Finding, Severity};
 
 /// Mitigations that slow each system call or each switch to a guest: vulnerability, the kernel's text,
 /// effect.
-const COSTLY: [(&str, &str, &str); 6] = [
+const COSTLY: [(&str, &str, &str); 12] = [
     ("meltdown", "PTI", "each system call changes the page table"),
     ("retbleed", "Mitigation: IBRS", "branch prediction is restricted in the kernel"),
     ("retbleed", "untrained return thunk", "each return in the kernel is slower"),
     ("spec_rstack_overflow", "Safe RET", "each return in the kernel is slower"),
     ("mds", "Clear CPU buffers", "buffers are cleared on the way out of the kernel"),
+    ("mmio_stale_data", "Clear CPU buffers", "buffers are cleared on the way out of the kernel"),
+    ("reg_file_data_sampling", "Clear Register File", "registers are cleared on the way out of the kernel"),
+    ("tsa", "Clear CPU buffers", "buffers are cleared on the way out of the kernel"),
+    ("indirect_target_selection", "Mitigation: Aligned branch/return thunks", "indirect branches are slower"),
+    ("gather_data_sampling", "Mitigation: Microcode", "vector loads from scattered places are slower"),
+    ("vmscape", "IBPB before exit to userspace", "branch prediction is cleared on the way out of a guest"),
     ("l1tf", "cache flushes", "the cache is flushed on the way into a guest"),
 ];
 
@@ -43,14 +49,10 @@ fn of(all: &BTreeMap<String, String>) -> Option<Finding> {
     let finding =
         Finding::new(Severity::Note, format!("mitigations for {names} make each system call slower"))
             .fix(
-                "use newer processors, or larger reads and writes, which make fewer calls; \
-            measure first, with linerate stream, then with the kernel option mitigations=off",
+                "leave them on: they keep other users and guests from reading the host's secrets. Newer processors need fewer; \
+                 larger reads and writes make fewer calls",
             )
-            .undo("start the kernel without mitigations=off")
-            .conflict(
-                "without mitigations, other users of the host can read its secrets: \
-            turn them off at most where nobody else runs programs",
-            );
+            .conflict("guides for benchmarks turn them off (mitigations=off), at most where nobody else runs programs");
     Some(
         costly.iter().fold(finding, |finding, (name, _, why)| {
             finding.evidence(format!("{name}: {}: {why}", all[*name]))

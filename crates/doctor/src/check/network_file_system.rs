@@ -7,20 +7,42 @@ use super::{Check, CheckRun, work};
 use crate::{Citation, Finding, Host, Severity};
 
 /// File system types whose files are on other hosts.
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 15] = [
     "nfs",
     "nfs4",
     "cifs",
     "smb3",
     "ceph",
     "glusterfs",
-    "fuse.glusterfs",
-    "fuse.sshfs",
-    "9p",
     "lustre",
     "afs",
-    "virtiofs",
+    "beegfs",
+    "gpfs",
+    "wekafs",
+    "gfs2",
+    "ocfs2",
+    "orangefs",
+    "coda",
 ];
+/// Those by programs of their own (FUSE), without `fuse.`; their types may go on, as `fuse.s3fs-fuse`.
+const PROGRAMS: [&str; 14] = [
+    "sshfs",
+    "glusterfs",
+    "s3fs",
+    "gcsfuse",
+    "juicefs",
+    "ceph",
+    "rclone",
+    "mfs",
+    "goofys",
+    "mount-s3",
+    "blobfuse",
+    "davfs",
+    "curlftpfs",
+    "seaweedfs",
+];
+/// Those that are on the host of this guest.
+const OF_HOSTS: [&str; 3] = ["9p", "virtiofs", "vboxsf"];
 
 pub(super) const CHECK: Check = Check {
     name: "network-file-system",
@@ -33,7 +55,13 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(fs: &FileSystem) -> Option<Finding> {
-    let kind = fs.kind.known().filter(|kind| KINDS.contains(&kind.as_str()))?;
+    let kind = fs.kind.known()?;
+    if OF_HOSTS.contains(&kind.as_str()) {
+        return Some(shared(fs, kind));
+    }
+    let by_program = kind.strip_prefix("fuse.").unwrap_or(kind);
+    let is_far = KINDS.contains(&kind.as_str()) || PROGRAMS.iter().any(|name| by_program.starts_with(name));
+    let kind = is_far.then_some(kind)?;
     let source = fs.source.known().map_or("?", String::as_str);
     let is_nfs = kind.starts_with("nfs");
     let several =
@@ -55,6 +83,14 @@ fn of(fs: &FileSystem) -> Option<Finding> {
     })
 }
 
+/// The host that runs this guest has the files: no network is involved, but each call leaves the guest.
+fn shared(fs: &FileSystem, kind: &str) -> Finding {
+    Finding::new(Severity::Note, format!("{} is a directory of the host that runs this guest", fs.path))
+        .at(&fs.path)
+        .evidence(format!("{kind}: each call waits for the host"))
+        .fix("copy from or to that host itself, or use a virtual disk")
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::disk_slower_than_link::tests::with;
@@ -71,5 +107,14 @@ mod tests {
         assert_eq!(lines(&findings), ["network-file-system / note -"]);
         assert!(findings[0].evidence[0].ends_with("one connection"));
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        for kind in ["fuse.s3fs", "fuse.juicefs", "beegfs", "gpfs"] {
+            let far = found(&CHECK, &with("stock-10g", |fs| fs.kind = Fact::Known(kind.into())));
+            assert!(far[0].title.ends_with("on another host"), "{kind}");
+        }
+        let shared = found(&CHECK, &with("stock-10g", |fs| fs.kind = Fact::Known("virtiofs".into())));
+        assert!(!shared[0].evidence[0].contains("network"), "{shared:?}");
+        assert!(
+            found(&CHECK, &with("stock-10g", |fs| fs.kind = Fact::Known("fuse.ntfs-3g".into()))).is_empty()
+        );
     }
 }

@@ -11,6 +11,8 @@ use crate::{Finding, Host, Severity};
 const BETTER: u32 = 256;
 /// Bytes of a read request below which a card needs too many requests to fetch the data that it sends.
 const LEAST_REQUEST: u32 = 512;
+/// Bits a second from which they are too many.
+const FAST: f64 = 10e9;
 
 pub(super) const CHECK: Check = Check {
     name: "pcie-payload",
@@ -20,7 +22,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let both = |port: &Port| [payload(host, port), request(port)];
+    let both = |port: &Port| [payload(host, port), request(host, port)];
     host.hardware().flat_map(both).flatten().collect()
 }
 
@@ -48,8 +50,8 @@ fn payload(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(finding)
 }
 
-fn request(port: &Port) -> Option<Finding> {
-    let pci = port.pci.known()?;
+fn request(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let pci = port.pci.known().filter(|_| host.rate_of(port).is_some_and(|need| need >= FAST))?;
     let set = pci.max_read_request.get().filter(|set| *set < LEAST_REQUEST)?;
     let finding =
         Finding::new(Severity::Minor, format!("{} fetches data to send {set} bytes at a time", port.name))
@@ -98,5 +100,11 @@ mod tests {
         assert!(with(|pci| pci.max_payload = Fact::Known(128)).is_empty());
         assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
         assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty(), "unreadable is no finding");
+        let slow = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
+            port.speed_mbps = Fact::Known(1000);
+            let Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+            pci.max_read_request = Fact::Known(128);
+        });
+        assert!(found(&CHECK, &slow).is_empty(), "a gigabit");
     }
 }

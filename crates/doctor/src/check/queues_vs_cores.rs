@@ -47,7 +47,10 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
     finding
         .evidence(format!("{most} queues are possible"))
         .remedied(Remedy::of(channels, queues, wanted))
-        .conflict("the kernel's guide advises no more queues than physical cores, others one for each thread")
+        .conflict(
+            "the kernel's guide advises no more queues than physical cores, others one for each thread; \
+             the command takes the link down for a moment with most drivers, and resets the indirection table",
+        )
 }
 
 #[cfg(test)]
@@ -67,7 +70,7 @@ mod tests {
     #[test]
     fn one_queue_of_many_is_found() {
         let found = found(&CHECK, &with(1));
-        assert_eq!(lines(&found), ["queues-vs-cores eno1 minor 12.3 Gbit/s"]);
+        assert_eq!(lines(&found), ["queues-vs-cores eno1 note 12.3 Gbit/s"]);
         assert_eq!(found[0].fix.as_deref(), Some("ethtool -L eno1 combined 8"));
         let mut fast = with(1);
         crate::testing::port_of(&mut fast, "eno1").speed_mbps = Fact::Known(25_000);

@@ -32,13 +32,20 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     if used >= rss.rings && share * f64::from(rss.rings) < UNEVEN {
         return None;
     }
-    let title = format!("{} gives packets to {used} of its {} receive queues", port.name, rss.rings);
+    let title = if used < rss.rings {
+        format!("{} gives packets to {used} of its {} receive queues", port.name, rss.rings)
+    } else {
+        format!("{} gives one of its {} receive queues more packets than others", port.name, rss.rings)
+    };
     let finding =
         work::short_of(port, used, need, &title).unwrap_or_else(|| Finding::new(Severity::Note, title));
     let finding = finding
         .at(&port.name)
         .evidence(format!("the busiest queue has {} of the table's {total} entries", percent(share)))
-        .fix(format!("ethtool -X {} equal {}", port.name, rss.rings))
+        .fix(format!(
+            "ethtool -X {} equal {}; if the driver refuses it, with fewer: some cards spread over 16 at most",
+            port.name, rss.rings
+        ))
         .undo(as_now(port, rss))
         .conflict("an uneven table may be intended: it keeps queues free for one program");
     Some(finding)
@@ -71,7 +78,7 @@ mod tests {
 
     #[test]
     fn queues_that_get_nothing_are_found() {
-        assert_eq!(with(&[(0, 128)]), ["rss-indirection eno1 minor 12.3 Gbit/s"]);
+        assert_eq!(with(&[(0, 128)]), ["rss-indirection eno1 note 12.3 Gbit/s"]);
         assert_eq!(with(&[(0, 100), (1, 10), (2, 9), (3, 9)]), ["rss-indirection eno1 note -"]);
     }
 

@@ -4,9 +4,6 @@ use super::{Check, CheckRun};
 use crate::source::FEDEX;
 use crate::{Citation, Finding, Host, Severity};
 
-/// With this many cores, transfers hardly need the second threads.
-const MANY: u32 = 16;
-
 pub(super) const CHECK: Check = Check {
     name: "smt-off",
     about: "cores whose second threads are turned off (SMT)",
@@ -23,10 +20,10 @@ pub(super) const CHECK: Check = Check {
 fn of(host: &Host<'_>) -> Option<Finding> {
     let smt = host.facts.cpu.smt.known().filter(|smt| *smt == "off" || *smt == "forceoff")?;
     let cores = host.facts.cpu.cores.get()?;
-    let severity = if cores < MANY { Severity::Minor } else { Severity::Note };
-    let finding = Finding::new(severity, "the cores' second threads are turned off (SMT)").evidence(format!(
-        "smt/control is {smt}; {cores} cores; second threads make parallel streams faster"
-    ));
+    // Mostly somebody decided it, against attacks of one thread on another.
+    let finding = Finding::new(Severity::Note, "the cores' second threads are turned off (SMT)").evidence(
+        format!("smt/control is {smt}; {cores} cores; second threads make parallel streams faster"),
+    );
     let finding = if smt == "off" {
         finding
             .fix("echo on > /sys/devices/system/cpu/smt/control")
@@ -51,7 +48,7 @@ mod tests {
     fn off_is_found() {
         let mut host = fixture("stock-10g");
         host.cpu.smt = Fact::Known("off".into());
-        assert_eq!(lines(&found(&CHECK, &host)), ["smt-off - minor -"]);
+        assert_eq!(lines(&found(&CHECK, &host)), ["smt-off - note -"]);
         host.cpu.smt = Fact::Known("forceoff".into());
         host.cpu.cores = Fact::Known(32);
         assert_eq!(lines(&found(&CHECK, &host)), ["smt-off - note -"]);

@@ -3,13 +3,16 @@
 use linerate_host::facts::Port;
 
 use super::{Check, CheckRun};
-use crate::formula::percent;
 use crate::remedy::{Remedy, RingWay, Setting};
 use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Share of requeued packets above which a larger ring may help.
-const MANY: f64 = 0.01;
+/// Stops of a ring for each packet sent above which a larger one may help.
+const MANY: f64 = 1e-3;
+/// Drivers' counters of a ring that was full. Requeued packets aren't a sign of it: byte queue limits stop a queue too,
+/// whatever the size of its ring.
+const STOPS: [&str; 6] =
+    ["tx_restart_queue", "tx_queue_stopped", "queue_stopped", "tx_stop_queue", "tx_busy", "tx_queue_stop"];
 const SOME: u64 = 10_000;
 
 pub(super) const CHECK: Check = Check {
@@ -25,27 +28,23 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 fn of(port: &Port) -> Option<Finding> {
     let rings = port.rings.known().filter(|rings| rings.tx > 0 && rings.tx < rings.max_tx)?;
-    let requeued: u64 =
-        port.qdiscs.known()?.iter().filter(|qdisc| qdisc.root).map(|qdisc| qdisc.requeues).sum();
+    let counters = port.statistics.known()?.iter();
+    let (name, stops) =
+        counters.filter(|(name, _)| STOPS.contains(&name.as_str())).max_by_key(|(_, count)| **count)?;
     let sent = port.counters.tx_packets.get().filter(|sent| *sent >= SOME)?;
-    let share = requeued as f64 / sent as f64;
-    if share < MANY {
+    if (*stops as f64) < sent as f64 * MANY {
         return None;
     }
-    let title = format!("{}'s transmit rings were full for {} of the packets", port.name, percent(share));
+    let title = format!("{}'s transmit rings were full {stops} times", port.name);
     let ring = Setting::Ring { port: port.name.clone(), way: RingWay::Tx };
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
         .evidence(format!(
-            "{requeued} of {sent} packets were requeued; \
-            the ring has {} of {} entries",
+            "{name} {stops}, while {sent} packets were sent; the ring has {} of {} entries",
             rings.tx, rings.max_tx
         ))
         .remedied(Remedy::of(ring, rings.tx, rings.max_tx))
-        .conflict(
-            "byte queue limits keep the ring short on purpose: a longer one delays urgent packets; \
-            the command resets the port",
-        );
+        .conflict("a longer ring delays urgent packets; the command resets the port");
     Some(finding)
 }
 
@@ -57,17 +56,22 @@ mod tests {
     use crate::testing::{edited, fixture, found, lines};
 
     #[test]
-    fn packets_that_went_back_are_found() {
+    fn full_rings_are_found_by_the_drivers_counter() {
         let host = edited("stock-10g", "eno1", |port| {
             port.counters.tx_packets = Fact::Known(1_000_000);
-            let Fact::Known(qdiscs) = &mut port.qdiscs else { panic!("no disciplines") };
-            qdiscs[0].requeues = 50_000;
+            port.statistics = Fact::Known([("tx_restart_queue".to_owned(), 5_000)].into());
         });
         assert_eq!(lines(&found(&CHECK, &host)), ["tx-ring eno1 note -"]);
     }
 
     #[test]
-    fn a_few_are_not() {
+    fn a_few_are_not_nor_is_what_byte_queue_limits_put_back() {
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        let limits = edited("stock-10g", "eno1", |port| {
+            port.counters.tx_packets = Fact::Known(1_000_000);
+            let Fact::Known(qdiscs) = &mut port.qdiscs else { panic!("no disciplines") };
+            qdiscs[0].requeues = 50_000;
+        });
+        assert!(found(&CHECK, &limits).is_empty());
     }
 }

@@ -26,7 +26,7 @@ pub fn short_of(port: &Port, cores: u32, need: f64, title: &str) -> Option<Findi
         gbit(ceiling),
         gbit(need)
     );
-    Some(Finding::near(ceiling, need, title).at(&port.name).evidence(evidence))
+    Some(Finding::leaves(ceiling, need, title).at(&port.name).evidence(evidence))
 }
 
 /// A mask as the kernel reads it: words of 32 bits, the highest first.
