@@ -1,9 +1,13 @@
 //! Several transfers of the same sources at the same time: a piece of a file is read and hashed once for all of them.
 //!
-//! What was read last is kept, within a bound. Whoever is ahead waits for the others, so that they find it there; but for each only
-//! for so long. A transfer that is slower than that is *left behind*: nobody waits for it any more, and it reads on its own what is
-//! no longer kept. So neither the time of the others nor the memory grows with the slowest. A wait in which the slower one comes
-//! forward faster than the other did before costs nothing: they share a link.
+//! What was read last is kept, within a bound. Whoever is ahead waits for the others, so that they find it there; but only while
+//! that costs little. A transfer that is slower is *left behind*: nobody waits for it any more, and it reads on its own what is
+//! no longer kept. So neither the time of the others nor the memory grows with the slowest.
+//!
+//! What a wait costs is seen from all transfers together. Where they share a link or the processors, whoever waits leaves its part
+//! to the others: all together come forward as fast as without the wait, which then costs nothing, however long it is. Where they
+//! come forward less, the rest of the time is lost. One that was left behind and is near the others, by chance or since it had
+//! only come late, is waited for again as soon as the time that passes allows for it.
 
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
@@ -26,10 +30,13 @@ pub const PIECE: u64 = 256 << 10;
 const KEPT: u64 = 64 << 20;
 /// How far one may be ahead of another: less than what is kept, since several streams are at several places.
 const AHEAD: u64 = 24 << 20;
-/// How long is waited for one of them: so much, and this share of the time since the beginning.
+/// How much time may be lost for one of them: so much, or what all together take to send half of what one may be ahead, and this
+/// share of the time since the beginning.
 const PATIENCE: Duration = Duration::from_millis(300);
 const SHARE: f64 = 0.03;
-/// How long the first one that is ready waits for the others' logins.
+/// What a good wait may make up for of the next ones.
+const CREDIT: Duration = Duration::from_millis(100);
+/// How long the first one that is ready waits for the others' logins at least; it waits as long as its own has taken.
 const GATHERING: Duration = Duration::from_secs(3);
 /// How often whoever waits looks.
 const NAP: Duration = Duration::from_millis(2);
@@ -43,6 +50,7 @@ pub struct FanReading {
     rate: Option<RateLimit>,
     /// Bytes that were read.
     read: AtomicU64,
+    made: Instant,
 }
 
 /// How far one of them is.
@@ -50,23 +58,32 @@ pub struct FanReading {
 struct FanPlace {
     counters: OnceLock<Arc<Counters>>,
     sent: AtomicU64,
-    /// How long it has waited, and was waited for.
+    /// Its own waits, and what waits for it have cost.
     waits: Mutex<FanWaits>,
     /// Nobody waits for it: it isn't ready yet, was left behind, or has ended.
     is_alone: AtomicBool,
     was_left_behind: AtomicBool,
 }
 
-/// How long a transfer has waited, and others for it.
+/// How a transfer has waited, and others for it.
 #[derive(Default)]
 struct FanWaits {
-    /// Workers that wait now, and since when.
+    /// Workers that wait now.
     waiting: u32,
-    since: Option<Instant>,
-    waited: Duration,
-    /// What others have lost by waiting for it, and until when that is counted.
-    cost: Duration,
-    counted: Option<Instant>,
+    /// When the last wait ended, and what all had sent then.
+    free_since: Option<FanMoment>,
+    /// Seconds in which it didn't wait, and the bytes that all have sent in them.
+    free: (f64, u64),
+    /// Seconds that others have lost by waiting for it, and until when that is counted.
+    cost: f64,
+    counted: Option<FanMoment>,
+}
+
+/// A point in time, and the bytes that all had sent by then.
+#[derive(Clone, Copy)]
+struct FanMoment {
+    at: Instant,
+    sent: u64,
 }
 
 /// Who is ready.
@@ -100,9 +117,19 @@ type PieceSlot = Arc<Mutex<Option<Arc<FanPiece>>>>;
 
 #[derive(Default)]
 struct KeptPieces {
-    slots: HashMap<PieceKey, PieceSlot>,
-    order: VecDeque<(PieceKey, u64)>,
+    slots: HashMap<PieceKey, KeptPiece>,
+    /// In the order in which they were read; some are forgotten already.
+    order: VecDeque<PieceKey>,
+    /// Those that everybody has had who waits for the others.
+    had: VecDeque<PieceKey>,
     bytes: u64,
+}
+
+struct KeptPiece {
+    slot: PieceSlot,
+    bytes: u64,
+    /// A bit for each transfer that has had it.
+    by: u64,
 }
 
 /// One of the transfers. When it is dropped, nobody waits for it.
@@ -122,6 +149,7 @@ impl FanReading {
             gathered: Condvar::new(),
             rate: bytes_per_second.map(RateLimit::new),
             read: AtomicU64::new(0),
+            made: Instant::now(),
         })
     }
 
@@ -144,39 +172,59 @@ impl FanReading {
         self.members.iter().any(|place| place.holds_back(than))
     }
 
+    /// A bit for each that waits for the others.
+    fn together(&self) -> u64 {
+        let bit = |number: usize| 1_u64.checked_shl(number as u32).unwrap_or(0);
+        let waits = |(_, place): &(usize, &FanPlace)| !place.is_alone.load(Ordering::Acquire);
+        self.members.iter().enumerate().filter(waits).fold(0, |bits, (number, _)| bits | bit(number))
+    }
+
     fn elapsed(&self) -> Duration {
         lock(&self.gathering).begun.map_or(Duration::ZERO, |begun| begun.elapsed())
     }
 
-    /// Counts what a wait for those costs who hold back one that is so far; who costs too much is left behind.
-    fn count(&self, wait: &FanWait, so_far: u64) {
-        let (elapsed, now) = (self.elapsed(), Instant::now());
-        for (place, before) in self.members.iter().zip(&wait.before) {
-            if !place.holds_back(so_far) {
-                continue;
-            }
-            let gained = place.bytes().saturating_sub(*before) as f64;
+    fn now(&self) -> FanMoment {
+        let sent = self.members.iter().map(|place| place.sent.load(Ordering::Relaxed));
+        FanMoment { at: Instant::now(), sent: sent.fold(0, u64::saturating_add) }
+    }
+
+    /// How much time may be lost for one, if all together send this many bytes a second.
+    fn patience(&self, together: f64) -> f64 {
+        let least = PATIENCE.as_secs_f64().max(AHEAD as f64 / 2.0 / together.max(1.0));
+        // What one may be ahead is sent by all of them before anybody waits: no more than a part of that time.
+        let elapsed = self.elapsed().as_secs_f64();
+        least.min(PATIENCE.as_secs_f64().max(elapsed / 4.0)) + SHARE * elapsed
+    }
+
+    /// Counts what a wait that began at that moment costs because of those who hold back one that is so far; who costs too much is
+    /// left behind. Without waits all together would send so many bytes a second.
+    fn count(&self, begun: FanMoment, together: f64, so_far: u64) {
+        let now = self.now();
+        for place in self.members.iter().filter(|place| place.holds_back(so_far)) {
             let mut waits = lock(&place.waits);
-            let from = waits.counted.map_or(wait.begun, |counted| counted.max(wait.begun));
+            let from = waits.counted.filter(|counted| counted.at > begun.at).unwrap_or(begun);
             waits.counted = Some(now);
-            if gained < wait.pace * now.duration_since(wait.begun).as_secs_f64() {
-                waits.cost += now.saturating_duration_since(from);
-            }
-            if waits.cost > PATIENCE + elapsed.mul_f64(SHARE) {
+            let passed = now.at.saturating_duration_since(from.at).as_secs_f64();
+            let gained = now.sent.saturating_sub(from.sent) as f64 / together.max(1.0);
+            waits.cost = (waits.cost + passed - gained).max(-CREDIT.as_secs_f64());
+            if waits.cost > self.patience(together) {
                 place.was_left_behind.store(true, Ordering::Relaxed);
                 place.is_alone.store(true, Ordering::Release);
             }
         }
     }
-}
 
-/// A worker's wait.
-struct FanWait {
-    begun: Instant,
-    /// Bytes a second that its transfer had before,
-    pace: f64,
-    /// and how far all of them were.
-    before: Vec<u64>,
+    /// Waits again for one that was left behind, where it is near the others and has cost no more than it may.
+    fn take_back(&self, place: &FanPlace) {
+        let others = self.members.iter().filter(|other| !other.is_alone.load(Ordering::Acquire));
+        let first = others.map(FanPlace::bytes).max();
+        let is_near = first.is_some_and(|first| first <= place.bytes().saturating_add(AHEAD));
+        if is_near && lock(&place.waits).cost < PATIENCE.as_secs_f64() + SHARE * self.elapsed().as_secs_f64()
+        {
+            place.was_left_behind.store(false, Ordering::Relaxed);
+            place.is_alone.store(false, Ordering::Release);
+        }
+    }
 }
 
 impl FanPlace {
@@ -190,26 +238,24 @@ impl FanPlace {
         !self.is_alone.load(Ordering::Acquire) && self.bytes().saturating_add(AHEAD) < so_far
     }
 
-    fn begins_to_wait(&self) {
+    /// Returns how many bytes a second all together have sent while it didn't wait.
+    fn begins_to_wait(&self, now: FanMoment) -> f64 {
         let mut waits = lock(&self.waits);
         waits.waiting += 1;
-        waits.since.get_or_insert_with(Instant::now);
+        if let Some(since) = waits.free_since.take() {
+            waits.free.0 += now.at.saturating_duration_since(since.at).as_secs_f64();
+            waits.free.1 += now.sent.saturating_sub(since.sent);
+        }
+        let (seconds, bytes) = waits.free;
+        bytes as f64 / seconds.max(1e-3)
     }
 
-    fn ends_to_wait(&self) {
+    fn ends_to_wait(&self, now: FanMoment) {
         let mut waits = lock(&self.waits);
         waits.waiting -= 1;
         if waits.waiting == 0 {
-            let waited = waits.since.take().map_or(Duration::ZERO, |since| since.elapsed());
-            waits.waited += waited;
+            waits.free_since = Some(now);
         }
-    }
-
-    /// Bytes a second since the beginning, without the time in which it waited.
-    fn pace(&self, elapsed: Duration) -> f64 {
-        let waits = lock(&self.waits);
-        let waited = waits.waited + waits.since.map_or(Duration::ZERO, |since| since.elapsed());
-        self.bytes() as f64 / elapsed.saturating_sub(waited).as_secs_f64().max(1e-3)
     }
 }
 
@@ -224,19 +270,21 @@ impl FanMember {
         gathering.met += 1;
         let begun = *gathering.begun.get_or_insert_with(Instant::now);
         shared.gathered.notify_all();
-        if begun.elapsed() >= GATHERING {
+        let patience = GATHERING.max(begun.saturating_duration_since(shared.made));
+        if begun.elapsed() >= patience {
             place.was_left_behind.store(true, Ordering::Relaxed);
             return;
         }
         place.is_alone.store(false, Ordering::Release);
         while gathering.met < shared.members.len() {
-            let left = GATHERING.saturating_sub(begun.elapsed());
+            let left = patience.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 break;
             }
             let waited = shared.gathered.wait_timeout(gathering, left);
             gathering = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        lock(&place.waits).free_since = Some(shared.now());
     }
 
     /// How many transfers there are.
@@ -253,19 +301,20 @@ impl FanMember {
     pub fn advance(&self, bytes: u64, stop: &AtomicBool) -> bool {
         let place = self.place();
         place.sent.fetch_add(bytes, Ordering::Relaxed);
+        if place.was_left_behind.load(Ordering::Relaxed) {
+            self.shared.take_back(place);
+        }
         let is_ahead = || !place.is_alone.load(Ordering::Acquire) && self.shared.is_held_back(place.bytes());
         if !is_ahead() {
             return false;
         }
-        let pace = place.pace(self.shared.elapsed());
-        let before = self.shared.members.iter().map(FanPlace::bytes).collect();
-        let wait = FanWait { begun: Instant::now(), pace, before };
-        place.begins_to_wait();
+        let begun = self.shared.now();
+        let together = place.begins_to_wait(begun);
         while is_ahead() && !stop.load(Ordering::Relaxed) {
             thread::sleep(NAP);
-            self.shared.count(&wait, place.bytes());
+            self.shared.count(begun, together, place.bytes());
         }
-        place.ends_to_wait();
+        place.ends_to_wait(self.shared.now());
         true
     }
 
@@ -278,8 +327,8 @@ impl FanMember {
         key: PieceKey,
         read: impl FnOnce() -> Result<Vec<u8>, Errno>,
     ) -> Result<Arc<FanPiece>, Errno> {
-        let keeps = !self.place().is_alone.load(Ordering::Acquire);
-        let slot = lock(&self.shared.kept).slot(key, keeps);
+        let together = self.shared.together();
+        let slot = lock(&self.shared.kept).slot(key, self.bit(), together);
         let Some(slot) = slot else { return self.read(key, read) };
         let mut slot = lock(&slot);
         if let Some(piece) = &*slot {
@@ -303,6 +352,10 @@ impl FanMember {
     fn place(&self) -> &FanPlace {
         &self.shared.members[self.number]
     }
+
+    fn bit(&self) -> u64 {
+        1_u64.checked_shl(self.number as u32).unwrap_or(0)
+    }
 }
 
 impl Drop for FanMember {
@@ -317,27 +370,39 @@ impl Drop for FanMember {
 }
 
 impl KeptPieces {
-    /// The slot of a piece; a new one where it `keeps` what it reads.
-    fn slot(&mut self, key: PieceKey, keeps: bool) -> Option<PieceSlot> {
-        if let Some(slot) = self.slots.get(&key) {
-            return Some(slot.clone());
+    /// The slot of a piece, for the transfer with this bit; a new one where it is one of those that are `together`.
+    fn slot(&mut self, key: PieceKey, bit: u64, together: u64) -> Option<PieceSlot> {
+        if let Some(kept) = self.slots.get_mut(&key) {
+            let had = kept.by & together == together;
+            kept.by |= bit;
+            if !had && kept.by & together == together {
+                self.had.push_back(key);
+            }
+            return Some(kept.slot.clone());
         }
-        if !keeps {
+        if bit & together == 0 {
             return None;
         }
         let slot = PieceSlot::default();
-        self.slots.insert(key, slot.clone());
         // A small file costs more than its bytes.
         let bytes = key.length().max(1 << 10);
-        self.order.push_back((key, bytes));
+        self.slots.insert(key, KeptPiece { slot: slot.clone(), bytes, by: bit });
+        self.order.push_back(key);
         self.bytes += bytes;
         while self.bytes > KEPT
-            && let Some((oldest, bytes)) = self.order.pop_front()
+            && let Some(next) = self.had.pop_front().or_else(|| self.order.pop_front())
         {
-            self.slots.remove(&oldest);
-            self.bytes -= bytes;
+            self.forget(&next);
         }
         Some(slot)
+    }
+
+    fn forget(&mut self, key: &PieceKey) {
+        self.bytes -= self.slots.remove(key).map_or(0, |kept| kept.bytes);
+        // What was forgotten since all have had it is still in the order.
+        if self.order.len() > 2 * self.slots.len() + 1024 {
+            self.order.retain(|key| self.slots.contains_key(key));
+        }
     }
 }
 
@@ -385,91 +450,4 @@ impl FanPiece {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STATE: Timestamp = Timestamp { seconds: 1, nanoseconds: 2 };
-
-    fn key(offset: u64) -> PieceKey {
-        PieceKey::of((1, 2), STATE, 1 << 40, offset)
-    }
-
-    fn met(number: usize) -> Arc<FanReading> {
-        let fan = FanReading::new(number, None);
-        let members: Vec<_> = (0..number).map(|number| fan.member(number)).collect();
-        thread::scope(|scope| {
-            members.iter().for_each(|member| drop(scope.spawn(|| member.meet(&Arc::default()))));
-        });
-        members.into_iter().for_each(std::mem::forget);
-        fan
-    }
-
-    #[test]
-    fn a_piece_is_read_once_and_the_oldest_ones_are_forgotten() {
-        let fan = met(2);
-        let (one, other) = (fan.member(0), fan.member(1));
-        let read = |member: &FanMember, offset| member.piece(key(offset), || Ok(vec![7; 1000])).unwrap();
-        for offset in [0, PIECE, PIECE + 5] {
-            assert_eq!(read(&one, offset).bytes(), read(&other, offset).bytes());
-        }
-        assert_eq!(fan.read(), 2000);
-        (0..=KEPT / PIECE).for_each(|number| drop(read(&one, (number + 2) * PIECE)));
-        assert!(lock(&fan.kept).bytes <= KEPT);
-        let before = fan.read();
-        read(&other, 0);
-        assert_eq!(fan.read(), before + 1000);
-        std::mem::forget((one, other));
-    }
-
-    #[test]
-    fn what_one_can_not_read_another_tries_again() {
-        let fan = met(2);
-        let (one, other) = (fan.member(0), fan.member(1));
-        assert!(one.piece(key(0), || Err(Errno::IO)).is_err());
-        assert_eq!(other.piece(key(0), || Ok(vec![1])).unwrap().bytes(), [1]);
-        std::mem::forget((one, other));
-    }
-
-    #[test]
-    fn one_that_stands_still_holds_the_others_up_for_a_short_time() {
-        let fan = met(3);
-        let members = [0, 1, 2].map(|number| fan.member(number));
-        let (begun, stop) = (Instant::now(), AtomicBool::new(false));
-        for _ in 0..40 {
-            members[..2].iter().for_each(|member| _ = member.advance(8 << 20, &stop));
-        }
-        let took = begun.elapsed();
-        assert!(took >= PATIENCE && took < 3 * PATIENCE, "{took:?}");
-        assert!(fan.was_left_behind(2) && !fan.was_left_behind(0) && !fan.was_left_behind(1));
-        assert!(!members[2].advance(1, &stop), "it waits for nobody");
-        members.into_iter().for_each(std::mem::forget);
-    }
-
-    #[test]
-    fn nobody_waits_for_one_that_has_ended_or_for_what_it_has_already() {
-        let fan = met(3);
-        let members = [0, 1].map(|number| fan.member(number));
-        drop(fan.member(2));
-        let counters = fan.members[1].counters.get().unwrap();
-        counters.unchanged.bytes(1 << 40);
-        let stop = AtomicBool::new(false);
-        assert!(!members[0].advance(1 << 30, &stop));
-        members.into_iter().for_each(std::mem::forget);
-    }
-
-    #[test]
-    fn pieces_hash_to_the_root_of_their_file() {
-        let size = 3 * PIECE as usize + 1234;
-        let bytes: Vec<u8> = (0..size).map(|at| ((at * 31) >> 3) as u8).collect();
-        let fan = met(1);
-        let member = fan.member(0);
-        let mut whole = Hashing::of(0, size as u64, size as u64).unwrap();
-        for (number, piece) in bytes.chunks(PIECE as usize).enumerate() {
-            let key = PieceKey::of((1, 2), STATE, size as u64, number as u64 * PIECE);
-            let piece = member.piece(key, || Ok(piece.to_vec())).unwrap();
-            whole.part(key.offset, key.length(), piece.digest().unwrap());
-        }
-        assert_eq!(whole.finish(), of_bytes(&bytes));
-        std::mem::forget(member);
-    }
-}
+mod tests;
