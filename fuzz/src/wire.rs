@@ -6,12 +6,14 @@ use linerate_wire::control::{self, MAX_MESSAGE, Message, Source};
 use linerate_wire::entry::{Chunk, Entry, Kind};
 use linerate_wire::frame::{FrameKind, MAX_DATA, MAX_OTHER, Parser, Piece};
 use linerate_wire::path::{RelPath, printable, printable_path};
+use linerate_wire::sealed::{MAX_SEALED, SealedPart};
 
 /// One of the channels; the first byte says which.
 pub fn wire(data: &[u8]) {
     match data.split_first() {
         Some((0..100, rest)) => control(rest),
-        Some((100..200, rest)) => frames(rest),
+        Some((100..196, rest)) => frames(rest),
+        Some((&first @ 196..200, rest)) => sealed(rest, usize::from(first - 195)),
         Some((200..228, rest)) => greeting(rest),
         Some((_, rest)) => linerate_transfer::foreign::tls_records(rest),
         None => {}
@@ -31,6 +33,14 @@ fn greeting(data: &[u8]) {
         }
     }
     assert!(!greeting.shown().contains(char::is_control));
+}
+
+/// A part of a chain's stream, with marks for N hosts.
+fn sealed(data: &[u8], hosts: usize) {
+    if let Some(part) = SealedPart::decode(data, hosts) {
+        assert!(!part.bytes.is_empty() && part.bytes.len() <= MAX_SEALED);
+        (0..=hosts).for_each(|place| assert_eq!(part.mark(place).is_some(), place < hosts));
+    }
 }
 
 /// A control channel: messages one after another.

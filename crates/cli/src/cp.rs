@@ -9,7 +9,7 @@ use crate::common::failure::Failure;
 use crate::common::metrics::recording;
 use crate::common::output::Output;
 use crate::copying::args::{CopyingArgs, Prove};
-use crate::copying::fan::args::FanArgs;
+use crate::copying::fan::args::{FanArgs, FanPlaces};
 use crate::copying::task::Task;
 use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform_all};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
@@ -93,7 +93,7 @@ pub fn run(args: CpArgs) -> Result<Code, Failure> {
 }
 
 impl CpArgs {
-    fn into_task(mut self) -> Result<(Task, Option<Vec<OsString>>), Failure> {
+    fn into_task(mut self) -> Result<(Task, Option<FanPlaces>), Failure> {
         let (sources, destinations) = self.fan.divide(std::mem::take(&mut self.places))?;
         let (destination, several) = destinations.split();
         let keep = self.keep.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });

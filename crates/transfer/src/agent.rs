@@ -88,6 +88,9 @@ pub fn serve_within(channel: UnixStream, neighbour: Neighbour) -> Result<(), Tra
     done.map_err(|error| session.give_up(error))
 }
 
+#[cfg(test)]
+mod tests;
+
 fn perform(
     session: &mut Session,
     job: Job,
@@ -125,7 +128,10 @@ fn perform(
 }
 
 fn receive(session: &mut Session, destination: &Named, options: &Options) -> Result<(), TransferError> {
-    session.offer(options)?;
+    // In a chain it listens when it knows for whom.
+    if !session.is_chained() {
+        session.offer(options)?;
+    }
     match session.take_asked() {
         Some(asked) => receive_asked(session, destination, options, &asked)?,
         // Without its client's request it doesn't know what the other agent may send.

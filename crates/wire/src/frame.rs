@@ -7,7 +7,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;
-/// The largest payload of a [`FrameKind::Data`] or [`FrameKind::Packed`] frame in bytes.
+/// The largest payload of a [`FrameKind::Data`], [`FrameKind::Packed`] or [`FrameKind::Sealed`] frame in bytes.
 pub const MAX_DATA: usize = 1 << 20;
 /// The largest payload of any other frame in bytes.
 pub const MAX_OTHER: usize = 2 << 20;
@@ -47,11 +47,14 @@ pub enum FrameKind {
     Copy = 10,
     /// The next bytes of the stream's zstd frame, which holds further frames of the other kinds but the end.
     Packed = 11,
+    /// The next bytes of a chain's stream, which hold frames of the other kinds, with the marks by which each host of the chain sees
+    /// that they are the source's ([`crate::sealed`]).
+    Sealed = 12,
 }
 
 impl FrameKind {
     fn parse(byte: u8) -> Option<Self> {
-        const ALL: [FrameKind; 11] = [
+        const ALL: [FrameKind; 12] = [
             FrameKind::Batch,
             FrameKind::Chunk,
             FrameKind::Data,
@@ -63,23 +66,24 @@ impl FrameKind {
             FrameKind::Split,
             FrameKind::Copy,
             FrameKind::Packed,
+            FrameKind::Sealed,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 
     /// One of these without anything in it would be sent by nobody but to keep the other end busy.
     fn has_payload(self) -> bool {
-        matches!(self, Self::Batch | Self::Chunk | Self::Data | Self::Packed)
+        matches!(self, Self::Batch | Self::Chunk | Self::Data | Self::Packed | Self::Sealed)
     }
 
     /// One of these may be among frames that are compressed together.
     pub fn may_be_packed(self) -> bool {
-        !matches!(self, Self::End | Self::Packed)
+        !matches!(self, Self::End | Self::Packed | Self::Sealed)
     }
 
     fn largest_payload(self) -> usize {
         match self {
-            Self::Data | Self::Packed => MAX_DATA,
+            Self::Data | Self::Packed | Self::Sealed => MAX_DATA,
             Self::Batch | Self::Chunk => MAX_OTHER,
             Self::Hole => 8,
             Self::Copy => 16,

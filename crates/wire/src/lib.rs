@@ -10,7 +10,8 @@ pub mod entry;
 pub mod filter;
 pub mod frame;
 pub mod path;
+pub mod sealed;
 pub mod stages;
 
 /// The version of everything in this crate. Two ends that differ don't talk.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;

@@ -187,6 +187,8 @@ pub struct DestinationFields {
     pub message: Option<String>,
     /// It was slower than the others, and read on its own.
     pub left_behind: bool,
+    /// It got everything through a chain of hosts.
+    pub chained: bool,
     /// Entries and bytes that are in place.
     #[serde(flatten)]
     pub landed: TotalsFields,
@@ -346,6 +348,7 @@ mod tests {
                 result: "done",
                 message: None,
                 left_behind: false,
+                chained: false,
                 landed: Totals::default().into(),
                 sent_bytes: 0,
                 elapsed_seconds: 0.0,

@@ -71,6 +71,22 @@ impl FarSession {
         Ok(Self { session: Session::between(reader, writer, client, meters, news)?, _far: far })
     }
 
+    /// Starts the agent of a host that is one of a chain, up to its first message. `lost` hears where it gives up the next host.
+    ///
+    /// # Errors
+    /// If the login fails or lasts too long, or no agent can be run there.
+    pub fn chained(
+        far_end: &FarEnd,
+        job: Job,
+        silence: Option<u32>,
+        near: NearEnd,
+        lost: Arc<dyn Fn(String) + Send + Sync>,
+    ) -> Result<Self, Failure> {
+        let meters = near.meters.clone();
+        let (far, reader, writer, client) = start(far_end, job, silence, near)?;
+        Ok(Self { session: Session::chained(reader, writer, client, meters, lost)?, _far: far })
+    }
+
     /// Starts a job within this process, in a thread.
     ///
     /// # Errors

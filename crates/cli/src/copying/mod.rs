@@ -18,13 +18,13 @@ mod within;
 mod workers;
 
 use linerate_transfer::problem::Observer;
-use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::common::failure::Failure;
 use crate::common::output::Output;
 use crate::exit::{Code, Meaning};
 use copy::Copy;
+use fan::args::FanPlaces;
 use task::Task;
 
 /// The meanings of exit codes that `cp` and `sync` share.
@@ -48,7 +48,7 @@ pub fn perform(output: Output, task: Result<Task, Failure>) -> Result<Code, Fail
 /// If the command failed as a whole.
 pub fn perform_all(
     output: Output,
-    task: Result<(Task, Option<Vec<OsString>>), Failure>,
+    task: Result<(Task, Option<FanPlaces>), Failure>,
 ) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();

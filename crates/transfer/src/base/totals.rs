@@ -74,6 +74,15 @@ impl SharedTotals {
         self.further.load(Ordering::Relaxed)
     }
 
+    /// Other sums take the place of these.
+    pub fn set(&self, totals: Totals) {
+        self.files.store(totals.files, Ordering::Relaxed);
+        self.directories.store(totals.directories, Ordering::Relaxed);
+        self.symlinks.store(totals.symlinks, Ordering::Relaxed);
+        self.specials.store(totals.specials, Ordering::Relaxed);
+        self.bytes.store(totals.bytes, Ordering::Relaxed);
+    }
+
     /// The sums.
     pub fn get(&self) -> Totals {
         Totals {

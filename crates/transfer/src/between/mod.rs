@@ -1,6 +1,6 @@
 //! A transfer between two agents, as their client carries it: it has no data, only what the two say to each other.
 
-mod addresses;
+pub mod addresses;
 mod course;
 mod meeting;
 

@@ -289,6 +289,13 @@ impl Counters {
         sum.waited += more.waited;
     }
 
+    /// Takes over what another end has sent, and found, so far.
+    pub fn mirror(&self, source: &linerate_wire::control::Progress) {
+        *lock(&self.stages) = source.stages;
+        self.found.set(source.found);
+        self.scanned.store(source.scanned, Ordering::Release);
+    }
+
     /// Some bytes of a file that has changed are at the receiver.
     pub fn matches(&self, bytes: u64) {
         self.unchanged.bytes(bytes);

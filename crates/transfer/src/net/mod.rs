@@ -1,6 +1,7 @@
 //! Two ends and what carries bytes between them: sessions, connections, streams, rates and clocks.
 
 pub mod auto;
+pub mod chain;
 pub mod channel;
 pub mod clock;
 pub mod compress;

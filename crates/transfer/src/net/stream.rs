@@ -8,10 +8,12 @@ use linerate_wire::frame::{FrameError, FrameKind, Header};
 use rustix::io::Errno;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use self::wire::{WireReader, WireWriter};
+pub use self::wire::{FrameCutter, WireReader, WireWriter};
 pub use self::within::FileRange;
 use self::within::{WithinEnd, WithinReader, WithinWriter};
+use crate::net::chain::{ChainHost, ChainSource, SealedReader, SealedWriter};
 use crate::net::clock::Clock;
 use crate::net::compress::LongWindow;
 use crate::net::tls::Tls;
@@ -110,6 +112,22 @@ impl Stream {
         }
     }
 
+    /// The sending side of a stream to the first host of a chain. Within this process there are no chains.
+    pub fn into_sealed_writer(self, source: Arc<ChainSource>) -> FrameWriter {
+        match self.into_writer() {
+            FrameWriter::Wire(wire) => FrameWriter::Sealed(Box::new(SealedWriter::new(wire, source))),
+            other => other,
+        }
+    }
+
+    /// The receiving side of a stream that comes through a chain.
+    pub fn into_sealed_reader(self, host: Arc<ChainHost>, unpacks: Option<LongWindow>) -> FrameReader {
+        match self.into_reader(None) {
+            FrameReader::Wire(wire) => FrameReader::Sealed(Box::new(SealedReader::new(*wire, host, unpacks))),
+            other => other,
+        }
+    }
+
     /// The receiving side; frames may be compressed where there is a window for it.
     pub fn into_reader(self, unpacks: Option<LongWindow>) -> FrameReader {
         match self {
@@ -125,6 +143,8 @@ pub enum FrameWriter {
     Wire(WireWriter),
     /// To another thread.
     Within(WithinWriter),
+    /// To several hosts, one behind the other.
+    Sealed(Box<SealedWriter>),
 }
 
 impl FrameWriter {
@@ -136,6 +156,7 @@ impl FrameWriter {
         match self {
             Self::Wire(wire) => wire.send(kind, payload, clock),
             Self::Within(within) => within.send(kind, payload.to_vec(), clock),
+            Self::Sealed(sealed) => sealed.send(kind, payload, clock),
         }
     }
 
@@ -152,6 +173,7 @@ impl FrameWriter {
         match self {
             Self::Wire(wire) => wire.send(kind, payload, clock)?,
             Self::Within(within) => within.send(kind, std::mem::take(payload), clock)?,
+            Self::Sealed(sealed) => sealed.send(kind, payload, clock)?,
         }
         payload.clear();
         Ok(())
@@ -173,6 +195,7 @@ impl FrameWriter {
         match self {
             Self::Wire(wire) => wire.send_data((length, sure), clock, read),
             Self::Within(within) => within.send_data(length, clock, read),
+            Self::Sealed(sealed) => sealed.send_data((length, sure), clock, read),
         }
     }
 
@@ -183,7 +206,11 @@ impl FrameWriter {
 
     /// The kernel's view of the connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
-        if let Self::Wire(wire) = self { wire.tcp_info() } else { None }
+        match self {
+            Self::Wire(wire) => wire.tcp_info(),
+            Self::Sealed(sealed) => sealed.tcp_info(),
+            Self::Within(_) => None,
+        }
     }
 
     /// Announces the end of the stream; returns the kernel's last view of the connection.
@@ -193,6 +220,7 @@ impl FrameWriter {
     pub fn end(self, clock: &mut Clock) -> Result<Option<TcpInfo>, StreamError> {
         match self {
             Self::Wire(wire) => wire.end(clock),
+            Self::Sealed(sealed) => sealed.end(clock),
             Self::Within(within) => within.send(FrameKind::End, Vec::new(), clock).map(|()| None),
         }
     }
@@ -204,6 +232,8 @@ pub enum FrameReader {
     Wire(Box<WireReader>),
     /// From another thread.
     Within(WithinReader),
+    /// Through a chain.
+    Sealed(Box<SealedReader>),
 }
 
 impl FrameReader {
@@ -214,6 +244,7 @@ impl FrameReader {
     pub fn run(&mut self, handler: &mut impl FrameHandler) -> Result<(), StreamError> {
         match self {
             Self::Wire(wire) => wire.run(handler),
+            Self::Sealed(sealed) => sealed.run(handler),
             Self::Within(within) => within.run(handler),
         }
     }
@@ -222,13 +253,18 @@ impl FrameReader {
     pub fn is_used(&self) -> bool {
         match self {
             Self::Wire(wire) => wire.is_used(),
+            Self::Sealed(sealed) => sealed.is_used(),
             Self::Within(within) => within.is_used(),
         }
     }
 
     /// The kernel's view of the connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
-        if let Self::Wire(wire) = self { wire.tcp_info() } else { None }
+        match self {
+            Self::Wire(wire) => wire.tcp_info(),
+            Self::Sealed(sealed) => sealed.tcp_info(),
+            Self::Within(_) => None,
+        }
     }
 }
 

@@ -5,11 +5,13 @@ use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, Problem
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use crate::base::lock::lock;
 use crate::base::problem::{TransferError, problem};
+use crate::net::chain::ChainHost;
 use crate::net::compress::longest_window;
 use crate::net::crew::Crew;
 use crate::net::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
@@ -84,6 +86,7 @@ pub fn run(
     if made > 0 {
         session.reporter().problem(made_path(destination, &landing, made));
     }
+    session.join_chain(options)?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
     let terms = Terms::new(&landing, options, request).announced(&sources);
@@ -93,6 +96,9 @@ pub fn run(
     let received = received.and_then(|received| session.stand_by().map(|()| received));
     let received = received.inspect_err(|error| resume.abandon(&landing, &near, error))?;
     session.meanwhile(|| resume.finish(&landing, &near))?;
+    if let Some(relay) = session.chain_host().and_then(|host| host.relay().cloned()) {
+        session.meanwhile(|| relay.drain())?;
+    }
     session.send(&Message::Committed(received.landed))?;
     Ok(received)
 }
@@ -222,7 +228,8 @@ fn take<'a>(
     let offers = options.sync.is_some() || shared.ground.past.is_some();
     thread::scope(|scope| {
         let committing = scope.spawn(|| committer.run(whole));
-        let mut crew = Crew::new(scope, |stream| work(shared, stream));
+        let chain = session.chain_host();
+        let mut crew = Crew::new(scope, move |stream| work(shared, stream, chain.clone()));
         let (settling, ended) = bounded(0);
         scope.spawn(|| settle(shared, ended));
         let desk = offers.then(|| Desk::open(scope, shared, options, session));
@@ -272,9 +279,13 @@ fn check_whole(shared: &Reception<'_>) -> Result<(), TransferError> {
     }
 }
 
-fn work(shared: &Reception<'_>, stream: Stream) -> WorkerEnd {
+fn work(shared: &Reception<'_>, stream: Stream, chain: Option<Arc<ChainHost>>) -> WorkerEnd {
     let mut worker = ReceiveWorker::new(shared);
-    let mut reader = stream.into_reader(shared.settings.unpacks.clone());
+    let unpacks = shared.settings.unpacks.clone();
+    let mut reader = match chain {
+        Some(chain) => stream.into_sealed_reader(chain, unpacks),
+        None => stream.into_reader(unpacks),
+    };
     let result = reader.run(&mut worker);
     if result
         .as_ref()

@@ -136,6 +136,8 @@ struct KeptPiece {
 pub struct FanMember {
     shared: Arc<FanReading>,
     number: usize,
+    /// Nobody waits for it.
+    is_late: bool,
 }
 
 impl FanReading {
@@ -155,7 +157,12 @@ impl FanReading {
 
     /// The transfer of this number.
     pub fn member(self: &Arc<Self>, number: usize) -> FanMember {
-        FanMember { shared: self.clone(), number }
+        FanMember { shared: self.clone(), number, is_late: false }
+    }
+
+    /// The same of one for which the others haven't waited.
+    pub fn latecomer(self: &Arc<Self>, number: usize) -> FanMember {
+        FanMember { shared: self.clone(), number, is_late: true }
     }
 
     /// Bytes that were read of files.
@@ -266,6 +273,9 @@ impl FanMember {
         let place = self.place();
         // A second try is made by another member.
         let _ = place.counters.set(counters.clone());
+        if self.is_late {
+            return;
+        }
         let mut gathering = lock(&shared.gathering);
         gathering.met += 1;
         let begun = *gathering.begun.get_or_insert_with(Instant::now);

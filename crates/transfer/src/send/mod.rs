@@ -3,6 +3,7 @@
 pub mod again;
 pub mod ahead;
 mod batches;
+pub mod chain;
 mod compressing;
 mod delta;
 pub mod fan;

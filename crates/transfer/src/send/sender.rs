@@ -23,6 +23,7 @@ use crate::net::rate::RateLimit;
 use crate::net::session::{Event, FEWER, Session, TICK, check_length, out_of_turn};
 use crate::send::again::{self, Resend, ResendVerdict};
 use crate::send::ahead::Ahead;
+use crate::send::chain::{ChainLead, DAMAGED};
 use crate::send::compressing::Compressing;
 use crate::send::fan::FanMember;
 use crate::send::links::WorkerLinks;
@@ -177,9 +178,59 @@ pub fn run(
     known: Known<'_>,
     member: Option<&FanMember>,
 ) -> Result<Sent, TransferError> {
+    let announced = announce(session, sources, options)?;
+    run_announced(session, announced, sources, ahead, options, known, Sharing { member, chain: None })
+}
+
+/// With whom a transfer shares what it sends.
+#[derive(Clone, Copy, Default)]
+pub struct Sharing<'a> {
+    /// With others that send it themselves.
+    pub member: Option<&'a FanMember>,
+    /// With the hosts behind the one that it is sent to.
+    pub chain: Option<&'a ChainLead>,
+}
+
+/// What a receiver says of the sources that were announced to it.
+#[derive(Clone, Copy)]
+pub struct Welcome {
+    /// The destination took each source under its own name; only known if digests are sent.
+    within: bool,
+    /// Some of it may be there.
+    pub offers: bool,
+    window: u8,
+}
+
+/// Announces the sources, and waits until the receiver has a place for each.
+///
+/// # Errors
+/// If it gives up or goes away.
+pub fn announce(
+    session: &mut Session,
+    sources: &[SourceRoot],
+    options: &Options,
+) -> Result<Welcome, TransferError> {
     session.send(&announcement(sources))?;
     let within = options.digests && session.keeps_source_names()?;
     let (offers, window) = session.wait_for_ready()?;
+    Ok(Welcome { within, offers, window })
+}
+
+/// As [`run`], of sources that were announced.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_announced(
+    session: &mut Session,
+    Welcome { within, offers, window }: Welcome,
+    sources: &[SourceRoot],
+    ahead: Ahead<'_>,
+    options: &Options,
+    known: Known<'_>,
+    sharing: Sharing<'_>,
+) -> Result<Sent, TransferError> {
+    let Sharing { member, chain } = sharing;
+    let window = if member.is_some() || chain.is_some() { WINDOW_LOG } else { window };
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
     let is_paced = !options.unpaced && options.rate_limit.is_none() && !session.is_within();
@@ -189,13 +240,12 @@ pub fn run(
         counters: &counters,
         problem: ahead.problem,
         rate: member.and_then(FanMember::rate).or(rate.as_ref()),
-        compressing: Compressing::new(options, if member.is_some() { WINDOW_LOG } else { window })
-            .filter(|_| !session.is_within()),
+        compressing: Compressing::new(options, window).filter(|_| !session.is_within()),
         pace: is_paced.then(Pace::new),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
         splits: !session.is_within()
-            && member.is_none()
+            && (member.is_none() || chain.is_some())
             && !options.sync.as_ref().is_some_and(|sync| sync.inplace),
         search: options.sync.as_ref().map_or(BlockSearch::SamePlaces, |sync| sync.search),
         stop: ahead.stop,
@@ -203,11 +253,19 @@ pub fn run(
         working: AtomicU32::new(0),
         links: WorkerLinks::default(),
         unstated: AtomicU64::new(0),
-        member,
+        member: member.filter(|_| chain.is_none()),
+        chain: chain.map(ChainLead::source),
     };
+    chain.into_iter().for_each(|chain| chain.begins(&counters));
     let state = OfferState::default();
-    let rounds =
-        Rounds { shared: &shared, options, selection: ahead.selection, whole: ahead.whole, state: &state };
+    let rounds = Rounds {
+        shared: &shared,
+        options,
+        selection: ahead.selection,
+        whole: ahead.whole,
+        state: &state,
+        chain,
+    };
     let (landed, streams) = rounds.run(session, ahead, offers)?;
     if let Some(removable) = &shared.removable {
         // What wasn't found, or could not be listed, is no matter of what arrived.
@@ -227,6 +285,7 @@ struct Rounds<'a> {
     whole: &'a AtomicBool,
     /// What the offers come to.
     state: &'a OfferState,
+    chain: Option<&'a ChainLead>,
 }
 
 impl<'a> Rounds<'a> {
@@ -285,6 +344,10 @@ impl<'a> Rounds<'a> {
     {
         let names = match session.awaiting("its word that everything is in place", again::verdict)? {
             ResendVerdict::Committed(landed) => return Ok((landed, used)),
+            // The others have it.
+            ResendVerdict::Again(_) if self.chain.is_some() => {
+                return Err(TransferError::Failed(DAMAGED.into()));
+            }
             ResendVerdict::Again(names) if self.options.verify => {
                 Resend::new(names, self.shared.sources.len())?
             }
@@ -327,6 +390,8 @@ impl<'a> Rounds<'a> {
                     crew.hire(stream);
                 }
                 Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
+                // What one wants nothing more of the others may want.
+                Event::Message(Message::Skip { .. }) if shared.chain.is_some() => {}
                 Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
                 Event::Message(Message::Blocks(sums)) => answers.gather(sums)?,
                 Event::Message(Message::Wanted(wants)) => answers.hand_on(wants)?,
@@ -343,7 +408,9 @@ impl<'a> Rounds<'a> {
         answers.check()?;
         let (totals, complete) = (shared.counters.found.get(), self.whole.load(Ordering::Acquire));
         let streams = before.saturating_add(crew.used);
-        session.send(&Message::Sent { totals, streams, complete })?;
+        let sent = Message::Sent { totals, streams, complete };
+        session.send(&sent)?;
+        self.chain.into_iter().for_each(|chain| chain.has_sent(sent.clone()));
         Ok(streams)
     }
 }

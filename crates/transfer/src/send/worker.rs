@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::base::problem::problem;
+use crate::net::chain::ChainSource;
 use crate::net::clock::{Clock, Counters, Stage};
 use crate::net::pace::{Pace, StreamReport};
 use crate::net::rate::RateLimit;
@@ -78,6 +79,8 @@ pub struct Transmission<'a> {
     pub unstated: AtomicU64,
     /// It shares what it reads with other transfers.
     pub member: Option<&'a FanMember>,
+    /// What is sent is for several hosts, one behind the other.
+    pub chain: Option<&'a Arc<ChainSource>>,
 }
 
 impl Transmission<'_> {
@@ -145,7 +148,10 @@ impl<'a> SendWorker<'a> {
         Self {
             shared,
             link,
-            stream: stream.into_writer(),
+            stream: match shared.chain {
+                Some(chain) => stream.into_sealed_writer(chain.clone()),
+                None => stream.into_writer(),
+            },
             work,
             clock: Clock::start(),
             speed: Speed::new(),

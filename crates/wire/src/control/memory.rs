@@ -44,11 +44,17 @@ impl Message {
             }
             Self::Delivered(list) => all(list, delivery),
             Self::Tally(tally) => tally.cipher.as_ref().map_or(0, String::len),
+            Self::Link(link) => link.previous.len(),
+            Self::Next(next) => {
+                next.as_ref().map_or(0, |next| next.public_key.len() + size_of_val(&next.candidates[..]))
+            }
+            Self::NextLost(reason) => reason.len(),
             Self::AskFacts(paths) => all(paths, |path| path.len() + AROUND),
             Self::StartSampling(asked) => sampling(asked),
             // These hold nothing outside of themselves.
             Self::UseTunnel
             | Self::Between
+            | Self::Chained
             | Self::MoreStreams(_)
             | Self::Routes(_)
             | Self::Ready { .. }

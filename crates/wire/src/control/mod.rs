@@ -2,6 +2,7 @@
 //!
 //! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
 
+mod chained;
 mod channel;
 mod details;
 mod job;
@@ -17,6 +18,7 @@ use crate::stages::{Stages, Usage};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
+pub use chained::{ChainKey, ChainLink, ChainNext};
 pub use channel::{ControlError, read, write, write_from};
 pub use details::{Charsets, Details, Fakes, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES, MUNGED};
 pub use job::{
@@ -167,6 +169,16 @@ pub enum Message {
     Tally(Tally),
     /// Client to an agent that sends: over how many links its streams may come.
     Routes(u32),
+    /// Client to agent, before its [`Job::Receive`]: the data comes through other agents, or goes on to one. It listens when
+    /// [`Message::Link`] comes, behind its [`Message::Ready`].
+    Chained,
+    /// Client to such an agent: where it is in the chain, and who is before it.
+    Link(ChainLink),
+    /// Client to such an agent, behind its [`Message::Listening`]: who is behind it, if anybody. Where somebody is,
+    /// [`Message::ConnectedBack`] follows.
+    Next(Option<ChainNext>),
+    /// Such an agent to its client: the next one gets nothing more from here, and why.
+    NextLost(String),
 }
 
 /// The change of one entry at the receiver.

@@ -27,7 +27,10 @@ pub struct FanArgs {
     /// Empty lines and those that begin with # count for nothing.
     #[arg(long, value_name = "FILE", help_heading = "Several destinations")]
     to_file: Option<PathBuf>,
-    /// How the data gets there: star is from here to each
+    /// How the data gets there: star, chain or auto
+    ///
+    /// star: from here to each. chain: from here to the first, which hands on to the second what comes, and so on: it leaves
+    /// this host once. auto: chain for three destinations and more, else star.
     #[arg(
         long,
         value_name = "SHAPE",
@@ -40,9 +43,30 @@ pub struct FanArgs {
 
 /// The way of the data to several hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FanShape {
+pub enum FanShape {
     /// From here to each of them
     Star,
+    /// From here to the first, from it to the second, and so on
+    Chain,
+    /// Chain for three and more
+    Auto,
+}
+
+/// Several destinations.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FanPlaces {
+    /// As the user wrote them.
+    pub places: Vec<OsString>,
+    /// How the data gets there.
+    pub shape: FanShape,
+}
+
+impl FanPlaces {
+    /// Whether they are to be a chain. With two of them this host's link is used twice, as the first one's would be once more; with
+    /// three and more it is the one link that a star uses most.
+    pub fn is_chain(&self) -> bool {
+        self.shape == FanShape::Chain || self.shape == FanShape::Auto && self.places.len() > 2
+    }
 }
 
 /// Where a command copies to.
@@ -51,15 +75,15 @@ pub enum Destinations {
     /// To one place.
     One(OsString),
     /// To several hosts.
-    Several(Vec<OsString>),
+    Several(FanPlaces),
 }
 
 impl Destinations {
     /// The destination of a single copy, or the first of several, and these.
-    pub fn split(self) -> (OsString, Option<Vec<OsString>>) {
+    pub fn split(self) -> (OsString, Option<FanPlaces>) {
         match self {
             Self::One(place) => (place, None),
-            Self::Several(places) => (places.first().cloned().unwrap_or_default(), Some(places)),
+            Self::Several(to) => (to.places.first().cloned().unwrap_or_default(), Some(to)),
         }
     }
 }
@@ -70,7 +94,6 @@ impl FanArgs {
     /// # Errors
     /// If one of the two is missing, or a file of destinations can't be read.
     pub fn divide(&self, mut places: Vec<OsString>) -> Result<(Vec<OsString>, Destinations), Failure> {
-        let FanShape::Star = self.fan_out;
         let mut to = self.to.clone();
         if let Some(file) = &self.to_file {
             to.extend(read(file)?);
@@ -87,7 +110,8 @@ impl FanArgs {
         }
         check_destinations(&to)?;
         let one = (to.len() == 1).then(|| to.pop()).flatten();
-        Ok((places, one.map_or(Destinations::Several(to), Destinations::One)))
+        let several = FanPlaces { places: to, shape: self.fan_out };
+        Ok((places, one.map_or(Destinations::Several(several), Destinations::One)))
     }
 }
 
@@ -95,7 +119,7 @@ impl FanArgs {
 ///
 /// # Errors
 /// It names the option, and what to do instead.
-pub fn check(task: &Task, has_metrics: bool) -> Result<(), Failure> {
+pub fn check(task: &Task, shape: FanShape, has_metrics: bool) -> Result<(), Failure> {
     let refused = |option: &str, instead: &str| {
         Err(Failure::usage(format!("{option} is for one destination, and there are several: {instead}")))
     };
@@ -106,6 +130,9 @@ pub fn check(task: &Task, has_metrics: bool) -> Result<(), Failure> {
         _ if task.options.remove_sources => {
             refused("--remove-source-files", "remove the sources when all destinations have them")
         }
+        _ if shape == FanShape::Chain && task.options.sync.is_some() => Err(Failure::usage(
+            "--fan-out=chain is for cp: sync sends to each destination what it lacks, so leave it out".into(),
+        )),
         _ if has_metrics => refused("--metrics", "use --json, or run a command for each"),
         _ => Ok(()),
     }
@@ -190,7 +217,8 @@ mod tests {
     #[test]
     fn with_to_all_arguments_are_sources() {
         let several = fan(&["g:", "h:x"]).divide(words(&["a", "b"])).unwrap();
-        assert_eq!(several, (words(&["a", "b"]), Destinations::Several(words(&["g:", "h:x"]))));
+        let places = |words| Destinations::Several(FanPlaces { places: words, shape: FanShape::Star });
+        assert_eq!(several, (words(&["a", "b"]), places(words(&["g:", "h:x"]))));
         let one = fan(&["h:x"]).divide(words(&["a"])).unwrap();
         assert_eq!(one.1, Destinations::One("h:x".into()));
     }
@@ -210,8 +238,16 @@ mod tests {
         let mut args = fan(&["f:d"]);
         args.to_file = Some(file.path().to_owned());
         let (_, destinations) = args.divide(words(&["a"])).unwrap();
-        assert_eq!(destinations, Destinations::Several(words(&["f:d", "g:d", "h:d"])));
+        let places = words(&["f:d", "g:d", "h:d"]);
+        assert_eq!(destinations, Destinations::Several(FanPlaces { places, shape: FanShape::Star }));
         args.to_file = Some("/not/there".into());
         assert!(refusal(&args, &["a"]).contains("/not/there can't be read"));
+    }
+
+    #[test]
+    fn a_chain_has_three_places_unless_the_user_wants_it_of_two() {
+        let is_chain = |shape, places: &[&str]| FanPlaces { places: words(places), shape }.is_chain();
+        assert!(!is_chain(FanShape::Auto, &["g:", "h:"]) && is_chain(FanShape::Auto, &["f:", "g:", "h:"]));
+        assert!(is_chain(FanShape::Chain, &["g:", "h:"]) && !is_chain(FanShape::Star, &["f:", "g:", "h:"]));
     }
 }

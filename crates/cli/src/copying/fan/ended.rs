@@ -21,18 +21,24 @@ pub struct EndedCopy {
     row: Option<String>,
     /// Why it failed as a whole.
     message: Option<String>,
-    left_behind: bool,
+    way: CopyWay,
     code: Code,
+}
+
+/// How a copy's data went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum CopyWay {
+    /// From here, shared with the others.
+    Shared,
+    /// From here, read on its own.
+    LeftBehind,
+    /// Through a chain of hosts.
+    Chained,
 }
 
 impl EndedCopy {
     /// The copy to a destination that ended so.
-    pub fn new(
-        target: &FanTarget,
-        result: Result<Code, Failure>,
-        left_behind: bool,
-        elapsed: Duration,
-    ) -> Self {
+    pub fn new(target: &FanTarget, result: Result<Code, Failure>, way: CopyWay, elapsed: Duration) -> Self {
         let (code, message) = match result {
             Ok(code) => (code, None),
             Err(Failure(message, code)) => (code, Some(message)),
@@ -45,7 +51,8 @@ impl EndedCopy {
             destination: target.written.clone(),
             result: result_name(code, message.is_some()),
             message: message.clone(),
-            left_behind,
+            left_behind: way == CopyWay::LeftBehind,
+            chained: way == CopyWay::Chained,
             landed: done.as_ref().map_or(came, |done| done.landed).into(),
             sent_bytes: sent,
             elapsed_seconds: elapsed.as_secs_f64(),
@@ -58,13 +65,13 @@ impl EndedCopy {
         let (row, summary) = done.map(|done| (done.line, done.summary)).unzip();
         let event = Event::Destination(Box::new(DestinationFields { summary, ..fields }));
         let name = member.map_or_else(String::new, |member| member.name.clone());
-        Self { event, name, row, message, left_behind, code }
+        Self { event, name, row, message, way, code }
     }
 
     /// One whose thread has failed.
     pub fn broken(target: &FanTarget) -> Self {
         let failure = Failure::failed("an error in this program ended it".into());
-        Self::new(target, Err(failure), false, Duration::ZERO)
+        Self::new(target, Err(failure), CopyWay::Shared, Duration::ZERO)
     }
 
     /// Prints its event, or why it failed, if it did.
@@ -83,8 +90,12 @@ impl EndedCopy {
             (code, None) => format!("not complete (exit code {})", code.number()),
             (code, Some(_)) => format!("failed (exit code {})", code.number()),
         };
-        let behind = self.left_behind.then(|| "left behind the others".to_owned());
-        row.chain(behind).chain([ended]).collect::<Vec<_>>().join("; ")
+        let way = match self.way {
+            CopyWay::Shared => None,
+            CopyWay::LeftBehind => Some("left behind the others".to_owned()),
+            CopyWay::Chained => Some("through the chain".to_owned()),
+        };
+        row.chain(way).chain([ended]).collect::<Vec<_>>().join("; ")
     }
 }
 

@@ -1,8 +1,10 @@
 //! One tree to several hosts: a copy for each of them, which share what is read of the sources.
 
 pub mod args;
+mod chain;
 mod ended;
 mod progress;
+mod roll;
 
 use linerate_transfer::fan::FanReading;
 use linerate_transfer::lock::lock;
@@ -12,7 +14,7 @@ use linerate_transfer::session::Meters;
 use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
@@ -24,7 +26,10 @@ use crate::common::output::Output;
 use crate::common::reach::interrupted;
 use crate::common::spec::Spec;
 use crate::exit::Code;
-use ended::EndedCopy;
+use args::FanPlaces;
+use chain::{ChainedPush, OutOfChain};
+use ended::{CopyWay, EndedCopy};
+use roll::ChainRoll;
 
 /// One of the hosts, and the path there.
 struct FanTarget {
@@ -46,14 +51,19 @@ struct FanRun {
     /// Sources that can't be found fail in every copy.
     not_found: u64,
     reading: Arc<FanReading>,
+    /// Where they become a chain.
+    roll: Option<ChainRoll>,
+    /// Bytes that were read for a chain.
+    read: AtomicU64,
 }
 
-/// Copies to all `destinations`, which are on other hosts.
+/// Copies to all destinations, which are on other hosts.
 ///
 /// # Errors
 /// If nothing could begin. What fails at one destination is printed, and sets the exit code.
-pub fn perform(output: &Arc<Output>, task: Task, destinations: &[OsString]) -> Result<Code, Failure> {
-    args::check(&task, output.metrics().is_wanted())?;
+pub fn perform(output: &Arc<Output>, task: Task, to: &FanPlaces) -> Result<Code, Failure> {
+    args::check(&task, to.shape, output.metrics().is_wanted())?;
+    let destinations = &to.places;
     let begun = Instant::now();
     // None of them needs the user's agent: each copy has keys of its own.
     let task = Arc::new(Task { reach: task.reach.keeping_agent(), ..task.resumable() });
@@ -70,7 +80,10 @@ pub fn perform(output: &Arc<Output>, task: Task, destinations: &[OsString]) -> R
     }
     let reading = FanReading::new(destinations.len(), task.options.rate_limit);
     let not_found = head.meters.local.failed.load(Ordering::Relaxed);
-    let run = FanRun { task, output: output.clone(), interrupted, begun, not_found, reading };
+    let is_chain = to.is_chain() && task.options.sync.is_none();
+    let roll = is_chain.then(|| ChainRoll::new(destinations.len(), interrupted.clone()));
+    let read = AtomicU64::new(0);
+    let run = FanRun { roll, read, task, output: output.clone(), interrupted, begun, not_found, reading };
     Ok(run.to_all(&found, &targets(output, destinations)))
 }
 
@@ -109,23 +122,70 @@ impl FanRun {
             started.into_iter().zip(targets).map(join).collect()
         });
         drop(progress);
-        ended::show_all(&self.output, &ended, self.reading.read(), self.begun)
+        let read = self.reading.read() + self.read.load(Ordering::Relaxed);
+        ended::show_all(&self.output, &ended, read, self.begun)
     }
 
     fn to_one(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> EndedCopy {
         let begun = Instant::now();
-        let mut member = Some(self.reading.member(number));
-        let copy = Copy::interruptible(self.task.clone(), target.output.clone(), self.interrupted.clone());
-        let result = copy.and_then(|mut copy| {
-            copy.run_as(&mut |copy| {
-                // A second try reads on its own.
-                let member = member.take();
-                copy.meters.local.failed.fetch_add(self.not_found, Ordering::Relaxed);
-                *lock(&target.meters) = copy.meters.clone();
-                copy.push_found(found, OsStr::new(&target.host), &target.path, member.as_ref())
-            })
+        let chained = self.roll.as_ref().and_then(|roll| self.in_chain(roll, found, target, number));
+        let way = match chained {
+            Some(_) => CopyWay::Chained,
+            None => CopyWay::Shared,
+        };
+        let result = chained.unwrap_or_else(|| self.directly(found, target, number));
+        let way = if self.reading.was_left_behind(number) { CopyWay::LeftBehind } else { way };
+        EndedCopy::new(target, result, way, begun.elapsed())
+    }
+
+    fn copy(&self, target: &FanTarget) -> Result<Copy, Failure> {
+        Copy::interruptible(self.task.clone(), target.output.clone(), self.interrupted.clone())
+    }
+
+    /// The counters of a new try.
+    fn begins(&self, copy: &Copy, target: &FanTarget) {
+        copy.meters.local.failed.fetch_add(self.not_found, Ordering::Relaxed);
+        *lock(&target.meters) = copy.meters.clone();
+    }
+
+    fn directly(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> Result<Code, Failure> {
+        let mut member = Some(match self.roll {
+            // The others didn't wait for it.
+            Some(_) => self.reading.latecomer(number),
+            None => self.reading.member(number),
         });
-        let left_behind = self.reading.was_left_behind(number);
-        EndedCopy::new(target, result, left_behind, begun.elapsed())
+        self.copy(target)?.run_as(&mut |copy| {
+            // A second try reads on its own.
+            let member = member.take();
+            self.begins(copy, target);
+            copy.push_found(found, OsStr::new(&target.host), &target.path, member.as_ref())
+        })
+    }
+
+    /// Through the chain; none where it is in none, and gets from here what is missing.
+    fn in_chain(
+        &self,
+        roll: &ChainRoll,
+        found: &[SourceRoot],
+        target: &FanTarget,
+        number: usize,
+    ) -> Option<Result<Code, Failure>> {
+        let member = roll.member(number);
+        let copy = match self.copy(target) {
+            Ok(copy) => copy,
+            Err(failure) => return Some(Err(failure)),
+        };
+        self.begins(&copy, target);
+        let (host, destination) = (OsStr::new(&target.host), &target.path[..]);
+        let reading = self.reading.latecomer(number);
+        let push = ChainedPush { found, host, destination, reading: &reading, read: &self.read };
+        match copy.push_chained(push, &member) {
+            Ok(code) => Some(Ok(code)),
+            Err(OutOfChain::Failed(failure)) => Some(Err(failure)),
+            Err(OutOfChain::Direct(why)) => {
+                target.output.note(&format!("{why}; what is missing comes from here directly"));
+                None
+            }
+        }
     }
 }

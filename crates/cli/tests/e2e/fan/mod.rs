@@ -1,5 +1,6 @@
 //! One tree to several hosts at the same time.
 
+mod chains;
 mod ground;
 
 use std::fs;

@@ -1,6 +1,7 @@
 //! One transfer between two ends: who they are, how they are connected, what they say to each other.
 
 mod between;
+mod chain;
 mod news;
 mod partner;
 mod reach;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use self::between::PartnerChannel;
 pub use self::between::new_cookie;
+use self::chain::Chaining;
 use self::partner::Partnership;
 pub use self::reach::DIAL_TIME;
 use self::reach::Opener;
@@ -112,6 +114,7 @@ pub struct Session {
     /// The way to the other agent, for a client that carries the messages of two, and when it last got news by it.
     partner: Option<PartnerChannel>,
     passed_on: Option<Instant>,
+    chaining: Option<Chaining>,
 }
 
 /// What two ends in one process have of each other.
@@ -212,8 +215,15 @@ impl Session {
         if first == Message::Between {
             self.partnership = Some(Partnership::default());
             first = self.receive()?;
+        } else if first == Message::Chained {
+            self.chaining = Some(Chaining::Host(None));
+            first = self.receive()?;
         }
         match first {
+            // Only a receiver has something to hand on.
+            Message::Job(job) if self.is_chained() && !matches!(job, Job::Receive { .. }) => {
+                Err(out_of_turn())
+            }
             // Only these two have data that may go elsewhere.
             Message::Job(job @ (Job::Send { .. } | Job::Receive { .. })) => Ok(job),
             Message::Job(job) if self.partnership.is_none() => Ok(job),
@@ -263,6 +273,7 @@ impl Session {
             partnership: None,
             partner: None,
             passed_on: None,
+            chaining: None,
         };
         session.send(&Message::Hello(hello)).map(|()| session)
     }

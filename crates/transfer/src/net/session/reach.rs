@@ -25,7 +25,7 @@ const CONNECT_BACK_TIME: Duration = Duration::from_secs(12);
 /// How long a stream may still be on its way when the far end has said that it stands.
 const ARRIVAL_TIME: Duration = Duration::from_secs(4);
 /// Addresses of the other end that are tried.
-const MAX_CANDIDATES: usize = 8;
+pub(super) const MAX_CANDIDATES: usize = 8;
 
 /// How this end gets more data streams.
 pub(super) enum Opener {
@@ -68,9 +68,18 @@ impl Session {
         }
         self.meet_partner()?;
         self.make_link(options.clear)?;
-        let (client, own) = ssh_addresses();
         // A restricted login learns no other address of this host.
         let tells_all = self.has_partner() && !self.dials_client_alone;
+        self.listen_and_tell(options, tells_all)
+    }
+
+    /// Listens, and says at which addresses of this host: at `all`, or at those that the client knows.
+    pub(super) fn listen_and_tell(
+        &mut self,
+        options: &Options,
+        tells_all: bool,
+    ) -> Result<(), TransferError> {
+        let (client, own) = ssh_addresses();
         let candidates = if tells_all { all_candidates } else { candidates };
         let listening = match self.listen(options.ports) {
             Ok(port) => {
@@ -153,7 +162,7 @@ impl Session {
     }
 
     /// `None` where it worked, else why not.
-    fn reach_directly(&mut self, there: &Listening) -> Result<Option<String>, TransferError> {
+    pub(super) fn reach_directly(&mut self, there: &Listening) -> Result<Option<String>, TransferError> {
         if let Some(error) = &there.error {
             return Ok(Some(format!("the far end can't listen for data: {}", printable(error))));
         }

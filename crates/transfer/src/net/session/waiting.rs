@@ -114,7 +114,12 @@ impl Session {
             Message::Routes(count) if self.is_agent && !receives => {
                 self.their_routes = count.min(MAX_STREAMS)
             }
+            // Nothing of a chain goes another way than it was told.
+            Message::ConnectBack { .. } | Message::UseTunnel if self.is_chained() => {
+                return Err(out_of_turn());
+            }
             Message::ConnectBack { candidates } if self.is_agent => self.connect_back(&candidates)?,
+            Message::NextLost(why) if !self.is_agent => self.next_is_lost(&why)?,
             Message::UseTunnel if self.is_agent => self.tunnel()?,
             other => return Ok(Some(other)),
         }

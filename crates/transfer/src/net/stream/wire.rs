@@ -297,6 +297,44 @@ impl WireReader {
     }
 }
 
+/// Cuts bytes into frames that come in parts, each of which is whole in memory.
+pub struct FrameCutter {
+    parser: Parser,
+    unpacking: Option<Unpacking>,
+    is_packed: bool,
+    ended: bool,
+}
+
+impl FrameCutter {
+    /// Nothing has come; frames may be compressed where there is a window for it.
+    pub fn new(unpacks: Option<LongWindow>) -> Self {
+        Self {
+            parser: Parser::new(false),
+            unpacking: unpacks.map(Unpacking::new),
+            is_packed: false,
+            ended: false,
+        }
+    }
+
+    /// Hands the frames in the next part to `handler`.
+    ///
+    /// # Errors
+    /// If these are no frames, something comes behind the end, or the handler fails.
+    pub fn cut(&mut self, part: &[u8], handler: &mut impl FrameHandler) -> Result<(), StreamError> {
+        let Self { parser, unpacking, is_packed, ended } = self;
+        let mut frames = Frames { parser, handler, unpacking, is_packed, pieces: Vec::new(), ended: *ended };
+        frames.cut(part)?;
+        frames.hand_on()?;
+        *ended = frames.ended;
+        Ok(())
+    }
+
+    /// True once the end was announced.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+}
+
 /// Cuts plain text into frames. The pieces of a payload are gathered, so that they are written at once.
 struct Frames<'a, 'b, H> {
     parser: &'a mut Parser,

@@ -416,7 +416,7 @@ impl FrameHandler for ReceiveWorker<'_> {
             FrameKind::Hole => self.hole(),
             FrameKind::Split => self.split(),
             FrameKind::Copy => self.moved(),
-            FrameKind::Digest | FrameKind::Packed => {
+            FrameKind::Digest | FrameKind::Packed | FrameKind::Sealed => {
                 Err(StreamError::Protocol("a frame that wasn't asked for"))
             }
         }

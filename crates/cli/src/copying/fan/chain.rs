@@ -1,0 +1,206 @@
+//! A copy to one host of a chain: it gets the data from the host before it, and what it is to know of it from here.
+
+use linerate_remote::far_end::FarEnd;
+use linerate_transfer::ahead::scan_ahead;
+use linerate_transfer::between::addresses::handed_on;
+use linerate_transfer::chain::follow;
+use linerate_transfer::fan::FanMember;
+use linerate_transfer::problem::{Observer, TransferError};
+use linerate_transfer::sender::{self, Sharing, SourceRoot, Welcome};
+use linerate_transfer::session::{Session, check_job};
+use linerate_wire::control::{ChainNext, Job, Listening, Problem};
+use linerate_wire::path::RelPath;
+use std::ffi::OsStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::roll::{FormedChain, RollMember, RollPlace};
+use crate::common::failure::Failure;
+use crate::common::far::FarSession;
+use crate::copying::copy::{Copy, Moved};
+use crate::copying::manifest::Landed;
+use crate::exit::Code;
+
+/// Why a host gets nothing through a chain.
+pub enum OutOfChain {
+    /// It isn't one of it, or the chain has broken before it: what it lacks goes there from here.
+    Direct(String),
+    /// It gets nothing at all.
+    Failed(Failure),
+}
+
+/// The sources, and where they go.
+#[derive(Clone, Copy)]
+pub struct ChainedPush<'a> {
+    /// The sources.
+    pub found: &'a [SourceRoot],
+    /// The host.
+    pub host: &'a OsStr,
+    /// The path there.
+    pub destination: &'a [u8],
+    /// The limit that all copies have together.
+    pub reading: &'a FanMember,
+    /// Counts what is read for the chain.
+    pub read: &'a AtomicU64,
+}
+
+impl Copy {
+    /// Copies as one of a chain.
+    ///
+    /// # Errors
+    /// Where it is none, or no longer.
+    pub fn push_chained(&self, push: ChainedPush<'_>, member: &RollMember<'_>) -> Result<Code, OutOfChain> {
+        let place = Arc::new(OnceLock::<RollPlace>::new());
+        let mut far = self.log_in_chained(push, &place).map_err(OutOfChain::Failed)?;
+        let announced = sender::announce(&mut far.session, push.found, &self.task.options);
+        let announced = announced.map_err(|error| self.given_up(&mut far.session, error))?;
+        if announced.offers {
+            let why = "something of what is copied may be there already";
+            return Err(leave(&mut far.session, why));
+        }
+        let Some(own) = member.gather(far.session.chain_keys(), self.reporter()) else {
+            return Err(leave(&mut far.session, "there is no other host to be in a chain with in time"));
+        };
+        let own = place.get_or_init(|| own);
+        let linked = self.link(&mut far.session, own, member);
+        let linked = linked.and_then(|()| self.begin(&mut far.session, own, member));
+        let done = match linked {
+            Ok(()) if own.place == 0 => self.lead(far, push, announced, &own.chain),
+            Ok(()) => self.follow(far, push, own),
+            Err(error) => Err(self.gave_up(far.session.give_up(error))),
+        };
+        done.map_err(|failure| {
+            let Failure(message, code) = failure;
+            own.chain.lead.breaks(own.place + 1, &message);
+            // The others end too, and it may have seen that first.
+            if code == Code::Interrupted || self.interrupted.load(Ordering::Relaxed) {
+                return OutOfChain::Failed(self.gave_up(TransferError::Interrupted));
+            }
+            OutOfChain::Direct(message)
+        })
+    }
+
+    fn log_in_chained(
+        &self,
+        ChainedPush { host, destination, .. }: ChainedPush<'_>,
+        place: &Arc<OnceLock<RollPlace>>,
+    ) -> Result<FarSession, Failure> {
+        let options = &self.task.options;
+        let job = Job::Receive { destination: destination.to_vec(), options: options.clone() };
+        check_job(&job)?;
+        let far_end = self.task.reach.far_end(host, self.task.quiet)?;
+        let far_end = FarEnd { patience: self.task.login, ..far_end };
+        let (place, output) = (place.clone(), self.output.clone());
+        let lost = Arc::new(move |why: String| {
+            if let Some(own) = place.get() {
+                output.note(&format!("the next host of the chain gets nothing more from here: {why}"));
+                own.chain.lead.breaks(own.place + 1, &format!("the host before it gave it up: {why}"));
+            }
+        });
+        FarSession::chained(&far_end, job, options.timeout, self.near_end(), lost)
+    }
+
+    fn given_up(&self, session: &mut Session, error: TransferError) -> OutOfChain {
+        OutOfChain::Failed(self.gave_up(session.give_up(error)))
+    }
+
+    /// Gives the agent its place, and has it connect to the next host.
+    fn link(
+        &self,
+        session: &mut Session,
+        own: &RollPlace,
+        member: &RollMember<'_>,
+    ) -> Result<(), TransferError> {
+        let no_place = || TransferError::Failed("there is no such place in the chain".into());
+        let listening = session.link(own.link().ok_or_else(no_place)?)?;
+        let next = member.listens(own, listening.clone());
+        let named = next.as_ref().and_then(|next| self.next(own, &listening, next));
+        let is_last = own.next().is_none();
+        let is_unnamed = named.is_none();
+        let failed = session.name_next(named)?;
+        let failed = failed.or((is_unnamed && !is_last).then(|| "it has no address for data".to_owned()));
+        if let Some(why) = failed {
+            self.output.note(&format!("the next host of the chain can't be reached from here: {why}"));
+            own.chain.lead.breaks(own.place + 1, &format!("the host before it can't reach it: {why}"));
+        }
+        if own.place == 0
+            && let Some(why) = session.reach_first(&listening, self.task.options.clear)?
+        {
+            return Err(TransferError::Failed(why));
+        }
+        self.was_connected.store(true, Ordering::Relaxed);
+        member.linked();
+        Ok(())
+    }
+
+    /// What the agent is told of the next host; none where that has no address.
+    fn next(&self, own: &RollPlace, here: &Listening, there: &Listening) -> Option<ChainNext> {
+        let (public_key, cookie) = own.next()?;
+        let candidates = handed_on(there, here, self.task.options.ports);
+        (!candidates.is_empty()).then_some(ChainNext { public_key, cookie, candidates })
+    }
+
+    /// The first one waits for the others.
+    fn begin(
+        &self,
+        session: &mut Session,
+        own: &RollPlace,
+        member: &RollMember<'_>,
+    ) -> Result<(), TransferError> {
+        if own.place == 0 {
+            member.all_linked(own);
+        }
+        self.output.connected();
+        let from =
+            if own.place == 0 { session.route() } else { "from the host before it in the chain".into() };
+        self.output.detail(&format!("data connection: {from}"));
+        if self.interrupted.load(Ordering::Relaxed) { Err(TransferError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Sends to the first host what all get.
+    fn lead(
+        &self,
+        far: FarSession,
+        ChainedPush { found, destination, reading, read, .. }: ChainedPush<'_>,
+        announced: Welcome,
+        chain: &FormedChain,
+    ) -> Result<Code, Failure> {
+        let (options, selection) = (&self.task.options, &self.task.selection);
+        let tell = |problem: Problem| chain.problem(&problem);
+        let known = |source, path: &RelPath, what| self.delivered.known(source, path, what);
+        let done = scan_ahead(found, options, selection, &self.meters.local, &tell, 1, |ahead| {
+            self.transfer(far, true, |session| {
+                let sharing = Sharing { member: Some(reading), chain: Some(&chain.lead) };
+                let sent = sender::run_announced(session, announced, found, ahead, options, &known, sharing)?;
+                let sources = found.iter().map(|found| found.source.name.clone()).collect();
+                let place = Landed { sources, within: sent.within, destination };
+                let found = self.meters.local.found.get();
+                Ok(Moved { landed: sent.landed, sent: found, streams: sent.streams, place })
+            })
+        });
+        read.fetch_add(self.meters.local.payload(), Ordering::Relaxed);
+        done
+    }
+
+    /// Waits until the host has what comes to it through the others.
+    fn follow(
+        &self,
+        far: FarSession,
+        ChainedPush { found, destination, .. }: ChainedPush<'_>,
+        own: &RollPlace,
+    ) -> Result<Code, Failure> {
+        self.transfer(far, true, |session| {
+            let (sent, all) = follow(session, &own.chain.lead, own.place)?;
+            let sources = found.iter().map(|found| found.source.name.clone()).collect();
+            let place = Landed { sources, within: sent.within, destination };
+            Ok(Moved { landed: sent.landed, sent: all, streams: sent.streams, place })
+        })
+    }
+}
+
+/// Ends a session that is in no chain.
+fn leave(session: &mut Session, why: &str) -> OutOfChain {
+    // The agent has nothing to say about it.
+    let _ = session.give_up(TransferError::Failed(why.to_owned()));
+    OutOfChain::Direct(why.to_owned())
+}

@@ -1,0 +1,158 @@
+//! One tree to several hosts that hand it on to each other.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::ground::{Fleet, fleet, fleet_with_link};
+use super::{ends, ends_of};
+use crate::bed::args;
+use crate::json::u64_at;
+use crate::mounts::Mounted;
+use crate::support::{PATIENCE, Run, within};
+use crate::tree::{assert_alike, make_mixed, names, noise, temporaries, write};
+
+#[track_caller]
+fn chained(fleet: &Fleet, words: &[&str]) -> Run {
+    let mut line = args!["--json", "--fan-out=chain", "-r", "tree"];
+    line.extend(words.iter().map(Into::into));
+    fleet.cp(line)
+}
+
+/// Whether all got everything through the chain that got it at all.
+fn is_chained(run: &Run) -> bool {
+    !run.err.contains("comes from here directly") && !run.out.contains("comes from here directly")
+}
+
+#[test]
+fn a_tree_goes_through_four_hosts_and_leaves_this_one_once() {
+    let Some(fleet) = fleet(4) else { return };
+    let tree = fleet.case.near.join("tree");
+    make_mixed(&tree);
+    write(tree.join("huge"), noise(7, 40 << 20));
+    let run = chained(&fleet, &["--verify"]).exits(0);
+    assert!(is_chained(&run), "{run}");
+    let (hosts, last) = ends(&fleet, &run.out);
+    let size = u64_at(&hosts[0], "/bytes");
+    for (number, host) in hosts.iter().enumerate() {
+        assert_alike(&tree, &fleet.at(number).join("to"));
+        assert_eq!((&host["result"], u64_at(host, "/exit")), (&"done".into(), 0), "{host}");
+        assert!(host["chained"] == true, "{host}");
+        assert_eq!((u64_at(host, "/bytes"), u64_at(host, "/summary/bytes")), (size, size));
+        assert_eq!(temporaries(&fleet.at(number)).len(), 0);
+    }
+    assert_eq!((u64_at(&last, "/read_bytes"), u64_at(&last, "/done")), (size, 4), "{last}");
+}
+
+#[test]
+fn two_hosts_can_be_a_chain_and_one_that_is_not_there_is_none_of_it() {
+    let Some(fleet) = fleet(2) else { return };
+    let tree = fleet.case.near.join("tree");
+    make_mixed(&tree);
+    let run = chained(&fleet, &["--no-encrypt", "--compress=3", "--to", "nowhere:x"]).exits(5);
+    assert!(is_chained(&run), "{run}");
+    (0..2).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to")));
+    // Again, onto what is there.
+    write(tree.join("more"), noise(3, 100_000));
+    let line = [args!["-r", "--fan-out=chain", "-v", "tree"], fleet.to("to/")].concat();
+    let run = fleet.start_only("cp", line).end().exits(0);
+    assert!(is_chained(&run), "{run}");
+    run.says(&["data connection: from here to ", "data connection: from the host before it in the chain"]);
+    (0..2).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to/tree")));
+}
+
+#[test]
+fn a_source_that_is_missing_or_can_not_be_read_fails_at_each_host_of_a_chain() {
+    let Some(fleet) = fleet(3) else { return };
+    write(fleet.case.near.join("tree/file"), "x");
+    let run = chained(&fleet, &["missing"]).exits(3);
+    let (hosts, _) = ends(&fleet, &run.out);
+    assert!(hosts.iter().all(|host| host["exit"] == 3 && host["failed"] == 1), "{run}");
+    (0..3).for_each(|number| assert_eq!(names(&fleet.at(number).join("to")), ["file"]));
+}
+
+#[test]
+fn what_breaks_in_a_chain_comes_from_the_source() {
+    let Some(fleet) = fleet_with_link(4, "400mbit") else { return };
+    let tree = fleet.case.near.join("tree");
+    (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 5 << 20)));
+    let line = args!["--json", "--compress=off", "--fan-out=chain", "-r", "tree"];
+    let running = fleet.start("cp", line);
+    fleet.wait_for_files(&running, 1, "to", 12);
+    fleet.signal(1, Signal::KILL);
+    let run = running.end().exits(0);
+    let (hosts, last) = ends(&fleet, &run.out);
+    assert!(hosts.iter().all(|host| host["result"] == "done"), "{run}");
+    assert!(run.out.contains("comes from here directly"), "{run}");
+    // Three got the rest from here, by what their journals have.
+    let size = u64_at(&hosts[0], "/bytes");
+    let read = u64_at(&last, "/read_bytes");
+    assert!(2 * read < 7 * size, "{read} bytes were read of {size}: {run}");
+    for number in 0..4 {
+        assert_alike(&tree, &fleet.at(number).join("to"));
+        assert_eq!(temporaries(&fleet.at(number)).len(), 0);
+    }
+}
+
+#[test]
+fn a_host_of_a_chain_that_stands_still_is_given_up_and_the_others_have_everything() {
+    let Some(fleet) = fleet_with_link(4, "400mbit") else { return };
+    let tree = fleet.case.near.join("tree");
+    (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 5 << 20)));
+    let line = args!["--json", "--compress=off", "--fan-out=chain", "-r", "tree"];
+    let running = fleet.start("cp", line);
+    fleet.wait_for_files(&running, 2, "to", 2);
+    fleet.signal(2, Signal::STOP);
+    let others = [0, 1, 3].map(|number| fleet.at(number).join("to"));
+    let are_there = || others.iter().all(|to| to.exists() && names(to).len() == 24);
+    assert!(within(Duration::from_secs(40), are_there), "the others wait: {}", running.said());
+    fleet.signal(2, Signal::CONT);
+    let run = running.end();
+    let (hosts, last) = ends(&fleet, &run.out);
+    assert!([0, 1, 3].iter().all(|number| hosts[*number]["result"] == "done"), "{run}");
+    assert!(u64_at(&last, "/peak_rss_bytes") <= 250_000_000, "{last}");
+    [0, 1, 3].iter().for_each(|number| assert_alike(&tree, &fleet.at(*number).join("to")));
+}
+
+#[test]
+fn a_full_disk_in_a_chain_fails_alone() {
+    let Some(fleet) = fleet(3) else { return };
+    let Some(_small) = Mounted::memory(&fleet.at(1), "8m") else { return };
+    let tree = fleet.case.near.join("tree");
+    (0..20).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 1 << 20)));
+    let run = chained(&fleet, &[]).exits(1);
+    let (hosts, last) = ends(&fleet, &run.out);
+    assert!(hosts[1]["message"].as_str().unwrap().contains("No space left"), "{run}");
+    assert_eq!((u64_at(&last, "/done"), u64_at(&last, "/exit")), (2, 1), "{run}");
+    [0, 2].iter().for_each(|number| assert_alike(&tree, &fleet.at(*number).join("to")));
+}
+
+#[test]
+fn an_interrupted_chain_goes_on_from_what_each_host_has() {
+    let Some(fleet) = fleet_with_link(3, "200mbit") else { return };
+    let tree = fleet.case.near.join("tree");
+    (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 3 << 20)));
+    let line =
+        || [args!["--json", "--compress=off", "--fan-out=chain", "-r", "tree"], fleet.to("to/")].concat();
+    let running = fleet.start_only("cp", line());
+    fleet.wait_for_files(&running, 2, "to/tree", 4);
+    running.signal(Signal::INT);
+    let run = running.end().exits(130);
+    let (hosts, _) = ends_of(&fleet, "to/", &run.out);
+    assert!(hosts.iter().all(|host| host["result"] == "interrupted"), "{run}");
+    assert!(within(PATIENCE, || (0..3).all(|number| fleet.processes(number).is_empty())), "agents are left");
+    let run = fleet.start_only("cp", line()).end().exits(0);
+    let (hosts, _) = ends_of(&fleet, "to/", &run.out);
+    assert!(hosts.iter().all(|host| u64_at(host, "/sent_bytes") < 24 * (3 << 20)), "{run}");
+    (0..3).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to/tree")));
+}
+
+#[test]
+fn a_chain_is_for_copies() {
+    let Some(fleet) = fleet(2) else { return };
+    write(fleet.case.near.join("tree/file"), "x");
+    let refused = fleet.start("sync", args!["--fan-out=chain", "tree"]).end().exits(2);
+    refused.says(&["--fan-out=chain is for cp"]);
+    fleet.start("sync", args!["--fan-out=auto", "tree"]).end().exits(0);
+    fleet.start("cp", args!["--fan-out=tree", "-r", "tree"]).end().exits(2).says(&["chain", "star"]);
+}

@@ -1,0 +1,30 @@
+//! Streams that pass several hosts, each of which keeps what comes and hands it on to the next.
+//!
+//! Each hop has a TLS connection of its own. In it travel parts of the source's stream, with a mark for each host
+//! ([`linerate_wire::sealed`]), made with a key that only the source and that host have. A host looks at the mark before it uses
+//! a byte of the part, so those before it can withhold data, and nothing else.
+
+mod host;
+mod reader;
+mod relay;
+mod source;
+mod writer;
+
+pub use host::ChainHost;
+pub use reader::SealedReader;
+pub use relay::{ChainRelay, NextHost};
+pub use source::ChainSource;
+pub use writer::SealedWriter;
+
+use linerate_wire::control::ChainKey;
+use linerate_wire::sealed::{Mark, sealed_head};
+
+/// The mark of a part for the host that has this key.
+fn mark(key: &ChainKey, stream: u32, number: u64, digest: &blake3::Hash) -> Mark {
+    let mut hasher = blake3::Hasher::new_keyed(&key.0);
+    hasher.update(&sealed_head(stream, number)).update(digest.as_bytes());
+    *hasher.finalize().as_bytes()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! The source's side of a chain: the keys of its hosts, and the marks that it makes with them.
+
+use linerate_wire::control::ChainKey;
+use linerate_wire::sealed::sealed_head;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::mark;
+use crate::base::problem::TransferError;
+
+/// What the source has of all hosts of a chain.
+pub struct ChainSource {
+    keys: Vec<ChainKey>,
+    streams: AtomicU32,
+}
+
+impl ChainSource {
+    /// Makes keys for N hosts.
+    ///
+    /// # Errors
+    /// If the system gives no randomness.
+    pub fn new(hosts: usize) -> Result<Self, TransferError> {
+        let key = |_| {
+            let mut key = [0; 32];
+            aws_lc_rs::rand::fill(&mut key)
+                .map(|()| ChainKey(key))
+                .map_err(|_| TransferError::Failed("the system gives no randomness".into()))
+        };
+        Ok(Self { keys: (0..hosts).map(key).collect::<Result<_, _>>()?, streams: AtomicU32::new(0) })
+    }
+
+    /// The key of the host at this place.
+    pub fn key(&self, place: usize) -> Option<&ChainKey> {
+        self.keys.get(place)
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The number of a new stream.
+    pub(super) fn stream(&self) -> u32 {
+        self.streams.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Puts a part with its marks into `payload`.
+    pub fn seal(&self, (stream, number): (u32, u64), bytes: &[u8], payload: &mut Vec<u8>) {
+        payload.clear();
+        payload.extend(sealed_head(stream, number));
+        let digest = blake3::hash(bytes);
+        self.keys.iter().for_each(|key| payload.extend(mark(key, stream, number, &digest)));
+        payload.extend(bytes);
+    }
+}

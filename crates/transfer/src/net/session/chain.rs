@@ -1,0 +1,172 @@
+//! A session with an agent that is one of a chain: the data comes to it from the client or from another agent, and goes on to the
+//! next one.
+
+use linerate_wire::control::{ChainLink, ChainNext, Cookie, Listening, Message, Options, Progress};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Client, DIAL_TIME, Meters, Session, job_options, out_of_turn};
+use crate::base::problem::{BY_WHOM, TransferError};
+use crate::net::chain::{ChainHost, ChainRelay, NextHost};
+use crate::net::dial::dial_any;
+use crate::net::handshake::ConnectionConfig;
+use crate::net::transport::Registry;
+
+/// What an end of a chained session has of the chain.
+pub(super) enum Chaining {
+    /// The agent, before and behind the word on its place.
+    Host(Option<Arc<ChainHost>>),
+    /// The client, and who hears that the next host is lost.
+    Client(Arc<dyn Fn(String) + Send + Sync>),
+}
+
+impl Session {
+    /// The client's end of a session with a host of a chain, up to the agent's first message. `lost` hears where the agent gives up
+    /// the next host.
+    ///
+    /// # Errors
+    /// If the far end doesn't speak this protocol or goes away.
+    pub fn chained(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        client: Client,
+        meters: Meters,
+        lost: Arc<dyn Fn(String) + Send + Sync>,
+    ) -> Result<Self, TransferError> {
+        let Client { job, interrupted, observer, pulse, neighbour: _, interfaces: _ } = client;
+        pulse.beat();
+        let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
+        session.chaining = Some(Chaining::Client(lost));
+        let has_limit = job_options(&job).is_some_and(|options| options.timeout.is_some());
+        session.send(&Message::Chained)?;
+        session.send(&Message::Job(job))?;
+        if has_limit {
+            session.limit_has_option();
+            session.begin_to_beat();
+        }
+        session.greet()?;
+        Ok(session)
+    }
+
+    /// This end's public key, for the first host, and the agent's, for the one behind it.
+    pub fn chain_keys(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.keys.public().to_vec(), self.peer.public_key.clone())
+    }
+
+    /// The client: gives the agent its place; returns where it listens.
+    ///
+    /// # Errors
+    /// If it goes away, or says something else.
+    pub fn link(&mut self, link: ChainLink) -> Result<Listening, TransferError> {
+        self.peer.cookie = link.cookie;
+        self.send(&Message::Link(link))?;
+        self.connected = Some(Instant::now());
+        self.hear_listening()
+    }
+
+    /// The client: names the next host; `None` where the agent has reached it or there is none, else why not.
+    ///
+    /// # Errors
+    /// If it goes away.
+    pub fn name_next(&mut self, next: Option<ChainNext>) -> Result<Option<String>, TransferError> {
+        let is_named = next.is_some();
+        self.send(&Message::Next(next))?;
+        if is_named { self.answer_to_connect_back() } else { Ok(None) }
+    }
+
+    /// The client of the first host: connects to it; `None` where that worked, else why not.
+    ///
+    /// # Errors
+    /// If it goes away, or the user interrupts.
+    pub fn reach_first(&mut self, there: &Listening, clear: bool) -> Result<Option<String>, TransferError> {
+        self.make_link(clear)?;
+        self.reach_directly(there)
+    }
+
+    /// True where this end is one of a chain.
+    pub fn is_chained(&self) -> bool {
+        self.chaining.is_some()
+    }
+
+    /// The agent's place, where it has one.
+    pub fn chain_host(&self) -> Option<Arc<ChainHost>> {
+        if let Some(Chaining::Host(host)) = &self.chaining { host.clone() } else { None }
+    }
+
+    /// The agent: gets its place, listens, and connects to the next host; nothing where it is in no chain.
+    ///
+    /// # Errors
+    /// If the client goes away, or names a place that there isn't.
+    pub fn join_chain(&mut self, options: &Options) -> Result<(), TransferError> {
+        if !self.is_chained() {
+            return Ok(());
+        }
+        let said = self.awaiting("its word on the place in the chain", Self::receive)?;
+        let Message::Link(link) = said else { return Err(out_of_turn()) };
+        (self.peer.public_key, self.cookie) = (link.previous.clone(), link.cookie);
+        self.make_link(options.clear)?;
+        self.listen_and_tell(options, !self.dials_client_alone)?;
+        let said = self.awaiting("its word on the next host of the chain", Self::receive)?;
+        let Message::Next(next) = said else { return Err(out_of_turn()) };
+        let behind = u32::from(link.hosts).saturating_sub(u32::from(link.place) + 2);
+        let relay =
+            next.and_then(|next| self.reach_next(next, options.clear, behind).transpose()).transpose()?;
+        let host = ChainHost::new(link, relay.map(Arc::new)).ok_or_else(out_of_turn)?;
+        self.chaining = Some(Chaining::Host(Some(Arc::new(host))));
+        Ok(())
+    }
+
+    /// Connects to the next host, and tells the client how that went.
+    fn reach_next(
+        &mut self,
+        next: ChainNext,
+        clear: bool,
+        behind: u32,
+    ) -> Result<Option<ChainRelay>, TransferError> {
+        let answer = |error: Option<String>| Message::ConnectedBack { error };
+        if self.dials_client_alone {
+            let error = format!("it connects to no other host than its client's; {BY_WHOM}");
+            self.send(&answer(Some(error)))?;
+            return Ok(None);
+        }
+        let failed = |error| TransferError::Failed(format!("the next host's key can't be used: {error}"));
+        let pinned = self.keys.pin(&next.public_key).map_err(failed)?;
+        // What breaks there breaks nothing here.
+        let link = ConnectionConfig { pinned, clear, registry: Registry::default() };
+        match self.dial_next(&next.candidates, &next.cookie, &link) {
+            Ok((address, first)) => {
+                let next = NextHost { address, cookie: next.cookie, link, behind };
+                self.send(&answer(None))?;
+                Ok(Some(ChainRelay::new(next, first, self.channel())))
+            }
+            Err(error) => self.send(&answer(Some(error))).map(|()| None),
+        }
+    }
+
+    fn dial_next(
+        &self,
+        candidates: &[SocketAddr],
+        cookie: &Cookie,
+        link: &ConnectionConfig,
+    ) -> Result<(SocketAddr, crate::net::stream::Stream), String> {
+        let candidates = &candidates[..candidates.len().min(super::reach::MAX_CANDIDATES)];
+        dial_any(candidates, cookie, link, DIAL_TIME, &self.interrupted).map_err(|failed| match failed {
+            None => "it has no address for data".to_owned(),
+            Some((address, error)) => format!("the data port {address} can't be reached ({error})"),
+        })
+    }
+
+    /// Hands the word that the next host is lost to whoever waits for it.
+    pub(super) fn next_is_lost(&self, why: &str) -> Result<(), TransferError> {
+        let Some(Chaining::Client(lost)) = &self.chaining else { return Err(out_of_turn()) };
+        lost(super::printable(why));
+        Ok(())
+    }
+
+    /// The client of a host that isn't the first one: what the source has sent so far counts as sent to it.
+    pub fn mirror(&self, source: &Progress) {
+        self.meters.local.mirror(source);
+    }
+}
