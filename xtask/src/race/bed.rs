@@ -9,21 +9,32 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::cases::{RaceCase, RaceData, Racer};
+use super::OURS;
+use super::cases::{RaceCase, RaceData, RaceLink, Racer};
 use crate::call;
 
 /// Bytes of a large file.
 const LARGE: usize = 1_000_000_000;
+/// A login takes fewer bytes than this; what comes behind it is data.
+const LOGIN_BYTES: u64 = 64 << 10;
+/// A run is looked at this often: seldom enough to cost it nothing.
+const LOOK: Duration = Duration::from_millis(100);
 
-/// The time and the bytes of one run.
+/// The time of one run, and what else was seen.
 #[derive(Clone, Copy)]
 pub struct RaceTime {
     pub seconds: f64,
     /// Bytes on the link, both ways.
     pub bytes: u64,
+    /// Until data was on the link.
+    pub first_seconds: f64,
+    /// The most memory of one of its processes, in bytes.
+    pub memory: u64,
 }
 
 /// The bed of one case.
@@ -33,41 +44,45 @@ pub struct RaceBed {
     source: PathBuf,
     older: PathBuf,
     destination: PathBuf,
-    lab: Lab,
+    /// One for each of the case's links; one for its directory alone within one host.
+    labs: Vec<Lab>,
     is_far: bool,
 }
 
 impl RaceBed {
     /// Makes the data of `case`, on a tmpfs.
     pub fn up(case: &RaceCase, program: &Path) -> anyhow::Result<Self> {
-        let link = case.link.map(|link| parse_link(link.rate)).transpose()?.flatten();
-        let path = case.link.and_then(|link| link.path).map(wan).transpose()?;
-        // The emulator of a path is the program.
-        let linerate = path.is_some().then(|| program.to_owned());
-        let lab = Lab::up(&LabOptions { link, wan: path, linerate, ..LabOptions::default() })?;
-        let place = |name: &str| lab.scratch().join(name);
+        let mut labs =
+            case.links.iter().map(|link| lab(link, program)).collect::<anyhow::Result<Vec<_>>>()?;
+        let is_far = !labs.is_empty();
+        if !is_far {
+            labs.push(Lab::up(&LabOptions::default())?);
+        }
+        let place = |name: &str| labs[0].scratch().join(name);
         let (source, older, destination) = (place("from"), place("older"), place("to"));
         make(case.data, &source, &older)?;
-        let (data, program, is_far) = (case.data, program.into(), case.link.is_some());
-        Ok(Self { data, program, source, older, destination, lab, is_far })
+        Ok(Self { data: case.data, program: program.into(), source, older, destination, labs, is_far })
     }
 
     /// Removes everything.
     pub fn down(self) -> anyhow::Result<()> {
-        Ok(self.lab.down()?)
+        self.labs.into_iter().try_for_each(|lab| Ok(lab.down()?))
     }
 
     /// Runs one of the programs onto a destination that is as before.
     pub fn race(&self, racer: &Racer) -> anyhow::Result<RaceTime> {
         self.reset()?;
-        let mut command = self.place().command(&self.words(racer))?;
+        let mut command = self.place(racer).command(&self.words(racer))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let (before, begun) = (self.bytes()?, Instant::now());
-        let output = command.output().with_context(|| format!("starting {}", racer.line))?;
-        let seconds = begun.elapsed().as_secs_f64();
+        let watch = Watch { bed: self, racer, before: self.bytes(racer)?, begun: Instant::now() };
+        let child = command.spawn().with_context(|| format!("starting {}", racer.line))?;
+        let (seen, output) = watch.until_over(child);
+        let seconds = watch.begun.elapsed().as_secs_f64();
+        let (output, (first, memory)) = (output?, seen?);
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}: {}: {said}", racer.line, output.status);
-        Ok(RaceTime { seconds, bytes: self.bytes()? - before })
+        let bytes = self.bytes(racer)? - watch.before;
+        Ok(RaceTime { seconds, bytes, first_seconds: first.unwrap_or(seconds), memory })
     }
 
     /// The destination is what the source is, where it moved something.
@@ -80,12 +95,12 @@ impl RaceBed {
         Ok(())
     }
 
-    fn place(&self) -> Place {
-        if self.is_far { self.lab.place(End::A) } else { Place::Here }
+    fn place(&self, racer: &Racer) -> Place {
+        if self.is_far { self.labs[racer.over].place(End::A) } else { Place::Here }
     }
 
     fn words(&self, racer: &Racer) -> Vec<OsString> {
-        let config = self.lab.ssh_config().display().to_string();
+        let config = self.labs[racer.over].ssh_config().display().to_string();
         let far = if self.is_far { "b:" } else { "" };
         let to = format!("{far}{}", self.destination.display());
         let values = [
@@ -118,11 +133,11 @@ impl RaceBed {
     }
 
     /// Bytes that the link has carried, both ways; 0 within one host.
-    fn bytes(&self) -> anyhow::Result<u64> {
+    fn bytes(&self, racer: &Racer) -> anyhow::Result<u64> {
         if !self.is_far {
             return Ok(0);
         }
-        let output = self.place().command(&["cat", "/proc/net/dev"].map(OsString::from))?.output()?;
+        let output = self.place(racer).command(&["cat", "/proc/net/dev"].map(OsString::from))?.output()?;
         let text = String::from_utf8(output.stdout)?;
         let ports = text.lines().filter_map(|line| line.split_once(':'));
         let counted = ports.filter(|(port, _)| port.trim() != "lo").map(|(_, counts)| {
@@ -132,6 +147,66 @@ impl RaceBed {
         });
         counted.sum::<Option<u64>>().context("/proc/net/dev has other fields")
     }
+}
+
+/// A run that goes on.
+struct Watch<'a> {
+    bed: &'a RaceBed,
+    racer: &'a Racer,
+    /// Bytes on the link at its beginning.
+    before: u64,
+    begun: Instant,
+}
+
+impl Watch<'_> {
+    /// The time until data was on the link, and the most memory of a process; and the program's end.
+    fn until_over(&self, child: Child) -> (anyhow::Result<(Option<f64>, u64)>, anyhow::Result<Output>) {
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let seen = scope.spawn(|| self.look(&is_over));
+            let output = child.wait_with_output().context("waiting for the program");
+            is_over.store(true, Ordering::Relaxed);
+            (seen.join().expect("it doesn't panic"), output)
+        })
+    }
+
+    fn look(&self, is_over: &AtomicBool) -> anyhow::Result<(Option<f64>, u64)> {
+        let (mut first, mut memory) = (None, 0);
+        loop {
+            thread::sleep(LOOK);
+            if is_over.load(Ordering::Relaxed) {
+                return Ok((first, memory));
+            }
+            if first.is_none() && self.bed.bytes(self.racer)? > self.before + LOGIN_BYTES {
+                first = Some(self.begun.elapsed().as_secs_f64());
+            }
+            memory = memory.max(greatest_memory(self.racer));
+        }
+    }
+}
+
+/// The most memory that a process of the racer's program has had, in bytes.
+fn greatest_memory(racer: &Racer) -> u64 {
+    let name = racer.line.split(' ').next().unwrap_or_default().trim_matches(['{', '}']);
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let of = |process: PathBuf| {
+        let text = fs::read_to_string(process.join("status")).ok()?;
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        // The copy that is brought to a host is called otherwise.
+        let is_it = field("Name:").is_some_and(|is| is == name || name == OURS && is.starts_with("agent-"));
+        let kibibytes = field("VmHWM:")?.split(' ').next()?.parse::<u64>().ok()?;
+        is_it.then_some(kibibytes << 10)
+    };
+    pids.filter_map(of).max().unwrap_or(0)
+}
+
+fn lab(link: &RaceLink, program: &Path) -> anyhow::Result<Lab> {
+    let wan = link.path.map(wan).transpose()?;
+    // The emulator of a path is the program.
+    let linerate = wan.is_some().then(|| program.to_owned());
+    let rate = parse_link(link.rate)?;
+    let options = LabOptions { link: rate, links: Some(link.count), wan, linerate, ..LabOptions::default() };
+    Ok(Lab::up(&options)?)
 }
 
 fn wan((rtt, loss): (&str, &str)) -> anyhow::Result<Wan> {
@@ -146,6 +221,7 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
         RaceData::Single => make_files(source, 1, 2_000_000_000, &mut rng),
         RaceData::Byte => make_files(source, 1, 1, &mut rng),
         RaceData::Small => make_files(source, 20_000, 8_000, &mut rng),
+        RaceData::Million => make_files(source, 1_000_000, 1_000, &mut rng),
         RaceData::Sources => copy_sources(source),
         RaceData::Unchanged => {
             make_files(source, 100_000, 100, &mut rng)?;

@@ -4,27 +4,29 @@
 pub struct RaceCase {
     pub name: &'static str,
     pub about: &'static str,
-    /// The link between two hosts; none within one.
-    pub link: Option<RaceLink>,
+    /// The links between two hosts, each a bed of its own; none within one host.
+    pub links: &'static [RaceLink],
     pub data: RaceData,
     pub racers: &'static [Racer],
 }
 
-/// A link between two hosts.
+/// Links between two hosts.
 #[derive(Clone, Copy)]
 pub struct RaceLink {
-    /// Its rate, or `open`.
+    /// How many there are.
+    pub count: u32,
+    /// The rate of each, or `open`.
     pub rate: &'static str,
     /// The round trip that it adds, and the share of segments that it loses.
     pub path: Option<(&'static str, &'static str)>,
 }
 
-const fn link(rate: &'static str) -> Option<RaceLink> {
-    Some(RaceLink { rate, path: None })
+const fn link(rate: &'static str) -> RaceLink {
+    RaceLink { count: 1, rate, path: None }
 }
 
-const fn long(rate: &'static str, rtt: &'static str, loss: &'static str) -> Option<RaceLink> {
-    Some(RaceLink { rate, path: Some((rtt, loss)) })
+const fn long(rate: &'static str, rtt: &'static str, loss: &'static str) -> RaceLink {
+    RaceLink { count: 1, rate, path: Some((rtt, loss)) }
 }
 
 /// The data that is moved.
@@ -36,6 +38,8 @@ pub enum RaceData {
     LittleMix,
     /// 20,000 files of 8 KB.
     Small,
+    /// 1,000,000 files of 1 KB.
+    Million,
     /// A file of 2 GB.
     Single,
     /// A file of one byte.
@@ -55,10 +59,12 @@ pub enum RaceData {
 pub struct Racer {
     pub name: &'static str,
     pub line: &'static str,
+    /// Over which of the case's links.
+    pub over: usize,
 }
 
 const fn racer(name: &'static str, line: &'static str) -> Racer {
-    Racer { name, line }
+    Racer { name, line, over: 0 }
 }
 
 const WITHIN: &[Racer] = &[
@@ -78,25 +84,25 @@ const STREAMS: &[Racer] = &[
     racer("rsync -a", "rsync -a -e {ssh} {from}/ {to}/"),
 ];
 
-pub const CASES: [RaceCase; 14] = [
+pub const CASES: [RaceCase; 16] = [
     RaceCase {
         name: "one-host",
         about: "2 GB in 1,250 files, within one host",
-        link: None,
+        links: &[],
         data: RaceData::Mix,
         racers: WITHIN,
     },
     RaceCase {
         name: "one-host-small",
         about: "20,000 files of 8 KB, within one host",
-        link: None,
+        links: &[],
         data: RaceData::Small,
         racers: WITHIN,
     },
     RaceCase {
         name: "backup",
         about: "100,000 unchanged files by --link-dest, within one host",
-        link: None,
+        links: &[],
         data: RaceData::Unchanged,
         racers: &[
             racer("linerate", "{linerate} rsync -a --link-dest={older} {from}/ {to}/"),
@@ -106,7 +112,7 @@ pub const CASES: [RaceCase; 14] = [
     RaceCase {
         name: "inserted",
         about: "1 MiB in front of a file of 1 GB, over 100 Mbit/s",
-        link: link("100mbit"),
+        links: &[link("100mbit")],
         data: RaceData::Inserted,
         racers: &[
             racer("linerate", "{linerate} sync -q -F {config} {from} {to}"),
@@ -116,7 +122,7 @@ pub const CASES: [RaceCase; 14] = [
     RaceCase {
         name: "all-new",
         about: "a changed file of 1 GB whose bytes are all new, over 10 Gbit/s",
-        link: link("10gbit"),
+        links: &[link("10gbit")],
         data: RaceData::AllNew,
         racers: &[
             racer("linerate", "{linerate} sync -q -F {config} {from} {to}"),
@@ -127,7 +133,7 @@ pub const CASES: [RaceCase; 14] = [
     RaceCase {
         name: "compressible",
         about: "source code, over 100 Mbit/s",
-        link: link("100mbit"),
+        links: &[link("100mbit")],
         data: RaceData::Sources,
         racers: &[
             racer("linerate", "{linerate} rsync -az -e {ssh} {from}/ {to}/"),
@@ -137,7 +143,7 @@ pub const CASES: [RaceCase; 14] = [
     RaceCase {
         name: "incompressible",
         about: "2 GB in 1,250 files of random bytes, over 10 Gbit/s",
-        link: link("10gbit"),
+        links: &[link("10gbit")],
         data: RaceData::Mix,
         racers: &[
             racer("linerate", "{linerate} cp -q -a -F {config} {from}/. {to}/"),
@@ -147,49 +153,69 @@ pub const CASES: [RaceCase; 14] = [
     RaceCase {
         name: "link",
         about: "2 GB in 1,250 files, over 10 Gbit/s",
-        link: link("10gbit"),
+        links: &[link("10gbit")],
         data: RaceData::Mix,
         racers: STREAMS,
     },
     RaceCase {
         name: "link-little",
         about: "0.2 GB in 125 files, over 10 Gbit/s",
-        link: link("10gbit"),
+        links: &[link("10gbit")],
         data: RaceData::LittleMix,
         racers: STREAMS,
     },
     RaceCase {
         name: "open",
         about: "2 GB in 1,250 files, over a link without a limit",
-        link: link("open"),
+        links: &[link("open")],
         data: RaceData::Mix,
         racers: STREAMS,
     },
     RaceCase {
         name: "open-single",
         about: "a file of 2 GB, over a link without a limit",
-        link: link("open"),
+        links: &[link("open")],
         data: RaceData::Single,
         racers: STREAMS,
     },
     RaceCase {
         name: "open-small",
         about: "20,000 files of 8 KB, over a link without a limit",
-        link: link("open"),
+        links: &[link("open")],
         data: RaceData::Small,
         racers: STREAMS,
     },
     RaceCase {
         name: "long",
         about: "0.2 GB in 125 files, over 1 Gbit/s with 50 ms and 0.01 % loss",
-        link: long("1gbit", "50ms", "0.01%"),
+        links: &[long("1gbit", "50ms", "0.01%")],
         data: RaceData::LittleMix,
         racers: STREAMS,
     },
     RaceCase {
+        name: "links",
+        about: "2 GB in 1,250 files, over four links of 1 Gbit/s, and over one of 4 Gbit/s",
+        links: &[RaceLink { count: 4, rate: "1gbit", path: None }, link("4gbit")],
+        data: RaceData::Mix,
+        racers: &[
+            racer("linerate", "{linerate} cp -q -a --interfaces all -F {config} {from}/. {to}/"),
+            Racer { name: "one link", line: "{linerate} cp -q -a -F {config} {from}/. {to}/", over: 1 },
+        ],
+    },
+    RaceCase {
+        name: "million",
+        about: "1,000,000 files of 1 KB, over a link without a limit",
+        links: &[link("open")],
+        data: RaceData::Million,
+        racers: &[
+            racer("linerate", "{linerate} cp -q -a -F {config} {from}/. {to}/"),
+            racer("rsync -a", "rsync -a -e {ssh} {from}/ {to}/"),
+        ],
+    },
+    RaceCase {
         name: "byte",
         about: "a file of one byte, over a link without a limit",
-        link: link("open"),
+        links: &[link("open")],
         data: RaceData::Byte,
         racers: &[
             racer("linerate", "{linerate} cp -q -r -F {config} {from}/. {to}/"),

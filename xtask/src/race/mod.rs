@@ -90,8 +90,13 @@ fn print_figures(case: &RaceCase, times: &RaceTimes) {
         let seconds = Spread::of(taken.iter().map(|time| time.seconds));
         let bytes = Spread::of(taken.iter().map(|time| time.bytes as f64 / 1e6));
         print!("  {:16} {seconds:.2} s", racer.name);
+        let memory = taken.iter().map(|time| time.memory).max().unwrap_or(0) as f64 / 1e6;
+        let first = Spread::of(taken.iter().map(|time| time.first_seconds));
         match bytes.greatest > 0.0 {
-            true => println!(", {:.2} MB on the link", bytes.median),
+            true => println!(
+                ", {:.2} MB on the link, the first after {:.1} s, memory at most {memory:.0} MB",
+                bytes.median, first.median
+            ),
             false => println!(),
         }
     }
