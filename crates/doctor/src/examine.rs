@@ -1,23 +1,77 @@
 //! Runs the checks, and orders their findings.
 
 use crate::check::CHECKS;
+use crate::remedy::{Remedy, Setting, commands, undo_commands};
 use crate::{Finding, Host, Path};
+
+/// The check that says how fast a path was, and its fix where nothing else explains it.
+const RATE: &str = "path-rate";
+const UNEXPLAINED: &str = "none of the other findings explains it: what is between the ends can't be seen from them. Ask who runs \
+    it for shapers, policers and full lines; linerate stream --streams 8 shows whether more streams help";
+/// A ceiling explains a rate if it isn't above it by more than this factor.
+const NEAR: f64 = 1.5;
 
 /// The findings of all checks on a host, the costliest first.
 pub fn examine_host(host: &Host<'_>) -> Vec<Finding> {
-    ordered(CHECKS.iter().flat_map(|check| check.on_host(host)).collect())
+    let all = CHECKS.iter().flat_map(|check| check.on_host(host));
+    ordered(all.map(|finding| possible(finding, &[*host])).collect())
 }
 
 /// The findings of all checks between two hosts, the costliest first; without those on each host.
 pub fn examine_path(path: &Path<'_>) -> Vec<Finding> {
-    ordered(CHECKS.iter().filter_map(|check| check.on_path(path)).collect())
+    let all = CHECKS.iter().filter_map(|check| check.on_path(path));
+    ordered(all.map(|finding| possible(finding, &path.ends())).collect())
 }
 
 /// The findings of all checks between two hosts and on each of them, the costliest first.
 pub fn examine_path_and_ends(path: &Path<'_>) -> Vec<Finding> {
     let mut found = examine_path(path);
     found.extend(path.ends().iter().flat_map(examine_host));
-    ordered(found)
+    ordered(explained(found))
+}
+
+/// The rate of a path points at the findings that explain it, or says that there are none.
+fn explained(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let Some(rate) = findings.iter().find(|finding| finding.check == RATE).and_then(|rate| rate.ceiling)
+    else {
+        return findings;
+    };
+    let explains = |finding: &&Finding| {
+        finding.check != RATE
+            && finding.loss.is_some()
+            && finding.ceiling.is_some_and(|most| most <= rate * NEAR)
+    };
+    let mut names: Vec<&str> = findings.iter().filter(explains).map(|finding| finding.check).collect();
+    names.dedup();
+    let fix = match names.as_slice() {
+        [] => UNEXPLAINED.to_owned(),
+        names => format!("see {}, which leaves no more", names.join(", ")),
+    };
+    findings.iter_mut().filter(|finding| finding.check == RATE).for_each(|rate| rate.fix = Some(fix.clone()));
+    findings
+}
+
+/// The finding without changes that its host can't make: sysctls that belong to the host of a container.
+fn possible(mut finding: Finding, hosts: &[Host<'_>]) -> Finding {
+    let is_fixed = |remedy: &Remedy| {
+        let Setting::Sysctl { key } = &remedy.setting else { return false };
+        let own = hosts.iter().find(|host| host.name == remedy.host);
+        own.and_then(|host| host.facts.machine.fixed.known()).is_some_and(|fixed| fixed.contains(key))
+    };
+    let (fixed, free): (Vec<_>, Vec<_>) = finding.remedies.drain(..).partition(is_fixed);
+    if fixed.is_empty() {
+        return Finding { remedies: free, ..finding };
+    }
+    let bare = |remedies: &[Remedy]| remedies.iter().map(|remedy| remedy.clone().on("")).collect::<Vec<_>>();
+    let below = format!("on the host below, as it can't be changed here: {}", commands(&bare(&fixed)));
+    let fix = if free.is_empty() { below } else { format!("{}; {below}", commands(&bare(&free))) };
+    let undo = undo_commands(&bare(&fixed));
+    let undo = if free.is_empty() {
+        format!("on the host below: {undo}")
+    } else {
+        format!("{}; on the host below: {undo}", undo_commands(&bare(&free)))
+    };
+    Finding { fix: Some(fix), undo: Some(undo), remedies: free, ..finding }
 }
 
 /// The costliest first: by severity, by the lost share, then in the order of the checks.
@@ -30,7 +84,57 @@ pub fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Severity;
+    use crate::testing::{changed, fixture};
+    use crate::{Need, PathMeasurements, Severity};
+    use linerate_host::Fact;
+
+    #[test]
+    fn nothing_is_proposed_that_this_host_cannot_do() {
+        let found = |fixed: &[&str]| {
+            let facts = changed("stock-10g", |facts| {
+                facts.machine.fixed = Fact::Known(fixed.iter().map(|key| (*key).to_owned()).collect());
+                (facts.tcp.core_rmem_max, facts.tcp.core_wmem_max) =
+                    (Fact::Known(65_536), Fact::Known(65_536));
+            });
+            let all = examine_host(&Host { name: "h", facts: &facts, need: Need::OfPorts });
+            all.into_iter().find(|finding| finding.check == "core-buffers").unwrap()
+        };
+        assert_eq!(found(&[]).remedies.len(), 2);
+        let half = found(&["net.core.rmem_max"]);
+        assert_eq!(half.remedies.len(), 1);
+        let none = found(&["net.core.rmem_max", "net.core.wmem_max"]);
+        assert!(none.remedies.is_empty());
+        assert!(none.fix.unwrap().starts_with("on the host below"), "{half:?}");
+    }
+
+    #[test]
+    fn a_paths_rate_points_at_what_explains_it() {
+        let fix = |rule: Option<u64>| {
+            let facts = changed("stock-10g", |facts| {
+                facts.tcp.rule_rates = Fact::Known(Vec::new());
+                let Fact::Known(ports) = &mut facts.ports else { panic!("none") };
+                ports[0].qdiscs = Fact::Known(vec![linerate_host::facts::Qdisc {
+                    kind: "tbf".into(),
+                    root: true,
+                    rate: rule,
+                    ..Default::default()
+                }]);
+            });
+            let other = fixture("stock-10g");
+            let host = |name, facts| Host { name, facts, need: Need::OfPorts };
+            let measured = PathMeasurements {
+                rate: Some(0.95e9),
+                rtt: Some(1e-4),
+                streams: Some(4),
+                ..PathMeasurements::default()
+            };
+            let all =
+                examine_path_and_ends(&Path { from: host("a", &facts), to: host("b", &other), measured });
+            all.into_iter().find(|finding| finding.check == RATE).unwrap().fix.unwrap()
+        };
+        assert_eq!(fix(Some(1_000_000_000)), "see rate-limit, which leaves no more");
+        assert!(fix(None).starts_with("none of the other findings explains it"));
+    }
 
     #[test]
     fn the_costliest_comes_first() {

@@ -25,6 +25,7 @@ sources! {
     IOV = "Linux, Documentation/PCI/pci-iov-howto.rst", "https://docs.kernel.org/PCI/pci-iov-howto.html";
     IP_SYSCTL = "Linux, Documentation/networking/ip-sysctl.rst",
         "https://docs.kernel.org/networking/ip-sysctl.html";
+    NAMESPACES = "network_namespaces(7)", "https://man7.org/linux/man-pages/man7/network_namespaces.7.html";
     NET_SYSCTL = "Linux, Documentation/admin-guide/sysctl/net.rst",
         "https://docs.kernel.org/admin-guide/sysctl/net.html";
     PSI = "Linux, Documentation/accounting/psi.rst", "https://docs.kernel.org/accounting/psi.html";

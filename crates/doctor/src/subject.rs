@@ -47,6 +47,10 @@ pub struct Path<'a> {
 pub struct PathMeasurements {
     /// The shortest round-trip time, in seconds.
     pub rtt: Option<f64>,
+    /// Bytes of the largest packets that one connection may send, by what both ends and the routers said.
+    pub mtu: Option<u32>,
+    /// Bytes of packets that vanished on their way without a word, while small ones came through.
+    pub black_hole: Option<u32>,
     /// Payload from memory to memory, in bits a second.
     pub rate: Option<f64>,
     /// Data streams of that measurement.

@@ -74,6 +74,8 @@ impl Case {
                 ("from", name) => case.from = fixture(name),
                 ("to", name) => (is_from, case.to) = (false, fixture(name)),
                 ("rtt", value) => case.measured.rtt = Some(value.parse().unwrap()),
+                ("mtu", value) => case.measured.mtu = Some(value.parse().unwrap()),
+                ("black_hole", value) => case.measured.black_hole = Some(value.parse().unwrap()),
                 ("rate", value) => case.measured.rate = Some(value.parse().unwrap()),
                 ("streams", value) => case.measured.streams = Some(value.parse().unwrap()),
                 ("sent", value) => case.measured.sent = Some(value.parse().unwrap()),

@@ -1,13 +1,19 @@
-//! The kernel's answers by netlink (netlink(7), rtnetlink(7)) as text: queueing disciplines, and routes with
-//! settings of their own, of the calling thread's network namespace.
+//! The kernel's answers by netlink (netlink(7), rtnetlink(7)) as text: interfaces, queueing disciplines, policers, and routes
+//! with settings of their own, of the calling thread's network namespace.
+
+mod link;
+pub(crate) mod rules;
+mod shape;
 
 use std::fmt::Write as _;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with,
 };
+use shape::QdiscLimits;
 
 /// NLM_F_REQUEST and NLM_F_DUMP.
 pub(crate) const DUMP: u16 = 0x301;
@@ -36,9 +42,39 @@ const MOST_LINES: usize = 256;
 /// NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 const FLAGS: u16 = 0xc000;
 
-/// A line for each queueing discipline: `eth0 root fq drops 0 requeues 3 overlimits 0`.
+/// A line for each interface: `eth0 kind veth elsewhere 1 max_mtu 65535`.
+pub(crate) fn links() -> io::Result<String> {
+    lines(link::GET_LINK, link::HEADER, link::link)
+}
+
+/// A line for each queueing discipline: `eth0 root fq drops 0 requeues 3 overlimits 0`, with the bits a second to which it
+/// limits its port (`rate`), or each connection (`each`).
 pub(crate) fn qdiscs() -> io::Result<String> {
-    lines(GET_QDISC, 20, |message, name, text| qdisc(message, name, text))
+    let asked = NetlinkQuestions::open()?;
+    let all = asked.dump(&request(GET_QDISC, shape::HEADER), qdisc)?;
+    let mut text = String::new();
+    for qdisc in all.iter().filter(|qdisc| qdisc.parent != INGRESS).take(MOST_LINES) {
+        // Only in their classes do these have a rate.
+        let in_classes =
+            ["htb", "hfsc"].contains(&qdisc.kind.as_str()).then(|| asked.class_rate(qdisc.index));
+        let _ = asked.name(qdisc.index).map(|port| qdisc.write(&port, in_classes.flatten(), &mut text));
+    }
+    Ok(text)
+}
+
+/// A line for each policer: the port, `in` or `out`, and bits a second.
+pub(crate) fn policers() -> io::Result<String> {
+    let asked = NetlinkQuestions::open()?;
+    let all = asked.dump(&request(GET_QDISC, shape::HEADER), qdisc)?;
+    let mut text = String::new();
+    for QdiscLine { index, .. } in all.iter().filter(|qdisc| qdisc.parent == INGRESS).take(MOST_LINES) {
+        for (way, parent) in [("in", shape::INWARDS), ("out", shape::OUTWARDS)] {
+            let filters = shape::of_interface(shape::GET_FILTER, *index, parent);
+            let rate = shape::least(asked.dump(&filters, shape::of_filter));
+            let _ = rate.zip(asked.name(*index)).map(|(rate, port)| writeln!(text, "{port} {way} {rate}"));
+        }
+    }
+    Ok(text)
 }
 
 /// A line for each route with settings: `default eth0 mtu 1400 congctl bbr`.
@@ -50,29 +86,62 @@ type LineWriter = fn(&[u8], &dyn Fn(u32) -> Option<String>, &mut String) -> Opti
 
 /// Sends a request with a header of zeros of a given size.
 fn lines(question: u16, header: usize, line: LineWriter) -> io::Result<String> {
-    // The default protocol is 0, NETLINK_ROUTE.
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    send(&socket, &request(question, header), SendFlags::empty())?;
-    let named = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    let name = |index: u32| netdevice::index_to_name(&named, index).ok();
-    let (mut buffer, mut text, mut told) = (vec![0; 64 << 10], String::new(), 0);
-    while told < MOST_MESSAGES {
-        let (got, _) = recv(&socket, &mut buffer[..], RecvFlags::empty())?;
-        let mut rest = buffer.get(..got).unwrap_or_default();
-        while let Some((kind, inside, after)) = message(rest) {
-            match kind {
-                NLMSG_DONE => return Ok(text),
-                NLMSG_ERROR => return error(inside).map(|_| text),
-                _ if text.lines().count() < MOST_LINES => drop(line(inside, &name, &mut text)),
-                _ => {}
-            }
-            (rest, told) = (after, told + 1);
-        }
-        if got == 0 {
-            break;
-        }
+    let asked = NetlinkQuestions::open()?;
+    let told = asked.dump(&request(question, header), |message| {
+        let mut text = String::new();
+        line(message, &|index| asked.name(index), &mut text).map(|()| text)
+    })?;
+    Ok(told.into_iter().take(MOST_LINES).collect())
+}
+
+/// A connection to the kernel.
+struct NetlinkQuestions {
+    socket: OwnedFd,
+    named: OwnedFd,
+}
+
+impl NetlinkQuestions {
+    fn open() -> io::Result<Self> {
+        // The default protocol is 0, NETLINK_ROUTE.
+        Ok(Self {
+            socket: socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?,
+            named: socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?,
+        })
     }
-    Ok(text)
+
+    fn name(&self, index: u32) -> Option<String> {
+        netdevice::index_to_name(&self.named, index).ok()
+    }
+
+    /// What `of` makes of each message of the answer.
+    fn dump<T>(&self, request: &[u8], of: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
+        send(&self.socket, request, SendFlags::empty())?;
+        let (mut buffer, mut all, mut told) = (vec![0; 64 << 10], Vec::new(), 0);
+        while told < MOST_MESSAGES {
+            let (got, _) = recv(&self.socket, &mut buffer[..], RecvFlags::empty())?;
+            let mut rest = buffer.get(..got).unwrap_or_default();
+            while let Some((kind, inside, after)) = message(rest) {
+                match kind {
+                    NLMSG_DONE => return Ok(all),
+                    NLMSG_ERROR => return error(inside).map(|_| all),
+                    _ if all.len() < MOST_MESSAGES => all.extend(of(inside)),
+                    _ => {}
+                }
+                (rest, told) = (after, told + 1);
+            }
+            if got == 0 {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Bits a second of the classes at an interface's root.
+    fn class_rate(&self, index: u32) -> Option<u64> {
+        let classes = shape::of_interface(shape::GET_CLASS, index, 0);
+        let at_root = |message: &[u8]| (number(message, 12, 4)? == ROOT).then(|| shape::of_class(message))?;
+        self.dump(&classes, at_root).ok()?.into_iter().max()
+    }
 }
 
 fn request(question: u16, header: usize) -> Vec<u8> {
@@ -84,24 +153,43 @@ fn request(question: u16, header: usize) -> Vec<u8> {
     bytes
 }
 
+/// A queueing discipline.
+struct QdiscLine {
+    index: u32,
+    parent: u64,
+    kind: String,
+    counters: [u64; 3],
+    limits: QdiscLimits,
+}
+
 /// struct tcmsg: the family, the interface, the handle, the parent, and 4 bytes more.
-fn qdisc(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &mut String) -> Option<()> {
-    let port = name(number(message, 4, 4)? as u32)?;
-    let parent = number(message, 12, 4)?;
-    if parent == INGRESS {
-        return None;
-    }
-    let (mut kind, mut counters) = (String::new(), [0; 3]);
+fn qdisc(message: &[u8]) -> Option<QdiscLine> {
+    let (index, parent) = (number(message, 4, 4)? as u32, number(message, 12, 4)?);
+    let (mut kind, mut counters, mut options) = (String::new(), [0; 3], &[][..]);
     for (attribute, value) in attributes(message.get(20..)?) {
         match attribute & !FLAGS {
             KIND => kind = string(value),
+            shape::OPTIONS => options = value,
             STATS => counters = queue(value).unwrap_or_default(),
             _ => {}
         }
     }
-    let place = if parent == ROOT { "root" } else { "child" };
-    let [drops, requeues, overlimits] = counters;
-    writeln!(text, "{port} {place} {kind} drops {drops} requeues {requeues} overlimits {overlimits}").ok()
+    let limits = shape::of_qdisc(&kind, options);
+    Some(QdiscLine { index, parent, kind, counters, limits })
+}
+
+impl QdiscLine {
+    fn write(&self, port: &str, in_classes: Option<u64>, text: &mut String) {
+        let place = if self.parent == ROOT { "root" } else { "child" };
+        let [drops, requeues, overlimits] = self.counters;
+        let (kind, rate) = (&self.kind, self.limits.rate.or(in_classes));
+        // Writing to a string doesn't fail.
+        let _ =
+            write!(text, "{port} {place} {kind} drops {drops} requeues {requeues} overlimits {overlimits}");
+        let _ = rate.map(|rate| write!(text, " rate {rate}"));
+        let _ = self.limits.each.map(|each| write!(text, " each {each}"));
+        text.push('\n');
+    }
 }
 
 /// struct gnet_stats_queue: bytes and packets that wait, drops, requeues, overlimits.
@@ -200,23 +288,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// struct nlattr and its payload.
+    pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(value.len() + 4).unwrap();
+        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
     #[test]
     fn loopback_has_no_queue() {
         let text = qdiscs().unwrap();
         // A fresh namespace has this discipline; a changed one reports another.
         assert!(text.lines().any(|line| line.starts_with("lo root ")), "{text}");
-        assert!(routes().is_ok());
+        assert!(routes().is_ok() && policers().is_ok());
+        let links = links().unwrap();
+        assert!(links.lines().any(|line| line.starts_with("lo")), "{links}");
     }
 
     #[test]
     fn a_route_is_told_by_what_it_sets() {
-        let attribute = |kind: u16, value: &[u8]| {
-            let length = u16::try_from(value.len() + 4).unwrap();
-            let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
-            bytes.extend(value);
-            bytes.resize(bytes.len().next_multiple_of(4), 0);
-            bytes
-        };
         let metrics = [attribute(2, &1400u32.to_ne_bytes()), attribute(16, b"bbr\0")].concat();
         let mut message = vec![2, 24, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0];
         message.extend(attribute(1, &[10, 1, 2, 0]));
@@ -231,7 +323,7 @@ mod tests {
         #[test]
         fn no_answer_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let (mut text, name) = (String::new(), |_| Some(String::new()));
-            let _ = (qdisc(&bytes, &name, &mut text), route(&bytes, &name, &mut text));
+            let _ = (qdisc(&bytes).is_some(), route(&bytes, &name, &mut text));
             let _ = (message(&bytes), error(&bytes), attributes(&bytes).count());
         }
     }

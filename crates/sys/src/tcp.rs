@@ -4,6 +4,9 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+/// TCPI_OPT_TIMESTAMPS.
+const TIMESTAMPS: u8 = 1;
+
 /// The parts of `struct tcp_info` that show what limits a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
@@ -13,6 +16,8 @@ pub struct TcpInfo {
     pub min_rtt_us: u32,
     /// Bytes of a segment.
     pub segment_size: u32,
+    /// True if each segment carries timestamps, which take 12 bytes of it.
+    pub timestamps: bool,
     /// Segments with data sent, retransmissions included; 0 before Linux 4.6.
     pub segments: u32,
     /// Microseconds in which there was something to send; 0 before Linux 4.10.
@@ -67,6 +72,7 @@ impl TcpInfo {
             rtt_us: info.tcpi_rtt,
             min_rtt_us: info.tcpi_min_rtt,
             segment_size: info.tcpi_snd_mss,
+            timestamps: info.tcpi_options & TIMESTAMPS != 0,
             segments: info.tcpi_data_segs_out,
             busy_us: info.tcpi_busy_time,
             rwnd_limited_us: info.tcpi_rwnd_limited,

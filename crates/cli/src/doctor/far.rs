@@ -55,6 +55,8 @@ fn of(text: &str) -> Option<PathMeasurements> {
     let limiter = measured.get("limiter").and_then(Value::as_str);
     Some(PathMeasurements {
         rtt: number("rtt"),
+        mtu: count("mtu").and_then(|bytes| bytes.try_into().ok()),
+        black_hole: count("black_hole").and_then(|bytes| bytes.try_into().ok()),
         rate: number("rate"),
         streams: count("streams").and_then(|count| count.try_into().ok()),
         retransmitted: count("retransmitted"),

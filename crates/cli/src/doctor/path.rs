@@ -2,10 +2,12 @@
 
 use linerate_doctor::formula::gbit;
 use linerate_doctor::{Need, Path, PathMeasurements, examine_path_and_ends};
+use linerate_host::Facts;
 use linerate_wire::path::printable;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use super::rtt::ServerProbe;
 use super::{HERE, NamedHost, Report, far, host, rtt};
 use crate::common::failure::Failure;
 use crate::common::reach::Reach;
@@ -19,12 +21,34 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Re
         let message = format!("--path {0} {0}: a path has two ends", from.to_string_lossy());
         return Err(Failure(message, Code::Usage));
     }
-    let hosts = [host(from, reach)?, host(to, reach)?];
     // This host measures if it is an end of the path, else the first end.
-    let (near, far, other) = if to == HERE { (1, 0, from) } else { (0, 1, to) };
     let is_here = from == HERE || to == HERE;
-    let measured = if is_here { measure(other, reach) } else { measure_there(from, to, reach) };
-    Ok(report(&hosts[near], &hosts[far], need, measured))
+    if !is_here {
+        let (near, far) = (host(from, reach)?, host(to, reach)?);
+        return Ok(report(&near, &far, need, measure_there(from, to, reach)));
+    }
+    let other = if to == HERE { from } else { to };
+    // Before anybody logs in: where full packets vanish, ssh waits for its keys without end.
+    let seen = rtt::to(other, reach);
+    let near = host(OsStr::new(HERE), reach)?;
+    if seen.black_hole.is_some() {
+        return Ok(report(&near, &unasked(other), need, of_server(seen)));
+    }
+    Ok(report(&near, &host(other, reach)?, need, measure(other, seen, reach)))
+}
+
+/// A host that nothing can be asked of.
+fn unasked(name: &OsStr) -> NamedHost {
+    NamedHost { name: name.to_string_lossy().into_owned(), facts: Facts::default() }
+}
+
+fn of_server(seen: ServerProbe) -> PathMeasurements {
+    PathMeasurements {
+        rtt: seen.rtt,
+        mtu: seen.mtu,
+        black_hole: seen.black_hole,
+        ..PathMeasurements::default()
+    }
 }
 
 /// A measurement that can't be made is left out, and the reason is printed.
@@ -51,13 +75,12 @@ fn report(near: &NamedHost, far: &NamedHost, need: Need, measured: PathMeasureme
 }
 
 /// A measurement that can't be made is left out, and the reason is printed.
-fn measure(host: &OsStr, reach: &Reach) -> PathMeasurements {
-    let rtt = rtt::to(host, reach);
+fn measure(host: &OsStr, seen: ServerProbe, reach: &Reach) -> PathMeasurements {
     match probe(host, reach) {
-        Ok(summary) => PathMeasurements { rtt, ..of(&summary) },
+        Ok(summary) => PathMeasurements { rtt: seen.rtt, mtu: seen.mtu, ..of(&summary) },
         Err(Failure(message, _)) => {
             tell!("linerate: the rate can't be measured: {message}");
-            PathMeasurements { rtt, ..PathMeasurements::default() }
+            of_server(seen)
         }
     }
 }
@@ -67,12 +90,12 @@ fn of(summary: &Summary) -> PathMeasurements {
     // Through ssh the connections aren't ours, and their segments can't be counted.
     let is_told = sender.tcp_busy > 0;
     PathMeasurements {
-        rtt: None,
         rate: (summary.payload_seconds > 0.0).then(|| bytes * 8.0 / summary.payload_seconds),
         streams: Some(summary.streams),
         retransmitted: is_told.then_some(sender.tcp_retransmits),
         sent: is_told.then_some(sender.tcp_segments),
         limiter: Some(summary.limiter().limiter.name()),
+        ..PathMeasurements::default()
     }
 }
 
@@ -82,15 +105,17 @@ pub fn told(measured: &PathMeasurements) -> String {
     let limiter = measured.limit().map_or_else(String::new, |limit| format!(" ({limit})"));
     let rate = measured.rate.map(|rate| format!("memory to memory {}{limiter}", gbit(rate)));
     let loss = measured.retransmitted.map(|count| format!("{count} segments sent again"));
-    let parts: Vec<String> = [rtt, rate, loss].into_iter().flatten().collect();
+    let hole = measured.black_hole.map(|bytes| format!("packets of {bytes} bytes vanish"));
+    let mtu = measured.mtu.filter(|_| hole.is_none()).map(|bytes| format!("packets of {bytes} bytes"));
+    let parts: Vec<String> = [rtt, mtu, hole, rate, loss].into_iter().flatten().collect();
     format!("path: {}", if parts.is_empty() { "nothing measured".into() } else { parts.join(", ") })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_host::Fact;
     use linerate_host::facts::{Port, PortKind};
-    use linerate_host::{Fact, Facts};
 
     fn host(mbps: Fact<u64>) -> NamedHost {
         let port = Port {

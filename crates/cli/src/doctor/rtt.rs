@@ -1,9 +1,15 @@
-//! The round-trip time to an ssh server: how long a TCP connection takes to stand.
+//! What a few connections to an ssh server show before anybody logs in: the round-trip time, the size of packets, and whether
+//! full ones arrive.
 
 use std::ffi::OsStr;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use linerate_sys::tcp::TcpInfo;
 
 use crate::common::reach::Reach;
 
@@ -11,18 +17,160 @@ use crate::common::reach::Reach;
 const TRIES: usize = 3;
 /// The longest time for one connection.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest time for full packets, and the shortest after which they count as lost.
+const DEADLINE: Duration = Duration::from_secs(5);
+const SHORTEST: Duration = Duration::from_millis(2500);
+/// How often the kernel must have sent them again by then.
+const AGAIN: u32 = 4;
+/// The MTU of Ethernet, for packets of the other end.
+const USUAL_MTU: u32 = 1500;
+/// ssh without a login, nor over a connection that is there already.
+const NO_LOGIN: [&str; 9] = [
+    "-T",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "PreferredAuthentications=none",
+    "-o",
+    "ControlMaster=no",
+    "-o",
+    "ControlPath=none",
+];
+const PAUSE: Duration = Duration::from_millis(20);
+/// Our name in ssh's protocol, a small packet.
+const NAME: &[u8] = b"SSH-2.0-linerate\r\n";
+/// Payload of a message that servers ignore (RFC 4253, 11.2): several full packets.
+const FULL: usize = 5000;
+/// Headers of IPv4 and IPv6 with TCP's, and the bytes of timestamps.
+const HEADERS: [u32; 2] = [40, 60];
+const TIMESTAMPS: u32 = 12;
 
-/// The shortest time of a connection in seconds; none if ssh doesn't connect directly.
-pub fn to(host: &OsStr, reach: &Reach) -> Option<f64> {
+/// What was seen; as far as it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ServerProbe {
+    /// The shortest time of a connection in seconds.
+    pub rtt: Option<f64>,
+    /// Bytes of full packets.
+    pub mtu: Option<u32>,
+    /// Bytes of full packets that vanished.
+    pub black_hole: Option<u32>,
+}
+
+/// Looks at the ssh server of a host; at nothing if ssh doesn't connect directly.
+pub fn to(host: &OsStr, reach: &Reach) -> ServerProbe {
+    let seen = server(host, reach).map(look).unwrap_or_default();
+    // What we send arrives. The server's full packets come with its keys.
+    let is_silent = seen.mtu.is_some() && keys_come(host, reach) == Some(false);
+    ServerProbe { black_hole: seen.black_hole.or(is_silent.then_some(USUAL_MTU)), ..seen }
+}
+
+/// False if ssh still waits for the server's keys after a time in which any server has sent them. It logs in by no method, so
+/// that it ends as soon as it has them.
+fn keys_come(host: &OsStr, reach: &Reach) -> Option<bool> {
+    let mut words = reach.configured(host).ok()?.ssh()?.into_iter();
+    let mut command = Command::new(words.next()?);
+    command.args(words).args(NO_LOGIN).arg("--").arg(host).arg("true");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let begun = Instant::now();
+    while begun.elapsed() < DEADLINE {
+        match child.try_wait() {
+            Ok(None) => sleep(PAUSE),
+            Ok(Some(_)) => return Some(true),
+            Err(_) => return None,
+        }
+    }
+    // Neither fails for a child that is still there.
+    let _ = (child.kill(), child.wait());
+    Some(false)
+}
+
+fn server(host: &OsStr, reach: &Reach) -> Option<SocketAddr> {
     let mut words = reach.configured(host).ok()?.ssh()?.into_iter();
     let mut command = Command::new(words.next()?);
     command.args(words).arg("-G").arg("--").arg(host).stdin(Stdio::null()).stderr(Stdio::null());
-    let address = address(&String::from_utf8(command.output().ok()?.stdout).ok()?)?;
+    address(&String::from_utf8(command.output().ok()?.stdout).ok()?)
+}
+
+fn look(address: SocketAddr) -> ServerProbe {
     let connect = || {
         let begun = Instant::now();
-        TcpStream::connect_timeout(&address, PATIENCE).ok().map(|_| begun.elapsed().as_secs_f64())
+        TcpStream::connect_timeout(&address, PATIENCE)
+            .ok()
+            .map(|stream| (begun.elapsed().as_secs_f64(), stream))
     };
-    (0..TRIES).map_while(|_| connect()).min_by(f64::total_cmp)
+    let mut all: Vec<_> = (0..TRIES).map_while(|_| connect()).collect();
+    let rtt = all.iter().map(|(seconds, _)| *seconds).min_by(f64::total_cmp);
+    let (mtu, black_hole) = match all.pop().map(|(_, stream)| full_packets(stream)) {
+        Some(Some(Fate::Arrived(bytes))) => (Some(bytes), None),
+        Some(Some(Fate::Vanished(bytes))) => (None, Some(bytes)),
+        _ => (None, None),
+    };
+    ServerProbe { rtt, mtu, black_hole }
+}
+
+/// What became of packets of this many bytes.
+#[derive(Debug, PartialEq)]
+enum Fate {
+    Arrived(u32),
+    Vanished(u32),
+}
+
+/// Sends a small packet and then full ones, and watches the kernel's counters; none where the server goes away.
+fn full_packets(mut stream: TcpStream) -> Option<Fate> {
+    stream.set_nodelay(true).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.write_all(NAME).ok()?;
+    // The server's name may come late, where it looks up ours.
+    let mut banner = [0; 4];
+    stream.read_exact(&mut banner).ok().filter(|()| banner == *b"SSH-")?;
+    let before = TcpInfo::of(stream.as_fd()).ok()?;
+    stream.write_all(&ignored()).ok()?;
+    let (begun, headers) = (Instant::now(), HEADERS[usize::from(stream.peer_addr().ok()?.is_ipv6())]);
+    let bytes = |info: &TcpInfo| info.segment_size + headers + if info.timestamps { TIMESTAMPS } else { 0 };
+    loop {
+        let info = TcpInfo::of(stream.as_fd()).ok()?;
+        let fate = judged(&before, &info, begun.elapsed());
+        if let Some(has_arrived) = fate {
+            return Some(if has_arrived {
+                Fate::Arrived(bytes(&info))
+            } else {
+                Fate::Vanished(bytes(&before))
+            });
+        }
+        if begun.elapsed() >= DEADLINE {
+            return None;
+        }
+        sleep(PAUSE);
+    }
+}
+
+/// True once full packets have arrived, false once they count as lost: again and again sent, and nothing of them
+/// acknowledged at the size that they had at first. A kernel that probes for the MTU (tcp_mtu_probing) makes them smaller in
+/// the end, and then they arrive.
+fn judged(before: &TcpInfo, now: &TcpInfo, elapsed: Duration) -> Option<bool> {
+    let arrived = now.acknowledged.saturating_sub(before.acknowledged);
+    let (again, is_smaller) =
+        (now.retransmits - before.retransmits.min(now.retransmits), now.segment_size < before.segment_size);
+    // Where a router says what fits, the size falls at once.
+    if arrived >= u64::from(now.segment_size) && !(is_smaller && elapsed >= SHORTEST / 2 && again >= 2) {
+        return Some(true);
+    }
+    let is_long = is_smaller || elapsed >= SHORTEST;
+    (is_long && again >= AGAIN).then_some(false)
+}
+
+/// A packet of ssh's protocol with a message to be ignored, before any encryption (RFC 4253, 6).
+fn ignored() -> Vec<u8> {
+    const IGNORE: u8 = 2;
+    let inside = 1 + 4 + FULL;
+    let padding = 8 - (4 + 1 + inside) % 8 + 8;
+    let length = u32::try_from(1 + inside + padding).unwrap_or(0);
+    let mut packet = length.to_be_bytes().to_vec();
+    packet.extend([u8::try_from(padding).unwrap_or(8), IGNORE]);
+    packet.extend(u32::try_from(FULL).unwrap_or(0).to_be_bytes());
+    packet.resize(packet.len() + FULL + padding, 0);
+    packet
 }
 
 /// The address to which ssh would connect, from its configuration (`ssh -G`).
@@ -40,6 +188,8 @@ fn address(configuration: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
+    use std::thread;
 
     #[test]
     fn an_address_is_told_by_ssh_unless_another_host_is_between() {
@@ -47,5 +197,50 @@ mod tests {
         assert_eq!(address(direct), Some(SocketAddr::from(([127, 0, 0, 1], 2222))));
         assert_eq!(address("hostname 127.0.0.1\nport 22\nproxyjump gate\n"), None);
         assert_eq!(address("hostname 127.0.0.1\n"), None);
+    }
+
+    #[test]
+    fn a_message_to_be_ignored_is_whole() {
+        let packet = ignored();
+        let length = u32::from_be_bytes(packet[..4].try_into().unwrap()) as usize;
+        assert_eq!((length + 4, packet.len() % 8), (packet.len(), 0));
+        assert!(packet[4] >= 4 && packet[5] == 2 && length < 35_000, "RFC 4253, 6.1");
+    }
+
+    #[test]
+    fn packets_that_nobody_acknowledges_have_vanished() {
+        let info = |acknowledged, retransmits, segment_size| TcpInfo {
+            acknowledged,
+            retransmits,
+            segment_size,
+            ..TcpInfo::default()
+        };
+        let (before, late) = (info(19, 0, 1448), Duration::from_secs(3));
+        assert_eq!(judged(&before, &info(5000, 0, 1448), Duration::ZERO), Some(true));
+        assert_eq!(
+            judged(&before, &info(5000, 1, 1348), Duration::from_millis(30)),
+            Some(true),
+            "a router's word"
+        );
+        assert_eq!(judged(&before, &info(19, 5, 1448), late), Some(false));
+        assert_eq!(judged(&before, &info(19, 1, 1448), late), None, "one loss");
+        assert_eq!(judged(&before, &info(1043, 5, 1024), late), Some(false), "only smaller ones arrive");
+    }
+
+    #[test]
+    fn a_server_that_answers_is_measured_and_one_that_does_not_is_left() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let serving = thread::spawn(move || {
+            for mut stream in server.incoming().take(TRIES).flatten() {
+                let _ = stream.write_all(b"SSH-2.0-x\r\n");
+                thread::spawn(move || stream.read_to_end(&mut Vec::new()));
+            }
+        });
+        let seen = look(address);
+        assert!(seen.rtt.is_some_and(|rtt| rtt < 1.0) && seen.black_hole.is_none(), "{seen:?}");
+        assert!(seen.mtu.is_some_and(|mtu| mtu > 1280), "{seen:?}");
+        serving.join().unwrap();
+        assert_eq!(look(address), ServerProbe::default(), "nobody listens");
     }
 }

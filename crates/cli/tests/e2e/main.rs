@@ -9,6 +9,7 @@ mod archive;
 mod archives;
 mod bed;
 mod between;
+mod causes;
 mod compared;
 mod compressed;
 mod deltas;

@@ -27,28 +27,40 @@ pub(super) fn file_systems<'a>(host: &Host<'a>) -> impl Iterator<Item = &'a File
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     let device = fs.device.known()?;
     let (kind, each) = kind(host, device)?;
-    let parts = device.made_of.known().map_or(1, Vec::len).max(1);
+    let parts = writers(device);
     let most = each * parts as f64 * 8.0;
     if most >= host.rate() {
         return None;
     }
-    let finding =
-        Finding::leaves(most, host.rate(), format!("{} reads and writes at most {}", fs.path, gbit(most)))
-            .at(&fs.path)
-            .evidence(format!(
-                "{}{}: {parts} x {kind}, at most {} each",
-                device.name,
-                model(device),
-                gbit(each * 8.0)
-            ))
-            .evidence(format!("needed: {}", gbit(host.rate())))
-            .evidence("files are faster as long as the page cache holds them; many small files are slower")
-            .fix(
-                "use NVMe, or more disks in a RAID; \
+    let finding = Finding::leaves(most, host.rate(), format!("{} writes at most {}", fs.path, gbit(most)))
+        .at(&fs.path)
+        .evidence(format!(
+            "{}{}: {parts} x {kind}, at most {} each",
+            device.name,
+            model(device),
+            gbit(each * 8.0)
+        ))
+        .evidence(format!("needed: {}", gbit(host.rate())))
+        .evidence("files are faster as long as the page cache holds them; many small files are slower")
+        .fix(
+            "use NVMe, or more disks in a RAID; \
         to measure the network alone, copy between file systems in memory (tmpfs)",
-            )
-            .conflict("judged by the kind of disk: nothing was read or written");
+        )
+        .conflict("judged by the kind of disk: nothing was read or written");
     Some(finding)
+}
+
+/// The disks whose rates add up when large files are written: a mirror writes everything to each, and parity takes one
+/// disk's part, or two.
+fn writers(device: &BlockDevice) -> usize {
+    let disks = device.made_of.known().map_or(1, Vec::len).max(1);
+    match device.raid.known().map(String::as_str) {
+        Some("raid1") => 1,
+        Some("raid10") => disks.div_ceil(2),
+        Some("raid4" | "raid5") => disks.saturating_sub(1).max(1),
+        Some("raid6") => disks.saturating_sub(2).max(1),
+        _ => disks,
+    }
 }
 
 /// In a guest the kind is unknown: hypervisors report most disks as rotating.

@@ -26,7 +26,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let governors = host.facts.cpu.governors.known()?;
     let driver = host.facts.cpu.frequency_driver.known().map(String::as_str);
     let follows = driver.is_some_and(|driver| FOLLOWS.contains(&driver));
+    let energy = worst_preference(host);
     let severity = |name: &str| match name {
+        // These drivers choose by the preference: the governor's name says nothing.
+        "powersave" if follows => energy.map(|(_, severity)| severity).or(Some(Severity::Note)),
         // With any other driver it means the lowest frequency, always.
         "powersave" if driver.is_some() && !follows => Some(Severity::Major),
         "powersave" | "ondemand" | "conservative" => Some(Severity::Minor),
@@ -36,7 +39,17 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         governors.keys().filter_map(|name| Some((name, severity(name)?))).max_by_key(|(_, s)| *s)?;
     let counts =
         governors.iter().map(|(name, count)| format!("{name} on {count}")).collect::<Vec<_>>().join(", ");
-    let finding = Finding::new(worst, format!("the processors' governor is {name}"))
+    if follows && energy.is_some_and(|(_, severity)| severity == Severity::Note) {
+        return None;
+    }
+    let finding = Finding::new(worst, format!("the processors' governor is {name}"));
+    let finding = match energy {
+        Some((preference, _)) if follows => {
+            finding.evidence(format!("energy_performance_preference: {preference}"))
+        }
+        _ => finding,
+    };
+    let finding = finding
         .evidence(format!("{counts}; driver {}", driver.unwrap_or("unknown")))
         .remedied(Remedy::of(Setting::Governor, name, "performance"))
         .conflict(
@@ -45,6 +58,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
              and so slows only the first milliseconds of a burst",
         );
     Some(finding)
+}
+
+/// The preference between energy and speed that slows most.
+fn worst_preference<'a>(host: &Host<'a>) -> Option<(&'a str, Severity)> {
+    let all = host.facts.cpu.energy.known()?;
+    let severity = |name: &str| match name {
+        "power" | "balance_power" => Severity::Minor,
+        _ => Severity::Note,
+    };
+    all.keys().map(|name| (name.as_str(), severity(name))).max_by_key(|(_, severity)| *severity)
 }
 
 #[cfg(test)]
@@ -64,9 +87,18 @@ mod tests {
             host.cpu.frequency_driver = Fact::Known(driver.into());
             lines(&found(&CHECK, &host))
         };
-        assert_eq!(with("powersave", "intel_pstate"), ["governor - minor -"]);
+        assert_eq!(with("powersave", "intel_pstate"), ["governor - note -"]);
         assert_eq!(with("powersave", "acpi-cpufreq"), ["governor - major -"]);
         assert_eq!(with("ondemand", "acpi-cpufreq"), ["governor - minor -"]);
+        let preferring = |preference: &str| {
+            let mut host = fixture("stock-10g");
+            host.cpu.governors = Fact::Known(BTreeMap::from([("powersave".into(), 8)]));
+            host.cpu.frequency_driver = Fact::Known("intel_pstate".into());
+            host.cpu.energy = Fact::Known(BTreeMap::from([(preference.into(), 8)]));
+            lines(&found(&CHECK, &host))
+        };
+        assert_eq!(preferring("balance_power"), ["governor - minor -"]);
+        assert!(preferring("balance_performance").is_empty());
         assert!(with("performance", "acpi-cpufreq").is_empty() && with("schedutil", "x").is_empty());
     }
 

@@ -31,6 +31,9 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (mtu, need) = (port.mtu.get()?, host.rate_of(port).filter(|_| !is_member)?);
     let is_googles = port.driver.known().is_some_and(|driver| driver == "gve");
     let (jumbo, enough) = if is_googles { (GOOGLES, GOOGLES) } else { (JUMBO, ENOUGH) };
+    // No more than the driver takes.
+    let most = port.layer.known().and_then(|layer| layer.max_mtu).unwrap_or(jumbo);
+    let (jumbo, enough) = (jumbo.min(most), enough.min(most));
     if mtu >= enough || cpu::receiving(mtu, false).low >= need {
         return None;
     }
@@ -84,6 +87,21 @@ mod tests {
     fn jumbo_packets_and_slow_ports_are_not() {
         assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
         assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty());
+    }
+
+    #[test]
+    fn no_more_is_proposed_than_the_driver_takes() {
+        let with = |most| {
+            found(
+                &CHECK,
+                &crate::testing::edited("stock-10g", "eno1", |port| {
+                    let layer = linerate_host::facts::PortLayer { max_mtu: Some(most), ..Default::default() };
+                    port.layer = linerate_host::Fact::Known(layer);
+                }),
+            )
+        };
+        assert!(with(4000)[0].fix.as_ref().unwrap().contains("mtu 4000"));
+        assert!(with(1500).is_empty());
     }
 
     #[test]

@@ -39,6 +39,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 fn short(host: &Host<'_>) -> Option<String> {
     let memory = &host.facts.memory;
     let (total, available) = (memory.total.get()? as f64, memory.available.get()? as f64);
+    // Huge pages are reserved for programs that use them, and ZFS's cache gives way as the page cache does.
+    let total = total - memory.huge.get().unwrap_or(0) as f64;
+    let available = (available + memory.arc.get().unwrap_or(0) as f64).min(total);
     (total > 0.0 && available / total < LITTLE).then(|| {
         format!("{} of {} are available ({})", bytes(available), bytes(total), percent(available / total))
     })
@@ -61,6 +64,10 @@ mod tests {
     fn little_memory_and_waiting_for_it_are_found() {
         let little = changed("stock-10g", |facts| facts.memory.available = Fact::Known(1 << 30));
         assert_eq!(lines(&found(&CHECK, &little)), ["memory-pressure - minor -"]);
+        let cached = changed("stock-10g", |facts| {
+            (facts.memory.available, facts.memory.arc) = (Fact::Known(1 << 30), Fact::Known(16 << 30));
+        });
+        assert!(found(&CHECK, &cached).is_empty(), "ZFS's cache");
         let waits = changed("stock-10g", |facts| {
             facts.strain.memory = Fact::Known(StallShares { some_60: 3.0, ..StallShares::default() })
         });

@@ -114,6 +114,9 @@ checks! {
     bond_single_flow,
     bridge_in_path,
     vlan_offload,
+    rate_limit,
+    overlay,
+    container,
     // Guests, TCP, storage, tools.
     vm_emulated_nic,
     virtio_one_queue,
@@ -171,6 +174,7 @@ checks! {
     pressure_io,
     kernel_old,
     // Paths.
+    black_hole,
     path_loss,
     window_vs_bdp,
     path_rate,

@@ -35,7 +35,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             "modprobe vhost_net; libvirt <driver name='vhost'/>, QEMU -netdev tap,...,vhost=on; \
              then restart the guests",
         )
-        .undo("libvirt <driver name='qemu'/>, QEMU vhost=off")
+        .undo("libvirt <driver name='qemu'/>, QEMU vhost=off; then modprobe -r vhost_net")
         .conflict(
             "Firecracker and Cloud Hypervisor have no vhost-net by design, but their guests are counted here",
         );

@@ -2,11 +2,15 @@
 
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
-use crate::formula::{bdp, gbit};
+use crate::formula::{bdp, gbit, percent};
 use crate::{Citation, Finding, Host, Path};
 
 /// Share of lost segments that any path has now and then.
 const USUAL: f64 = 1e-6;
+/// Share from which something drops on purpose, or is broken, however short the path is: queues that are full lose less.
+const MUCH: f64 = 0.01;
+/// Share of the need that a rate without trouble reaches.
+const REACHED: f64 = 0.9;
 
 pub(super) const CHECK: Check = Check {
     name: "path-loss",
@@ -26,6 +30,9 @@ pub(super) const CHECK: Check = Check {
 
 fn of(path: &Path<'_>) -> Option<Finding> {
     let (loss, rtt) = (path.measured.loss()?, path.measured.rtt?);
+    if loss >= MUCH && path.measured.rate.is_some_and(|rate| rate < path.rate() * REACHED) {
+        return Some(dropped(path, loss));
+    }
     if loss < USUAL || bears_loss(&path.from) {
         return None;
     }
@@ -50,6 +57,43 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .undo("tc qdisc del dev PORT root")
         .conflict("BBR keeps its rate at losses of a few percent, but takes it from other flows on the path");
     Some(finding)
+}
+
+/// So much is lost below the need that it is no congestion of the ends: a policer, a bad cable, or a full queue of a slower line.
+fn dropped(path: &Path<'_>, loss: f64) -> Finding {
+    let (rate, need) = (path.measured.rate.unwrap_or(0.0), path.rate());
+    let title = format!(
+        "{} of the segments were dropped at {}: a policer, a line of that rate, or a damaged one",
+        percent(loss),
+        gbit(rate)
+    );
+    let finding = Finding::leaves(rate, need, title)
+        .evidence(format!(
+            "of {} segments, {} were retransmitted",
+            path.measured.sent.unwrap_or(0),
+            path.measured.retransmitted.unwrap_or(0)
+        ))
+        .evidence("a line whose queue is full loses a few in a thousand; a policer drops whatever is above its rate");
+    let finding = path.ends().iter().flat_map(limits).fold(finding, Finding::evidence);
+    finding
+        .fix(
+            "ask who runs the path for a policer (a provider's contract, an instance's allowance), and see rate-limit and \
+             drops-by-cause of both ends; below a policer of rate R: tc qdisc replace dev PORT root fq maxrate R at the sender",
+        )
+        .conflict("with --rate-limit below the policer's rate nothing is dropped, and often more arrives")
+}
+
+/// The policers that an end knows of.
+fn limits(host: &Host<'_>) -> Vec<String> {
+    let of_port = |port: &linerate_host::facts::Port| {
+        let policers = port.policers.known()?;
+        let rate = policers.inwards.into_iter().chain(policers.outwards).min()?;
+        Some(format!("{}: a policer on {} drops what is above {}", host.name, port.name, gbit(rate as f64)))
+    };
+    let rules = host.facts.tcp.rule_rates.known().and_then(|rates| rates.iter().min().copied());
+    let rule = rules
+        .map(|rate| format!("{}: a rule of nftables limits packets to {}", host.name, gbit(rate as f64)));
+    host.linked().filter_map(of_port).chain(rule).collect()
 }
 
 /// BBR doesn't take a loss for congestion, so the formula doesn't give its rate.

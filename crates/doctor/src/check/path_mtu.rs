@@ -14,6 +14,9 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
+    if let Some(packet) = path.measured.mtu {
+        return smaller_than_port(path, packet);
+    }
     let (from, to) = (mtu(&path.from)?, mtu(&path.to)?);
     if from == to {
         return None;
@@ -37,6 +40,30 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     .fix(format!("{receiver}: ip link set PORT mtu {large}, if the switches allow it"))
     .undo(format!("{receiver}: ip link set PORT mtu {small}"));
     Some(finding)
+}
+
+/// What a connection sends, against the port that it leaves by: of the near end the fastest, or its only ones.
+fn smaller_than_port(path: &Path<'_>, packet: u32) -> Option<Finding> {
+    let own = path.ends().into_iter().filter_map(|host| Some((host.name, largest(&host)?)));
+    let (name, port) = own.max_by_key(|(_, mtu)| *mtu).filter(|(_, mtu)| *mtu > packet)?;
+    let need = path.rate();
+    let payload = |mtu| Segments::usual(mtu).share() * need;
+    Some(
+        Finding::leaves(payload(packet), payload(port), format!("the path takes packets of {packet} bytes, and {name}'s port {port}"))
+            .at_most(Severity::Minor)
+            .evidence(format!("a connection's segments fill packets of {packet} bytes: the other end's port, or a router, takes no more"))
+            .evidence(format!("payload {} instead of {}", gbit(payload(packet)), gbit(payload(port))))
+            .fix(format!(
+                "give the ports of both ends, and the switches between them, the same MTU ({port}), if they allow it; \
+                 tracepath -n to the other end shows where it falls"
+            ))
+            .conflict("overlays, VPNs and PPPoE need room for their headers: there the smaller MTU is right"),
+    )
+}
+
+/// The MTU of the fastest device; of all ports where there is no device, as in containers.
+fn largest(host: &Host<'_>) -> Option<u32> {
+    mtu(host).or_else(|| host.linked().filter_map(|port| port.mtu.get()).max())
 }
 
 /// MTU of the fastest device.

@@ -33,10 +33,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
              and others not at all",
         )
         .conflict(
-            "nothing changes where this kernel has no fq; ESnet and bbr's authors advise fq; \
-             distributions and Red Hat use fq_codel, which is fairer but doesn't pace; \
+            "ESnet and bbr's authors advise fq; distributions and Red Hat use fq_codel, which is fairer but doesn't pace; \
              keep it on a shared host",
         );
+    if host.facts.tcp.has_fq.get() == Some(false) {
+        return Some(finding.fix("a kernel with fq (CONFIG_NET_SCH_FQ): this one has none"));
+    }
     let setting = Setting::Qdisc { port: port.name.clone() };
     let is_default = host.facts.tcp.default_qdisc.known().is_some_and(|default| default == kind);
     Some(match queues {

@@ -13,7 +13,8 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host| {
         // A guest has the port that it is given.
         let is_given = |port: &Port| {
-            host.facts.machine.guest.get() == Some(true) && port.kind.get() == Some(PortKind::VirtualFunction)
+            host.facts.machine.guest.get() != Some(false)
+                && port.kind.get() == Some(PortKind::VirtualFunction)
         };
         host.hardware().filter(|port| !is_given(port)).filter_map(of).collect()
     }),

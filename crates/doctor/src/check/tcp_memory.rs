@@ -6,8 +6,6 @@ use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
-/// Bytes of a page on x86.
-const PAGE: f64 = 4096.0;
 /// Connections of a usual transfer.
 const STREAMS: f64 = 8.0;
 
@@ -21,13 +19,14 @@ pub(super) const CHECK: Check = Check {
 fn of(host: &Host<'_>) -> Option<Finding> {
     let tcp = &host.facts.tcp;
     let ([low, pressure, most], one) = (tcp.mem.get()?, tcp.rmem.get()?[2] as f64);
-    let (all, wanted) = (pressure as f64 * PAGE, one * STREAMS);
+    let page = host.facts.memory.page.get()? as f64;
+    let (all, wanted) = (pressure as f64 * page, one * STREAMS);
     if all >= wanted {
         return None;
     }
     // Half of the memory at most.
     let bears = host.facts.memory.total.get().map_or(f64::INFINITY, |total| total as f64 / 2.0);
-    let pages = (wanted.min(bears) / PAGE).ceil() as u64;
+    let pages = (wanted.min(bears) / page).ceil() as u64;
     let finding = Finding::new(
         Severity::Note,
         "the memory limit stops buffers before eight connections reach their maximum",
@@ -60,6 +59,10 @@ mod tests {
         let tight = changed("stock-10g", |facts| facts.tcp.mem = Fact::Known([4096, 8192, 12288]));
         assert_eq!(lines(&found(&CHECK, &tight)), ["tcp-memory - note -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        let large_pages = changed("stock-10g", |facts| {
+            (facts.tcp.mem, facts.memory.page) = (Fact::Known([4096, 8192, 12288]), Fact::Known(65_536));
+        });
+        assert!(found(&CHECK, &large_pages).is_empty(), "16 times as much");
     }
 
     #[test]

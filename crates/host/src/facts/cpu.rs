@@ -33,6 +33,9 @@ pub struct CpuFacts {
     pub features: Fact<Vec<String>>,
     /// Frequency governors of the online processors, by name, with their number of processors.
     pub governors: Fact<BTreeMap<String, u32>>,
+    /// Preferences between energy and speed (`energy_performance_preference`), each with its number of processors: `performance`,
+    /// `balance_performance`, `balance_power`, `power`. Not applicable where the frequency's driver has none.
+    pub energy: Fact<BTreeMap<String, u32>>,
     /// The frequency driver: `intel_pstate`, `amd-pstate-epp`, `acpi-cpufreq`.
     pub frequency_driver: Fact<String>,
     /// The highest frequency of processor 0 in kHz.
@@ -102,6 +105,7 @@ impl CpuFacts {
             nodes: nodes(root),
             features: cpuinfo.clone().and_then(|text| cpuinfo::features(&text)),
             governors: of_each("cpufreq/scaling_governor").map(counted),
+            energy: of_each("cpufreq/energy_performance_preference").map(counted),
             frequency_driver: root.text(&format!("{CPUS}/cpu0/cpufreq/scaling_driver")),
             max_khz: number(root, &format!("{CPUS}/cpu0/cpufreq/cpuinfo_max_freq")),
             turbo: turbo(root),

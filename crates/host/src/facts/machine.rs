@@ -28,6 +28,11 @@ pub struct Machine {
     pub iommu: Fact<bool>,
     /// True if this host can run guests by KVM: /dev/kvm exists.
     pub kvm: Fact<bool>,
+    /// The program that runs this container, if linerate runs in one: `docker`, `podman`, `systemd-nspawn`, `lxc`, or `some`
+    /// where only its signs are there.
+    pub container: Fact<String>,
+    /// Sysctls that nobody can change here: they are the host's of this container, or mounted read-only.
+    pub fixed: Fact<Vec<String>>,
     /// True if the kernel can move guests' packets itself: /dev/vhost-net exists.
     pub vhost_net: Fact<bool>,
     /// The number of guests on this host: processes of QEMU, Cloud Hypervisor, Firecracker, crosvm.
@@ -59,6 +64,8 @@ impl Machine {
             product: root.text("sys/class/dmi/id/product_name"),
             bios_vendor: root.text("sys/class/dmi/id/bios_vendor"),
             iommu: root.names("sys/class/iommu").map(|names| !names.is_empty()),
+            container: container(root),
+            fixed: super::fixed::sysctls(root),
             kvm: there(root, "kvm"),
             vhost_net: there(root, "vhost-net"),
             guests: count("guests"),
@@ -82,6 +89,18 @@ fn is_guest(cpuinfo: &str) -> Fact<bool> {
         Some(cpuinfo::Flags::Arm(_)) => Fact::NotApplicable,
         None => Fact::Unreadable("/proc/cpuinfo holds no flags".into()),
     }
+}
+
+/// systemd and the runtimes leave these files; Kubernetes mounts its secrets.
+fn container(root: &Root) -> Fact<String> {
+    let named = root.text("run/systemd/container").known().cloned().filter(|name| !name.is_empty());
+    let signs = [(".dockerenv", "docker"), ("run/.containerenv", "podman")];
+    let sign = signs
+        .into_iter()
+        .find(|(file, _)| root.text(file).known().is_some())
+        .map(|(_, name)| name.to_owned());
+    let pod = root.names("run/secrets/kubernetes.io").known().map(|_| "kubernetes".to_owned());
+    named.or(pod).or(sign).map_or(Fact::NotApplicable, Fact::Known)
 }
 
 fn there(root: &Root, device: &str) -> Fact<bool> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Fact;
 use super::groups::GroupFacts;
-use super::read::number;
+use super::read::{number, parsed};
 use crate::root::Root;
 
 /// Memory, in bytes.
@@ -22,6 +22,13 @@ pub struct MemoryFacts {
     pub swap_total: Fact<u64>,
     /// Unused swap space.
     pub swap_free: Fact<u64>,
+    /// Reserved as huge pages: no cache can have it.
+    pub huge: Fact<u64>,
+    /// In ZFS's cache (ARC) above its least size: it shrinks like the page cache, but doesn't count as available. Not
+    /// applicable without ZFS.
+    pub arc: Fact<u64>,
+    /// Bytes of a page.
+    pub page: Fact<u64>,
     /// `vm.dirty_ratio`: percent of the available memory at which writers begin to wait; 0 if a limit in
     /// bytes is set.
     pub dirty_ratio: Fact<u32>,
@@ -41,6 +48,11 @@ impl MemoryFacts {
             total: of("MemTotal"),
             available: of("MemAvailable"),
             dirty: of("Dirty"),
+            huge: info.clone().map(|text| bytes(&text, "Hugetlb").get().unwrap_or(0)),
+            arc: arc(root),
+            page: root
+                .answer("live/page", || Ok(rustix::param::page_size().to_string()))
+                .and_then(|text| parsed("live/page", &text)),
             swap_total: of("SwapTotal"),
             swap_free: of("SwapFree"),
             dirty_ratio: number(root, "proc/sys/vm/dirty_ratio"),
@@ -57,6 +69,22 @@ pub fn available_memory(root: &Path) -> Option<u64> {
     let available = *MemoryFacts::read(&root).available.known()?;
     let limit = GroupFacts::read(&root).memory_max;
     Some(limit.known().map_or(available, |limit| available.min(limit.bytes)))
+}
+
+/// Lines `NAME TYPE VALUE` of ZFS's statistics: its size, and the one below which it doesn't shrink.
+fn arc(root: &Root) -> Fact<u64> {
+    root.text("proc/spl/kstat/zfs/arcstats").and_then(|text| {
+        let of = |key: &str| {
+            let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            lines
+                .find(|words| words.first() == Some(&key))
+                .and_then(|words| words.get(2)?.parse::<u64>().ok())
+        };
+        match of("size").zip(of("c_min")) {
+            Some((size, least)) => Fact::Known(size.saturating_sub(least)),
+            None => Fact::Unreadable("/proc/spl/kstat/zfs/arcstats holds no size".into()),
+        }
+    })
 }
 
 fn bytes(text: &str, key: &str) -> Fact<u64> {

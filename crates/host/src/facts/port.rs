@@ -8,9 +8,9 @@ use super::bond::Bond;
 use super::driver::{Channels, Coalescing, Media, Offload, Pause, Rings, Rss};
 use super::irqs::Irq;
 use super::pci::Pci;
-use super::qdisc::Qdisc;
+use super::qdisc::{Policers, Qdisc};
 use super::steering::{RxQueue, TxQueue};
-use super::{Fact, LinkModes, Module, PortKind};
+use super::{Fact, LinkModes, Module, PortKind, PortLayer};
 
 /// One network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,6 +81,10 @@ pub struct Port {
     pub interrupts: Fact<Vec<Irq>>,
     /// Queueing disciplines: the root one, and those below `mq`.
     pub qdiscs: Fact<Vec<Qdisc>>,
+    /// Limits that drop what is above them; not applicable without any.
+    pub policers: Fact<Policers>,
+    /// What it stands on.
+    pub layer: Fact<PortLayer>,
     /// The bond or bridge that it belongs to.
     pub master: Fact<String>,
     /// A bond's own values.

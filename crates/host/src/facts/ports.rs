@@ -4,7 +4,10 @@ use super::bond::Bond;
 use super::drivers::Drivers;
 use super::irqs::{InterruptTable, Irq};
 use super::read::{flag, number, unless_down};
-use super::{Fact, Pci, Port, PortCounters, Qdisc, RxQueue, TxQueue, Vlan, VlanAbove, kind, qdisc};
+use super::{
+    Fact, Pci, Policers, Port, PortCounters, PortLayer, Qdisc, RxQueue, TxQueue, Vlan, VlanAbove, kind,
+    layer, qdisc,
+};
 use crate::root::Root;
 use std::collections::BTreeMap;
 
@@ -16,6 +19,8 @@ struct PortInputs<'a> {
     drivers: Drivers,
     interrupts: InterruptTable,
     qdiscs: Fact<Vec<(String, Qdisc)>>,
+    policers: Fact<BTreeMap<String, Policers>>,
+    layers: Fact<BTreeMap<String, PortLayer>>,
     vlans: Fact<String>,
     guest: &'a Fact<bool>,
 }
@@ -31,6 +36,8 @@ pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
             drivers: Drivers::new(root),
             interrupts: InterruptTable::read(root),
             qdiscs: qdisc::read(root),
+            policers: qdisc::policers(root),
+            layers: layer::read(root),
             vlans: root.text("proc/net/vlan/config"),
             guest,
         };
@@ -63,6 +70,7 @@ impl PortInputs<'_> {
         let dir = format!("{NET}/{n}");
         let (about, statistics) = (drivers.about(root, n), drivers.statistics(root, n));
         let driver = self.driver(&dir, about.name);
+        let files = self.files(&dir).or_as(own(&self.layers, n));
         let pci = root.real(&format!("{dir}/device")).and_then(|real| Pci::of(root, &real));
         Port {
             driver_version: about.version,
@@ -84,13 +92,14 @@ impl PortInputs<'_> {
             queue_packets: statistics.by_queue,
             interrupts: self.interrupts(&pci, n),
             qdiscs: self.qdiscs(n),
+            policers: own(&self.policers, n),
             bond: Bond::read(root, n, &driver),
             vlan: self.vlan(n),
             vlans: self.vlans_on(n),
             driver,
             pci,
             name,
-            ..self.files(&dir)
+            ..files
         }
     }
 
@@ -158,6 +167,28 @@ impl PortInputs<'_> {
             if all.is_empty() { Fact::NotApplicable } else { Fact::Known(all) }
         })
     }
+}
+
+impl Port {
+    /// The same, with what the kernel describes where /sys shows another network namespace.
+    fn or_as(mut self, layer: Fact<PortLayer>) -> Self {
+        if let Fact::Known(told) = &layer {
+            let is_other = matches!((&self.state, &self.mtu), (Fact::Unreadable(_), Fact::Unreadable(_)));
+            if let (true, Some(state), Some(mtu)) = (is_other, &told.state, told.mtu) {
+                // Tunnels report no state.
+                let carrier =
+                    if state == "unknown" { Fact::NotApplicable } else { Fact::Known(state == "up") };
+                self.carrier = carrier;
+                (self.state, self.mtu) = (Fact::Known(state.clone()), Fact::Known(mtu));
+            }
+        }
+        Self { layer, ..self }
+    }
+}
+
+/// What was told about this port; not applicable where nothing was.
+fn own<T: Clone>(all: &Fact<BTreeMap<String, T>>, port: &str) -> Fact<T> {
+    all.as_ref().and_then(|all| all.get(port).map_or(Fact::NotApplicable, |own| Fact::Known(own.clone())))
 }
 
 /// Lines "eth0.100  | 100  | eth0", after two lines of headings.

@@ -1,5 +1,7 @@
 //! Queueing disciplines of an interface, from the kernel (RTM_GETQDISC, rtnetlink(7)).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
@@ -20,6 +22,39 @@ pub struct Qdisc {
     pub requeues: u64,
     /// Packets above the rate limit.
     pub overlimits: u64,
+    /// Bits a second to which it limits its port: tbf, cake, netem, and the classes of htb and hfsc.
+    pub rate: Option<u64>,
+    /// Bits a second to which it limits each connection: fq.
+    pub each: Option<u64>,
+}
+
+/// Limits of policers, which drop what is above them, in bits a second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Policers {
+    /// Of what comes in.
+    pub inwards: Option<u64>,
+    /// Of what goes out.
+    pub outwards: Option<u64>,
+}
+
+/// The policers of all interfaces that have any.
+pub(super) fn policers(root: &Root) -> Fact<BTreeMap<String, Policers>> {
+    root.answer("live/policers", netlink::policers).map(|text| {
+        let mut all: BTreeMap<String, Policers> = BTreeMap::new();
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let (Some(port), Some(way), Some(rate)) = (words.next(), words.next(), words.next()) else {
+                continue;
+            };
+            let own = all.entry(port.to_owned()).or_default();
+            match way {
+                "in" => own.inwards = rate.parse().ok(),
+                _ => own.outwards = rate.parse().ok(),
+            }
+        }
+        all
+    })
 }
 
 /// The disciplines of all interfaces, each with its interface's name.
@@ -34,11 +69,13 @@ fn line(line: &str) -> Option<(String, Qdisc)> {
     let root = words.next()? == "root";
     let mut qdisc = Qdisc { kind: words.next()?.to_owned(), root, ..Qdisc::default() };
     while let (Some(key), Some(value)) = (words.next(), words.next()) {
-        let value = value.parse().unwrap_or(0);
+        let value: Option<u64> = value.parse().ok();
         match key {
-            "drops" => qdisc.drops = value,
-            "requeues" => qdisc.requeues = value,
-            "overlimits" => qdisc.overlimits = value,
+            "drops" => qdisc.drops = value.unwrap_or(0),
+            "requeues" => qdisc.requeues = value.unwrap_or(0),
+            "overlimits" => qdisc.overlimits = value.unwrap_or(0),
+            "rate" => qdisc.rate = value,
+            "each" => qdisc.each = value,
             _ => {}
         }
     }

@@ -52,6 +52,8 @@ pub struct BlockDevice {
     pub write_cache: Fact<String>,
     /// Queues of requests.
     pub queues: Fact<u32>,
+    /// The level of a RAID of Linux (md): `raid0`, `raid1`, `raid10`, `raid5`, `raid6`.
+    pub raid: Fact<String>,
     /// Component devices of a RAID or a logical volume.
     pub made_of: Fact<Vec<String>>,
 }
@@ -272,6 +274,7 @@ impl BlockDevice {
             read_ahead: number(root, &path("queue/read_ahead_kb")).map(|kib: u64| kib.saturating_mul(1024)),
             write_cache: root.text(&path("queue/write_cache")),
             queues: root.names(&path("mq")).map(count),
+            raid: root.text(&path("md/level")),
             made_of: root.names(&path("slaves")).and_then(some),
             name,
         }

@@ -83,8 +83,12 @@ pub struct Tcp {
     /// Counters since boot, by the names of /proc/net/snmp and netstat: `RetransSegs`, `OutSegs`,
     /// `TCPTimeouts`, `TCPRcvQDrop`, `TCPBacklogDrop`, `PruneCalled`, `ListenDrops`.
     pub counters: Fact<BTreeMap<String, u64>>,
+    /// True if the kernel has the fq discipline; not applicable where no list of its modules is there.
+    pub has_fq: Fact<bool>,
     /// Routes with settings of their own.
     pub routes: Fact<Vec<RouteFacts>>,
+    /// Bits a second to which rules of nftables limit packets, for each rule that does. Readable by root only.
+    pub rule_rates: Fact<Vec<u64>>,
 }
 
 /// A route with settings of its own.
@@ -132,6 +136,10 @@ impl Tcp {
             somaxconn: number(root, &format!("{CORE}/somaxconn")),
             max_syn_backlog: number(root, &ipv4("tcp_max_syn_backlog")),
             counters: counters(root),
+            has_fq: super::fixed::has_fq(root),
+            rule_rates: root
+                .answer("live/rule_rates", netlink::rules::rates)
+                .map(|text| text.lines().filter_map(|line| line.trim().parse().ok()).collect()),
             routes: root.answer("live/routes", netlink::routes).map(|text| text.lines().map(route).collect()),
         }
     }

@@ -1,0 +1,54 @@
+//! A path on which full packets vanish without a word, while small ones come through.
+
+use super::{Check, CheckRun};
+use crate::source::{ESNET_MTU, IP_SYSCTL};
+use crate::{Citation, Finding, Path};
+
+pub(super) const CHECK: Check = Check {
+    name: "mtu-black-hole",
+    about: "a path on which full packets vanish, so that connections are made and then hang",
+    sources: &[
+        Citation {
+            name: "RFC 2923, TCP problems with path MTU discovery",
+            url: "https://www.rfc-editor.org/rfc/rfc2923",
+        },
+        ESNET_MTU,
+        IP_SYSCTL,
+    ],
+    run: CheckRun::Path(of),
+};
+
+fn of(path: &Path<'_>) -> Option<Finding> {
+    let bytes = path.measured.black_hole?;
+    let (from, to) = (path.from.name, path.to.name);
+    let finding = Finding::leaves(0.0, path.rate(), format!("packets of {bytes} bytes vanish between {from} and {to}: an MTU black hole"))
+        .evidence("a connection to the ssh server is made, and small packets are acknowledged; full ones never are, or never come")
+        .evidence("something on the way takes smaller packets only, and doesn't say so, or its word (ICMP) is filtered")
+        .evidence(format!("{to} wasn't asked for its facts: ssh would wait for its keys without end"));
+    Some(
+        finding
+            .fix(format!(
+                "let ICMP (type 3 code 4; ICMPv6 type 2) through the firewalls, or give both ends the MTU of the way: \
+                 tracepath -n {to} shows where it falls; until then: sysctl -w net.ipv4.tcp_mtu_probing=1 at both ends"
+            ))
+            .undo("sysctl -w net.ipv4.tcp_mtu_probing with the value of before")
+            .conflict("tcp_mtu_probing finds the size by losses: each new connection waits some seconds first"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PathMeasurements;
+    use crate::testing::{fixture, found_between, lines};
+
+    #[test]
+    fn packets_that_vanish_are_named_and_other_paths_are_not() {
+        let host = fixture("stock-10g");
+        let measured =
+            |black_hole| PathMeasurements { black_hole, rtt: Some(0.01), ..PathMeasurements::default() };
+        let found = |hole| found_between(&CHECK, &host, &host, measured(hole));
+        assert_eq!(lines(&found(Some(1500))), ["mtu-black-hole - critical 0.00 bit/s"]);
+        assert!(found(None).is_empty());
+    }
+}

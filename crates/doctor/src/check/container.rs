@@ -1,0 +1,121 @@
+//! Linerate in a container, or in a network namespace of its own: what is below isn't seen from there.
+
+use super::{Check, CheckRun};
+use crate::source::NAMESPACES;
+use crate::{Finding, Host, Severity};
+use linerate_host::facts::Port;
+
+pub(super) const CHECK: Check = Check {
+    name: "container",
+    about: "a container, whose host's ports and limits can't be seen from inside",
+    sources: &[NAMESPACES],
+    run: CheckRun::HostOne(of),
+};
+
+/// A sysctl that only the first network namespace has, or may write.
+const FIRST_ONLY: &str = "net.core.rmem_max";
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let facts = host.facts;
+    let runtime = facts.machine.container.known();
+    let ports = facts.ports.known()?;
+    let inner: Vec<&Port> =
+        host.linked().filter(|port| port.layer.known().is_some_and(|layer| layer.is_elsewhere)).collect();
+    // Only the first network namespace may set the largest buffers of programs.
+    let is_own = facts.machine.fixed.known().is_some_and(|fixed| fixed.iter().any(|key| key == FIRST_ONLY));
+    let is_inside = host.devices().next().is_none() && (!inner.is_empty() || ports.is_empty() && is_own);
+    // A container may have the host's own ports (--network host).
+    if !is_inside && (runtime.is_none() || !ports.is_empty()) {
+        return None;
+    }
+    let name = runtime.map_or("a network namespace of its own, as in a container".to_owned(), |runtime| {
+        if runtime == "some" { "a container".into() } else { format!("a container ({runtime})") }
+    });
+    let finding =
+        Finding::new(Severity::Note, format!("this is {name}: the network below it can't be seen from here"));
+    let finding = match inner.as_slice() {
+        [] => finding.evidence("no port but the loopback is here"),
+        inner => inner.iter().fold(finding, |finding, port| finding.evidence(told(port))),
+    };
+    Some(
+        finding
+            .evidence("cards, queues, interrupts, shapers, the packet filter and swap below are the host's")
+            .fix("run linerate doctor on the host of the container, too: what it finds there holds here"),
+    )
+}
+
+fn told(port: &Port) -> String {
+    let kind = port.layer.known().and_then(|layer| layer.kind.as_deref()).unwrap_or("port");
+    let end = match kind {
+        "veth" => "its other end is",
+        _ => "the port below it is",
+    };
+    let mtu = port.mtu.get().map_or(String::new(), |mtu| format!("; MTU {mtu}{}", overlay(mtu)));
+    format!("{} is a {kind}; {end} in another network namespace{mtu}", port.name)
+}
+
+/// MTUs that network plugins leave below an overlay of 1500 bytes.
+fn overlay(mtu: u32) -> &'static str {
+    match mtu {
+        1450 => ", as below vxlan or geneve",
+        1480 => ", as below ipip",
+        1420 | 1440 => ", as below wireguard",
+        1370..1500 => ", as below an overlay",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::facts::{PortKind, PortLayer};
+    use linerate_host::{Fact, Facts};
+
+    fn inside(mtu: u32) -> Facts {
+        changed("stock-10g", |facts| {
+            let port = Port {
+                name: "eth0".into(),
+                driver: Fact::Known("veth".into()),
+                kind: Fact::Known(PortKind::Software),
+                state: Fact::Known("up".into()),
+                mtu: Fact::Known(mtu),
+                layer: Fact::Known(PortLayer {
+                    kind: Some("veth".into()),
+                    is_elsewhere: true,
+                    ..PortLayer::default()
+                }),
+                ..Port::default()
+            };
+            facts.ports = Fact::Known(vec![port]);
+        })
+    }
+
+    #[test]
+    fn a_container_is_named_with_its_ports_mtu() {
+        let named = found(&CHECK, &inside(1450));
+        assert_eq!(lines(&named), ["container - note -"]);
+        assert!(named[0].evidence[0].ends_with("MTU 1450, as below vxlan or geneve"), "{named:?}");
+        let mut none = inside(1500);
+        none.ports = Fact::Known(Vec::new());
+        none.machine.container = Fact::Known("docker".into());
+        assert!(found(&CHECK, &none)[0].title.contains("docker"));
+    }
+
+    #[test]
+    fn a_namespace_without_ports_is_told_by_what_it_may_not_set() {
+        let mut none = inside(1500);
+        none.ports = Fact::Known(Vec::new());
+        assert!(found(&CHECK, &none).is_empty(), "nothing else says so");
+        none.machine.fixed = Fact::Known(vec![FIRST_ONLY.into()]);
+        assert_eq!(lines(&found(&CHECK, &none)), ["container - note -"]);
+    }
+
+    #[test]
+    fn a_host_isnt_one_though_it_runs_some() {
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        assert!(found(&CHECK, &fixture("veth-host")).is_empty());
+        let own_ports = changed("stock-10g", |facts| facts.machine.container = Fact::Known("docker".into()));
+        assert!(found(&CHECK, &own_ports).is_empty(), "--network host");
+    }
+}

@@ -1,0 +1,127 @@
+//! Ports that wrap packets into others: overlays of containers, tunnels, VPNs.
+
+use super::{Check, CheckRun};
+use crate::formula::goodput::Segments;
+use crate::formula::{gbit, percent};
+use crate::source::{NAMESPACES, SEGMENTATION};
+use crate::{Finding, Host, Severity};
+use linerate_host::facts::Port;
+
+/// Kinds of the kernel's tunnels, and the bytes that each adds to a packet (over IPv4).
+const TUNNELS: [(&str, u32); 11] = [
+    ("vxlan", 50),
+    ("geneve", 50),
+    ("gretap", 38),
+    ("gre", 24),
+    ("ip6gre", 44),
+    ("ipip", 20),
+    ("sit", 20),
+    ("ip6tnl", 40),
+    ("wireguard", 60),
+    ("xfrm", 40),
+    ("ovpn", 50),
+];
+/// Those whose packets the kernel encrypts.
+const SEALED: [&str; 3] = ["wireguard", "xfrm", "ovpn"];
+
+pub(super) const CHECK: Check = Check {
+    name: "overlay",
+    about: "tunnels, overlays and VPNs, whose packets are wrapped into others",
+    sources: &[NAMESPACES, SEGMENTATION],
+    run: CheckRun::Host(|host| host.linked().filter_map(|port| of(host, port)).collect()),
+};
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let layer = port.layer.known()?;
+    let kind = layer.kind.as_deref()?;
+    let (_, header) = TUNNELS.iter().find(|(name, _)| *name == kind)?;
+    let mtu = port.mtu.get()?;
+    let below = layer.below.as_deref().and_then(|name| host.facts.port(name));
+    let outer = below.and_then(|port| port.mtu.get());
+    if let (Some(below), Some(outer)) = (below, outer.filter(|outer| mtu + header > *outer)) {
+        return Some(too_large(port, kind, mtu, *header, below, outer));
+    }
+    let share = Segments::usual(mtu).share() * f64::from(mtu) / f64::from(mtu + header);
+    let over = layer.below.as_deref().map_or(String::new(), |name| format!(" over {name}"));
+    let title =
+        format!("{} wraps each packet ({kind}{over}): {} of the rate is payload", port.name, percent(share));
+    let finding = Finding::new(Severity::Note, title)
+        .at(&port.name)
+        .evidence(format!("MTU {mtu}; {kind} adds {header} bytes to each packet"))
+        .evidence(if SEALED.contains(&kind) {
+            "the kernel encrypts each packet besides: linerate's own streams are encrypted anyway"
+        } else {
+            "the receiver can join its packets only if the card looks into the tunnel"
+        });
+    let is_cut = below.is_some_and(|below| below.offload("tx-udp_tnl-segmentation").get() == Some(false));
+    let finding = match (below, is_cut && ["vxlan", "geneve"].contains(&kind)) {
+        (Some(below), true) => finding.evidence(format!(
+            "{} doesn't segment inside of tunnels (tx-udp_tnl-segmentation off): the kernel cuts each packet",
+            below.name
+        )),
+        _ => finding,
+    };
+    Some(
+        finding
+            .evidence(format!("needed: {}; the other checks look at the ports below", gbit(host.rate())))
+            .fix("send bulk data past the tunnel: by the hosts' own addresses, or a routed network without an overlay"),
+    )
+}
+
+/// Full packets don't fit into what carries them.
+fn too_large(port: &Port, kind: &str, mtu: u32, header: u32, below: &Port, outer: u32) -> Finding {
+    let fitting = outer.saturating_sub(header);
+    let title = format!(
+        "{}'s packets of {mtu} bytes don't fit into {} with {kind}'s {header} more",
+        port.name, below.name
+    );
+    Finding::new(Severity::Major, title)
+        .at(&port.name)
+        .evidence(format!("MTU of {}: {mtu}; of {}: {outer}", port.name, below.name))
+        .evidence("full packets are cut or dropped: connections are made, and are slow or hang")
+        .fix(format!("ip link set {} mtu {fitting}, at both ends of the tunnel", port.name))
+        .undo(format!("ip link set {} mtu {mtu}", port.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::facts::{PortKind, PortLayer};
+    use linerate_host::{Fact, Facts};
+
+    fn with(kind: &str, mtu: u32) -> Facts {
+        changed("stock-10g", |facts| {
+            let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+            ports.push(Port {
+                name: "flannel.1".into(),
+                kind: Fact::Known(PortKind::Software),
+                state: Fact::Known("unknown".into()),
+                mtu: Fact::Known(mtu),
+                layer: Fact::Known(PortLayer {
+                    kind: Some(kind.into()),
+                    below: Some("eno1".into()),
+                    ..PortLayer::default()
+                }),
+                ..Port::default()
+            });
+        })
+    }
+
+    #[test]
+    fn an_overlay_is_named_with_what_it_costs() {
+        let named = found(&CHECK, &with("vxlan", 1450));
+        assert_eq!(lines(&named), ["overlay flannel.1 note -"]);
+        assert!(named[0].title.contains("vxlan over eno1"), "{named:?}");
+        assert!(found(&CHECK, &with("wireguard", 1420))[0].evidence[1].contains("encrypts"));
+        assert!(found(&CHECK, &with("bridge", 1500)).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+
+    #[test]
+    fn packets_that_dont_fit_below_are_a_fault() {
+        let large = found(&CHECK, &with("vxlan", 1500));
+        assert_eq!(lines(&large), ["overlay flannel.1 major -"]);
+        assert!(large[0].fix.as_ref().unwrap().starts_with("ip link set flannel.1 mtu 1450"), "{large:?}");
+    }
+}

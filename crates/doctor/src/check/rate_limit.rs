@@ -1,0 +1,129 @@
+//! Limits of the rate that somebody has set: shapers and policers on the ports, and rules of the packet filter.
+
+use super::{Check, CheckRun, work};
+use crate::formula::gbit;
+use crate::{Citation, Finding, Host};
+use linerate_host::facts::{Port, Qdisc};
+
+pub(super) const CHECK: Check = Check {
+    name: "rate-limit",
+    about: "shapers, policers and rules of the packet filter that limit the rate",
+    sources: &[
+        Citation {
+            name: "tc(8): tbf, htb, cake, fq, police",
+            url: "https://man7.org/linux/man-pages/man8/tc.8.html",
+        },
+        Citation { name: "nft(8): limit", url: "https://man7.org/linux/man-pages/man8/nft.8.html" },
+    ],
+    run: CheckRun::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    let on_ports = host.linked().flat_map(|port| {
+        let disciplines = port.qdiscs.known().into_iter().flatten();
+        disciplines.filter_map(|qdisc| shaped(host, port, qdisc)).chain(policed(host, port))
+    });
+    on_ports.chain(filtered(host)).collect()
+}
+
+fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
+    let need = host.rate();
+    let (rate, whose) = match (qdisc.rate, qdisc.each) {
+        (Some(rate), _) => (rate as f64, "sends"),
+        (None, Some(each)) => (each as f64, "lets each connection send"),
+        (None, None) => return None,
+    };
+    if rate >= need {
+        return None;
+    }
+    let title = format!(
+        "{} {whose} at most {}: its queueing discipline {} limits it",
+        port.name,
+        gbit(rate),
+        qdisc.kind
+    );
+    let finding = Finding::leaves(rate, need, title).at(&port.name).evidence(format!(
+        "qdisc {}: {}, {} packets above it waited or were dropped",
+        qdisc.kind,
+        gbit(rate),
+        qdisc.overlimits
+    ));
+    Some(set_on_purpose(
+        finding,
+        &format!("tc qdisc show dev {0}; tc class show dev {0}", work::word(&port.name)),
+        "raise or remove it",
+    ))
+}
+
+fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
+    let Some(policers) = port.policers.known() else { return Vec::new() };
+    let each = [(policers.inwards, "receives", "ingress"), (policers.outwards, "sends", "egress")];
+    let of = |(rate, verb, hook): (Option<u64>, &str, &str)| {
+        let rate = rate.map(|rate| rate as f64).filter(|rate| *rate < host.rate())?;
+        let title = format!("{} {verb} at most {}: a policer drops what is above it", port.name, gbit(rate));
+        let finding = Finding::leaves(rate, host.rate(), title)
+            .at(&port.name)
+            .evidence(format!("a filter on its {hook} has a policer of {}", gbit(rate)))
+            .evidence("dropped packets are sent again, and each drop slows its connection: TCP stays well below the limit");
+        let show = format!("tc -s filter show dev {} {hook}", work::word(&port.name));
+        Some(set_on_purpose(
+            finding,
+            &show,
+            "raise or remove it; a shaper (tbf, htb, fq's maxrate) at the sender loses nothing",
+        ))
+    };
+    each.into_iter().filter_map(of).collect()
+}
+
+/// The least limit in bytes of the packet filter's rules: for which packets it holds isn't known.
+fn filtered(host: &Host<'_>) -> Option<Finding> {
+    let rates = host.facts.tcp.rule_rates.known()?;
+    let rate = rates.iter().copied().min().map(|rate| rate as f64).filter(|rate| *rate < host.rate())?;
+    let title = format!("a rule of nftables limits packets to {}", gbit(rate));
+    let finding = Finding::leaves(rate, host.rate(), title)
+        .at_most(crate::Severity::Minor)
+        .at("nftables")
+        .evidence(format!("{} of its rules limit bytes; the least limit is {}", rates.len(), gbit(rate)))
+        .evidence("whether a transfer's packets match the rule isn't looked at");
+    Some(set_on_purpose(finding, "nft list ruleset", "let the transfers' packets pass before that rule"))
+}
+
+fn set_on_purpose(finding: Finding, show: &str, what: &str) -> Finding {
+    finding
+        .fix(format!("{show}: find out who set it, and {what}"))
+        .conflict("somebody set it on purpose: a container runtime's bandwidth limit, a provider's agent, or fairness to others")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, edited, fixture, found, lines};
+    use linerate_host::Fact;
+    use linerate_host::facts::Policers;
+
+    fn with(qdisc: Qdisc) -> Vec<Finding> {
+        found(&CHECK, &edited("stock-10g", "eno1", |port| port.qdiscs = Fact::Known(vec![qdisc])))
+    }
+
+    #[test]
+    fn a_shaper_below_the_need_is_named() {
+        let tbf = Qdisc { kind: "tbf".into(), root: true, rate: Some(1_000_000_000), ..Qdisc::default() };
+        let named = with(tbf.clone());
+        assert_eq!(lines(&named), ["rate-limit eno1 critical 1.00 Gbit/s"]);
+        assert!(named[0].title.contains("tbf"), "{named:?}");
+        let each = Qdisc { kind: "fq".into(), each: Some(5_000_000_000), ..Qdisc::default() };
+        assert!(with(each)[0].title.contains("each connection"));
+        assert!(with(Qdisc { rate: Some(12_000_000_000), ..tbf }).is_empty(), "above the need");
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+
+    #[test]
+    fn policers_and_rules_are_named() {
+        let policers = Policers { inwards: Some(100_000_000), outwards: None };
+        let policed = edited("stock-10g", "eno1", |port| port.policers = Fact::Known(policers));
+        assert_eq!(lines(&found(&CHECK, &policed)), ["rate-limit eno1 critical 100 Mbit/s"]);
+        let ruled =
+            changed("stock-10g", |facts| facts.tcp.rule_rates = Fact::Known(vec![400_000_000, 100_000_000]));
+        assert_eq!(lines(&found(&CHECK, &ruled)), ["rate-limit nftables minor 100 Mbit/s"]);
+    }
+}

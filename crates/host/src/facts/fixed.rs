@@ -1,0 +1,102 @@
+//! What this host can't do, though others can: sysctls that nobody can write here, and a kernel without fq.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::fs::{StatVfsMountFlags, statvfs};
+
+use super::Fact;
+use crate::root::Root;
+
+/// The sysctls that may be proposed.
+const KEYS: [&str; 27] = [
+    "net/core/rmem_max",
+    "net/core/wmem_max",
+    "net/core/optmem_max",
+    "net/core/default_qdisc",
+    "net/core/busy_poll",
+    "net/core/busy_read",
+    "net/core/netdev_budget",
+    "net/core/netdev_budget_usecs",
+    "net/core/netdev_max_backlog",
+    "net/core/flow_limit_cpu_bitmap",
+    "net/core/somaxconn",
+    "net/ipv4/tcp_rmem",
+    "net/ipv4/tcp_wmem",
+    "net/ipv4/tcp_mem",
+    "net/ipv4/tcp_congestion_control",
+    "net/ipv4/tcp_moderate_rcvbuf",
+    "net/ipv4/tcp_window_scaling",
+    "net/ipv4/tcp_timestamps",
+    "net/ipv4/tcp_sack",
+    "net/ipv4/tcp_ecn",
+    "net/ipv4/tcp_mtu_probing",
+    "net/ipv4/tcp_slow_start_after_idle",
+    "net/ipv4/tcp_no_metrics_save",
+    "net/ipv4/tcp_max_syn_backlog",
+    "vm/dirty_ratio",
+    "vm/dirty_background_ratio",
+    "vm/swappiness",
+];
+
+/// Names with dots of the sysctls that even root can't write: in a network namespace of its own some of them belong to the
+/// host, and container runtimes mount /proc/sys read-only.
+pub(super) fn sysctls(root: &Root) -> Fact<Vec<String>> {
+    root.answer("live/fixed", || {
+        Ok(KEYS.iter().filter(|key| is_fixed(key)).map(|key| format!("{key}\n")).collect())
+    })
+    .map(|text| text.lines().map(|key| key.trim().replace('/', ".")).collect())
+}
+
+fn is_fixed(key: &str) -> bool {
+    let path = format!("/proc/sys/{key}");
+    let mode = fs::metadata(&path).map(|about| about.permissions().mode());
+    let is_read_only =
+        statvfs(path.as_str()).is_ok_and(|about| about.f_flag.contains(StatVfsMountFlags::RDONLY));
+    mode.is_ok_and(|mode| mode & 0o222 == 0 || is_read_only)
+}
+
+/// True if the kernel has the fq discipline, loaded or not.
+pub(super) fn has_fq(root: &Root) -> Fact<bool> {
+    root.answer("live/fq", || fq().map(|has| u8::from(has).to_string())).map(|text| text == "1")
+}
+
+fn fq() -> io::Result<bool> {
+    if fs::exists("/sys/module/sch_fq")? {
+        return Ok(true);
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let dir = format!("/lib/modules/{}", release.trim());
+    let mut is_listed = false;
+    for list in ["modules.builtin", "modules.dep"] {
+        match fs::read_to_string(format!("{dir}/{list}")) {
+            Ok(text) if text.contains("/sch_fq.ko") => return Ok(true),
+            Ok(_) => is_listed = true,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // Without any list, it may be built in; the default discipline, too, is one that the kernel has.
+    let default = fs::read_to_string("/proc/sys/net/core/default_qdisc").unwrap_or_default();
+    match (default.trim() == "fq", is_listed) {
+        (true, _) => Ok(true),
+        (false, true) => Ok(false),
+        (false, false) => Err(ErrorKind::Unsupported.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn what_is_asked_for_is_told() {
+        let root = Root::dir(Path::new("/"));
+        let fixed = sysctls(&root);
+        assert!(fixed.known().is_some_and(|all| all.iter().all(|key| !key.contains('/'))), "{fixed:?}");
+        assert!(!matches!(has_fq(&root), Fact::Unreadable(_)));
+        assert!(!is_fixed("net/none"));
+    }
+}

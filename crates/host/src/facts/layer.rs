@@ -1,0 +1,79 @@
+//! What an interface stands on, and what else handles its packets, as the kernel describes it (RTM_GETLINK).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use crate::netlink;
+use crate::root::Root;
+
+/// The kernel's description of an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PortLayer {
+    /// Its kind, if it is one of the kernel's own: `veth`, `vxlan`, `macvlan`, `ipvlan`, `wireguard`, `bridge`.
+    pub kind: Option<String>,
+    /// The interface below, or that carries its packets.
+    pub below: Option<String>,
+    /// True if the interface below, or a veth's other end, is in another network namespace: it can't be seen.
+    pub is_elsewhere: bool,
+    /// `up`, `down`, `unknown`: as /sys/class/net/PORT/operstate.
+    pub state: Option<String>,
+    /// Maximum transmission unit in bytes.
+    pub mtu: Option<u32>,
+    /// The largest MTU that its driver takes.
+    pub max_mtu: Option<u32>,
+    /// Bytes of the largest packet that is handed to it for segmentation.
+    pub gso_max: Option<u32>,
+    /// Bytes of the largest packet that received ones are joined to.
+    pub gro_max: Option<u32>,
+    /// Programs that listen to all packets (promiscuity).
+    pub taps: u32,
+    /// How an XDP program is attached: 1 in the driver, 2 in the kernel's general way, 3 in the device, 4 several.
+    pub xdp: Option<u32>,
+}
+
+/// The descriptions of all interfaces.
+pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, PortLayer>> {
+    root.answer("live/links", netlink::links).map(|text| text.lines().filter_map(line).collect())
+}
+
+/// `eth0 kind veth elsewhere 1 max_mtu 65535`.
+fn line(line: &str) -> Option<(String, PortLayer)> {
+    let mut words = line.split_whitespace();
+    let (port, mut layer) = (words.next()?.to_owned(), PortLayer::default());
+    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        match key {
+            "kind" => layer.kind = Some(value.to_owned()),
+            "below" => layer.below = Some(value.to_owned()),
+            "elsewhere" => layer.is_elsewhere = value == "1",
+            "state" => layer.state = Some(value.to_owned()),
+            "mtu" => layer.mtu = value.parse().ok(),
+            "max_mtu" => layer.max_mtu = value.parse().ok().filter(|mtu| *mtu > 0),
+            "gso" => layer.gso_max = value.parse().ok(),
+            "gro" => layer.gro_max = value.parse().ok(),
+            "taps" => layer.taps = value.parse().unwrap_or(0),
+            "xdp" => layer.xdp = value.parse().ok(),
+            _ => {}
+        }
+    }
+    Some((port, layer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_taken_apart() {
+        let (port, layer) = line("vxlan7 kind vxlan below eth3 max_mtu 65535 gso 65536 later 4").unwrap();
+        assert_eq!(
+            (port.as_str(), layer.kind.as_deref(), layer.below.as_deref()),
+            ("vxlan7", Some("vxlan"), Some("eth3"))
+        );
+        assert_eq!((layer.max_mtu, layer.is_elsewhere), (Some(65_535), false));
+        assert!(line("eth0 elsewhere 1").unwrap().1.is_elsewhere);
+        assert_eq!(line("eth0 max_mtu 0").unwrap().1.max_mtu, None, "no limit");
+    }
+}

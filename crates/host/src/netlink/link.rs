@@ -1,0 +1,126 @@
+//! What an interface is made of, as the kernel describes it (RTM_GETLINK, rtnetlink(7)).
+
+use std::fmt::Write as _;
+
+use super::{FLAGS, attributes, number, string};
+
+/// RTM_GETLINK, and the size of its header, struct ifinfomsg.
+pub(super) const GET_LINK: u16 = 18;
+pub(super) const HEADER: usize = 16;
+/// IFLA_LINK and IFLA_LINK_NETNSID: the interface below or at the other end, and the namespace that it is in, if that is
+/// another one.
+const BELOW: u16 = 5;
+const ELSEWHERE: u16 = 37;
+/// IFLA_LINKINFO: in it IFLA_INFO_KIND and IFLA_INFO_DATA; of a vxlan's data, IFLA_VXLAN_LINK.
+const INFO: u16 = 18;
+const INFO_KIND: u16 = 1;
+const INFO_DATA: u16 = 2;
+const VXLAN_BELOW: u16 = 3;
+/// IFLA_XDP: in it IFLA_XDP_ATTACHED, of which 2 is the kernel's own, slow way.
+const XDP: u16 = 43;
+const XDP_ATTACHED: u16 = 2;
+/// Attributes that are numbers.
+const NUMBERS: [(u16, &str); 5] = [(4, "mtu"), (30, "taps"), (41, "gso"), (51, "max_mtu"), (58, "gro")];
+/// IFLA_OPERSTATE, and its values by the names of /sys/class/net/PORT/operstate (RFC 2863).
+const STATE: u16 = 16;
+const STATES: [&str; 7] = ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
+
+/// `eth0 kind veth elsewhere 1 max_mtu 65535 gso 65536 gro 65536`, `vxlan7 kind vxlan below eth0 ...`.
+pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &mut String) -> Option<()> {
+    let index = number(message, 4, 4)? as u32;
+    let (mut line, mut below, mut elsewhere) = (name(index)?, None, false);
+    for (attribute, value) in attributes(message.get(HEADER..)?) {
+        match attribute & !FLAGS {
+            BELOW => below = below.or(number(value, 0, 4)),
+            ELSEWHERE => elsewhere = true,
+            STATE => {
+                let state = number(value, 0, 1).and_then(|state| STATES.get(state as usize));
+                let _ = state.map(|state| write!(line, " state {state}"));
+            }
+            INFO => {
+                let (kind, carrier) = info(value);
+                let _ = kind.map(|kind| write!(line, " kind {kind}"));
+                below = carrier.or(below);
+            }
+            XDP => {
+                let attached = attributes(value).find(|(kind, _)| kind & !FLAGS == XDP_ATTACHED);
+                let _ = attached
+                    .and_then(|(_, value)| number(value, 0, 1))
+                    .filter(|mode| *mode > 0)
+                    .map(|mode| write!(line, " xdp {mode}"));
+            }
+            other => {
+                let named = NUMBERS.iter().find(|(number, _)| *number == other);
+                let _ = named
+                    .and_then(|(_, name)| Some((name, number(value, 0, 4)?)))
+                    .map(|(name, value)| write!(line, " {name} {value}"));
+            }
+        }
+    }
+    match below.map(|below| below as u32) {
+        _ if elsewhere => line += " elsewhere 1",
+        // A bridge or a bond names itself.
+        Some(below) if below != index => {
+            let _ = name(below).map(|below| write!(line, " below {below}"));
+        }
+        _ => {}
+    }
+    writeln!(text, "{line}").ok()
+}
+
+/// The kind, and the interface that carries a vxlan's packets.
+fn info(bytes: &[u8]) -> (Option<String>, Option<u64>) {
+    let (mut kind, mut data) = (None, None);
+    for (attribute, value) in attributes(bytes) {
+        match attribute & !FLAGS {
+            INFO_KIND => kind = Some(string(value)).filter(|kind| !kind.is_empty()),
+            INFO_DATA => data = Some(value),
+            _ => {}
+        }
+    }
+    let is_vxlan = kind.as_deref() == Some("vxlan");
+    let carrier = data.filter(|_| is_vxlan).and_then(|data| {
+        attributes(data)
+            .find(|(kind, _)| kind & !FLAGS == VXLAN_BELOW)
+            .and_then(|(_, value)| number(value, 0, 4))
+    });
+    (kind, carrier.filter(|carrier| *carrier > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::attribute;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn told(attributes: &[Vec<u8>]) -> String {
+        let mut message = vec![0_u8; HEADER];
+        message[4..8].copy_from_slice(&7_u32.to_ne_bytes());
+        message.extend(attributes.concat());
+        let mut text = String::new();
+        link(&message, &|index| Some(format!("eth{index}")), &mut text);
+        text
+    }
+
+    #[test]
+    fn a_veths_other_end_and_a_vxlans_carrier_are_told() {
+        let kind = |kind: &[u8], data: &[u8]| {
+            attribute(INFO, &[attribute(INFO_KIND, kind), attribute(INFO_DATA, data)].concat())
+        };
+        let number = |at: u16, value: u32| attribute(at, &value.to_ne_bytes());
+        let veth = told(&[number(BELOW, 9), kind(b"veth\0", &[]), number(ELSEWHERE, 0), number(51, 65535)]);
+        assert_eq!(veth, "eth7 kind veth max_mtu 65535 elsewhere 1\n");
+        let vxlan = told(&[kind(b"vxlan\0", &number(VXLAN_BELOW, 3))]);
+        assert_eq!(vxlan, "eth7 kind vxlan below eth3\n");
+        assert_eq!(told(&[number(BELOW, 7), kind(b"bridge\0", &[])]), "eth7 kind bridge\n");
+        let generic = attribute(XDP, &attribute(XDP_ATTACHED, &[2]));
+        assert_eq!(told(&[generic, number(30, 1)]), "eth7 xdp 2 taps 1\n");
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = link(&bytes, &|_| Some(String::new()), &mut String::new());
+        }
+    }
+}

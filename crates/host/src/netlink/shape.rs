@@ -1,0 +1,169 @@
+//! Limits of the rate: those of queueing disciplines and their classes, and of policers (linux/pkt_sched.h, linux/pkt_cls.h).
+
+use std::io;
+
+use super::{FLAGS, attributes, number, request, string};
+
+/// RTM_GETTCLASS and RTM_GETTFILTER, and the size of their header, struct tcmsg.
+pub(super) const GET_CLASS: u16 = 42;
+pub(super) const GET_FILTER: u16 = 46;
+pub(super) const HEADER: usize = 20;
+/// TCA_KIND and TCA_OPTIONS.
+const KIND: u16 = 1;
+pub(super) const OPTIONS: u16 = 2;
+/// The parents of filters on what comes in, and on what goes out of a clsact.
+pub(super) const INWARDS: u32 = 0xffff_fff2;
+pub(super) const OUTWARDS: u32 = 0xffff_fff3;
+/// struct tc_ratespec holds the bytes a second in its last four bytes.
+const RATE: usize = 8;
+/// struct tc_netem_qopt: the bytes before netem's attributes.
+const NETEM: usize = 24;
+/// struct tc_police: its size, and where its rate begins.
+const POLICE: usize = 56;
+const POLICE_RATE: usize = 20;
+/// How deep a filter's attributes are looked through.
+const DEEPEST: u32 = 7;
+
+/// Bits a second to which a discipline limits its port, and those to which it limits each connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct QdiscLimits {
+    pub(super) rate: Option<u64>,
+    pub(super) each: Option<u64>,
+}
+
+/// The limits in a discipline's options.
+pub(super) fn of_qdisc(kind: &str, options: &[u8]) -> QdiscLimits {
+    let long = |at: u16| find(options, at).and_then(|value| number(value, 0, 8));
+    let port = |rate: Option<u64>| QdiscLimits { rate: bits(rate), each: None };
+    match kind {
+        // TCA_TBF_RATE64, TCA_TBF_PARMS.
+        "tbf" => port(long(4).or_else(|| find(options, 1).and_then(|parms| number(parms, RATE, 4)))),
+        // TCA_CAKE_BASE_RATE64.
+        "cake" => port(long(2)),
+        // TCA_NETEM_RATE64, TCA_NETEM_RATE.
+        "netem" => {
+            let inside = options.get(NETEM..).unwrap_or_default();
+            let exact = find(inside, 8).and_then(|value| number(value, 0, 8));
+            port(exact.or_else(|| find(inside, 6).and_then(|value| number(value, 0, 4))))
+        }
+        // TCA_FQ_FLOW_MAX_RATE; all bits are no limit.
+        "fq" => {
+            let each = find(options, 7).and_then(|value| number(value, 0, 4));
+            QdiscLimits { rate: None, each: bits(each.filter(|rate| *rate != u64::from(u32::MAX))) }
+        }
+        _ => QdiscLimits::default(),
+    }
+}
+
+/// Bits a second of a class at the root of htb or hfsc: the most that it may borrow up to.
+pub(super) fn of_class(message: &[u8]) -> Option<u64> {
+    let inside = message.get(HEADER..)?;
+    let (kind, options) = (string(find(inside, KIND)?), find(inside, OPTIONS)?);
+    let ceiling = match kind.as_str() {
+        // TCA_HTB_CEIL64, and in TCA_HTB_PARMS the second rate.
+        "htb" => find(options, 7)
+            .and_then(|value| number(value, 0, 8))
+            .or_else(|| find(options, 1).and_then(|parms| number(parms, 12 + RATE, 4))),
+        // TCA_HFSC_USC: the slope after the first part of the upper limit.
+        "hfsc" => find(options, 3).and_then(|curve| number(curve, 8, 4)),
+        _ => None,
+    };
+    bits(ceiling)
+}
+
+/// Bits a second of the policer that a filter has.
+pub(super) fn of_filter(message: &[u8]) -> Option<u64> {
+    police(find(message.get(HEADER..)?, OPTIONS)?, DEEPEST)
+}
+
+/// A policer is told by the size of its structure, which is the first attribute of its group (TCA_POLICE_TBF);
+/// TCA_POLICE_RATE64 beside it has rates of 34 Gbit/s and more.
+fn police(bytes: &[u8], deep: u32) -> Option<u64> {
+    if let Some(police) = find(bytes, 1).filter(|value| value.len() == POLICE) {
+        let exact = find(bytes, 8).filter(|value| value.len() == 8).and_then(|value| number(value, 0, 8));
+        return bits(exact.or_else(|| number(police, POLICE_RATE + RATE, 4)));
+    }
+    let deeper = deep.checked_sub(1)?;
+    attributes(bytes).find_map(|(_, value)| police(value, deeper))
+}
+
+/// A request about one interface's classes or filters.
+pub(super) fn of_interface(question: u16, index: u32, parent: u32) -> Vec<u8> {
+    let mut bytes = request(question, HEADER);
+    // struct tcmsg: the interface at 4, the parent at 12.
+    bytes[16 + 4..16 + 8].copy_from_slice(&index.to_ne_bytes());
+    bytes[16 + 12..16 + 16].copy_from_slice(&parent.to_ne_bytes());
+    bytes
+}
+
+/// The smallest limit of several answers; an interface without the question's subject has none.
+pub(super) fn least(answers: io::Result<Vec<u64>>) -> Option<u64> {
+    answers.ok()?.into_iter().min()
+}
+
+fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|(kind, _)| kind & !FLAGS == wanted).map(|(_, value)| value)
+}
+
+fn bits(bytes: Option<u64>) -> Option<u64> {
+    bytes.filter(|rate| *rate > 0).map(|rate| rate.saturating_mul(8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::attribute;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn spec(rate: u32) -> Vec<u8> {
+        [&[0; 8][..], &rate.to_ne_bytes()].concat()
+    }
+
+    #[test]
+    fn each_discipline_tells_its_rate_in_its_own_way() {
+        let tbf = attribute(1, &[spec(125_000_000), spec(0), vec![0; 12]].concat());
+        assert_eq!(of_qdisc("tbf", &tbf).rate, Some(1_000_000_000));
+        let fast = [attribute(1, &spec(u32::MAX)), attribute(4, &12_500_000_000_u64.to_ne_bytes())].concat();
+        assert_eq!(of_qdisc("tbf", &fast).rate, Some(100_000_000_000));
+        let cake = attribute(2, &6_250_000_u64.to_ne_bytes());
+        assert_eq!(of_qdisc("cake", &cake).rate, Some(50_000_000));
+        assert_eq!(of_qdisc("cake", &attribute(2, &[0; 8])).rate, None, "without a limit");
+        let netem = [vec![0; NETEM], attribute(6, &1_250_000_u32.to_ne_bytes())].concat();
+        assert_eq!(of_qdisc("netem", &netem).rate, Some(10_000_000));
+        let fq = |rate: u32| of_qdisc("fq", &attribute(7, &rate.to_ne_bytes()));
+        assert_eq!((fq(u32::MAX), fq(1_000).each), (QdiscLimits::default(), Some(8_000)));
+        assert_eq!(of_qdisc("fq_codel", &tbf), QdiscLimits::default());
+    }
+
+    #[test]
+    fn a_policer_is_found_however_deep_its_filter_has_it() {
+        let mut police = vec![0; POLICE];
+        police[POLICE_RATE + RATE..POLICE_RATE + RATE + 4].copy_from_slice(&12_500_000_u32.to_ne_bytes());
+        // As the action of a filter, and as u32 has it by itself.
+        let options = attribute(1, &police);
+        let action = attribute(1, &[attribute(1, b"police\0"), attribute(2, &options)].concat());
+        for inside in [attribute(7, &action), attribute(6, &options)] {
+            let message = [vec![0; HEADER], attribute(1, b"u32\0"), attribute(OPTIONS, &inside)].concat();
+            assert_eq!(of_filter(&message), Some(100_000_000));
+        }
+        let other = [vec![0; HEADER], attribute(OPTIONS, &attribute(1, &[0; 20]))].concat();
+        assert_eq!(of_filter(&other), None);
+    }
+
+    #[test]
+    fn a_class_tells_what_it_may_borrow_up_to() {
+        let parms = attribute(1, &[spec(1_000), spec(250_000)].concat());
+        let message = [vec![0; HEADER], attribute(KIND, b"htb\0"), attribute(OPTIONS, &parms)].concat();
+        assert_eq!(of_class(&message), Some(2_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (of_filter(&bytes), of_class(&bytes));
+            for kind in ["tbf", "cake", "netem", "fq"] {
+                let _ = of_qdisc(kind, &bytes);
+            }
+        }
+    }
+}
