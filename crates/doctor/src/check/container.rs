@@ -19,11 +19,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let facts = host.facts;
     let runtime = facts.machine.container.known();
     let ports = facts.ports.known()?;
-    let inner: Vec<&Port> =
-        host.linked().filter(|port| port.layer.known().is_some_and(|layer| layer.is_elsewhere)).collect();
+    // The host's end of a container's veth belongs to a bridge.
+    let is_inner = |port: &&Port| {
+        port.layer.known().is_some_and(|layer| layer.is_elsewhere) && port.master.known().is_none()
+    };
+    let inner: Vec<&Port> = host.linked().filter(is_inner).collect();
+    let is_unsure = host.linked().any(|port| port.kind.known().is_none());
     // Only the first network namespace may set the largest buffers of programs.
     let is_own = facts.machine.fixed.known().is_some_and(|fixed| fixed.iter().any(|key| key == FIRST_ONLY));
-    let is_inside = host.devices().next().is_none() && (!inner.is_empty() || ports.is_empty() && is_own);
+    let is_inside =
+        host.devices().next().is_none() && !is_unsure && (!inner.is_empty() || ports.is_empty() && is_own);
     // A container may have the host's own ports (--network host).
     if !is_inside && (runtime.is_none() || !ports.is_empty()) {
         return None;
@@ -115,6 +120,12 @@ mod tests {
     fn a_host_isnt_one_though_it_runs_some() {
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
         assert!(found(&CHECK, &fixture("veth-host")).is_empty());
+        let bridged = changed("stock-10g", |facts| {
+            *facts = inside(1450);
+            let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+            ports[0].master = Fact::Known("cni0".into());
+        });
+        assert!(found(&CHECK, &bridged).is_empty(), "the host's end of a container's port");
         let own_ports = changed("stock-10g", |facts| facts.machine.container = Fact::Known("docker".into()));
         assert!(found(&CHECK, &own_ports).is_empty(), "--network host");
     }

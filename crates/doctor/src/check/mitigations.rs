@@ -7,7 +7,7 @@ use crate::{Citation, Finding, Severity};
 
 /// Mitigations that slow each system call or each switch to a guest: vulnerability, the kernel's text,
 /// effect.
-const COSTLY: [(&str, &str, &str); 12] = [
+const COSTLY: [(&str, &str, &str); 10] = [
     ("meltdown", "PTI", "each system call changes the page table"),
     ("retbleed", "Mitigation: IBRS", "branch prediction is restricted in the kernel"),
     ("retbleed", "untrained return thunk", "each return in the kernel is slower"),
@@ -17,8 +17,6 @@ const COSTLY: [(&str, &str, &str); 12] = [
     ("reg_file_data_sampling", "Clear Register File", "registers are cleared on the way out of the kernel"),
     ("tsa", "Clear CPU buffers", "buffers are cleared on the way out of the kernel"),
     ("indirect_target_selection", "Mitigation: Aligned branch/return thunks", "indirect branches are slower"),
-    ("gather_data_sampling", "Mitigation: Microcode", "vector loads from scattered places are slower"),
-    ("vmscape", "IBPB before exit to userspace", "branch prediction is cleared on the way out of a guest"),
     ("l1tf", "cache flushes", "the cache is flushed on the way into a guest"),
 ];
 

@@ -3,7 +3,7 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, CheckRun, work};
+use super::{Check, CheckRun};
 use crate::{Citation, Finding, Host, Severity};
 
 /// File system types whose files are on other hosts.
@@ -73,14 +73,12 @@ fn of(fs: &FileSystem) -> Option<Finding> {
             if is_nfs && !several { ", over one connection" } else { "" }
         ))
         .evidence("each byte crosses the network twice, and each file waits for the server's answers");
-    Some(match (is_nfs, fs.mount_point.known().map(|point| work::word(point))) {
-        (true, Some(point)) if !several => finding
-            .fix(format!(
-                "copy from or to the server itself; or umount {point} and mount it again with -o nconnect=8"
-            ))
-            .undo(format!("mount {point} without nconnect")),
-        _ => finding.fix("copy from or to the server itself"),
-    })
+    let elsewhere = "copy from or to the server itself";
+    Some(finding.fix(if is_nfs && !several {
+        format!("{elsewhere}; or nconnect=8 among its mount options, from the next mount on (Linux 5.3)")
+    } else {
+        elsewhere.to_owned()
+    }))
 }
 
 /// The host that runs this guest has the files: no network is involved, but each call leaves the guest.

@@ -68,8 +68,17 @@ fn lost(port: &Port) -> (u64, f64) {
 
 /// Drivers' counters of full rings.
 fn is_full(name: &str) -> bool {
-    let names = ["ring full", "rx_no_dma_resources", "rx_out_of_buffer", "rx_no_buffer_count", "pkts rx OOB"];
-    names.contains(&name)
+    let names = [
+        "ring full",
+        "rx_no_dma_resources",
+        "rx_out_of_buffer",
+        "rx_no_buffer_count",
+        "pkts rx OOB",
+        "port_rx_nodesc_drops",
+        "rx_discards",
+    ];
+    // bnxt_en has one for each queue: `[3]: rx_discards`.
+    names.contains(&name) || name.strip_prefix('[').is_some_and(|queue| queue.ends_with("]: rx_discards"))
 }
 
 #[cfg(test)]
