@@ -39,7 +39,7 @@ fn this_host_is_looked_at_in_no_time() {
 
 #[test]
 fn a_snapshot_tells_what_it_costs_and_what_helps() {
-    let run = doctor(&["--root", &fixture("bare-gen1-x4.txt")]).exits(0);
+    let run = doctor(&["-v", "--root", &fixture("bare-gen1-x4.txt")]).exits(0);
     let part = |text: &str| run.out.find(text).unwrap_or_else(|| panic!("{text}: {run}"));
     // The costliest first, with its parts in order.
     assert!(part("major") < part("note"), "{run}");
@@ -67,6 +67,48 @@ fn the_target_sets_the_need_and_the_exit_code_tells() {
     assert!(doctor(&["--list"]).exits(0).out.contains("pcie-width"));
 }
 
+#[test]
+fn notes_are_named_and_shown_where_they_are_asked_for() {
+    let host = fixture("bare-gen1-x4.txt");
+    let run = doctor(&["--root", &host]).exits(0);
+    assert!(!run.out.contains(". note ") && run.out.contains("(-v shows"), "{run}");
+    assert!(run.out.lines().count() < 24, "a screen: {run}");
+    let named = doctor(&["--root", &host, "--only", "numa-remote,pcie-width"]).exits(0);
+    assert!(named.out.contains("2 checks: ") && named.out.contains("[pcie-width]"), "{named}");
+    let without = doctor(&["--root", &host, "--skip", "pcie-width", "--brief"]).exits(0);
+    assert!(!without.out.contains("[pcie-width]") && !without.out.contains("because"), "{without}");
+    doctor(&["--root", &host, "--only", "no-such"]).exits(2).says(&["there is no check"]);
+}
+
+/// The whole output of a host that has nothing, as it is set as ESnet's guide says.
+#[test]
+fn a_tuned_host_is_told_nothing() {
+    let run = doctor(&["--root", &fixture("esnet-dtn-100g.txt")]).exits(0);
+    let last = run.out.lines().last().unwrap_or_default();
+    assert!(last.ends_with("checks: nothing found") && run.out.lines().count() == 3, "{run}");
+}
+
+#[test]
+fn the_same_of_two_hosts_is_told_once() {
+    let host = fixture("stock-10g.txt");
+    let (one, two) =
+        (doctor(&["--root", &host]).exits(0), doctor(&["--root", &host, "--root", &host]).exits(0));
+    assert_eq!(
+        two.out.lines().count(),
+        one.out.lines().count() + 1,
+        "another line with what is needed: {two}"
+    );
+}
+
+#[test]
+fn a_check_is_explained() {
+    let run = doctor(&["explain", "window-vs-bdp"]).exits(0);
+    for part in ["looks at", "formula   bandwidth-delay", "source    ", "https://"] {
+        assert!(run.out.contains(part), "{part}: {run}");
+    }
+    doctor(&["explain", "no-such"]).exits(2).says(&["there is no check"]);
+}
+
 /// What isn't a host is refused, and not found well.
 #[test]
 fn nothing_of_a_host_is_no_host() {
@@ -92,12 +134,12 @@ fn names_from_elsewhere_are_harmless() {
     let directory = support::directory("linerate-doctor-");
     let file = directory.path().join("host.txt");
     let text = fs::read_to_string(fixture("stock-10g.txt")).unwrap();
-    fs::write(&file, text.replace("pfifo_fast", "pfifo\u{1b}[2J").replace("OpenSSH_", "OpenSSH\u{1b}[2J"))
+    fs::write(&file, text.replace("tcp_congestion_control = cubic", "tcp_congestion_control = bbr\u{1b}[2J"))
         .unwrap();
-    let run = doctor(&["--root", file.to_str().unwrap()]).exits(0);
+    let run = doctor(&["-v", "--root", file.to_str().unwrap()]).exits(0);
     assert!(run.out.contains("\\u{1b}[2J") && !run.out.contains('\u{1b}'), "{run}");
     fs::write(&file, text.replace("eno1", "eno1;reboot")).unwrap();
-    let run = doctor(&["--root", file.to_str().unwrap()]).exits(0);
+    let run = doctor(&["-v", "--root", file.to_str().unwrap()]).exits(0);
     assert!(!run.out.contains("reboot"), "{run}");
 }
 

@@ -1,5 +1,6 @@
 //! `linerate doctor`: finds the causes that keep transfers from the line rate, and fixes for them.
 
+mod explain;
 mod far;
 mod figures;
 mod path;
@@ -7,7 +8,7 @@ mod rtt;
 mod table;
 mod treatment;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use linerate_doctor::check::CHECKS;
 use linerate_doctor::{Finding, Host, Need, PathMeasurements, Severity, examine_host, ordered};
 use linerate_host::{Fact, Facts};
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::failure::Failure;
 use crate::common::metrics::{MetricsArgs, recording};
@@ -25,7 +27,9 @@ use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, t
 use crate::facts::{HERE, ask, open, usual_paths};
 use crate::say::json;
 use crate::units::parse_rate;
-use treatment::TreatmentArgs;
+use explain::ExplainArgs;
+use table::Detail;
+use treatment::{TreatmentArgs, known_check};
 
 pub use treatment::{SwitchArgs, stand_by};
 
@@ -42,6 +46,10 @@ Examples:
       the same of two other hosts: web1 measures, and reaches web2 by that name
   linerate doctor --root web1.txt
       a snapshot that somebody sent (linerate facts --snapshot web1.txt)
+  linerate doctor --brief
+      a line for each finding; -v shows all there is
+  linerate doctor explain rx-ring
+      what that check looks at, its formula and sources, and when it is wrong
   linerate doctor --apply --plan
       what would be changed for it, and how it is taken back
   linerate doctor --apply root@web1
@@ -65,8 +73,10 @@ const MEANINGS: [Meaning; 8] = [
 
 /// Arguments of `linerate doctor`.
 #[derive(Debug, Args)]
-#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS), args_conflicts_with_subcommands = true)]
 pub struct DoctorArgs {
+    #[command(subcommand)]
+    verb: Option<DoctorVerb>,
     /// Hosts, or 'local' for this one [default: local]
     #[arg(value_name = "[USER@]HOST", conflicts_with_all = ["root", "path"])]
     hosts: Vec<OsString>,
@@ -87,6 +97,15 @@ pub struct DoctorArgs {
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
+    /// Show notes too, all evidence, and the sources
+    #[arg(short, long, conflicts_with = "brief")]
+    verbose: bool,
+    /// Print one line for each finding
+    #[arg(long)]
+    brief: bool,
+    /// Leave these checks out
+    #[arg(long, value_name = "CHECK,...", value_delimiter = ',', value_parser = known_check, conflicts_with = "apply")]
+    skip: Vec<String>,
     /// List the checks
     #[arg(long, conflicts_with_all = ["json", "metrics"])]
     list: bool,
@@ -96,6 +115,13 @@ pub struct DoctorArgs {
     treatment: TreatmentArgs,
     #[command(flatten)]
     reach: Reach,
+}
+
+/// What else it does.
+#[derive(Debug, Subcommand)]
+enum DoctorVerb {
+    /// Explain a check: what it looks at, its formula and sources, when it is wrong
+    Explain(ExplainArgs),
 }
 
 /// One host, with the name that the user calls it by.
@@ -111,6 +137,10 @@ pub struct NamedHost {
 pub struct Report {
     r#type: &'static str,
     schema: u32,
+    /// linerate's version.
+    version: &'static str,
+    /// Seconds since 1970.
+    time: u64,
     /// Bits a second needed of each host.
     pub hosts: Vec<Needed>,
     /// The measurements, with `--path`.
@@ -133,6 +163,10 @@ pub struct Needed {
     pub because: &'static str,
     /// The number of unreadable facts. Checks that need them found nothing.
     pub unreadable: usize,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Seconds since it was booted: the time of counters "since boot".
+    pub up_seconds: Option<u64>,
 }
 
 /// Examines the hosts.
@@ -140,6 +174,9 @@ pub struct Needed {
 /// # Errors
 /// If a host or a snapshot can't be read.
 pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
+    if let Some(DoctorVerb::Explain(explain)) = &args.verb {
+        return explain::run(explain).map(|()| Code::Done);
+    }
     if args.list {
         CHECKS.iter().for_each(|check| say!("{:20} {}", check.name, check.about));
         return Ok(Code::Done);
@@ -150,7 +187,7 @@ pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
     recording(args.metrics.metrics.as_deref(), "doctor", |metrics| {
         metrics.check()?;
         metrics.note().into_iter().for_each(|note| tell!("linerate: {note}"));
-        let report = args.examine()?;
+        let report = args.wanted(args.examine()?);
         metrics.examined(&report);
         Ok(args.tell(&report))
     })
@@ -164,6 +201,18 @@ impl DoctorArgs {
         let hosts = if self.root.is_empty() { self.asked()? } else { self.read()? };
         let hosts: Vec<Host<'_>> = hosts.iter().map(|host| host.view(self.need())).collect();
         Ok(Report::of(&hosts, ordered(hosts.iter().flat_map(examine_host).collect())))
+    }
+
+    /// The report without the checks that aren't wanted.
+    fn wanted(&self, mut report: Report) -> Report {
+        let (only, skip) = (&self.treatment.only, &self.skip);
+        let is_wanted = |check: &str| {
+            (only.is_empty() || only.iter().any(|name| name == check))
+                && !skip.iter().any(|name| name == check)
+        };
+        report.findings.retain(|finding| is_wanted(finding.check));
+        report.checks = CHECKS.iter().filter(|check| is_wanted(check.name)).count();
+        report
     }
 
     fn need(&self) -> Need {
@@ -192,7 +241,8 @@ impl DoctorArgs {
         if self.json {
             json(report);
         } else {
-            say!("{}", table::text(report));
+            let notes = !self.treatment.only.is_empty();
+            say!("{}", table::text(report, Detail { verbose: self.verbose, brief: self.brief, notes }));
             // A snapshot's host is elsewhere.
             let hint = treatment::hint(&report.findings, &self.hosts, &self.path);
             hint.filter(|_| self.root.is_empty()).iter().for_each(|hint| say!("{hint}"));
@@ -207,6 +257,8 @@ impl Report {
         Self {
             r#type: "doctor",
             schema: 1,
+            version: env!("CARGO_PKG_VERSION"),
+            time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             hosts: hosts.iter().map(Needed::of).collect(),
             measured: None,
             checks: CHECKS.len(),
@@ -228,7 +280,14 @@ impl Needed {
             (Need::OfPorts, Some(_)) => "its fastest port's rate",
             (Need::OfPorts, None) => "assumed: no port reports its speed",
         };
-        Self { host: host.name.into(), rate: host.rate(), because, unreadable: unreadable(host.facts) }
+        Self {
+            host: host.name.into(),
+            rate: host.rate(),
+            because,
+            unreadable: unreadable(host.facts),
+            kernel: host.facts.kernel.known().cloned(),
+            up_seconds: host.facts.strain.up_seconds.get(),
+        }
     }
 }
 

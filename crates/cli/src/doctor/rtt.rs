@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Our name in ssh's protocol, a small packet.
 const NAME: &[u8] = b"SSH-2.0-linerate\r\n";
 /// Payload of a message that servers ignore (RFC 4253, 11.2): several full packets.
-const FULL: usize = 5000;
+const FULL: usize = 18_000;
 /// Headers of IPv4 and IPv6 with TCP's, and the bytes of timestamps.
 const HEADERS: [u32; 2] = [40, 60];
 const TIMESTAMPS: u32 = 12;
@@ -102,8 +102,8 @@ fn look(address: SocketAddr) -> ServerProbe {
     let mut all: Vec<_> = (0..TRIES).map_while(|_| connect()).collect();
     let rtt = all.iter().map(|(seconds, _)| *seconds).min_by(f64::total_cmp);
     let (mtu, black_hole) = match all.pop().map(|(_, stream)| full_packets(stream)) {
-        Some(Some(Fate::Arrived(bytes))) => (Some(bytes), None),
-        Some(Some(Fate::Vanished(bytes))) => (None, Some(bytes)),
+        Some(Some(PacketFate::Arrived(bytes))) => (Some(bytes), None),
+        Some(Some(PacketFate::Vanished(bytes))) => (None, Some(bytes)),
         _ => (None, None),
     };
     ServerProbe { rtt, mtu, black_hole }
@@ -111,13 +111,13 @@ fn look(address: SocketAddr) -> ServerProbe {
 
 /// What became of packets of this many bytes.
 #[derive(Debug, PartialEq)]
-enum Fate {
+enum PacketFate {
     Arrived(u32),
     Vanished(u32),
 }
 
 /// Sends a small packet and then full ones, and watches the kernel's counters; none where the server goes away.
-fn full_packets(mut stream: TcpStream) -> Option<Fate> {
+fn full_packets(mut stream: TcpStream) -> Option<PacketFate> {
     stream.set_nodelay(true).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.write_all(NAME).ok()?;
@@ -133,9 +133,9 @@ fn full_packets(mut stream: TcpStream) -> Option<Fate> {
         let fate = judged(&before, &info, begun.elapsed());
         if let Some(has_arrived) = fate {
             return Some(if has_arrived {
-                Fate::Arrived(bytes(&info))
+                PacketFate::Arrived(bytes(&info))
             } else {
-                Fate::Vanished(bytes(&before))
+                PacketFate::Vanished(bytes(&before))
             });
         }
         if begun.elapsed() >= DEADLINE {
@@ -153,7 +153,9 @@ fn judged(before: &TcpInfo, now: &TcpInfo, elapsed: Duration) -> Option<bool> {
     let (again, is_smaller) =
         (now.retransmits - before.retransmits.min(now.retransmits), now.segment_size < before.segment_size);
     // Where a router says what fits, the size falls at once.
-    if arrived >= u64::from(now.segment_size) && !(is_smaller && elapsed >= SHORTEST / 2 && again >= 2) {
+    // Where a packet takes it all, as on the loopback, it is one.
+    let whole = u64::from(now.segment_size).min(FULL as u64);
+    if arrived >= whole && !(is_smaller && elapsed >= SHORTEST / 2 && again >= 2) {
         return Some(true);
     }
     let is_long = is_smaller || elapsed >= SHORTEST;

@@ -1,4 +1,4 @@
-//! Findings for people: short, the costliest first.
+//! Findings for people: what costs something, the costliest first; notes only where they are asked for.
 
 use linerate_doctor::formula::{gbit, percent};
 use linerate_doctor::{Finding, Severity};
@@ -7,22 +7,66 @@ use std::fmt::Write;
 
 use super::{Needed, Report};
 
+/// Lines of evidence that are shown, shortly and at length.
+const SHORT: usize = 2;
+const LONG: usize = 8;
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Detail {
+    /// Notes too, all evidence, and the sources.
+    pub verbose: bool,
+    /// One line for each finding.
+    pub brief: bool,
+    /// Notes, because somebody named their checks.
+    pub notes: bool,
+}
+
+/// A finding, and the hosts on which it is the same.
+struct Shown<'a> {
+    finding: &'a Finding,
+    hosts: Vec<&'a str>,
+}
+
 /// The whole report as text, without a newline at the end.
-pub fn text(report: &Report) -> String {
+pub fn text(report: &Report, detail: Detail) -> String {
     let mut out = String::new();
     report.hosts.iter().for_each(|host| line(&mut out, &needed(host)));
     if let Some(measured) = &report.measured {
         line(&mut out, &super::path::told(measured));
     }
+    let with_notes = detail.verbose || detail.notes;
+    let all = merged(&report.findings);
+    let (shown, hidden): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|each| with_notes || each.finding.severity > Severity::Note);
     let several = report.hosts.len() > 1;
-    for (number, finding) in (1..).zip(&report.findings) {
-        line(&mut out, "");
-        tell(&mut out, number, finding, several);
+    for (number, each) in (1..).zip(&shown) {
+        if number == 1 || !detail.brief {
+            line(&mut out, "");
+        }
+        tell(&mut out, number, each, several, detail);
     }
     line(&mut out, "");
-    line(&mut out, &sum(report));
+    line(&mut out, &sum(report, &shown, &hidden));
     out.truncate(out.trim_end().len());
     out
+}
+
+/// Findings that differ only in their host become one.
+fn merged(findings: &[Finding]) -> Vec<Shown<'_>> {
+    let mut all: Vec<Shown<'_>> = Vec::new();
+    for finding in findings {
+        let is_same = |other: &&mut Shown<'_>| {
+            let other = other.finding;
+            (other.check, other.severity, &other.place, &other.title, &other.fix)
+                == (finding.check, finding.severity, &finding.place, &finding.title, &finding.fix)
+        };
+        match all.iter_mut().find(is_same) {
+            Some(same) => same.hosts.push(&finding.host),
+            None => all.push(Shown { finding, hosts: vec![&finding.host] }),
+        }
+    }
+    all
 }
 
 fn needed(host: &Needed) -> String {
@@ -33,38 +77,49 @@ fn needed(host: &Needed) -> String {
     format!("{}: needed {} ({}){unknown}", host.host, gbit(host.rate), host.because)
 }
 
-fn tell(out: &mut String, number: u32, finding: &Finding, several: bool) {
-    let place = if several { format!("{}: ", finding.host) } else { String::new() };
+fn tell(out: &mut String, number: u32, each: &Shown<'_>, several: bool, detail: Detail) {
+    let finding = each.finding;
+    let place = if several { format!("{}: ", each.hosts.join(", ")) } else { String::new() };
     line(out, &format!("{number}. {:8} {place}{}  [{}]", finding.severity, finding.title, finding.check));
-    if let (Some(ceiling), Some(loss)) = (finding.ceiling, finding.loss) {
-        row(out, "ceiling", &format!("{}{}", gbit(ceiling), lost(loss)));
+    if detail.brief {
+        return;
     }
-    let evidence = if finding.severity == Severity::Note { 3 } else { 8 };
+    if let Some(ceiling) = finding.ceiling {
+        row(out, "ceiling", &format!("{}{}", gbit(ceiling), finding.loss.map_or_else(String::new, lost)));
+    }
+    let evidence = if detail.verbose { LONG } else { SHORT };
     finding.evidence.iter().take(evidence).for_each(|fact| row(out, "because", fact));
     finding.fix.iter().for_each(|fix| row(out, "fix", fix));
     finding.undo.iter().for_each(|undo| row(out, "undo", undo));
     finding.conflict.iter().for_each(|note| row(out, "but", note));
-    finding
-        .sources
-        .iter()
-        .take(1)
-        .for_each(|source| row(out, "see", &format!("{} <{}>", source.name, source.url)));
+    let sources = if detail.verbose { finding.sources } else { &[] };
+    sources.iter().for_each(|source| row(out, "see", &format!("{} <{}>", source.name, source.url)));
 }
 
 fn lost(share: f64) -> String {
     if share > 0.0 { format!(": {} of the need is lost", percent(share)) } else { ", above the need".into() }
 }
 
-fn sum(report: &Report) -> String {
-    if report.findings.is_empty() {
-        return format!("{} checks, nothing found", report.checks);
-    }
+/// How many checks, what they found, and which notes aren't shown.
+fn sum(report: &Report, shown: &[Shown<'_>], hidden: &[Shown<'_>]) -> String {
     let count = |severity: &Severity| {
-        let count = report.findings.iter().filter(|finding| finding.severity == *severity).count();
+        let count = shown.iter().filter(|each| each.finding.severity == *severity).count();
         (count > 0).then(|| format!("{count} {severity}"))
     };
     let counts: Vec<String> = Severity::ALL.iter().filter_map(count).collect();
-    format!("{} checks: {}", report.checks, counts.join(", "))
+    let found = match counts.as_slice() {
+        [] if report.findings.is_empty() => "nothing found".to_owned(),
+        [] => "nothing that costs anything".to_owned(),
+        counts => counts.join(", "),
+    };
+    let mut names: Vec<&str> = hidden.iter().map(|each| each.finding.check).collect();
+    names.dedup();
+    let notes = match hidden.len() {
+        0 => String::new(),
+        1 => format!(", and a note (-v shows it): {}", names.join(", ")),
+        count => format!(", and {count} notes (-v shows them): {}", names.join(", ")),
+    };
+    format!("{} checks: {found}{notes}", report.checks)
 }
 
 fn row(out: &mut String, label: &str, text: &str) {
@@ -74,4 +129,58 @@ fn row(out: &mut String, label: &str, text: &str) {
 fn line(out: &mut String, text: &str) {
     // Names of ports, drivers and hosts are foreign text. Writing to a String doesn't fail.
     let _ = writeln!(out, "{}", printable(text.as_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(host: &str, check: &'static str, severity: Severity) -> Finding {
+        let finding = Finding::new(severity, "a title").evidence("one").evidence("two").evidence("three");
+        Finding { check, host: host.into(), ..finding.fix("do it") }
+    }
+
+    fn report(findings: Vec<Finding>) -> Report {
+        let needed = |name: &str| Needed {
+            host: name.into(),
+            rate: 1e10,
+            because: "as asked for",
+            unreadable: 0,
+            kernel: None,
+            up_seconds: None,
+        };
+        Report { hosts: vec![needed("a"), needed("b")], findings, ..Report::of(&[], Vec::new()) }
+    }
+
+    #[test]
+    fn the_same_of_several_hosts_is_shown_once_and_notes_are_named() {
+        let all = report(vec![
+            finding("a", "rx-ring", Severity::Major),
+            finding("b", "rx-ring", Severity::Major),
+            finding("a", "governor", Severity::Note),
+            finding("b", "governor", Severity::Note),
+            finding("b", "smt-off", Severity::Note),
+        ]);
+        let short = text(&all, Detail::default());
+        assert!(short.contains("1. major    a, b: a title  [rx-ring]\n"), "{short}");
+        assert!(short.contains("because  two") && !short.contains("three"), "{short}");
+        assert!(short.ends_with("1 major, and 2 notes (-v shows them): governor, smt-off"), "{short}");
+        let long = text(&all, Detail { verbose: true, ..Detail::default() });
+        assert!(
+            long.contains("[smt-off]") && long.contains("three") && long.ends_with("1 major, 2 note"),
+            "{long}"
+        );
+        let brief = text(&all, Detail { brief: true, ..Detail::default() });
+        assert_eq!(brief.lines().count(), 2 + 1 + 1 + 2, "{brief}");
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_nothing() {
+        assert!(text(&report(Vec::new()), Detail::default()).ends_with("nothing found"));
+        let notes = text(&report(vec![finding("a", "governor", Severity::Note)]), Detail::default());
+        assert!(
+            notes.ends_with("nothing that costs anything, and a note (-v shows it): governor"),
+            "{notes}"
+        );
+    }
 }

@@ -14,7 +14,8 @@ pub(super) const CHECK: Check = Check {
     name: "ssh-cipher",
     about: "ssh that prefers ChaCha20 on a processor that is faster at AES",
     sources: &[OPENSSH, HPN],
-    run: CheckRun::HostOne(of),
+    // Of a path: on a host alone it would be said of every fast one.
+    run: CheckRun::Path(|path| of(&path.from)),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -48,18 +49,23 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{changed, fixture, found, lines};
-    use linerate_host::Fact;
+    use crate::PathMeasurements;
+    use crate::testing::{changed, fixture, found_between, lines};
+    use linerate_host::{Fact, Facts};
+
+    fn found(facts: &Facts) -> Vec<Finding> {
+        found_between(&CHECK, facts, facts, PathMeasurements::default())
+    }
 
     #[test]
     fn it_is_noted_where_the_port_is_faster() {
-        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["ssh-cipher ssh note 2.67 Gbit/s"]);
-        assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty());
+        assert_eq!(lines(&found(&fixture("stock-10g"))), ["ssh-cipher ssh note 2.67 Gbit/s"]);
+        assert!(found(&fixture("e1000e-desktop")).is_empty());
         let other = changed("stock-10g", |facts| {
             let ciphers = ["aes256-gcm@openssh.com", FASTER, PREFERRED];
             facts.ssh.ciphers = Fact::Known(ciphers.map(str::to_owned).to_vec());
         });
-        assert!(found(&CHECK, &other).is_empty(), "ChaCha20 isn't the first");
-        assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty(), "no instructions for AES");
+        assert!(found(&other).is_empty(), "ChaCha20 isn't the first");
+        assert!(found(&fixture("bare-gen1-x4")).is_empty(), "no instructions for AES");
     }
 }

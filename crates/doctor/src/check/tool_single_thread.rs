@@ -9,7 +9,8 @@ pub(super) const CHECK: Check = Check {
     name: "tool-single-thread",
     about: "one scp or rsync that can't reach the need, because its ssh has one thread",
     sources: &[FEDEX, HPN],
-    run: CheckRun::HostOne(of),
+    // Of a path: on a host alone it would be said of every fast one.
+    run: CheckRun::Path(|path| of(&path.from)),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -39,22 +40,25 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{fixture, found, lines};
+    use crate::PathMeasurements;
+    use crate::testing::{fixture, found_between, lines};
+    use linerate_host::Facts;
+
+    fn found(facts: &Facts) -> Vec<Finding> {
+        found_between(&CHECK, facts, facts, PathMeasurements::default())
+    }
 
     #[test]
     fn one_thread_is_short_of_ten_gigabits() {
+        assert_eq!(lines(&found(&fixture("stock-10g"))), ["tool-single-thread scp, rsync note 6.71 Gbit/s"]);
         assert_eq!(
-            lines(&found(&CHECK, &fixture("stock-10g"))),
-            ["tool-single-thread scp, rsync note 6.71 Gbit/s"]
-        );
-        assert_eq!(
-            lines(&found(&CHECK, &fixture("bare-gen1-x4"))),
+            lines(&found(&fixture("bare-gen1-x4"))),
             ["tool-single-thread scp, rsync note 1.28 Gbit/s"]
         );
     }
 
     #[test]
     fn one_gigabit_is_easy() {
-        assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty());
+        assert!(found(&fixture("e1000e-desktop")).is_empty());
     }
 }

@@ -77,13 +77,16 @@ fn fq() -> io::Result<bool> {
             Err(error) => return Err(error),
         }
     }
-    // Without any list, it may be built in; the default discipline, too, is one that the kernel has.
+    // The default discipline is one that the kernel has. Without any list of modules none can be loaded, and what is built in
+    // has its functions among the kernel's symbols, whose names everybody may read.
     let default = fs::read_to_string("/proc/sys/net/core/default_qdisc").unwrap_or_default();
-    match (default.trim() == "fq", is_listed) {
-        (true, _) => Ok(true),
-        (false, true) => Ok(false),
-        (false, false) => Err(ErrorKind::Unsupported.into()),
+    if default.trim() == "fq" || is_listed {
+        return Ok(default.trim() == "fq");
     }
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let has =
+        |name: &str| symbols.lines().any(|line| line.split(' ').nth(2).is_some_and(|symbol| symbol == name));
+    if symbols.is_empty() { Err(ErrorKind::Unsupported.into()) } else { Ok(has("fq_enqueue")) }
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use crate::root::Root;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Strain {
+    /// Seconds since the host was booted.
+    pub up_seconds: Fact<u64>,
     /// Share of processor time since boot that the hypervisor gave to other guests, 0 to 1.
     pub steal: Fact<f64>,
     /// Share of busy processor time since boot, 0 to 1.
@@ -41,7 +43,12 @@ impl Strain {
     pub(super) fn read(root: &Root) -> Self {
         let times =
             root.needed("proc/stat").and_then(|text| or_odd("proc/stat", &text, cpu_times::parse(&text)));
+        // `SECONDS.HUNDREDTHS IDLE`.
+        let up = |text: String| {
+            or_odd("proc/uptime", &text, text.split('.').next().and_then(|seconds| seconds.parse().ok()))
+        };
         Self {
+            up_seconds: root.text("proc/uptime").and_then(up),
             steal: times.clone().and_then(|times| share(&times, times.steal)),
             busy: times.and_then(|times| share(&times, busy(&times))),
             cpu: StallShares::read(root, "cpu"),

@@ -46,8 +46,8 @@ pub struct TreatmentArgs {
     /// With --apply: don't ask
     #[arg(short, long, requires = "apply")]
     pub yes: bool,
-    /// With --apply: only what these checks propose, notes among them
-    #[arg(long, value_name = "CHECK,...", value_delimiter = ',', requires = "apply", value_parser = known_check)]
+    /// Only these checks, notes among them; with --apply: only what they propose
+    #[arg(long, value_name = "CHECK,...", value_delimiter = ',', value_parser = known_check)]
     pub only: Vec<String>,
     /// With --apply: raise MTUs too
     #[arg(long, requires = "apply")]
@@ -217,7 +217,7 @@ pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString]) -> Opti
     let count = show::counted(settings.len(), "setting");
     let hint = || {
         format!(
-            "{count} can be changed by a program: linerate doctor --apply --plan{of_path}{} shows how",
+            "{count} can be changed by a program: linerate doctor --apply --plan{of_path}{} shows how; commands last until the next start",
             names.collect::<String>()
         )
     };
@@ -311,7 +311,8 @@ pub fn stand_by(args: &SwitchArgs) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-fn known_check(name: &str) -> Result<String, String> {
+/// The name of a check, as an option takes it.
+pub fn known_check(name: &str) -> Result<String, String> {
     if CHECKS.iter().any(|check| check.name == name) {
         return Ok(name.to_owned());
     }

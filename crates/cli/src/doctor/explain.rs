@@ -1,0 +1,108 @@
+//! `linerate doctor explain CHECK`: what a check looks at, by which formula, where its advice is from, and when it is wrong.
+
+use clap::Args;
+use linerate_doctor::check::{Check, named};
+
+use crate::common::failure::Failure;
+
+/// The guide, whose tables say it: so that both say the same.
+const GUIDE: &str = include_str!("../../../../docs/guide/doctor.md");
+
+/// The headings of its tables.
+const CHECKED: &str = "| check | needs | finds |";
+const FORMULAS: &str = "| what | formula | source | checks |";
+const WRONG: &str = "| check | wrong where |";
+
+/// Arguments of `linerate doctor explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Its name, as in brackets behind a finding
+    #[arg(value_name = "CHECK")]
+    check: String,
+}
+
+/// Prints the explanation.
+///
+/// # Errors
+/// If there is no such check.
+pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
+    let Some(check) = named(&args.check) else {
+        let message = format!("there is no check {:?}: linerate doctor --list has their names", args.check);
+        return Err(Failure::usage(message));
+    };
+    say!("{}", text(check));
+    Ok(())
+}
+
+fn text(check: &Check) -> String {
+    let mut lines = vec![format!("{}: {}", check.name, check.about)];
+    for row in rows_of(check.name) {
+        lines.extend(match row.as_slice() {
+            [_, needs, finds] => [format!("looks at  {needs}"), format!("finds     {finds}")],
+            _ => continue,
+        });
+    }
+    lines.extend(formulas(check.name).map(|row| format!("formula   {row}")));
+    lines.extend(wrong(check.name).map(|why| format!("wrong     {why}")));
+    lines.extend(check.sources.iter().map(|source| format!("source    {} <{}>", source.name, source.url)));
+    lines.join("\n")
+}
+
+/// The rows of the guide's tables with this heading, as cells.
+fn rows(heading: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    let cells = |line: &'static str| line.trim_matches('|').split(" | ").map(str::trim).collect::<Vec<_>>();
+    let tables = GUIDE.split("\n\n").filter(move |block| block.lines().next() == Some(heading));
+    tables.flat_map(|table| table.lines().skip(2)).map(cells)
+}
+
+/// Rows of the tables of checks that begin with the check's name, perhaps among others.
+fn rows_of(name: &str) -> impl Iterator<Item = Vec<&'static str>> {
+    rows(CHECKED).filter(move |row| row[0].split(", ").any(|each| each == name))
+}
+
+/// Formulas that name the check in their last cell.
+fn formulas(name: &str) -> impl Iterator<Item = String> {
+    let of = move |row: Vec<&'static str>| match row.as_slice() {
+        [what, formula, source, checks] if checks.split(", ").any(|each| each == name) => {
+            Some(format!("{what}: {formula} ({source})"))
+        }
+        _ => None,
+    };
+    rows(FORMULAS).filter_map(of)
+}
+
+/// When the check is wrong, by the table with two cells.
+fn wrong(name: &str) -> impl Iterator<Item = &'static str> {
+    rows(WRONG)
+        .filter(move |row| row[0].split(", ").any(|each| each == name))
+        .filter_map(|row| row.get(1).copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_doctor::check::CHECKS;
+
+    #[test]
+    fn each_check_is_explained() {
+        let untold: Vec<_> = CHECKS
+            .iter()
+            .filter(|check| rows_of(check.name).next().is_none())
+            .map(|check| check.name)
+            .collect();
+        assert!(untold.is_empty(), "no row in the guide: {untold:?}");
+        let rtt = text(named("window-vs-bdp").unwrap());
+        assert!(rtt.contains("formula   bandwidth-delay") && rtt.contains("source    "), "{rtt}");
+        assert!(text(named("drops-by-cause").unwrap()).contains("wrong     "));
+    }
+
+    /// Each name in the tables is a check's.
+    #[test]
+    fn nothing_else_is_explained() {
+        let first = |heading| rows(heading).flat_map(|row| row[0].split(", ").collect::<Vec<_>>());
+        let last = rows(FORMULAS).flat_map(|row| row[3].split(", ").collect::<Vec<_>>());
+        let odd: Vec<_> =
+            first(CHECKED).chain(first(WRONG)).chain(last).filter(|name| named(name).is_none()).collect();
+        assert!(odd.is_empty(), "{odd:?}");
+    }
+}
