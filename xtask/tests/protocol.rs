@@ -1,6 +1,7 @@
 //! The worked examples of docs/protocol.md are what this program says.
 
-use linerate_remote::install::{Binary, bootstrap, identity};
+use linerate_remote::binary::{Binaries, Binary};
+use linerate_remote::install::{bootstrap, identity};
 use linerate_wire::batch;
 use linerate_wire::control::{self, Job, Listening, Message, Options, Sampling, Source};
 use linerate_wire::entry::{Chunk, Entry, Kind, Origin, Timestamp};
@@ -88,9 +89,10 @@ fn the_worked_examples_are_right() {
 
 #[test]
 fn the_far_shell_gets_the_line_that_is_shown() {
-    let binary = Binary { size: 77_777, id: "BUILD".into() };
+    let own = Binary { machine: "Linux x".into(), file: "x".into(), size: 77_777, id: "BUILD".into() };
+    let binaries = Binaries { own, others: Vec::new() };
     for install in [false, true] {
-        let line = bootstrap(&binary, install).replace("77777", "SIZE");
+        let line = bootstrap(&binaries, install).replace("77777", "SIZE");
         let line =
             line.replace(&identity(), &format!("linerate VERSION protocol {}", linerate_wire::PROTOCOL));
         assert!(page().contains(&format!("```text\n{line}\n```")), "not on the page: {line}");

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::binary::{BESIDE, Binaries, Binary, NAME};
 use crate::command::AgentCommand;
 use crate::greeting::{Greeting, Heard, TooMuch};
-use crate::install::{Binary, bootstrap_by};
+use crate::install::bootstrap_by;
 use crate::patience::{Login, Patience, PatientInput, is_readable};
 
 /// The way to another host.
@@ -68,14 +69,13 @@ pub enum StartError {
     OwnBinary(io::Error),
     /// The far host is a different kind of machine.
     #[error(
-        "the far host is {there}, this binary is for {here}: install linerate {version} there",
+        "the far host is {there}, for which no binary is here: install linerate {version} there, or its static binary for \
+         that machine beside this program as ../{BESIDE}/{NAME}MACHINE (MACHINE: what uname -m prints there)",
         version = env!("CARGO_PKG_VERSION")
     )]
     Machine {
         /// The output of `uname -sm` there.
         there: String,
-        /// The same for this binary.
-        here: String,
     },
     /// No agent could be started there.
     #[error("{0}")]
@@ -92,8 +92,8 @@ impl FarEnd {
         if self.host.is_empty() || self.host.as_bytes().starts_with(b"-") {
             return Err(StartError::Host);
         }
-        let binary = Binary::own().map_err(StartError::OwnBinary)?;
-        let mut agent = self.spawn(&bootstrap_by(&binary, self.install, &self.command))?;
+        let binaries = Binaries::installed().map_err(StartError::OwnBinary)?;
+        let mut agent = self.spawn(&bootstrap_by(&binaries, self.install, &self.command))?;
         let (mut greeting, mut brought) = (Greeting::default(), false);
         let mut login = Login::begin(self.patience);
         loop {
@@ -104,8 +104,9 @@ impl FarEnd {
                 // Retries would fail in the same way.
                 Heard::Wanted { .. } if brought => return Err(agent.never_ready(&greeting)),
                 Heard::Wanted { machine, unpacks } => {
-                    check_machine(&machine)?;
-                    self.bring(&binary, &mut agent, unpacks, note)?;
+                    let there = || StartError::Machine { there: printable(&machine) };
+                    let binary = binaries.of(&machine).ok_or_else(there)?;
+                    self.bring(binary, &mut agent, unpacks, note)?;
                     (login, brought) = (Login::begin(self.patience), true);
                 }
             }
@@ -120,8 +121,9 @@ impl FarEnd {
         note: &dyn Fn(&str),
     ) -> Result<(), StartError> {
         note(&format!(
-            "{} has no linerate {}: bringing this binary ({} MB) into ~/.cache/linerate there",
+            "{} ({}) has no linerate {}: bringing it ({} MB) into ~/.cache/linerate there",
             printable(self.host.as_bytes()),
+            binary.machine,
             env!("CARGO_PKG_VERSION"),
             binary.size / 1_000_000
         ));
@@ -231,14 +233,6 @@ fn printed(greeting: &Greeting) -> String {
         text if text.is_empty() => text,
         text => format!("; the far shell printed: {text}"),
     }
-}
-
-fn check_machine(there: &[u8]) -> Result<(), StartError> {
-    let here = format!("Linux {}", std::env::consts::ARCH);
-    if there == here.as_bytes() {
-        return Ok(());
-    }
-    Err(StartError::Machine { there: printable(there), here })
 }
 
 /// The options with which ssh runs an agent and nothing else: no terminal, no forwarding, no other command.

@@ -6,12 +6,9 @@
 //! no path or name that a user chose, and nothing that a POSIX shell, csh or fish reads differently inside
 //! single quotes.
 
+use crate::binary::Binaries;
 use crate::command::AgentCommand;
-use aws_lc_rs::digest::{Context, SHA256};
-use object::read::{Object, ReadCache};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read, Seek, Write};
 
 /// Printed by the line when it waits for the binary; the system and machine follow, and [`UNPACKS`] if that host can
 /// decompress it.
@@ -20,93 +17,6 @@ pub const WANTED: &str = "linerate-agent wanted";
 pub const UNPACKS: &str = "zstd";
 /// Printed by the line when no agent could be started.
 pub const FAILED: &str = "linerate-agent failed";
-
-/// Compresses to 41 % in 0.1 s; at level 9 it would be 37 % in 0.5 s, which a link of 1 Gbit/s doesn't give back.
-const LEVEL: i32 = 3;
-
-/// The running program's file, even after its name was given to another file.
-const OWN: &str = "/proc/self/exe";
-
-/// This program's own binary.
-pub struct Binary {
-    /// Its length in bytes.
-    pub size: u64,
-    /// Identifies the binary: the linker's build ID in hexadecimal, or its SHA-256 if there is none, and its
-    /// length, which strip(1) changes. Hashing all of it takes longer than copying a small file.
-    pub id: String,
-}
-
-impl Binary {
-    /// Reads the running program.
-    ///
-    /// # Errors
-    /// If the kernel doesn't show it.
-    pub fn own() -> io::Result<Self> {
-        Self::of(File::open(OWN)?)
-    }
-
-    /// Reads a program's file.
-    ///
-    /// # Errors
-    /// If it can't be read.
-    pub fn of(file: File) -> io::Result<Self> {
-        let size = file.metadata()?.len();
-        let content = match build_id(&file) {
-            Some(id) => hexadecimal(&id),
-            None => {
-                (&file).rewind()?;
-                sha256(file.take(size))?
-            }
-        };
-        Ok(Self { size, id: format!("{content}-{size}") })
-    }
-
-    /// Writes the running program's hash to `far`, and then the program; compressed, with that length behind the hash, if
-    /// the far end `unpacks` it.
-    ///
-    /// # Errors
-    /// If reading or writing fails.
-    pub fn bring(&self, far: &mut impl Write, unpacks: bool) -> io::Result<()> {
-        let contents = || File::open(OWN).map(|file| file.take(self.size));
-        let hash = sha256(contents()?)?;
-        if unpacks {
-            let packed = zstd::encode_all(contents()?, LEVEL)?;
-            writeln!(far, "{hash} {}", packed.len())?;
-            far.write_all(&packed)?;
-        } else {
-            writeln!(far, "{hash}")?;
-            io::copy(&mut contents()?, far)?;
-        }
-        far.flush()
-    }
-}
-
-/// The build ID in an ELF file's notes.
-fn build_id(file: &File) -> Option<Vec<u8>> {
-    let cache = ReadCache::new(file);
-    let object = object::File::parse(&cache).ok()?;
-    object.build_id().ok()?.filter(|id| !id.is_empty()).map(<[u8]>::to_vec)
-}
-
-/// The SHA-256 of the input, in hexadecimal.
-///
-/// # Errors
-/// If it can't be read.
-pub fn sha256(mut contents: impl Read) -> io::Result<String> {
-    let (mut context, mut buffer) = (Context::new(&SHA256), vec![0; 256 << 10]);
-    loop {
-        match contents.read(&mut buffer) {
-            Ok(0) => return Ok(hexadecimal(context.finish().as_ref())),
-            Ok(got) => context.update(&buffer[..got]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// The output of `linerate agent --id`: equal at both ends if they understand each other.
 pub fn identity() -> String {
@@ -125,29 +35,41 @@ const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 
 const OWN_DIRECTORY: &str = "own() { set -- $(ls -ldn \"$d\" 2>/dev/null); \
     case \"$1 $3\" in drwx?-??-?*\" $(id -u)\") return 0;; esac; return 1; };";
 
+/// Sets `$d`, the cache directory, and `$a`, the copy there of the binary for that machine, of `$s` bytes.
+fn copy(binaries: &Binaries) -> String {
+    let own = &binaries.own;
+    let mut line = format!("d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; b={} s={}; ", own.id, own.size);
+    if !binaries.others.is_empty() {
+        line.push_str("case $(uname -sm) in ");
+        for other in &binaries.others {
+            line.push_str(&format!("\"{}\") b={} s={};; ", other.machine, other.id, other.size));
+        }
+        line.push_str("esac; ");
+    }
+    line + "a=$d/agent-$b; " + OWN_DIRECTORY + " "
+}
+
 /// The line for the far shell; without `install` it never asks for the binary.
-pub fn bootstrap(binary: &Binary, install: bool) -> String {
-    bootstrap_by(binary, install, &AgentCommand::default())
+pub fn bootstrap(binaries: &Binaries, install: bool) -> String {
+    bootstrap_by(binaries, install, &AgentCommand::default())
 }
 
 /// The same, where the agent is called by a command of the user's, whose single quotes are closed for the far shell.
-pub fn bootstrap_by(binary: &Binary, install: bool, command: &AgentCommand) -> String {
+pub fn bootstrap_by(binaries: &Binaries, install: bool, command: &AgentCommand) -> String {
     if let Some(path) = command.path() {
         return format!("sh -c '{}'", command.call(path));
     }
     let (copied, installed) = (command.call("\"$a\""), command.call("linerate"));
-    let Binary { size, id: build } = binary;
     let start = format!(
-        "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{build}; \
-         {OWN_DIRECTORY} \
-         if own && [ -x \"$a\" ] && [ $(wc -c <\"$a\") -eq {size} ]; then {copied}; fi; \
+        "{copy}if own && [ -x \"$a\" ] && [ $(wc -c <\"$a\") -eq $s ]; then {copied}; fi; \
          if [ \"$(linerate agent --id 2>/dev/null)\" = \"{id}\" ]; then {installed}; fi; ",
+        copy = copy(binaries),
         id = identity(),
     );
     let bring = format!(
         "echo; echo \"{WANTED} $(uname -sm)$({UNPACKS} --version >/dev/null 2>&1 && echo \" {UNPACKS}\")\"; \
          u=$(umask); umask 077; t=$d/.new.$$; mkdir -p \"$d\" && own && read -r h z && \
-         {{ if [ \"$z\" ]; then head -c \"$z\" | {UNPACKS} -dc | head -c {size}; else head -c {size}; fi; }} >\"$t\" && \
+         {{ if [ \"$z\" ]; then head -c \"$z\" | {UNPACKS} -dc | head -c $s; else head -c $s; fi; }} >\"$t\" && \
          case $(sha256sum <\"$t\") in \"$h \"*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && {{ {tidy}; umask \"$u\"; {copied}; }};; esac; \
          rm -f \"$t\"; echo; echo \"{FAILED}: cannot install it in $d, which must be yours and writable by nobody else\"; exit 126",
         tidy = TIDY,
@@ -160,26 +82,21 @@ pub fn bootstrap_by(binary: &Binary, install: bool, command: &AgentCommand) -> S
 }
 
 /// The line that prints the path of the binary that [`bootstrap`]'s line starts.
-pub fn find(binary: &Binary) -> String {
-    format!(
-        "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{id}; {OWN_DIRECTORY} \
-         if own && [ -x \"$a\" ]; then echo \"$a\"; else command -v linerate; fi",
-        id = binary.id,
-    )
+pub fn find(binaries: &Binaries) -> String {
+    copy(binaries) + "if own && [ -x \"$a\" ]; then echo \"$a\"; else command -v linerate; fi"
 }
 
 /// The words that run this binary with `argv` on a host where [`bootstrap`]'s line has started it, from the
 /// same path.
-pub fn again(binary: &Binary, argv: &[OsString]) -> Vec<OsString> {
-    again_by(binary, argv, &AgentCommand::default())
+pub fn again(binaries: &Binaries, argv: &[OsString]) -> Vec<OsString> {
+    again_by(binaries, argv, &AgentCommand::default())
 }
 
 /// The same, where the program is called by a command of the user's.
-pub fn again_by(binary: &Binary, argv: &[OsString], command: &AgentCommand) -> Vec<OsString> {
+pub fn again_by(binaries: &Binaries, argv: &[OsString], command: &AgentCommand) -> Vec<OsString> {
     let brought = format!(
-        "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{id}; {OWN_DIRECTORY} \
-         if own && [ -x \"$a\" ]; then {copied}; fi; {installed}",
-        id = binary.id,
+        "{copy}if own && [ -x \"$a\" ]; then {copied}; fi; {installed}",
+        copy = copy(binaries),
         copied = command.call_with_words("\"$a\""),
         installed = command.call_with_words("linerate"),
     );
@@ -191,16 +108,23 @@ pub fn again_by(binary: &Binary, argv: &[OsString], command: &AgentCommand) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::FileTimes;
-    use std::io::{BufRead, BufReader};
+    use crate::binary::{Binary, sha256};
+    use std::fs::{File, FileTimes};
+    use std::io::{BufRead, BufReader, Read, Write};
     use std::process::{Command, Stdio};
     use std::time::{Duration, SystemTime};
 
+    /// A binary of `size` bytes for `machine`.
+    fn described(machine: &str, id: &str, size: u64) -> Binary {
+        Binary { machine: machine.into(), file: "/nowhere".into(), size, id: id.into() }
+    }
+
     /// The binary that is brought, and its description.
-    fn script(body: &str) -> (Vec<u8>, Binary) {
+    fn script(body: &str) -> (Vec<u8>, Binaries) {
         let bytes = format!("#!/bin/sh\n{body}\n").into_bytes();
         let (hash, size) = (sha256(&bytes[..]).unwrap(), bytes.len() as u64);
-        ([format!("{hash}\n").into_bytes(), bytes].concat(), Binary { size, id: "5eed".into() })
+        let own = described("Linux x", "5eed", size);
+        ([format!("{hash}\n").into_bytes(), bytes].concat(), Binaries { own, others: Vec::new() })
     }
 
     /// Runs the line by a shell with an empty home, feeds it `bytes` when it asks; returns what it printed.
@@ -232,11 +156,11 @@ mod tests {
     #[test]
     fn it_is_brought_once_and_found_afterwards() {
         let home = tempfile::tempdir().unwrap();
-        let (bytes, binary) = script("echo started $1");
-        let first = run(home.path(), &bootstrap(&binary, true), &bytes);
+        let (bytes, binaries) = script("echo started $1");
+        let first = run(home.path(), &bootstrap(&binaries, true), &bytes);
         assert!(first.contains(WANTED) && first.ends_with("started agent\n"), "{first}");
-        assert_eq!(run(home.path(), &bootstrap(&binary, true), &[]), "started agent\n");
-        assert_eq!(run(home.path(), &bootstrap(&binary, false), &[]), "started agent\n");
+        assert_eq!(run(home.path(), &bootstrap(&binaries, true), &[]), "started agent\n");
+        assert_eq!(run(home.path(), &bootstrap(&binaries, false), &[]), "started agent\n");
     }
 
     #[test]
@@ -245,21 +169,40 @@ mod tests {
             return linerate_testing::skip("zstd", "there is no zstd");
         }
         let home = tempfile::tempdir().unwrap();
-        let (_, binary) = script("echo started $1");
+        let (_, binaries) = script("echo started $1");
         let hash = sha256(&b"#!/bin/sh\necho started $1\n"[..]).unwrap();
-        let packed = zstd::encode_all(&b"#!/bin/sh\necho started $1\n"[..], LEVEL).unwrap();
+        let packed = zstd::encode_all(&b"#!/bin/sh\necho started $1\n"[..], 3).unwrap();
         let bytes = [format!("{hash} {}\n", packed.len()).into_bytes(), packed].concat();
-        let first = run(home.path(), &bootstrap(&binary, true), &bytes);
+        let first = run(home.path(), &bootstrap(&binaries, true), &bytes);
         assert!(first.contains(UNPACKS) && first.ends_with("started agent\n"), "{first}");
-        assert_eq!(run(home.path(), &bootstrap(&binary, false), &[]), "started agent\n");
+        assert_eq!(run(home.path(), &bootstrap(&binaries, false), &[]), "started agent\n");
+    }
+
+    #[test]
+    fn a_host_of_another_kind_gets_the_binary_for_it() {
+        let uname = Command::new("uname").arg("-sm").output().unwrap().stdout;
+        let here = String::from_utf8(uname).unwrap().trim().to_owned();
+        let home = tempfile::tempdir().unwrap();
+        let (bytes, Binaries { own, .. }) = script("echo started $1");
+        let (this, other) = (described(&here, "5eed", own.size), described("Linux other", "0ther", 7));
+        let binaries = Binaries { own: described("Linux x", "wrong", 9), others: vec![other, this] };
+        let first = run(home.path(), &bootstrap(&binaries, true), &bytes);
+        assert!(first.contains(&format!("{WANTED} {here}")) && first.ends_with("started agent\n"), "{first}");
+        assert_eq!(run(home.path(), &bootstrap(&binaries, false), &[]), "started agent\n");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &find(&binaries)]).env("HOME", home.path()).env_remove("XDG_CACHE_HOME");
+        let found = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+        assert!(found.ends_with("agent-5eed\n"), "{found}");
+        let line = bootstrap(&binaries, true);
+        assert!(!line.contains(['\n', '!', '\\']) && line.matches('\'').count() == 2, "{line}");
     }
 
     #[test]
     fn what_was_brought_runs_again_with_any_words() {
         let home = tempfile::tempdir().unwrap();
-        let (bytes, binary) = script("printf \"%s|\" \"$@\"");
-        run(home.path(), &bootstrap(&binary, true), &bytes);
-        let words = again(&binary, &["doctor".into(), "it's \"b\"".into()]);
+        let (bytes, binaries) = script("printf \"%s|\" \"$@\"");
+        run(home.path(), &bootstrap(&binaries, true), &bytes);
+        let words = again(&binaries, &["doctor".into(), "it's \"b\"".into()]);
         let again = |home: &std::path::Path| {
             let mut command = Command::new(&words[0]);
             command
@@ -293,8 +236,8 @@ mod tests {
             let times = FileTimes::new().set_modified(days(modified)).set_accessed(days(used));
             File::create(cache.join(name)).unwrap().set_times(times).unwrap();
         }
-        let (bytes, binary) = script("echo started $1");
-        assert!(run(home.path(), &bootstrap(&binary, true), &bytes).ends_with("started agent\n"));
+        let (bytes, binaries) = script("echo started $1");
+        assert!(run(home.path(), &bootstrap(&binaries, true), &bytes).ends_with("started agent\n"));
         let mut left: Vec<_> = std::fs::read_dir(cache)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -306,54 +249,24 @@ mod tests {
 
     #[test]
     fn the_documentation_has_the_same_line() {
-        let binary = Binary { size: 7, id: "BUILD".into() };
+        let own = described("Linux x", "BUILD", 7);
+        let binaries = Binaries { own, others: Vec::new() };
         let documented = include_str!("../../../docs/protocol.md");
         for install in [true, false] {
-            let line = bootstrap(&binary, install)
-                .replace("-eq 7 ]", "-eq SIZE ]")
-                .replace("head -c 7;", "head -c SIZE;");
+            let line = bootstrap(&binaries, install).replace("s=7;", "s=SIZE;");
             let line = line.replace(&format!("linerate {} ", env!("CARGO_PKG_VERSION")), "linerate VERSION ");
             assert!(documented.contains(&line), "docs/protocol.md lacks {line}");
         }
     }
 
-    /// An ELF file whose notes have another type.
-    fn without_notes(mut bytes: Vec<u8>) -> Vec<u8> {
-        // The owner's name behind its length, the description's length, and the type.
-        let gnu_build_id = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
-        let at = bytes.windows(gnu_build_id.len()).position(|window| window == gnu_build_id);
-        bytes[at.expect("the linker writes one") + 8] = 99;
-        bytes
-    }
-
-    #[test]
-    fn a_binary_is_known_by_its_build_or_by_its_contents() {
-        let own = Binary::own().unwrap();
-        assert_eq!(own.size, std::fs::metadata(OWN).unwrap().len());
-        let ends = format!("-{}", own.size);
-        let build = own.id.strip_suffix(&ends).unwrap();
-        let written = build_id(&File::open(OWN).unwrap()).expect("the linker writes one");
-        assert_eq!(build, hexadecimal(&written));
-        // A file of the right form without an ID, of which reading the form leaves nothing to read.
-        let own_bytes = std::fs::read(OWN).unwrap();
-        let mut without = tempfile::tempfile().unwrap();
-        without.write_all(&without_notes(own_bytes)).unwrap();
-        assert_eq!(build_id(&without), None);
-        let hashed = Binary::of(without.try_clone().unwrap()).unwrap();
-        without.rewind().unwrap();
-        assert_eq!(hashed.id, format!("{}-{}", sha256(without).unwrap(), hashed.size));
-        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(sha256(&b""[..]).unwrap(), empty);
-    }
-
     #[test]
     fn a_damaged_binary_is_not_run() {
         let home = tempfile::tempdir().unwrap();
-        let (bytes, binary) = script("echo started");
+        let (bytes, binaries) = script("echo started");
         for at in [3, 64 + 12] {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
-            let said = run(home.path(), &bootstrap(&binary, true), &damaged);
+            let said = run(home.path(), &bootstrap(&binaries, true), &damaged);
             assert!(said.contains(FAILED) && !said.contains("started"), "{said}");
             let left = std::fs::read_dir(home.path().join(".cache/linerate")).unwrap().count();
             assert_eq!(left, 0, "nothing is left behind");
@@ -363,13 +276,13 @@ mod tests {
     #[test]
     fn a_cache_that_others_may_change_is_neither_run_nor_filled() {
         use std::os::unix::fs::{PermissionsExt, chown, symlink};
-        let (bytes, binary) = script("echo started $1");
+        let (bytes, binaries) = script("echo started $1");
         let is_root = rustix::process::geteuid().is_root();
         for (mode, owner, link) in
             [(0o770, 0, false), (0o707, 0, true), (0o755, 65534, false), (0o755, 0, true), (0o755, 0, false)]
         {
             let home = tempfile::tempdir().unwrap();
-            assert!(run(home.path(), &bootstrap(&binary, true), &bytes).ends_with("started agent\n"));
+            assert!(run(home.path(), &bootstrap(&binaries, true), &bytes).ends_with("started agent\n"));
             let cache = home.path().join(".cache/linerate");
             std::fs::set_permissions(&cache, PermissionsExt::from_mode(mode)).unwrap();
             if owner > 0 && is_root {
@@ -385,13 +298,13 @@ mod tests {
                 linerate_testing::skip("root", "giving a directory to another user needs root");
                 continue;
             }
-            let said = run(home.path(), &bootstrap(&binary, false), &[]);
+            let said = run(home.path(), &bootstrap(&binaries, false), &[]);
             assert_eq!(said.contains("started"), !refused, "{mode:o} {owner}: {said}");
             let mut shell = Command::new("sh");
-            shell.args(["-c", &find(&binary)]).env("HOME", home.path()).env_remove("XDG_CACHE_HOME");
+            shell.args(["-c", &find(&binaries)]).env("HOME", home.path()).env_remove("XDG_CACHE_HOME");
             let found = String::from_utf8(shell.output().unwrap().stdout).unwrap();
             assert_eq!(found.contains("agent-5eed"), !refused, "{mode:o} {owner}: {found}");
-            let said = run(home.path(), &bootstrap(&binary, true), &bytes);
+            let said = run(home.path(), &bootstrap(&binaries, true), &bytes);
             assert_eq!(said.contains("writable by nobody else"), refused, "{mode:o} {owner}: {said}");
         }
     }

@@ -1,5 +1,6 @@
 //! Places of processes, and the start of agents there.
 
+pub mod binary;
 pub mod command;
 pub mod far_end;
 pub mod greeting;

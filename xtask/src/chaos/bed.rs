@@ -2,9 +2,9 @@
 
 use anyhow::Context;
 use linerate_lab::{End, Lab, LabOptions, parse_link};
-use linerate_remote::install::Binary;
+use linerate_remote::binary::Binary;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -159,7 +159,7 @@ fn serve(lab: &Lab) -> anyhow::Result<Child> {
 
 /// Where the far end's root keeps the copy that a transfer brings.
 fn cached_copy(program: &Path) -> Option<PathBuf> {
-    let id = Binary::of(File::open(program).ok()?).ok()?.id;
+    let id = Binary::of(String::new(), program.into()).ok()?.id;
     let entry = fs::read_to_string("/etc/passwd").ok()?;
     let home = entry.lines().find(|line| line.starts_with("root:"))?.split(':').nth(5)?.to_owned();
     Some(Path::new(&home).join(".cache/linerate").join(format!("agent-{id}")))

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use linerate_remote::install::sha256;
+use linerate_remote::binary::sha256;
 use serde::{Deserialize, Serialize};
 
 use super::set::Library;

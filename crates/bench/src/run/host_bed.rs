@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 
 use linerate_host::Facts;
 use linerate_lab::{Undo, UndoJournal};
+use linerate_remote::binary::Binaries;
 use linerate_remote::command::AgentCommand;
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
-use linerate_remote::install::{Binary, find};
+use linerate_remote::install::find;
 use linerate_remote::patience::Patience;
 use linerate_remote::place::Place;
 
@@ -352,7 +353,7 @@ fn bring(
         patience: Patience::LOGIN,
     };
     drop(far.start(note, stop).map_err(io::Error::other)?);
-    ask(place, &find(&Binary::own()?)).map(PathBuf::from)
+    ask(place, &find(&Binaries::installed()?)).map(PathBuf::from)
 }
 
 /// A directory of the same name on both hosts, in memory where both have some, and how it goes again.

@@ -2,7 +2,8 @@
 
 use linerate_doctor::PathMeasurements;
 use linerate_doctor::limiter::Limiter;
-use linerate_remote::install::{Binary, again};
+use linerate_remote::binary::Binaries;
+use linerate_remote::install::again;
 use linerate_remote::place::Place;
 use linerate_wire::path::printable;
 use serde_json::Value;
@@ -18,10 +19,12 @@ use crate::common::reach::Reach;
 /// # Errors
 /// The reason, as the end of a sentence, if the doctor can't run there or can't measure.
 pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<PathMeasurements, String> {
-    let binary = Binary::own().map_err(|error| format!("reading this program's own binary: {error}"))?;
+    let binaries =
+        Binaries::installed().map_err(|error| format!("reading this program's own binary: {error}"))?;
     let far_end = reach.far_end(from, true).map_err(|Failure(message, _)| message)?;
     let place = Place::Ssh { rsh: far_end.rsh, host: far_end.host };
-    let mut command = place.command(&again(&binary, &words(to, reach))).map_err(|error| error.to_string())?;
+    let mut command =
+        place.command(&again(&binaries, &words(to, reach))).map_err(|error| error.to_string())?;
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("running the remote shell: {error}"))?;
     if !output.status.success() {

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use linerate_lab::{End, Lab, LabError, LabOptions, Wan};
-use linerate_remote::install::Binary;
+use linerate_remote::binary::Binary;
 use linerate_testing::{is_root, skip};
 use tempfile::TempDir;
 
@@ -360,7 +360,7 @@ fn copy_program(to: &Path) {
 
 /// Where the far end's root keeps the copy that a transfer brings.
 fn cached_copy(program: &Path) -> Option<PathBuf> {
-    let id = Binary::of(fs::File::open(program).ok()?).ok()?.id;
+    let id = Binary::of(String::new(), program.into()).ok()?.id;
     // The lab's ssh server hands on no variable of ours: the far home is the account's.
     let entry = fs::read_to_string("/etc/passwd").ok()?;
     let home = entry.lines().find(|line| line.starts_with("root:"))?.split(':').nth(5)?.to_owned();

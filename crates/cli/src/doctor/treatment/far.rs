@@ -1,6 +1,7 @@
 //! Treatments of another host: linerate there makes them, and its switch waits there.
 
-use linerate_remote::install::{Binary, again_by};
+use linerate_remote::binary::Binaries;
+use linerate_remote::install::again_by;
 use linerate_remote::place::Place;
 use linerate_wire::path::printable;
 use serde::de::DeserializeOwned;
@@ -127,8 +128,8 @@ fn run(
     input: Option<&[u8]>,
 ) -> Result<Output, Failure> {
     let failed = |why: String| Failure(why, Code::FarEnd).at(host);
-    let binary =
-        Binary::own().map_err(|error| failed(format!("reading this program's own binary: {error}")))?;
+    let binaries = Binaries::installed()
+        .map_err(|error| failed(format!("reading this program's own binary: {error}")))?;
     let far_end = reach.far_end(host, true)?;
     let command = reach.agent_command.clone().unwrap_or_default();
     let mut all: Vec<OsString> = vec!["doctor".into(), "--state".into(), args.treatment.state.clone().into()];
@@ -136,7 +137,7 @@ fn run(
     all.extend(words.iter().map(OsString::from));
     let place = Place::Ssh { rsh: far_end.rsh, host: far_end.host };
     let mut command =
-        place.command(&again_by(&binary, &all, &command)).map_err(|error| failed(error.to_string()))?;
+        place.command(&again_by(&binaries, &all, &command)).map_err(|error| failed(error.to_string()))?;
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     let child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
     let mut child = child.map_err(|error| failed(format!("running the remote shell: {error}")))?;
