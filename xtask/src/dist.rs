@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::machine::Machine;
 use crate::{call, cargo};
 
 /// Builds `dist/linerate`.
@@ -12,13 +13,25 @@ use crate::{call, cargo};
 /// # Errors
 /// Where the build fails, or what it built needs a loader.
 pub fn run(repository: &Path) -> anyhow::Result<()> {
-    let built = build(repository)?;
-    let released = repository.join("dist/linerate");
+    let released = keep(repository, &build(repository)?, "linerate")?;
+    call(Command::new(&released).arg("--version"))
+}
+
+/// Builds `dist/linerate-MACHINE` for another kind of machine.
+///
+/// # Errors
+/// Where there is no compiler for it, the build fails, or what it built needs a loader.
+pub fn run_for(repository: &Path, machine: &Machine) -> anyhow::Result<()> {
+    let built = build_in(repository, &target_directory(repository), machine)?;
+    keep(repository, &built, &format!("linerate-{}", machine.name())).map(|_| ())
+}
+
+fn keep(repository: &Path, built: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let released = repository.join("dist").join(name);
     fs::create_dir_all(repository.join("dist"))?;
-    let length = fs::copy(&built, &released).with_context(|| format!("writing {}", released.display()))?;
-    call(Command::new(&released).arg("--version"))?;
+    let length = fs::copy(built, &released).with_context(|| format!("writing {}", released.display()))?;
     println!("{}: static, {:.1} MB", released.display(), length as f64 * 1e-6);
-    Ok(())
+    Ok(released)
 }
 
 /// Builds `dist/linerate`, and then the same commit once more in a clone at another path with a target directory of its
@@ -37,7 +50,8 @@ pub fn twice(repository: &Path) -> anyhow::Result<()> {
         tempfile::Builder::new().prefix("linerate-built-again-").tempdir_in(repository.join("dist"))?;
     let again = directory.path().join("under/another/path");
     call(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(repository).arg(&again))?;
-    let other = fs::read(build_in(&again, &again.join("elsewhere"))?).context("reading the second binary")?;
+    let other = fs::read(build_in(&again, &again.join("elsewhere"), &Machine::here())?)
+        .context("reading the second binary")?;
     let one = fs::read(repository.join("dist/linerate")).context("reading the first binary")?;
     let differ = different(&one, &other);
     println!("two builds at two paths: {} and {} bytes, {differ} of them differ", one.len(), other.len());
@@ -57,29 +71,26 @@ fn different(one: &[u8], other: &[u8]) -> usize {
 /// # Errors
 /// Where the build fails, or what it built needs a loader.
 pub fn build(repository: &Path) -> anyhow::Result<PathBuf> {
-    build_in(repository, &target_directory(repository))
+    build_in(repository, &target_directory(repository), &Machine::here())
 }
 
-/// The same in a target directory.
-fn build_in(repository: &Path, target_directory: &Path) -> anyhow::Result<PathBuf> {
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+/// The same in a target directory, for a kind of machine.
+fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> anyhow::Result<PathBuf> {
     let directories = directories(repository, target_directory)?;
     let renamed = |option: &str| {
         let rename = |(from, to): &(PathBuf, &str)| format!("{option}={}={to}", from.display());
         directories.iter().map(rename).collect::<Vec<_>>()
     };
-    let mut rust = vec!["-Ctarget-feature=+crt-static".to_owned()];
-    rust.extend(renamed("--remap-path-prefix"));
-    // With an explicit target the flags are for the program only, not for what runs while it is built.
-    call(
-        cargo()
-            .args(["build", "--locked", "--release", "--package", "linerate", "--target", &target])
-            .current_dir(repository)
-            .env("CARGO_TARGET_DIR", target_directory)
-            .env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f"))
-            .env(format!("CFLAGS_{}", target.replace('-', "_")), renamed("-ffile-prefix-map").join(" ")),
+    let mut build = cargo();
+    build.args(["build", "--locked", "--release", "--package", "linerate"]).current_dir(repository);
+    build.env("CARGO_TARGET_DIR", target_directory);
+    machine.build_with(
+        &mut build,
+        renamed("--remap-path-prefix"),
+        &renamed("-ffile-prefix-map").join(" "),
     )?;
-    let built = target_directory.join(&target).join("release/linerate");
+    call(&mut build)?;
+    let built = target_directory.join(machine.triple()).join("release/linerate");
     let bytes = fs::read(&built).with_context(|| format!("reading {}", built.display()))?;
     ensure!(is_static(&bytes)?, "{} needs a loader: is libc.a installed?", built.display());
     Ok(built)

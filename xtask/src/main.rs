@@ -5,9 +5,11 @@ mod chaos;
 mod commands;
 mod dist;
 mod docs;
+mod foreign;
 mod fuzz;
 mod hostile;
 mod limits;
+mod machine;
 mod names;
 mod race;
 mod release;
@@ -17,6 +19,7 @@ mod setup;
 mod suites;
 
 use anyhow::{Context, bail};
+use machine::Machine;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -48,8 +51,13 @@ cargo xtask COMMAND
   man DIR        write the manual pages of all commands into DIR
   dist [--twice]  build the static binary as dist/linerate and check that it is static; --twice: build the same commit again
                  at another path, and fail where a byte differs
-  release --out DIR [--program FILE]
-                 pack the static binary: tar.zst, deb, rpm, list of parts (SPDX), SHA-256 sums
+  dist --for MACHINE
+                 build it for another kind of machine (aarch64, riscv64, x86_64) as dist/linerate-MACHINE
+  foreign MACHINE  build linerate and tests for another kind of machine, run the tests by qemu-user, and copy to and from an
+                 end of that kind, as root
+  release --out DIR [--program FILE] [--agent MACHINE=FILE]... [--sign KEY]
+                 pack the static binary: tar.zst, deb, rpm, list of parts (SPDX), SHA-256 sums; the binaries for other
+                 machines into packages of their own, linerate-agents; --sign: the sums by a key of ssh's
   ci             everything that a change must pass: .ci/run
 ";
 
@@ -86,6 +94,8 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("man", [directory]) => man(Path::new(directory)),
         ("dist", []) => dist::run(repository()),
         ("dist", [twice]) if twice == "--twice" => dist::twice(repository()),
+        ("dist", [option, name]) if option == "--for" => dist::run_for(repository(), &Machine::named(name)?),
+        ("foreign", [name]) => foreign::run(repository(), &Machine::named(name)?),
         ("release", rest) => release::run(repository(), rest),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {

@@ -4,6 +4,7 @@
 //! `LINERATE_TEST_PROGRAM=FILE` packs another program.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -43,10 +44,14 @@ fn program(directory: &Path) -> Option<PathBuf> {
 
 fn release(program: &Path, out: &Path) {
     let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    // Any file stands for the binary of the other machine.
+    let agent = [OsStr::new("aarch64="), program.as_os_str()].join(OsStr::new(""));
     run(xtask
         .arg("release")
         .arg("--program")
         .arg(program)
+        .arg("--agent")
+        .arg(agent)
         .arg("--out")
         .arg(out)
         .env("SOURCE_DATE_EPOCH", DATE));
@@ -113,6 +118,16 @@ fn assert_installed(usr: &Path, zsh: &str) {
     }
 }
 
+/// What the package for other machines brings.
+fn assert_agents(usr: &Path) {
+    for machine in ["aarch64", std::env::consts::ARCH] {
+        let agent = usr.join("lib/linerate/agents").join(format!("linerate-{machine}"));
+        let mode = agent.metadata().map(|metadata| metadata.permissions().mode() & 0o777);
+        assert_eq!(mode.ok(), Some(0o755), "{machine}");
+    }
+    assert!(usr.join("share/doc/linerate-agents/copyright").exists());
+}
+
 #[test]
 fn two_releases_of_one_program_have_the_same_bytes() {
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -124,13 +139,46 @@ fn two_releases_of_one_program_have_the_same_bytes() {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
     };
     assert_eq!(names(&outs[0]), names(&outs[1]));
-    assert_eq!(names(&outs[0]).len(), 5, "tar.zst, deb, rpm, list of parts, sums");
+    assert_eq!(names(&outs[0]).len(), 8, "tar.zst, deb, rpm of both, list of parts, sums");
     for name in names(&outs[0]) {
         let [one, other] = [0, 1].map(|out: usize| fs::read(outs[out].join(&name)).unwrap());
         assert!(one == other, "{name} differs");
     }
     let sums = run(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&outs[0]));
-    assert_eq!(text(&sums).matches(": OK").count(), 4, "{sums:?}");
+    assert_eq!(text(&sums).matches(": OK").count(), 7, "{sums:?}");
+}
+
+#[test]
+fn a_signature_is_that_of_the_key_and_of_these_sums() {
+    if !has("ssh-keygen") {
+        return skip("ssh-keygen", "there is no ssh-keygen");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = program(directory.path()) else { return };
+    let (out, key) = (directory.path().join("out"), directory.path().join("key"));
+    run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key));
+    let release = || {
+        let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        xtask.args(["release", "--program"]).arg(&program).arg("--out").arg(&out).arg("--sign").arg(&key);
+        run(xtask.env("SOURCE_DATE_EPOCH", DATE));
+    };
+    release();
+    // Over the older signature.
+    release();
+    let public = fs::read_to_string(key.with_extension("pub")).unwrap();
+    let signers = directory.path().join("signers");
+    fs::write(&signers, format!("releases@linerate {public}")).unwrap();
+    let verify = |sums: &Path| {
+        let mut verify = Command::new("ssh-keygen");
+        verify
+            .args(["-Y", "verify", "-I", "releases@linerate", "-n", "linerate-release", "-f"])
+            .arg(&signers);
+        verify.arg("-s").arg(out.join("SHA256SUMS.sig")).stdin(fs::File::open(sums).unwrap());
+        verify.output().unwrap().status.success()
+    };
+    assert!(verify(&out.join("SHA256SUMS")));
+    fs::write(out.join("other"), "0123  other\n").unwrap();
+    assert!(!verify(&out.join("other")));
 }
 
 #[test]
@@ -138,7 +186,7 @@ fn the_date_is_that_of_every_file() {
     let Some(release) = released() else { return };
     let list = run(Command::new("tar")
         .args(["--full-time", "--utc", "-tvf"])
-        .arg(ending(release.path(), ".tar.zst")));
+        .arg(ending(release.path(), "64.tar.zst")));
     for line in text(&list).lines() {
         assert!(line.contains(" root/root ") && line.contains(" 2023-11-14 22:13:20 "), "{line}");
     }
@@ -162,10 +210,14 @@ fn a_deb_is_installed_into_a_fresh_root_and_nothing_is_left_after_it() {
             .args(["--path-include=/usr/share/*", "--log=/dev/null"]);
         text(&run(dpkg.args(words)))
     };
-    dpkg(&["--install", ending(release.path(), ".deb").to_str().unwrap()]);
+    dpkg(&["--install", ending(release.path(), "64.deb").to_str().unwrap()]);
     assert_installed(&root.path().join("usr"), "share/zsh/vendor-completions/_linerate");
-    assert_eq!(dpkg(&["--verify", "linerate"]), "", "what is installed is what the package has");
-    dpkg(&["--purge", "linerate"]);
+    dpkg(&["--install", ending(release.path(), "_all.deb").to_str().unwrap()]);
+    assert_agents(&root.path().join("usr"));
+    for name in ["linerate", "linerate-agents"] {
+        assert_eq!(dpkg(&["--verify", name]), "", "what is installed is what the package has");
+        dpkg(&["--purge", name]);
+    }
     assert_eq!(tree(root.path()), before);
 }
 
@@ -178,6 +230,7 @@ fn an_rpm_is_installed_into_a_fresh_root_and_nothing_is_left_after_it() {
     // As a system has them; no package owns them here.
     for directory in [
         "usr/bin",
+        "usr/lib",
         "usr/share/man/man1",
         "usr/share/doc",
         "usr/share/bash-completion/completions",
@@ -187,16 +240,20 @@ fn an_rpm_is_installed_into_a_fresh_root_and_nothing_is_left_after_it() {
         fs::create_dir_all(root.path().join(directory)).unwrap();
     }
     let before = tree(root.path());
-    let package = ending(release.path(), ".rpm");
+    let package = ending(release.path(), "64.rpm");
     let rpm = |words: &[&str]| {
         let mut rpm = Command::new("rpm");
         text(&run(rpm.arg("--root").arg(root.path()).args(["--dbpath", "/var/lib/rpm"]).args(words)))
     };
     rpm(&["--initdb"]);
     rpm(&["--install", "--ignoreos", package.to_str().unwrap()]);
+    rpm(&["--install", "--ignoreos", ending(release.path(), "noarch.rpm").to_str().unwrap()]);
     assert_installed(&root.path().join("usr"), "share/zsh/site-functions/_linerate");
-    assert_eq!(rpm(&["--verify", "linerate"]), "", "what is installed is what the package has");
-    rpm(&["--erase", "linerate"]);
+    assert_agents(&root.path().join("usr"));
+    for name in ["linerate", "linerate-agents"] {
+        assert_eq!(rpm(&["--verify", name]), "", "what is installed is what the package has");
+        rpm(&["--erase", name]);
+    }
     assert_eq!(tree(root.path()), before);
 }
 
@@ -205,7 +262,7 @@ fn an_archive_is_unpacked_below_any_prefix() {
     let (Some(release), prefix) = (released(), tempfile::tempdir().unwrap()) else { return };
     let mut tar = Command::new("tar");
     tar.args(["--strip-components=1", "-C"]).arg(prefix.path()).arg("-xf");
-    run(tar.arg(ending(release.path(), ".tar.zst")));
+    run(tar.arg(ending(release.path(), "64.tar.zst")));
     assert_installed(prefix.path(), "share/zsh/site-functions/_linerate");
 }
 

@@ -89,7 +89,7 @@ fn mixed(top: &Path, rng: &mut Rng) -> io::Result<()> {
 }
 
 /// Every kind of entry, with metadata.
-fn kinds(top: &Path, rng: &mut Rng) -> io::Result<()> {
+pub fn kinds(top: &Path, rng: &mut Rng) -> io::Result<()> {
     for number in 0..150 {
         let path = top.join(format!("{}/file {number}", number % 7));
         write(&path, rng.u64(0..60_000), rng)?;

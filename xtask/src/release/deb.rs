@@ -4,17 +4,18 @@ use anyhow::Context;
 use ar::{Builder, Header};
 
 use super::archive::{below, tar};
-use super::product::{DESCRIPTION, InstalledFile, Product, SUMMARY, ZSH, compressed};
+use super::product::{InstalledFile, Product, ZSH, compressed};
 
 /// Where Debian's zsh looks for what packages bring.
 const DEBIAN_ZSH: &str = "share/zsh/vendor-completions";
 
 /// A processor's name in Debian.
-pub fn architecture(arch: &str) -> &str {
+pub fn architecture(arch: Option<&str>) -> &str {
     match arch {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
+        Some("x86_64") => "amd64",
+        Some("aarch64") => "arm64",
+        Some(other) => other,
+        None => "all",
     }
 }
 
@@ -42,11 +43,14 @@ pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
 fn control(product: &Product) -> String {
     let kibibytes: usize = product.files.iter().map(|file| file.bytes.len().div_ceil(1024)).sum();
     format!(
-        "Package: linerate\nVersion: {}\nArchitecture: {}\nMaintainer: The linerate project\n\
-         Installed-Size: {kibibytes}\nRecommends: openssh-client\nSection: net\nPriority: optional\n\
-         Description: {SUMMARY}\n {}\n",
+        "Package: {}\nVersion: {}\nArchitecture: {}\nMaintainer: The linerate project\n\
+         Installed-Size: {kibibytes}\nRecommends: {}\nSection: net\nPriority: optional\n\
+         Description: {}\n {}\n",
+        product.name,
         product.package_version(),
         architecture(product.arch),
-        DESCRIPTION.replace('\n', "\n "),
+        if product.arch.is_some() { "openssh-client" } else { "linerate" },
+        product.summary,
+        product.description.replace('\n', "\n "),
     )
 }

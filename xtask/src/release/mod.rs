@@ -15,40 +15,81 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::dist;
+use crate::machine::Machine;
+use crate::{call, dist};
 use product::Product;
+
+/// What a signature is for, so that it can't be taken for one of something else (ssh-keygen(1), `-n`).
+const NAMESPACE: &str = "linerate-release";
 
 /// Writes all files of a release into a directory.
 ///
 /// # Errors
 /// Where the build fails, or a file can't be read or written.
 pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
-    let (out, program) = parse(arguments)?;
+    let ReleaseOptions { out, program, mut agents, key } = ReleaseOptions::parse(arguments)?;
     let program = program.map_or_else(|| dist::build(repository), Ok)?;
-    let product = Product::gather(repository, &program, date(repository)?)?;
+    let date = date(repository)?;
+    let mut packages = Product::program(repository, &program, date)?.packages()?;
+    if !agents.is_empty() {
+        agents.push((std::env::consts::ARCH.to_owned(), program));
+        packages.extend(Product::agents(repository, &agents, date)?.packages()?);
+    }
     fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
     let mut sums = String::new();
-    for (name, bytes) in product.packages()? {
+    for (name, bytes) in packages {
         let file = out.join(&name);
         fs::write(&file, &bytes).with_context(|| format!("writing {}", file.display()))?;
         sums += &format!("{}  {name}\n", hexadecimal(&bytes));
         println!("{}: {:.1} MB", file.display(), bytes.len() as f64 * 1e-6);
     }
     let file = out.join("SHA256SUMS");
-    fs::write(&file, sums).with_context(|| format!("writing {}", file.display()))
+    fs::write(&file, sums).with_context(|| format!("writing {}", file.display()))?;
+    key.map_or(Ok(()), |key| sign(&file, &key))
 }
 
-/// The directory to write, and the program to pack instead of building one.
-fn parse(arguments: &[String]) -> anyhow::Result<(PathBuf, Option<PathBuf>)> {
-    let (mut out, mut program) = (None, None);
-    for pair in arguments.chunks(2) {
-        match pair {
-            [option, value] if option == "--out" => out = Some(std::path::absolute(value)?),
-            [option, value] if option == "--program" => program = Some(std::path::absolute(value)?),
-            _ => bail!("release takes --out DIR and --program FILE, not '{}'", pair.join(" ")),
+/// Signs a file by a key of ssh's, into FILE.sig.
+fn sign(file: &Path, key: &Path) -> anyhow::Result<()> {
+    let signature = file.with_added_extension("sig");
+    // ssh-keygen would ask before it writes over an older one.
+    let _ = fs::remove_file(&signature);
+    let mut sign = Command::new("ssh-keygen");
+    sign.args(["-Y", "sign", "-q", "-n", NAMESPACE, "-f"]).arg(key).arg(file);
+    call(&mut sign).context("signing the list of sums")?;
+    println!("{}: by {}", signature.display(), key.display());
+    Ok(())
+}
+
+/// What a release is made of, and where it goes.
+#[derive(Debug, PartialEq, Eq)]
+struct ReleaseOptions {
+    out: PathBuf,
+    /// Is packed instead of building one.
+    program: Option<PathBuf>,
+    /// The binaries for other machines, with the machines' names.
+    agents: Vec<(String, PathBuf)>,
+    /// The key of ssh's that signs the sums.
+    key: Option<PathBuf>,
+}
+
+impl ReleaseOptions {
+    fn parse(arguments: &[String]) -> anyhow::Result<Self> {
+        let (mut out, mut program, mut agents, mut key) = (None, None, Vec::new(), None);
+        for pair in arguments.chunks(2) {
+            match pair {
+                [option, value] if option == "--out" => out = Some(std::path::absolute(value)?),
+                [option, value] if option == "--program" => program = Some(std::path::absolute(value)?),
+                [option, value] if option == "--sign" => key = Some(std::path::absolute(value)?),
+                [option, value] if option == "--agent" => {
+                    let (name, file) = value.split_once('=').context("--agent takes MACHINE=FILE")?;
+                    agents.push((Machine::named(name)?.name().to_owned(), std::path::absolute(file)?));
+                }
+                _ => bail!("release takes --out, --program, --agent and --sign, not '{}'", pair.join(" ")),
+            }
         }
+        let out = out.context("release needs --out DIR, the directory for the packages")?;
+        Ok(Self { out, program, agents, key })
     }
-    Ok((out.context("release needs --out DIR, the directory for the packages")?, program))
 }
 
 /// The time that every file of the release gets, in seconds since 1970.
@@ -92,9 +133,16 @@ mod tests {
     #[test]
     fn a_directory_is_needed_and_nothing_unknown_is_taken() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(parse(&words("--out /x --program /y")).unwrap(), ("/x".into(), Some("/y".into())));
-        for wrong in ["--program /y", "--out", "--out /x --fast 1"] {
-            assert!(parse(&words(wrong)).is_err(), "{wrong}");
+        let options = ReleaseOptions::parse(&words("--out /x --program /y --agent aarch64=/z")).unwrap();
+        let agents = vec![("aarch64".into(), "/z".into())];
+        assert_eq!(
+            options,
+            ReleaseOptions { out: "/x".into(), program: Some("/y".into()), agents, key: None }
+        );
+        for wrong in
+            ["--program /y", "--out", "--out /x --fast 1", "--out /x --agent /z", "--out /x --agent m=/z"]
+        {
+            assert!(ReleaseOptions::parse(&words(wrong)).is_err(), "{wrong}");
         }
     }
 }

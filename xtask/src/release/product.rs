@@ -2,25 +2,30 @@
 
 use anyhow::Context;
 use flate2::{Compression, GzBuilder};
+use linerate_remote::binary::{BESIDE, NAME};
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::parts::Parts;
 use super::{archive, deb, hexadecimal, licences, output, rpm, sbom};
 
 /// One sentence, as package managers list it.
-pub const SUMMARY: &str = "moves file trees between Linux servers at the line rate";
+const SUMMARY: &str = "moves file trees between Linux servers at the line rate";
 /// More of them, of at most 80 characters a line.
-pub const DESCRIPTION: &str = "\
+const DESCRIPTION: &str = "\
 linerate copies and syncs file trees between Linux servers over the user's own
 ssh: encrypted, verified, and continued after an interruption. It measures a
 path beside other tools, and names the one stage that limits a transfer.";
+const AGENTS_SUMMARY: &str = "linerate for far hosts of other kinds of machine";
+const AGENTS_DESCRIPTION: &str = "\
+linerate brings itself to the hosts that it copies to and from. With this
+package it brings the right binary to hosts of another architecture, too.";
 /// The licence of linerate and of the parts of the C library in it, as SPDX writes it.
 pub const LICENCE: &str = "(Apache-2.0 OR MIT) AND LGPL-2.1-or-later";
-/// Where licences are, below the prefix.
-pub const DOCUMENTS: &str = "share/doc/linerate";
+/// Where each package's licences are, below the prefix.
+const DOCUMENTS: &str = "share/doc";
 /// Where zsh looks on most systems.
 pub const ZSH: &str = "share/zsh/site-functions";
 
@@ -33,77 +38,128 @@ pub struct InstalledFile {
     pub bytes: Vec<u8>,
 }
 
-/// All of it.
+/// All of a package.
 pub struct Product {
+    pub name: &'static str,
+    pub summary: &'static str,
+    pub description: &'static str,
     pub version: String,
-    /// As Rust calls it: `x86_64`.
-    pub arch: &'static str,
+    /// As Rust calls it: `x86_64`. None where it is for all.
+    pub arch: Option<&'static str>,
     /// The time of every file, in seconds since 1970.
     pub seconds: u32,
     /// Sorted by path.
     pub files: Vec<InstalledFile>,
-    sbom: Vec<u8>,
+    sbom: Option<Vec<u8>>,
 }
 
 impl Product {
-    /// Asks `program` for its pages and completions, and the working tree for everything else.
-    pub fn gather(repository: &Path, program: &Path, seconds: u32) -> anyhow::Result<Self> {
+    /// The program: asks it for its pages and completions, and the working tree for everything else.
+    pub fn program(repository: &Path, program: &Path, seconds: u32) -> anyhow::Result<Self> {
         let parts = Parts::read(repository)?;
         let bytes = fs::read(program).with_context(|| format!("reading {}", program.display()))?;
         let sbom = sbom::document(&parts, seconds, &hexadecimal(&bytes))?;
-        let mut files = pages(program)?;
-        files.extend(completions(program)?);
-        for (name, text) in licences::files(repository, &parts)? {
-            files.push(document(&name, text));
-        }
+        let mut product = Self::empty("linerate", &parts, seconds);
+        product.files = pages(program)?;
+        product.files.extend(completions(program)?);
+        product.add_licences(repository, &parts)?;
         let changes = fs::read(repository.join("CHANGELOG.md")).context("reading CHANGELOG.md")?;
-        files.push(document("changelog.gz", compressed(&changes)?));
-        files.push(document("linerate.spdx.json", sbom.clone()));
-        files.extend(examples(&repository.join("contrib"), "examples")?);
-        files.push(InstalledFile { path: "bin/linerate".into(), mode: 0o755, bytes });
-        files.sort_by(|a, b| a.path.cmp(&b.path));
-        let version = parts.version().to_owned();
-        Ok(Self { version, arch: std::env::consts::ARCH, seconds, files, sbom })
+        product.add_document("changelog.gz", compressed(&changes)?);
+        product.add_document("linerate.spdx.json", sbom.clone());
+        product.add_examples(&repository.join("contrib"), "examples")?;
+        product.files.push(InstalledFile { path: "bin/linerate".into(), mode: 0o755, bytes });
+        product.files.sort_by(|a, b| a.path.cmp(&b.path));
+        product.sbom = Some(sbom);
+        Ok(product)
+    }
+
+    /// The binaries for several kinds of machine, each with its name.
+    pub fn agents(repository: &Path, agents: &[(String, PathBuf)], seconds: u32) -> anyhow::Result<Self> {
+        let parts = Parts::read(repository)?;
+        let mut product = Self {
+            summary: AGENTS_SUMMARY,
+            description: AGENTS_DESCRIPTION,
+            arch: None,
+            ..Self::empty("linerate-agents", &parts, seconds)
+        };
+        product.add_licences(repository, &parts)?;
+        for (machine, file) in agents {
+            let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+            product.files.push(InstalledFile {
+                path: format!("{BESIDE}/{NAME}{machine}"),
+                mode: 0o755,
+                bytes,
+            });
+        }
+        product.files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(product)
+    }
+
+    fn empty(name: &'static str, parts: &Parts, seconds: u32) -> Self {
+        Self {
+            name,
+            summary: SUMMARY,
+            description: DESCRIPTION,
+            version: parts.version().to_owned(),
+            arch: Some(std::env::consts::ARCH),
+            seconds,
+            files: Vec::new(),
+            sbom: None,
+        }
     }
 
     /// The names and bytes of what users download.
     pub fn packages(&self) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-        let (name, arch) = (format!("linerate-{}-{}", self.version, self.arch), self.arch);
+        let of_arch = self.arch.map_or_else(String::new, |arch| format!("-{arch}"));
+        let name = format!("{}-{}{of_arch}", self.name, self.version);
         let tar = archive::tar(&archive::below(&name, &self.files), self.seconds)?;
         let tar = zstd::encode_all(&*tar, 19).context("compressing the archive")?;
         let version = self.package_version();
-        Ok(vec![
+        let mut packages = vec![
             (format!("{name}.tar.zst"), tar),
-            (format!("linerate_{version}_{}.deb", deb::architecture(arch)), deb::package(self)?),
-            (format!("linerate-{version}-1.{arch}.rpm"), rpm::package(self)?),
-            (format!("{name}.spdx.json"), self.sbom.clone()),
-        ])
+            (format!("{}_{version}_{}.deb", self.name, deb::architecture(self.arch)), deb::package(self)?),
+            (format!("{}-{version}-1.{}.rpm", self.name, rpm::architecture(self.arch)), rpm::package(self)?),
+        ];
+        packages.extend(self.sbom.clone().map(|sbom| (format!("{name}.spdx.json"), sbom)));
+        Ok(packages)
+    }
+
+    /// The directory of its documents, below the prefix.
+    pub fn documents(&self) -> String {
+        format!("{DOCUMENTS}/{}", self.name)
+    }
+
+    fn add_document(&mut self, name: &str, bytes: impl Into<Vec<u8>>) {
+        let path = format!("{}/{name}", self.documents());
+        self.files.push(InstalledFile { path, mode: 0o644, bytes: bytes.into() });
+    }
+
+    fn add_licences(&mut self, repository: &Path, parts: &Parts) -> anyhow::Result<()> {
+        for (name, text) in licences::files(repository, parts)? {
+            self.add_document(&name, text);
+        }
+        Ok(())
+    }
+
+    /// Everything below `directory`, as documents below `name`.
+    fn add_examples(&mut self, directory: &Path, name: &str) -> anyhow::Result<()> {
+        for entry in fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
+            let path = entry?.path();
+            let name = format!("{name}/{}", path.file_name().unwrap_or_default().to_string_lossy());
+            if path.is_dir() {
+                self.add_examples(&path, &name)?;
+            } else {
+                let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+                self.add_document(&name, bytes);
+            }
+        }
+        Ok(())
     }
 
     /// 1.0.0-rc.1 comes before 1.0.0, which package managers write with a tilde.
     pub fn package_version(&self) -> String {
         self.version.replace('-', "~")
     }
-}
-
-fn document(name: &str, bytes: impl Into<Vec<u8>>) -> InstalledFile {
-    InstalledFile { path: format!("{DOCUMENTS}/{name}"), mode: 0o644, bytes: bytes.into() }
-}
-
-/// Everything below `directory`, as documents below `name`.
-fn examples(directory: &Path, name: &str) -> anyhow::Result<Vec<InstalledFile>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
-        let path = entry?.path();
-        let name = format!("{name}/{}", path.file_name().unwrap_or_default().to_string_lossy());
-        if path.is_dir() {
-            files.extend(examples(&path, &name)?);
-        } else {
-            let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-            files.push(document(&name, bytes));
-        }
-    }
-    Ok(files)
 }
 
 /// The manual pages, as distributions keep them.

@@ -5,38 +5,48 @@ use rpm::{BuildConfig, CompressionWithLevel, Dependency, FileOptions, PackageBui
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::product::{DESCRIPTION, DOCUMENTS, InstalledFile, LICENCE, Product, SUMMARY};
+use super::product::{InstalledFile, LICENCE, Product};
+
+/// Belongs to linerate's packages alone, below the prefix.
+const OWN: &str = "lib/linerate";
 
 /// The package. xz, since rpm before 4.14 reads no Zstandard.
 pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     let config = BuildConfig::v4().compression(CompressionWithLevel::Xz(9)).source_date(product.seconds);
     let version = product.package_version();
-    let mut package = PackageBuilder::new("linerate", &version, LICENCE, product.arch, SUMMARY);
-    package.using_config(config).release("1").description(DESCRIPTION).build_host("localhost");
-    package.recommends(Dependency::any("openssh-clients"));
+    let arch = architecture(product.arch);
+    let mut package = PackageBuilder::new(product.name, &version, LICENCE, arch, product.summary);
+    package.using_config(config).release("1").description(product.description).build_host("localhost");
+    package.recommends(Dependency::any(if product.arch.is_some() { "openssh-clients" } else { "linerate" }));
     // Removed with the package; the other directories belong to the system.
     for directory in own_directories(product) {
         let options = FileOptions::dir(format!("/usr/{directory}")).permissions(0o755);
         package.with_dir_entry(options).context("packing a directory")?;
     }
     for file in &product.files {
-        add(&mut package, file).with_context(|| format!("packing {}", file.path))?;
+        add(&mut package, file, &product.documents()).with_context(|| format!("packing {}", file.path))?;
     }
     let mut bytes = Vec::new();
     package.build().and_then(|package| package.write(&mut bytes)).context("making the rpm package")?;
     Ok(bytes)
 }
 
-/// The directory of the documents, and those below it.
+/// A processor's name for rpm.
+pub fn architecture(arch: Option<&'static str>) -> &'static str {
+    arch.unwrap_or("noarch")
+}
+
+/// The directories that no system has without this package.
 fn own_directories(product: &Product) -> BTreeSet<String> {
     let above = product.files.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
-    let own = above.filter(|directory| directory.starts_with(DOCUMENTS));
+    let documents = product.documents();
+    let own = above.filter(|directory| directory.starts_with(&documents) || directory.starts_with(OWN));
     own.map(|directory| directory.to_string_lossy().into_owned()).collect()
 }
 
-fn add(package: &mut PackageBuilder, file: &InstalledFile) -> Result<(), rpm::Error> {
+fn add(package: &mut PackageBuilder, file: &InstalledFile, documents: &str) -> Result<(), rpm::Error> {
     let options = FileOptions::new(format!("/usr/{}", file.path)).permissions(file.mode as u16);
-    let options = match file.path.strip_prefix(DOCUMENTS) {
+    let options = match file.path.strip_prefix(documents) {
         Some(name) if name.contains("LICENSE") || name == "/copyright" => options.license(),
         Some(_) => options.doc(),
         None => options,

@@ -1,0 +1,160 @@
+//! Linerate on another kind of machine: its units' tests, and copies between an end of that kind and one of this. The programs of
+//! that machine are run by qemu-user; the shell that they are started by is this machine's, with another answer of uname(1).
+
+use anyhow::{Context, bail, ensure};
+use fastrand::Rng;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::chaos::tree;
+use crate::machine::Machine;
+use crate::{call, cargo, show};
+
+/// Crates whose tests ask the kernel for nothing that qemu-user hands on to nobody (TCP_INFO, ethtool's requests, netlink).
+const CRATES: &[&str] = &["quantity", "wire", "doctor", "transfer"];
+/// Tests that take minutes by qemu-user, measure time, or need openat2(2), which it lacks.
+const NOT_BY_QEMU: &[&str] = &[
+    "large_files_that_have_their_names",
+    "links_to_directories_count_as_those",
+    "many_stars_need_no_more_time",
+    "recent_places_are_known_again",
+    "the_longest_journals_take_little_memory",
+    "what_waits_is_done_several_at_a_time",
+];
+/// Directories with entries of every kind; each has some 190.
+const DIRECTORIES: usize = 60;
+
+/// Where the kernel is told which program runs another machine's.
+const BINFMT: &str = "/proc/sys/fs/binfmt_misc";
+
+/// Builds for `machine`, tests there, and copies there and back.
+///
+/// # Errors
+/// Where a compiler or qemu-user is missing, a test fails, or a copy differs.
+pub fn run(repository: &Path, machine: &Machine) -> anyhow::Result<()> {
+    ensure!(rustix::process::geteuid().is_root(), "this needs root: owners are copied");
+    ensure!(*machine != Machine::here(), "this is such a machine: cargo xtask test");
+    run_by_qemu(machine)?;
+    let target = repository.join("target/foreign");
+    test(machine, &target)?;
+    let theirs = build(machine, &target)?;
+    let ours = build(&Machine::here(), &target)?;
+    copy(machine, &ours, &theirs)
+}
+
+/// A command of cargo's for a machine, without what only a debugger reads.
+fn cargo_for(machine: &Machine, target: &Path, command: &str) -> anyhow::Result<Command> {
+    let mut cargo = cargo();
+    cargo.args([command, "--quiet", "--locked"]).env("CARGO_TARGET_DIR", target);
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_DEV_STRIP", "symbols");
+    machine.build_with(&mut cargo, Vec::new(), "")?;
+    Ok(cargo)
+}
+
+fn test(machine: &Machine, target: &Path) -> anyhow::Result<()> {
+    let mut test = cargo_for(machine, target, "test")?;
+    test.args(["--no-fail-fast", "--lib"]);
+    test.args(CRATES.iter().map(|name| format!("--package=linerate-{name}")));
+    test.arg("--").args(NOT_BY_QEMU.iter().map(|name| format!("--skip={name}")));
+    call(&mut test).with_context(|| format!("testing on {}", machine.name()))
+}
+
+fn build(machine: &Machine, target: &Path) -> anyhow::Result<PathBuf> {
+    call(cargo_for(machine, target, "build")?.args(["--package", "linerate"]))?;
+    Ok(target.join(machine.triple()).join("debug/linerate"))
+}
+
+/// Makes the kernel run that machine's programs by qemu-user, unless it does: as the package binfmt-support would.
+fn run_by_qemu(machine: &Machine) -> anyhow::Result<()> {
+    let name = format!("qemu-{}", machine.name());
+    let qemu = PathBuf::from(format!("/usr/bin/{name}-static"));
+    ensure!(qemu.exists(), "{} is missing: it is in Debian's qemu-user-static", qemu.display());
+    if !Path::new(BINFMT).join("register").exists() {
+        call(Command::new("mount").args(["-t", "binfmt_misc", "binfmt_misc", BINFMT]))?;
+    }
+    if Path::new(BINFMT).join(&name).exists() {
+        return Ok(());
+    }
+    // The number of the machine in an ELF file, elf(5).
+    let number = match machine.name() {
+        "x86_64" => 0x3e,
+        "aarch64" => 0xb7,
+        _ => 0xf3,
+    };
+    let magic = format!(
+        r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x{number:02x}\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff"
+    );
+    let line = format!(":{name}:M::{magic}:{}:F", qemu.display());
+    fs::write(Path::new(BINFMT).join("register"), line).context("telling the kernel of qemu-user")
+}
+
+/// Copies a tree to an end of that machine's and back, and compares.
+fn copy(machine: &Machine, ours: &Path, theirs: &Path) -> anyhow::Result<()> {
+    let directory = tempfile::Builder::new().prefix("linerate-foreign-").tempdir_in("/dev/shm")?;
+    let top = directory.path();
+    let program = installed(machine, ours, theirs, top)?;
+    let shell = other_shell(machine, top)?;
+    let mut rng = Rng::with_seed(7);
+    for number in 0..DIRECTORIES {
+        let directory = top.join(format!("tree/{number}"));
+        fs::create_dir_all(&directory)?;
+        tree::kinds(&directory, &mut rng).context("making a tree")?;
+    }
+    let [here, there, back] = ["tree/", "there/", "back/"].map(|name| top.join(name).display().to_string());
+    let far = |path: &str| format!("far:{path}");
+    for (from, to) in [(here.clone(), far(&there)), (far(&there), back.clone())] {
+        let mut sync = Command::new(&program);
+        sync.args(["sync", "-a", "--hard-links", "--acls", "--xattrs", "--devices", "--rsh"]).arg(&shell);
+        call(sync.args([&from, &to]))?;
+        same(&here, to.trim_start_matches("far:"))?;
+    }
+    let entries = tree::names(Path::new(&here)).len();
+    ensure!(entries >= 10_000, "the tree has {entries} entries only");
+    println!("{entries} entries to {} and back: 0 differences", machine.name());
+    Ok(())
+}
+
+/// As packages lay it out: the program, and the other machine's beside it.
+fn installed(machine: &Machine, ours: &Path, theirs: &Path, top: &Path) -> anyhow::Result<PathBuf> {
+    let program = top.join("usr/bin/linerate");
+    let agent = top.join("usr/lib/linerate/agents").join(format!("linerate-{}", machine.name()));
+    for (from, to) in [(ours, &program), (theirs, &agent)] {
+        fs::create_dir_all(to.parent().expect("it has one"))?;
+        fs::copy(from, to).with_context(|| format!("copying {}", from.display()))?;
+    }
+    Ok(program)
+}
+
+/// A remote shell whose host is that kind of machine, with a home of its own.
+fn other_shell(machine: &Machine, top: &Path) -> anyhow::Result<PathBuf> {
+    let shell = top.join("rsh");
+    let home = top.join("home");
+    fs::create_dir_all(home.join("bin"))?;
+    let path = format!("{}:/usr/bin:/bin", home.join("bin").display());
+    let uname = format!("#!/bin/sh\necho Linux {}\n", machine.name());
+    let rsh = format!(
+        "#!/bin/sh\nshift\nHOME={home} XDG_CACHE_HOME= PATH={path} exec sh -c \"$*\"\n",
+        home = home.display()
+    );
+    for (path, text) in [(&home.join("bin/uname"), uname), (&shell, rsh)] {
+        let mut file = fs::File::create(path)?;
+        file.write_all(text.as_bytes())?;
+        file.set_permissions(PermissionsExt::from_mode(0o755))?;
+    }
+    Ok(shell)
+}
+
+/// Fails where rsync would change anything.
+fn same(one: &str, other: &str) -> anyhow::Result<()> {
+    let mut rsync = Command::new("rsync");
+    rsync.args(["-aHAX", "--dry-run", "--checksum", "--delete", "--itemize-changes", one, other]);
+    let output = rsync.output().with_context(|| format!("running {}", show(&rsync)))?;
+    let told = [output.stdout, output.stderr].concat();
+    if !told.is_empty() || !output.status.success() {
+        bail!("{one} and {other} differ:\n{}", String::from_utf8_lossy(&told));
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Kinds of machine that linerate is built for, and the compilers that build it for another than this one.
+
+use anyhow::{Context, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// Where Debian's own compiler is, whose standard libraries for other machines are packages: `rustc-web`,
+/// `libstd-rust-web-dev:arm64`.
+const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+
+/// A kind of machine, as `uname -m` and Rust call it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine(String);
+
+impl Machine {
+    /// This one.
+    pub fn here() -> Self {
+        Self(std::env::consts::ARCH.to_owned())
+    }
+
+    /// The one of that name.
+    ///
+    /// # Errors
+    /// Where no machine that runs Linux on 64 bits, little-endian, has it.
+    pub fn named(name: &str) -> anyhow::Result<Self> {
+        match name {
+            "x86_64" | "aarch64" | "riscv64" => Ok(Self(name.to_owned())),
+            _ => bail!("linerate is built for x86_64, aarch64 and riscv64, not for '{name}'"),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Rust's name of the target.
+    pub fn triple(&self) -> String {
+        match self.name() {
+            "riscv64" => "riscv64gc-unknown-linux-gnu".into(),
+            name => format!("{name}-unknown-linux-gnu"),
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        *self == Self::here()
+    }
+
+    /// Debian's C compiler for it.
+    fn c_compiler(&self) -> String {
+        format!("{}-linux-gnu-gcc", self.name())
+    }
+
+    /// Makes cargo build for it, statically, with more options for rustc and the C compiler.
+    ///
+    /// # Errors
+    /// Where no compiler here has Rust's standard library for it.
+    pub fn build_with(
+        &self,
+        cargo: &mut Command,
+        mut rust: Vec<String>,
+        c_options: &str,
+    ) -> anyhow::Result<()> {
+        let triple = self.triple();
+        let variable = triple.replace('-', "_");
+        rust.insert(0, "-Ctarget-feature=+crt-static".into());
+        // With an explicit target the flags are for the program only, not for what runs while it is built.
+        cargo.args(["--target", &triple]).env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f"));
+        cargo.env(format!("CFLAGS_{variable}"), c_options);
+        if self.is_here() {
+            return Ok(());
+        }
+        if let Some(rustc) = self.compiler()? {
+            cargo.env("RUSTC", rustc);
+        }
+        let linker = format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase());
+        cargo.env(linker, self.c_compiler()).env(format!("CC_{variable}"), self.c_compiler());
+        Ok(())
+    }
+
+    /// The compiler that has its standard library: none for the usual one.
+    fn compiler(&self) -> anyhow::Result<Option<&'static str>> {
+        let usual = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+        if self.has_library(&usual)? {
+            return Ok(None);
+        }
+        if Path::new(DEBIAN_RUSTC).exists() && self.has_library(DEBIAN_RUSTC)? {
+            return Ok(Some(DEBIAN_RUSTC));
+        }
+        let triple = self.triple();
+        bail!(
+            "building for {}: there is no standard library for it; by rustup: rustup target add {triple}; on Debian: \
+             dpkg --add-architecture arm64, apt-get update, apt-get install rustc-web libstd-rust-web-dev \
+             libstd-rust-web-dev:arm64; and {} from gcc-{}-linux-gnu",
+            self.name(),
+            self.c_compiler(),
+            self.name().replace('_', "-"),
+        )
+    }
+
+    fn has_library(&self, rustc: &str) -> anyhow::Result<bool> {
+        let asked =
+            Command::new(rustc).args(["--print", "target-libdir", "--target", &self.triple()]).output();
+        let asked = asked.with_context(|| format!("running {rustc}"))?;
+        let directory = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
+        Ok(asked.status.success() && Path::new(&directory).is_dir())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_machines_that_it_runs_on_are_taken() {
+        assert_eq!(Machine::named("riscv64").unwrap().triple(), "riscv64gc-unknown-linux-gnu");
+        assert!(Machine::named("aarch64").unwrap().triple().starts_with("aarch64-"));
+        for wrong in ["arm64", "mips", "../x", ""] {
+            assert!(Machine::named(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn this_machine_needs_no_other_compiler() {
+        let mut cargo = Command::new("cargo");
+        Machine::here().build_with(&mut cargo, Vec::new(), "").unwrap();
+        assert!(cargo.get_envs().all(|(name, _)| name != "RUSTC"));
+        assert!(Machine::here().has_library("rustc").unwrap());
+    }
+}
