@@ -31,6 +31,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("rpm", "rpm"),
     ("systemd-analyze", "systemd"),
     ("ansible-playbook", "ansible-core"),
+    ("parallel", "parallel"),
 ];
 
 /// Where programs are that an ordinary user's PATH may lack.

@@ -15,6 +15,7 @@ mod data;
 mod doctor;
 mod exit;
 mod facts;
+mod fleet;
 mod keep;
 mod lab;
 mod load;
@@ -73,6 +74,8 @@ enum Command {
     /// Do what scp does with the same words, over linerate's streams
     #[command(disable_help_flag = true)]
     Scp(scp::ScpArgs),
+    /// Move a tree by many hosts, shard by shard
+    Fleet(fleet::FleetArgs),
     /// List and remove what interrupted transfers have left
     Clean(clean::CleanArgs),
     /// Compare a tree here with another one, here or on another host, by hashes
@@ -125,6 +128,7 @@ impl Command {
             Self::Sync(args) => sync::run(*args),
             Self::Rsync(args) => rsync::run(args),
             Self::Scp(args) => scp::run(args),
+            Self::Fleet(args) => fleet::run(args),
             Self::Clean(args) => clean::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Stream(args) => stream::run(args),
@@ -172,7 +176,11 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
         Ok(matches) => matches,
         Err(answer) => return Ok(Err(answer)),
     };
-    let given = matches.subcommand().map(|(_, given)| given);
+    let given = matches.subcommand().map(|(name, given)| match given.subcommand() {
+        // Its own commands log in, and name their hosts in the plan.
+        Some((_, below)) if name == "fleet" => below,
+        _ => given,
+    });
     let added = given.map_or(Ok(Vec::new()), |given| apply(given, &command_named("cp")))?;
     if added.is_empty() {
         return Ok(Cli::from_arg_matches(&matches));

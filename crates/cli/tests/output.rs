@@ -30,11 +30,19 @@ const fn call(command: &'static str, plain: &'static [&'static str], json: &'sta
 }
 
 /// Every command; those that print nothing on standard output in one of the two ways have no call for it.
-const CALLS: [Call; 32] = [
+const CALLS: [Call; 36] = [
     call("cp", &["-n -r tree far:/x"], &["-n -r tree far:/x"]),
     call("rsync", &["-nv tree {top}/new", "--help"], &[]),
     call("scp", &["--help"], &[]),
     call("sync", &["-n {rsh} tree far:{top}/new"], &["{rsh} tree far:{top}/new"]),
+    call(
+        "fleet plan",
+        &["--shards 2 --into {lab} tree {top}/new"],
+        &["--shards 2 --into {lab} tree {top}/new"],
+    ),
+    call("fleet run", &["-n planned"], &["-n planned"]),
+    call("fleet status", &["planned"], &["planned"]),
+    call("fleet export", &["--for slurm planned"], &[]),
     call("clean", &["-n left"], &["-n left"]),
     Call { code: 3, ..call("verify", &["{rsh} tree far:{top}/other"], &["{rsh} tree far:{top}/other"]) },
     call("stream", &[], &["--seconds 0.1 {rsh} far"]),
@@ -160,6 +168,9 @@ impl Ground {
         }
         // What an interrupted transfer leaves, for clean.
         fs::write(at("left/.linerate.0123456789abcdef.1"), "part").expect("a file");
+        let mut plan = Command::new(PROGRAM);
+        plan.current_dir(top.path()).args(["fleet", "plan", "-q", "--shards", "2", "--into", "planned"]);
+        assert!(plan.args(["tree", "never"]).status().expect("it runs").success());
         fs::create_dir(at("results")).expect("a directory");
         let record = record();
         for name in ["base.json", "new.json"] {

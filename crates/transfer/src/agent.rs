@@ -16,6 +16,7 @@ use crate::receive::receiver;
 use crate::send::ahead::scan_ahead;
 use crate::send::sender;
 use crate::send::sender::Selection;
+use crate::send::survey::survey;
 use crate::tree::bounds::{Bounds, Named};
 use crate::tree::digest::ledger::Known;
 use crate::tree::filter::FilesFrom;
@@ -186,7 +187,7 @@ fn list(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
     let channel = session.channel();
     let listed = options.listed.then(|| receive_selection(session)).transpose()?;
     let selection = Selection::new(options, listed);
-    sender::survey(found, options.keep, &selection, &session.meters.local, &tell, |path, entry, size| {
+    survey(found, options.keep, &selection, &session.meters.local, &tell, |path, entry, size| {
         let path = path.as_os_str().as_bytes().to_vec();
         let listed = Message::Listed { path, entry: entry.clone(), size };
         // A client that is gone is noticed below.

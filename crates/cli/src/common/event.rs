@@ -117,9 +117,9 @@ impl Event {
 /// The limiter of a transfer.
 #[derive(Serialize)]
 pub struct LimiterFields {
-    limiter: &'static str,
+    pub limiter: &'static str,
     /// The share of the time that it takes, 0 to 1.
-    limiter_share: f64,
+    pub limiter_share: f64,
     limiter_evidence: String,
 }
 

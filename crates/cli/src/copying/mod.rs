@@ -14,6 +14,7 @@ mod push;
 mod route;
 mod showing;
 pub mod task;
+pub mod watched;
 mod within;
 mod workers;
 

@@ -5,6 +5,7 @@ use linerate_transfer::bounds::Bounds;
 use linerate_transfer::fan::FanMember;
 use linerate_transfer::sender;
 use linerate_transfer::sender::{Finding, SourceRoot};
+use linerate_transfer::survey::survey;
 use linerate_wire::control::{Job, Options, Problem};
 use linerate_wire::path::RelPath;
 use std::ffi::{OsStr, OsString};
@@ -64,7 +65,7 @@ impl Copy {
             self.output.listed(path.as_os_str().as_bytes(), entry, size);
         };
         let (keep, selection) = (self.task.options.keep, &self.task.selection);
-        sender::survey(found, keep, selection, &self.meters.local, tell, show);
+        survey(found, keep, selection, &self.meters.local, tell, show);
         self.surveyed(self.meters.local.found.get())
     }
 

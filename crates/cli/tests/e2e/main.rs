@@ -16,6 +16,7 @@ mod deltas;
 mod failures;
 mod fakes;
 mod fan;
+mod fleet;
 mod itemized;
 mod json;
 mod jump;

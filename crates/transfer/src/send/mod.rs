@@ -20,6 +20,7 @@ pub mod search;
 pub mod sender;
 mod speed;
 pub mod streams;
+pub mod survey;
 mod thorough;
 pub mod under_way;
 mod unstated;

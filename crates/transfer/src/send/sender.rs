@@ -2,13 +2,12 @@
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_wire::control::{
-    BlockSearch, BlockSum, Keep, MAX_ANSWER_BLOCKS, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem,
+    BlockSearch, BlockSum, MAX_ANSWER_BLOCKS, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem,
     Totals, Want,
 };
 use linerate_wire::entry::Entry;
 use linerate_wire::frame::WINDOW_LOG;
 use linerate_wire::path::RelPath;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::Instant;
@@ -16,7 +15,6 @@ use std::time::Instant;
 use crate::base::lock::lock;
 use crate::base::problem::TransferError;
 use crate::net::channel::Channel;
-use crate::net::clock::Counters;
 use crate::net::crew::Crew;
 use crate::net::pace::Pace;
 use crate::net::rate::RateLimit;
@@ -39,7 +37,6 @@ use crate::tree::bounds::{Bounds, Named};
 use crate::tree::digest::ledger::{Known, Ledger};
 use crate::tree::filter::{Filter, Side};
 use crate::tree::pattern::expand;
-use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
 pub use crate::tree::selection::Selection;
 pub use crate::tree::source_root::{Finding, SourceRoot};
 
@@ -49,8 +46,7 @@ const QUEUE: usize = 32;
 pub const NONE_FOUND: &str = "none of the sources can be copied";
 /// All sources are missing, where that is no error.
 pub const NONE_IS_THERE: &str = "none of the sources is there";
-/// Entries of a list that wait to be shown.
-const LISTED: usize = 256;
+
 /// The result of the sending end.
 pub struct Sent {
     /// Entries that the receiver has put in place.
@@ -126,43 +122,6 @@ pub fn not_left_out(
 
 fn announcement(sources: &[SourceRoot]) -> Message {
     Message::Sources(sources.iter().map(|source| source.source.clone()).collect())
-}
-
-/// Walks the sources and lists each entry, with its path as the user would write it, instead of sending it.
-pub fn survey(
-    sources: &[SourceRoot],
-    keep: Keep,
-    selection: &Selection,
-    counters: &Counters,
-    tell: &(dyn Fn(Problem) + Sync),
-    mut each: impl FnMut(&Path, &Entry, u64),
-) {
-    let (queue, entries) = bounded(LISTED);
-    let stop = AtomicBool::new(false);
-    // Attributes and ACLs are large and of no interest.
-    let Keep { hard_links, devices, specials, .. } = keep;
-    let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
-    thread::scope(|scope| {
-        let (found, stop) = (&counters.found, &stop);
-        let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
-        scope.spawn(move || scanner.run(Lister(queue)));
-        for (entry, size) in entries {
-            each(&sources[entry.source as usize].shown(&entry.path), &entry, size);
-        }
-    });
-}
-
-/// Hands on what is found, in its order, with its bytes.
-struct Lister(CrossbeamSender<(Entry, u64)>);
-
-impl Taker for Lister {
-    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
-        self.0.send((entry, seen.size)).map_err(|_| Stopped)
-    }
-
-    fn finish(&mut self) -> Result<(), Stopped> {
-        Ok(())
-    }
 }
 
 /// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place. `known` is told the

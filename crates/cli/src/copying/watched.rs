@@ -1,0 +1,83 @@
+//! A task whose progress somebody else looks at, and who may end it.
+
+use linerate_doctor::limiter::{Evidence, Verdict, transfer};
+use linerate_transfer::lock::lock;
+use linerate_transfer::session::Meters;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use super::copy::Copy;
+use super::task::Task;
+use crate::common::failure::Failure;
+use crate::common::output::Output;
+use crate::exit::Code;
+
+/// A task under way.
+pub struct WatchedTask {
+    /// Ends the task where it is set.
+    pub interrupted: Arc<AtomicBool>,
+    begun: Instant,
+    /// Those of its last try.
+    meters: Mutex<Meters>,
+}
+
+/// How far a push, or a copy within this host, is.
+pub struct Sight {
+    /// Seconds since it began.
+    pub seconds: f64,
+    /// Bytes that are there, or on their way into their files.
+    pub bytes: u64,
+    /// Of these the ones that were sent.
+    pub sent: u64,
+    /// Files in place.
+    pub files: u64,
+    /// What limits it.
+    pub limiter: Verdict,
+}
+
+impl WatchedTask {
+    /// A task that hasn't begun.
+    pub fn new(interrupted: Arc<AtomicBool>) -> Self {
+        Self { interrupted, begun: Instant::now(), meters: Mutex::default() }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// If it failed as a whole.
+    pub fn perform(&self, output: &Arc<Output>, task: Task) -> Result<Code, Failure> {
+        linerate_sys::limits::raise_open_files();
+        linerate_sys::limits::keep_freed_memory();
+        let mut copy = Copy::interruptible(Arc::new(task), output.clone(), self.interrupted.clone())?;
+        copy.run_as(&mut |copy| {
+            *lock(&self.meters) = copy.meters.clone();
+            copy.once()
+        })
+    }
+
+    /// The counters of its last try.
+    pub fn meters(&self) -> Meters {
+        lock(&self.meters).clone()
+    }
+
+    /// How far it is by now. `within`: nothing leaves this host.
+    pub fn look(&self, within: bool) -> Sight {
+        let meters = self.meters();
+        let (sender, receiver) = (meters.local.progress(), *lock(&meters.remote));
+        // Within this host one end counts for both.
+        let receiver = if within { sender } else { receiver };
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let limiter = transfer::name(&Evidence {
+            sender: sender.stages,
+            receiver: receiver.stages,
+            seconds,
+            through_ssh: !within && sender.stages.clocked > 0 && sender.stages.tcp_looks == 0,
+            within,
+            ..Evidence::default()
+        });
+        let there = meters.local.unchanged.get();
+        let bytes = receiver.stages.bytes.saturating_add(there.bytes);
+        Sight { seconds, bytes, sent: receiver.stages.bytes, files: receiver.landed.files, limiter }
+    }
+}

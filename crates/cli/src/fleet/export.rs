@@ -1,0 +1,62 @@
+//! `linerate fleet export`: a plan for a scheduler.
+
+use clap::{Args, ValueEnum};
+use linerate_fleet::export::{ExportedTask, JobShape, gnu_parallel, kubernetes_job, slurm_script};
+use linerate_fleet::plan::PlanDirectory;
+use std::path::{PathBuf, absolute};
+
+use crate::common::failure::Failure;
+use crate::exit::Code;
+
+/// Arguments of `linerate fleet export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// For whom: gnu-parallel, slurm or k8s-job
+    #[arg(long = "for", value_name = "SCHEDULER", value_enum, hide_possible_values = true)]
+    scheduler: Scheduler,
+    /// At most N tasks at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    tasks: u32,
+    /// How linerate is called where the tasks run
+    #[arg(long, value_name = "FILE", default_value = "linerate")]
+    program: String,
+    /// The image of a task's container, which has linerate and ssh
+    #[arg(long, value_name = "IMAGE", required_if_eq("scheduler", "k8s-job"))]
+    image: Option<String>,
+    /// The plan's directory
+    plan: PathBuf,
+    /// Options of each 'linerate fleet run'
+    #[arg(last = true, value_name = "OPTIONS")]
+    options: Vec<String>,
+}
+
+/// A scheduler.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Scheduler {
+    /// GNU parallel, on this host or over ssh
+    GnuParallel,
+    /// An array job
+    Slurm,
+    /// An indexed Job of Kubernetes
+    #[value(name = "k8s-job")]
+    KubernetesJob,
+}
+
+/// Prints it.
+pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
+    let directory = PlanDirectory::open(&args.plan)?;
+    let plan = absolute(&args.plan).ok().and_then(|path| path.to_str().map(str::to_owned));
+    let plan = plan.ok_or_else(|| Failure::usage("the plan's path isn't UTF-8".into()))?;
+    let task = ExportedTask { program: args.program.clone(), plan, options: args.options.clone() };
+    let shape = JobShape { shards: directory.plan.shards.len(), at_once: args.tasks, ..JobShape::default() };
+    let text = match args.scheduler {
+        Scheduler::GnuParallel => gnu_parallel(&task, &shape),
+        Scheduler::Slurm => slurm_script(&task, &shape),
+        Scheduler::KubernetesJob => {
+            let image = args.image.clone().unwrap_or_default();
+            kubernetes_job(&task, &shape, &image, &directory.plan)
+        }
+    };
+    say!("{}", text.map_err(Failure::from)?.trim_end());
+    Ok(Code::Done)
+}

@@ -1,0 +1,120 @@
+//! `linerate fleet`: one copy that many hosts make together, shard by shard.
+
+mod export;
+mod part;
+mod plan;
+mod run;
+mod show;
+mod status;
+
+use clap::{Args, Subcommand};
+
+use crate::common::failure::Failure;
+use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE};
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate fleet plan /data dtn1:/data --hosts dtn2,dtn3 --shards 64 --into PLAN
+  linerate fleet run PLAN --shard 3           one task: what a scheduler starts
+  linerate fleet run PLAN                     on any number of hosts: what is left
+  linerate fleet export PLAN --for gnu-parallel | sh
+  linerate fleet status PLAN
+";
+
+const MEANINGS: [Meaning; 8] =
+    [WHOLE, FAILED, USAGE, SOME_FAILED, SOME_CHANGED, FAR_END, VERSION, INTERRUPTED];
+
+const DONE: [Meaning; 3] = [(Code::Done, "it was printed"), FAILED, USAGE];
+
+const STATUS_MEANINGS: [Meaning; 4] = [
+    (Code::Done, "everything is done, or goes on"),
+    FAILED,
+    USAGE,
+    (Code::Some, "a part of the plan failed, was interrupted or is silent"),
+];
+
+const PLAN_MEANINGS: [Meaning; 6] = [
+    (Code::Done, "the plan is made, with all that is in SRC"),
+    FAILED,
+    USAGE,
+    (Code::Some, "the plan is made, without entries that could not be read or aren't copied"),
+    (Code::Changed, "the plan is made, without entries that vanished meanwhile"),
+    INTERRUPTED,
+];
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  linerate fleet plan /lustre/data dtn1:/scratch/data --shards 64 --into PLAN
+      64 shards with about the same number of bytes and of files; afterwards
+      /scratch/data is like /lustre/data. PLAN is a new directory that all
+      hosts see, and so is SRC
+  linerate fleet plan /data d1:/data --hosts d2,d3 --shard-size 500GB --into PLAN
+      as many shards as it takes; d1, d2 and d3 have /data, and take turns
+  linerate fleet plan /data d1:/data --shards 16 --into PLAN
+      once more, when the first plan is done: what has changed since
+";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  linerate fleet run PLAN --shard 3
+      moves the files of shard 3; the last one also gives directories their
+      modes and times. A second run of it does nothing, or waits for the first
+  linerate fleet run PLAN
+      shards that nobody has begun, one after the other, until none is left:
+      start it on as many hosts as there are
+  linerate fleet run PLAN --shard 3 --bwlimit 1gbit -P 2222
+      options of sync and of ssh
+";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  linerate fleet status PLAN
+  linerate fleet status PLAN --json | jq '.parts[] | select(.state != \"done\")'
+";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  linerate fleet export PLAN --for gnu-parallel | sh
+  linerate fleet export PLAN --for slurm > job.sh; sbatch job.sh
+  linerate fleet export PLAN --for k8s-job --image IMAGE | kubectl apply -f -
+  linerate fleet export PLAN --for slurm -- --bwlimit 1gbit -i /home/me/key
+      words behind -- are options of each 'linerate fleet run'
+";
+
+/// Arguments of `linerate fleet`.
+#[derive(Debug, Args)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
+pub struct FleetArgs {
+    #[command(subcommand)]
+    action: FleetAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum FleetAction {
+    /// Scan a tree, and divide it into shards
+    #[command(before_long_help = PLAN_EXAMPLES, after_long_help = table(&PLAN_MEANINGS))]
+    Plan(Box<plan::PlanArgs>),
+    /// Move the files of a shard, or of all that are left
+    #[command(before_long_help = RUN_EXAMPLES)]
+    Run(Box<run::RunArgs>),
+    /// Show how a plan stands
+    #[command(before_long_help = STATUS_EXAMPLES, after_long_help = table(&STATUS_MEANINGS))]
+    Status(status::StatusArgs),
+    /// Print what a scheduler needs to run a plan
+    #[command(before_long_help = EXPORT_EXAMPLES, after_long_help = table(&DONE))]
+    Export(export::ExportArgs),
+}
+
+/// Does it.
+///
+/// # Errors
+/// If it failed as a whole.
+pub fn run(args: FleetArgs) -> Result<Code, Failure> {
+    match args.action {
+        FleetAction::Plan(args) => plan::run(&args),
+        FleetAction::Run(args) => run::run(*args),
+        FleetAction::Status(args) => status::run(&args),
+        FleetAction::Export(args) => export::run(&args),
+    }
+}

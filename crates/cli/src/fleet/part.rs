@@ -1,0 +1,103 @@
+//! What a part of a plan is for the mover.
+
+use linerate_fleet::plan::{FleetPart, FleetPlan, PlanDirectory};
+use linerate_transfer::filter::FilesFrom;
+use linerate_transfer::sender::Selection;
+use linerate_wire::control::{Keep, ModeRule, Options, Sync};
+use linerate_wire::filter::ListedPath;
+use linerate_wire::path::RelPath;
+use std::ffi::OsString;
+
+use crate::common::failure::Failure;
+use crate::copying::args::CopyingArgs;
+use crate::copying::task::Task;
+
+/// Until the end, every task's user may write into all directories: one task's directory is another one's, too.
+const OPEN: ModeRule =
+    ModeRule { directories: true, others: false, keep: !0, set: 0o700, conditional: false };
+
+/// The task for an attempt at a part, to this destination.
+///
+/// # Errors
+/// If the part's list can't be read.
+pub fn task(
+    directory: &PlanDirectory,
+    part: FleetPart,
+    (to, attempt): (&str, u32),
+    common: &CopyingArgs,
+    dry_run: bool,
+) -> Result<Task, Failure> {
+    let plan = &directory.plan;
+    let options = options(plan, part, common, dry_run);
+    let manifest = plan.manifest && part != FleetPart::Directories && !dry_run;
+    Ok(Task {
+        selection: Selection::new(&options, Some(listed(&directory.list(part)?)?)),
+        options,
+        manifest: manifest.then(|| directory.manifest(part, attempt).into_os_string()),
+        sources: vec![OsString::from(&plan.source)],
+        destination: OsString::from(to),
+        list: false,
+        login: common.login(),
+        quiet: common.quiet,
+        retries: common.retry,
+        stop: None,
+        interfaces: common.interfaces.clone().unwrap_or_default(),
+        reach: common.reach.clone(),
+        destination_reach: None,
+    })
+}
+
+fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, dry_run: bool) -> Options {
+    let is_last = part == FleetPart::Directories;
+    let keep = common.details.keeping(plan.keep);
+    Options {
+        recursive: true,
+        // Others still write into them.
+        keep: Keep { omit_dir_times: keep.omit_dir_times || !is_last, ..keep },
+        modes: if is_last { Vec::new() } else { vec![OPEN] },
+        sync: Some(Sync { dry_run, itemize: dry_run, ..Sync::default() }),
+        listed: true,
+        // What is gone since the plan was made is for the next plan.
+        ignore_missing: true,
+        digests: plan.verify || plan.manifest,
+        verify: plan.verify,
+        resume: (!dry_run).then(|| command(plan, part)),
+        ..common.options()
+    }
+}
+
+/// Each part has a journal of its own at the destination.
+fn command(plan: &FleetPlan, part: FleetPart) -> [u8; 16] {
+    let mut name = [0; 16];
+    let text = format!("fleet {} {} {}", plan.id, plan.round, part.name());
+    name.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..16]);
+    name
+}
+
+/// The names, directories without what is in them.
+fn listed(text: &[u8]) -> Result<FilesFrom, Failure> {
+    let mut list = FilesFrom::default();
+    let names = text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    for name in names {
+        let name = if name == b"." { b"" } else { name };
+        let path = RelPath::new(name)
+            .map_err(|error| Failure::failed(format!("the plan's list has a wrong name: {error}")))?;
+        let path = ListedPath { path, contents: false, argument: 0 };
+        list.add(path).map_err(|error| Failure::failed(error.to_string()))?;
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_come_without_what_is_in_them_and_any_name_is_one() {
+        let list = listed(b".\0a\0#x\0\xff\n\0").unwrap();
+        let list: Vec<_> = list.listed().collect();
+        assert_eq!(list.len(), 4);
+        assert!(list.iter().all(|listed| !listed.contents));
+        assert!(listed(b"../x\0").is_err() && listed(b"").is_ok());
+    }
+}

@@ -1,0 +1,303 @@
+//! `linerate fleet run`: the task that a scheduler starts.
+
+use clap::Args;
+use linerate_fleet::attempt::{Attempt, AttemptProgress, AttemptState};
+use linerate_fleet::claim::{Claim, ClaimPatience, Claimed, claim};
+use linerate_fleet::plan::{FleetPart, PlanDirectory};
+use linerate_fleet::status::FleetStatus;
+use linerate_transfer::lock::lock;
+use linerate_transfer::problem::Observer;
+use linerate_wire::path::printable;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::part::task;
+use crate::common::event::Event;
+use crate::common::failure::Failure;
+use crate::common::member::MemberDone;
+use crate::common::metrics::recording;
+use crate::common::output::{Output, Style};
+use crate::common::reach::interrupted;
+use crate::copying::args::CopyingArgs;
+use crate::copying::watched::WatchedTask;
+use crate::exit::Code;
+
+/// How often an attempt shows that it lives, as a part of the lease, and at least.
+const BEATS: u32 = 12;
+const RAREST: Duration = Duration::from_secs(5);
+
+/// Arguments of `linerate fleet run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The shard, from 0; without it all that are nobody's
+    ///
+    /// These are done one after the other, until none is left.
+    #[arg(long, value_name = "K")]
+    shard: Option<u32>,
+    /// End with code 1 where another task is at work on the shard
+    #[arg(long)]
+    no_wait: bool,
+    /// Take over from a task that is silent for SECONDS
+    ///
+    /// One that has ended on this host, or whose job Slurm has begun again, is succeeded at once.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    lease: u32,
+    /// Print the changes; change nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    #[command(flatten)]
+    common: CopyingArgs,
+    /// The plan's directory
+    plan: PathBuf,
+}
+
+/// A task at work.
+struct ShardTask<'a> {
+    args: &'a RunArgs,
+    directory: PlanDirectory,
+    output: &'a Output,
+    interrupted: Arc<AtomicBool>,
+}
+
+/// How a task left a part.
+enum PartEnd {
+    /// With this code, by this task or an earlier one.
+    Ended(Code),
+    /// To another task, which is at work on it.
+    Left(Failure),
+}
+
+/// Does a shard, or what is left.
+pub fn run(args: RunArgs) -> Result<Code, Failure> {
+    let metrics = args.common.metrics.clone();
+    recording(metrics.as_deref(), "fleet", |metrics| {
+        let output = Output::new(args.common.style()).itemizing(args.dry_run).measured(metrics);
+        output.metrics().check()?;
+        output.metrics().note().into_iter().for_each(|note| output.note(&note));
+        let done = args.perform(&output);
+        done.inspect_err(|failure| output.failed(failure))
+    })
+}
+
+impl RunArgs {
+    fn perform(&self, output: &Output) -> Result<Code, Failure> {
+        let directory = PlanDirectory::open(&self.plan)?;
+        let task = ShardTask { args: self, directory, output, interrupted: interrupted()? };
+        match self.shard {
+            Some(number) => task.one(number),
+            None => task.all(),
+        }
+    }
+
+    fn patience(&self, waits: bool) -> ClaimPatience {
+        ClaimPatience { lease: Duration::from_secs(self.lease.into()), waits }
+    }
+}
+
+impl ShardTask<'_> {
+    fn one(&self, number: u32) -> Result<Code, Failure> {
+        let part = FleetPart::Shard(number);
+        if self.directory.plan.part(part).is_none() {
+            let shards = self.directory.plan.shards.len();
+            return Err(Failure::usage(format!(
+                "there is no shard {number}: the plan has {shards}, from 0 to {}",
+                shards.saturating_sub(1)
+            )));
+        }
+        match self.part(part, !self.args.no_wait)? {
+            PartEnd::Left(failure) => Err(failure),
+            PartEnd::Ended(code) => Ok(worse(code, self.directories()?)),
+        }
+    }
+
+    /// All shards that are nobody's. Others' are left to them, and their failures to a later run.
+    fn all(&self) -> Result<Code, Failure> {
+        let mut worst = Code::Done;
+        for part in self.directory.plan.parts().filter(|part| *part != FleetPart::Directories) {
+            match self.part(part, false) {
+                Ok(PartEnd::Ended(code)) => worst = worse(worst, code),
+                Ok(PartEnd::Left(_)) => {}
+                Err(failure) if failure.1 == Code::Interrupted || self.args.dry_run => return Err(failure),
+                Err(failure) => {
+                    // The next shard may be another host's.
+                    self.output.failed(&failure);
+                    tell!("linerate: {}", failure.0);
+                    worst = worse(worst, failure.1);
+                }
+            }
+        }
+        Ok(worse(worst, self.directories()?))
+    }
+
+    /// The last task gives directories what they keep.
+    fn directories(&self) -> Result<Code, Failure> {
+        if self.args.dry_run || !FleetStatus::read(&self.directory)?.are_shards_done() {
+            return Ok(Code::Done);
+        }
+        match self.part(FleetPart::Directories, false)? {
+            PartEnd::Ended(code) => Ok(code),
+            // Another one that ended at the same time is at it.
+            PartEnd::Left(_) => Ok(Code::Done),
+        }
+    }
+
+    fn part(&self, part: FleetPart, waits: bool) -> Result<PartEnd, Failure> {
+        let plan = &self.directory.plan;
+        if self.args.dry_run {
+            let to = plan.destination_of(part, 1);
+            let output = Arc::new(self.output.of_member(part.to_string()));
+            let task = task(&self.directory, part, (&to, 1), &self.args.common, true)?;
+            let ended = WatchedTask::new(self.interrupted.clone()).perform(&output, task);
+            self.show(&output, part, output.member().and_then(|member| member.done()));
+            return ended.map(PartEnd::Ended);
+        }
+        let goes_on = || !self.interrupted.load(Ordering::Relaxed);
+        let to = |number| plan.destination_of(part, number);
+        match claim(&self.directory.runs(), part, self.args.patience(waits), to, goes_on)? {
+            Claimed::Ours(claim) => self.attempt(part, *claim).map(PartEnd::Ended),
+            Claimed::Done(number, attempt) => {
+                if part != FleetPart::Directories {
+                    self.output.note(&format!("{part} {}", done_by(number, &attempt)));
+                }
+                Ok(PartEnd::Ended(Code::Done))
+            }
+            Claimed::Busy(..) if !goes_on() => Err(Failure("interrupted".into(), Code::Interrupted)),
+            Claimed::Busy(number, attempt) => {
+                let host = printable(attempt.maker.host.as_bytes());
+                let message = format!("{part}: attempt {number} is at work on host '{host}'");
+                Ok(PartEnd::Left(Failure(message, Code::Busy)))
+            }
+        }
+    }
+
+    /// Makes an attempt, and shows all the while that it lives.
+    fn attempt(&self, part: FleetPart, claim: Claim) -> Result<Code, Failure> {
+        let is_empty = self.directory.plan.part(part).is_some_and(|planned| planned.files == 0);
+        let within = self.directory.plan.hosts.is_empty();
+        let output = Arc::new(self.output.of_member(part.to_string()));
+        // A task that takes over ends this one alone.
+        let ends = Arc::new(AtomicBool::new(false));
+        let watched = WatchedTask::new(ends.clone());
+        let (to, number) = (claim.attempt.to.clone(), claim.number);
+        let (claim, is_over) = (Mutex::new(claim), AtomicBool::new(false));
+        let mut result = thread::scope(|scope| {
+            let beats = scope.spawn(|| self.beat(&claim, &watched, &is_over, within));
+            let result = if is_empty {
+                Ok(Code::Done)
+            } else {
+                task(&self.directory, part, (&to, number), &self.args.common, false)
+                    .and_then(|task| watched.perform(&output, task))
+            };
+            is_over.store(true, Ordering::Relaxed);
+            beats.thread().unpark();
+            // One that has failed has shown nothing since.
+            let _ = beats.join();
+            result
+        });
+        let mut claim = claim.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if result.is_err() && claim.is_overtaken() {
+            result = Err(Failure(format!("{part}: another task has taken over"), Code::Busy));
+        }
+        let done = output.member().and_then(|member| member.done());
+        note_end(&mut claim.attempt, &result, &watched, done.as_ref(), within);
+        let written = claim.write();
+        self.show(&output, part, done);
+        // What isn't written down would be done again, which does no harm, and be missed by the last task.
+        result.and_then(|code| written.map(|()| code).map_err(Failure::from))
+    }
+
+    fn beat(&self, claim: &Mutex<Claim>, watched: &WatchedTask, is_over: &AtomicBool, within: bool) {
+        let lease = Duration::from_secs(self.args.lease.into());
+        let pause = (lease / BEATS).min(RAREST);
+        let mut last = std::time::Instant::now();
+        let mut is_told = false;
+        while !is_over.load(Ordering::Relaxed) {
+            thread::park_timeout(Duration::from_millis(100));
+            if self.interrupted.load(Ordering::Relaxed) {
+                watched.interrupted.store(true, Ordering::Relaxed);
+            }
+            if last.elapsed() < pause {
+                continue;
+            }
+            last = std::time::Instant::now();
+            let mut claim = lock(claim);
+            if claim.is_overtaken() {
+                watched.interrupted.store(true, Ordering::Relaxed);
+                continue;
+            }
+            claim.attempt.progress = progress(watched, within);
+            if let Err(error) = claim.write()
+                && !std::mem::replace(&mut is_told, true)
+            {
+                self.output.note(&format!("the plan can't be written, and the task goes on: {error:#}"));
+            }
+        }
+    }
+
+    fn show(&self, output: &Output, part: FleetPart, done: Option<MemberDone>) {
+        let Some(done) = done else { return };
+        match output.style() {
+            Style::Json => output.event(&Event::Summary(done.summary)),
+            Style::Quiet => {}
+            Style::Plain if part == FleetPart::Directories => {}
+            Style::Plain | Style::Verbose => tell!("linerate: {part}: {}", done.line),
+        }
+    }
+}
+
+fn done_by(number: u32, attempt: &Attempt) -> String {
+    format!("is done: by attempt {number} on host '{}'", printable(attempt.maker.host.as_bytes()))
+}
+
+fn worse(one: Code, other: Code) -> Code {
+    if other.severity() > one.severity() { other } else { one }
+}
+
+fn progress(watched: &WatchedTask, within: bool) -> AttemptProgress {
+    let (sight, meters) = (watched.look(within), watched.meters());
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    AttemptProgress {
+        seconds: sight.seconds,
+        bytes: sight.bytes,
+        sent_bytes: sight.sent,
+        files: sight.files,
+        limiter: sight.limiter.limiter.name().to_owned(),
+        limiter_share: sight.limiter.share,
+        failed: count(&meters.local.failed),
+        changed: count(&meters.local.changed),
+        not_kept: count(&meters.local.not_kept),
+        cpu_seconds: 0.0,
+    }
+}
+
+fn note_end(
+    attempt: &mut Attempt,
+    result: &Result<Code, Failure>,
+    watched: &WatchedTask,
+    done: Option<&MemberDone>,
+    within: bool,
+) {
+    attempt.progress = progress(watched, within);
+    if let Some(done) = done {
+        let (progress, summary) = (&mut attempt.progress, &done.summary);
+        let there = summary.synced.as_ref().map_or(0, |synced| synced.unchanged_bytes);
+        (progress.seconds, progress.bytes, progress.files) =
+            (summary.payload_seconds, done.landed.bytes, done.landed.files);
+        progress.sent_bytes = done.landed.bytes.saturating_sub(there);
+        (progress.limiter, progress.limiter_share) =
+            (summary.limiter.limiter.to_owned(), summary.limiter.limiter_share);
+        progress.cpu_seconds = summary.sender.cpu_seconds + summary.receiver.cpu_seconds;
+    }
+    let code = result.as_ref().map_or_else(|failure| failure.1, |code| *code);
+    attempt.exit = Some(code.number());
+    attempt.message = result.as_ref().err().map(|failure| failure.0.clone());
+    attempt.state = match code {
+        // What changed meanwhile is in the next plan.
+        Code::Done | Code::Changed => AttemptState::Done,
+        Code::Interrupted | Code::Busy => AttemptState::Interrupted,
+        _ => AttemptState::Failed,
+    };
+}

@@ -1,0 +1,211 @@
+//! Plans and their states, for people and as JSON. docs/formats.md specifies the latter.
+
+use linerate_fleet::attempt::Attempt;
+use linerate_fleet::plan::{FleetPart, FleetPlan, FoundSums, PlanDirectory};
+use linerate_fleet::status::{FleetStatus, PartState};
+use linerate_wire::path::printable;
+use serde::Serialize;
+use std::time::Duration;
+
+use crate::units::{show_bytes, show_count, show_counted, show_time};
+
+const SCHEMA: u32 = 1;
+
+/// A plan as a line of JSON.
+#[derive(Serialize)]
+pub struct PlanFields<'a> {
+    schema: u32,
+    r#type: &'static str,
+    plan: String,
+    id: &'a str,
+    round: u32,
+    shards: usize,
+    files: u64,
+    bytes: u64,
+    /// The largest shard by the mean one.
+    evenness_bytes: f64,
+    evenness_files: f64,
+    found: FoundSums,
+}
+
+/// The state of a plan as a line of JSON.
+#[derive(Serialize)]
+pub struct StatusFields<'a> {
+    #[serde(flatten)]
+    plan: PlanFields<'a>,
+    done: bool,
+    parts: Vec<PartFields<'a>>,
+}
+
+#[derive(Serialize)]
+struct PartFields<'a> {
+    part: String,
+    state: PartState,
+    attempts: u32,
+    planned_files: u64,
+    planned_bytes: u64,
+    gbit_per_second: f64,
+    attempt: Option<&'a Attempt>,
+}
+
+/// The fields of a plan.
+pub fn plan_fields(directory: &PlanDirectory) -> PlanFields<'_> {
+    let plan = &directory.plan;
+    let (burden, (evenness_bytes, evenness_files)) = (plan.burden(), plan.evenness());
+    PlanFields {
+        schema: SCHEMA,
+        r#type: "plan",
+        plan: directory.path.display().to_string(),
+        id: &plan.id,
+        round: plan.round,
+        shards: plan.shards.len(),
+        files: burden.files,
+        bytes: burden.bytes,
+        evenness_bytes,
+        evenness_files,
+        found: plan.found,
+    }
+}
+
+/// The fields of a state.
+pub fn status_fields<'a>(directory: &'a PlanDirectory, status: &'a FleetStatus) -> StatusFields<'a> {
+    let parts = status.parts().map(|(part, state, attempt, attempts)| {
+        let planned = directory.plan.part(part);
+        PartFields {
+            part: part.name(),
+            state,
+            attempts,
+            planned_files: planned.map_or(0, |planned| planned.files),
+            planned_bytes: planned.map_or(0, |planned| planned.bytes),
+            gbit_per_second: attempt.map_or(0.0, |attempt| attempt.progress.gbit_per_second()),
+            attempt,
+        }
+    });
+    let plan = PlanFields { r#type: "status", ..plan_fields(directory) };
+    StatusFields { plan, done: status.is_done_all(), parts: parts.collect() }
+}
+
+/// What a plan has, in lines for people.
+pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
+    let FleetPlan { found, shards, .. } = &directory.plan;
+    let (burden, (bytes, files)) = (directory.plan.burden(), directory.plan.evenness());
+    let mut lines = vec![format!(
+        "found {}, {}, {} in {}",
+        show_counted(found.files, "file", "files"),
+        show_counted(found.directories, "directory", "directories"),
+        show_bytes(found.bytes),
+        show_time(took),
+    )];
+    if directory.plan.round > 1 {
+        lines.push(format!(
+            "since the plan before: {} in place, {} gone from the source (listed in {})",
+            show_count(found.in_place),
+            show_count(found.gone),
+            directory.round().join(linerate_fleet::plan::GONE_FILE).display(),
+        ));
+    }
+    lines.push(format!(
+        "{}: {}, {}; the largest has {bytes:.2} times the mean's bytes, {files:.2} times its files",
+        show_counted(shards.len() as u64, "shard", "shards"),
+        show_counted(burden.files, "file", "files"),
+        show_bytes(burden.bytes),
+    ));
+    let mean = burden.bytes / (shards.len() as u64).max(1);
+    if found.largest > mean.saturating_add(mean / 10) {
+        lines.push(format!(
+            "the largest file has {}, more than a mean shard: no file is divided, so that fewer shards are more even, about {}",
+            show_bytes(found.largest),
+            (burden.bytes / found.largest.max(1)).max(1),
+        ));
+    }
+    lines.push(format!("run them: linerate fleet run {} --shard K", directory.path.display()));
+    lines
+}
+
+/// The table of a state.
+pub fn status_lines(directory: &PlanDirectory, status: &FleetStatus) -> Vec<String> {
+    let plan = &directory.plan;
+    let hosts = if plan.hosts.is_empty() { String::new() } else { plan.hosts.join(",") + ":" };
+    let mut lines = vec![
+        format!("{} to {hosts}{}, round {}", plan.source, plan.destination, plan.round),
+        sums(plan, status),
+        String::new(),
+        row(["part", "state", "attempt", "host", "to", "bytes", "of", "Gbit/s", "limited by"]
+            .map(str::to_owned)),
+    ];
+    lines.extend(
+        status
+            .parts()
+            .map(|(part, state, attempt, attempts)| part_line(plan, part, state, attempt, attempts)),
+    );
+    for (part, state, attempt, _) in status.parts() {
+        let message = attempt.and_then(|attempt| attempt.message.as_deref());
+        if let Some(message) = message.filter(|_| matches!(state, PartState::Failed | PartState::Interrupted))
+        {
+            lines.push(format!("{part}: {}", printable(message.as_bytes())));
+        }
+    }
+    lines
+}
+
+fn sums(plan: &FleetPlan, status: &FleetStatus) -> String {
+    let count = |wanted: &[PartState]| status.parts().filter(|(_, state, ..)| wanted.contains(state)).count();
+    let bytes =
+        |(_, _, attempt, _): (_, _, Option<&Attempt>, _)| attempt.map_or(0, |attempt| attempt.progress.bytes);
+    let come: u64 = status.parts().map(bytes).sum();
+    format!(
+        "{} of {} parts done, {} at work, {} failed or interrupted, {} silent; {} of {}",
+        count(&[PartState::Done]),
+        plan.shards.len() + 1,
+        count(&[PartState::Running]),
+        count(&[PartState::Failed, PartState::Interrupted]),
+        count(&[PartState::Silent]),
+        show_bytes(come),
+        show_bytes(plan.burden().bytes),
+    )
+}
+
+fn part_line(
+    plan: &FleetPlan,
+    part: FleetPart,
+    state: PartState,
+    attempt: Option<&Attempt>,
+    attempts: u32,
+) -> String {
+    let of = plan.part(part).map_or(0, |planned| planned.bytes);
+    let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| printable(text.as_bytes()));
+    let progress = attempt.map(|attempt| &attempt.progress);
+    let to = attempt.and_then(|attempt| attempt.to.rsplit_once(':')).map(|(host, _)| host);
+    let share = |progress: &linerate_fleet::attempt::AttemptProgress| {
+        format!("{} ({:.0} %)", printable(progress.limiter.as_bytes()), 100.0 * progress.limiter_share)
+    };
+    row([
+        part.name(),
+        named(state).to_owned(),
+        attempts.to_string(),
+        shown(attempt.map(|attempt| attempt.maker.host.as_str())),
+        shown(to),
+        progress.map_or_else(|| "-".into(), |progress| show_bytes(progress.bytes)),
+        show_bytes(of),
+        progress.map_or_else(|| "-".into(), |progress| format!("{:.3}", progress.gbit_per_second())),
+        progress.filter(|progress| !progress.limiter.is_empty()).map_or_else(|| "-".into(), share),
+    ])
+}
+
+fn row(cells: [String; 9]) -> String {
+    let [part, state, attempts, host, to, bytes, of, rate, limiter] = cells;
+    format!(
+        "{part:<11} {state:<11} {attempts:>7} {host:<12} {to:<12} {bytes:>9} {of:>9} {rate:>7}  {limiter}"
+    )
+}
+
+fn named(state: PartState) -> &'static str {
+    match state {
+        PartState::Waiting => "waiting",
+        PartState::Running => "running",
+        PartState::Silent => "silent",
+        PartState::Done => "done",
+        PartState::Failed => "failed",
+        PartState::Interrupted => "interrupted",
+    }
+}

@@ -1,0 +1,310 @@
+//! `linerate fleet`: a tree goes in shards, by tasks that are killed, run twice or begun again, and is whole in the end.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use linerate_testing::has;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::archive::{assert_same, make_everything};
+use crate::bed::{Case, NOBODY, args, case, case_with_attributes};
+use crate::support::{PATIENCE, Run, Running, within};
+use crate::tree::{assert_alike, assert_real_names_are_whole, noise, set_time, temporaries, write};
+
+/// A plan of `near/tree` to `far/copy`, in `near/plan`.
+struct Fleet<'a> {
+    case: &'a Case,
+    source: PathBuf,
+    copy: PathBuf,
+}
+
+impl<'a> Fleet<'a> {
+    fn new(case: &'a Case) -> Self {
+        Self { case, source: case.near.join("tree"), copy: case.far.join("copy") }
+    }
+
+    /// Files of many sizes, in several directories, of which one is empty; names of one file, and a link.
+    fn with_tree(self) -> Self {
+        for number in 0..60_u64 {
+            let size = 1 << (number % 18);
+            write(self.source.join(format!("d{}/f{number}", number % 7)), noise(number, size));
+        }
+        fs::create_dir_all(self.source.join("empty/below")).unwrap();
+        fs::hard_link(self.source.join("d1/f1"), self.source.join("d2/other")).unwrap();
+        symlink("d1/f1", self.source.join("link")).unwrap();
+        write(self.source.join("new\nline"), "x");
+        fs::set_permissions(self.source.join("d3"), PermissionsExt::from_mode(0o750)).unwrap();
+        for directory in ["d1", "d2", "d3", "empty", ""] {
+            set_time(&self.source.join(directory), Duration::from_secs(1_500_000_000));
+        }
+        self
+    }
+
+    fn start(&self, command: &[&str], args: Vec<OsString>) -> Running {
+        let mut words = args![self.case.bed.program(), "fleet"];
+        words.extend(command.iter().map(OsString::from));
+        self.case.start_with(words, args)
+    }
+
+    fn plan(&self, options: Vec<OsString>) -> Run {
+        let args = [options, args!["--into", "plan", "tree", self.case.b("copy")]].concat();
+        self.start(&["plan"], args).end()
+    }
+
+    fn start_run(&self, options: Vec<OsString>) -> Running {
+        let ssh = args!["-F", self.case.bed.lab.ssh_config()];
+        self.start(&["run", "plan"], [ssh, options].concat())
+    }
+
+    fn run(&self, options: Vec<OsString>) -> Run {
+        self.start_run(options).end()
+    }
+
+    fn status(&self) -> Value {
+        let run = self.start(&["status", "plan", "--json"], args![]).end();
+        serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"))
+    }
+
+    /// The states of all parts, with the numbers of their attempts.
+    fn states(&self) -> Vec<(String, u64)> {
+        let status = self.status();
+        let parts = status["parts"].as_array().unwrap().iter();
+        parts
+            .map(|part| (part["state"].as_str().unwrap().to_owned(), part["attempts"].as_u64().unwrap()))
+            .collect()
+    }
+
+    fn bytes_of(&self, shard: usize) -> u64 {
+        self.status()["parts"][shard]["attempt"]["progress"]["bytes"].as_u64().unwrap_or(0)
+    }
+
+    #[track_caller]
+    fn assert_done(&self) {
+        assert_eq!(self.status()["done"], true, "{}", self.status());
+        assert_alike(&self.source, &self.copy);
+        assert_eq!(temporaries(&self.copy), Vec::<OsString>::new());
+    }
+}
+
+fn done(attempts: u64) -> (String, u64) {
+    ("done".to_owned(), attempts)
+}
+
+#[test]
+fn gnu_parallel_runs_what_export_prints() {
+    let Some(case) = case() else { return };
+    if !has("parallel") {
+        return;
+    }
+    let fleet = Fleet::new(&case).with_tree();
+    fleet.plan(args!["--shards", "6"]).exits(0);
+    let export = args!["--program", case.bed.program(), "--tasks", "3"];
+    let words = args!["--", "-F", case.bed.lab.ssh_config(), "--streams", "1"];
+    let script = fleet.start(&["export", "plan", "--for", "gnu-parallel"], [export, words].concat());
+    write(case.near.join("job.sh"), script.end().exits(0).out);
+    let run = || case.start_with(args!["sh", "job.sh"], args![]).end();
+    run().exits(0);
+    fleet.assert_done();
+    assert_eq!(fleet.states(), vec![done(1); 7]);
+    // The same once more: nothing is left to do.
+    run().exits(0).says(&["shard 5 is done: by attempt 1"]);
+    fleet.run(args![]).exits(0);
+    assert_eq!(fleet.states(), vec![done(1); 7]);
+}
+
+#[test]
+fn everything_that_an_archive_has_arrives_shard_by_shard() {
+    let Some(case) = case_with_attributes() else { return };
+    let fleet = Fleet::new(&case);
+    fs::create_dir(&fleet.source).unwrap();
+    make_everything(&fleet.source, 40);
+    fleet.plan(args!["--shards", "5", "-q"]).exits(0);
+    for shard in ["4", "0", "1", "3", "2"] {
+        fleet.run(args!["--shard", shard]).exits(0);
+    }
+    assert_same(&fleet.source, &fleet.copy);
+    assert_eq!(fleet.states(), vec![done(1); 6]);
+}
+
+#[test]
+fn a_second_plan_has_what_has_changed_since() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    fleet.plan(args!["--shards", "3"]).exits(0);
+    fleet.run(args![]).exits(0);
+    write(fleet.source.join("d1/f1"), "changed");
+    write(fleet.source.join("d5/new"), "new");
+    fs::remove_file(fleet.source.join("d6/f6")).unwrap();
+    let planned = fleet.plan(args!["--shards", "2", "--json"]).exits(0);
+    let planned: Value = serde_json::from_str(&planned.out).unwrap();
+    // The changed one has a second name.
+    assert_eq!((&planned["files"], &planned["round"]), (&3.into(), &2.into()), "{planned}");
+    assert_eq!(planned["found"]["gone"], 1);
+    assert_eq!(fs::read(case.near.join("plan/round-2/gone.list")).unwrap(), b"d6/f6\0");
+    fleet.run(args!["--shard", "1"]).exits(0);
+    fleet.run(args!["--shard", "0"]).exits(0);
+    assert!(fleet.copy.join("d6/f6").exists(), "nothing is deleted");
+    fs::remove_file(fleet.copy.join("d6/f6")).unwrap();
+    set_time(&fleet.copy.join("d6"), Duration::from_secs(1));
+    set_time(&fleet.source.join("d6"), Duration::from_secs(1));
+    fleet.assert_done();
+}
+
+#[test]
+fn a_task_that_is_killed_is_begun_again_and_nothing_is_half_written() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    write(fleet.source.join("large"), noise(1, 30_000_000));
+    fleet.plan(args!["--shards", "1"]).exits(0);
+    let slow = args!["--shard", "0", "--lease", "2", "--bwlimit", "8mb", "--streams", "1"];
+    let killed = fleet.start_run(slow);
+    let is_midway = || fleet.bytes_of(0) > 4_000_000;
+    assert!(within(PATIENCE, is_midway), "{}", killed.said());
+    killed.signal(Signal::KILL);
+    assert_eq!(killed.end().signal, Some(9));
+    assert_real_names_are_whole(&fleet.source, &fleet.copy);
+    assert_eq!(fleet.states()[0].0, "running", "nobody could write down more");
+    fleet.run(args!["--shard", "0"]).exits(0);
+    fleet.assert_done();
+    assert_eq!(fleet.states(), [done(2), done(1)]);
+}
+
+#[test]
+fn a_task_that_is_ended_says_so_and_another_one_goes_on() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case);
+    write(fleet.source.join("large"), noise(1, 30_000_000));
+    fleet.plan(args!["--shards", "1"]).exits(0);
+    let ended = fleet.start_run(args!["--shard", "0", "--lease", "2", "--bwlimit", "4mb"]);
+    assert!(within(PATIENCE, || fleet.bytes_of(0) > 2_000_000), "{}", ended.said());
+    ended.signal(Signal::TERM);
+    ended.end().exits(130);
+    assert_eq!(fleet.states()[0], ("interrupted".to_owned(), 1));
+    let status = fleet.start(&["status", "plan"], args![]).end().exits(3);
+    assert!(status.out.contains("1 failed or interrupted"), "{status}");
+    fleet.run(args![]).exits(0);
+    fleet.assert_done();
+}
+
+#[test]
+fn a_shard_that_is_run_twice_at_the_same_time_is_moved_once() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    write(fleet.source.join("large"), noise(1, 8_000_000));
+    fleet.plan(args!["--shards", "1"]).exits(0);
+    let first = fleet.start_run(args!["--shard", "0", "--bwlimit", "4mb"]);
+    assert!(within(PATIENCE, || fleet.states()[0].0 == "running"), "{}", first.said());
+    fleet.run(args!["--shard", "0", "--no-wait"]).exits(1).says(&["attempt 1 is at work on host"]);
+    let second = fleet.run(args!["--shard", "0"]).exits(0);
+    assert!(second.err.contains("shard 0 is done: by attempt 1"), "{second}");
+    first.end().exits(0);
+    assert!(within(PATIENCE, || fleet.status()["done"] == true));
+    fleet.assert_done();
+    assert_eq!(fleet.states()[0], done(1));
+}
+
+#[test]
+fn a_task_that_says_nothing_is_taken_over_from_and_stops_when_it_comes_back() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    write(fleet.source.join("large"), noise(1, 30_000_000));
+    fleet.plan(args!["--shards", "1"]).exits(0);
+    let silent = fleet.start_run(args!["--shard", "0", "--lease", "2", "--bwlimit", "4mb", "--timeout", "5"]);
+    assert!(within(PATIENCE, || fleet.bytes_of(0) > 2_000_000), "{}", silent.said());
+    silent.signal(Signal::STOP);
+    let second = fleet.start_run(args!["--shard", "0", "--lease", "2"]);
+    let is_overtaken = || fleet.states()[0].1 == 2;
+    assert!(within(PATIENCE, is_overtaken), "{}", second.said());
+    silent.signal(Signal::CONT);
+    silent.end().exits(1).says(&["another task has taken over"]);
+    second.end_within(Duration::from_secs(150)).exits(0);
+    fleet.assert_done();
+    assert_eq!(fleet.states(), [done(2), done(1)]);
+}
+
+#[test]
+fn an_ordinary_users_tasks_fill_directories_that_permit_nothing_in_the_end() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    let closed = fleet.source.join("d4");
+    fs::set_permissions(&closed, PermissionsExt::from_mode(0o555)).unwrap();
+    let own = [&case.near, &case.far];
+    own.iter().for_each(|path| chown(path, Some(NOBODY), Some(NOBODY)).unwrap());
+    let as_nobody = |command: &[&str], args| case.both_as_nobody(&[&["fleet"], command].concat(), args);
+    fleet.plan(args!["--shards", "8", "--no-owner", "--no-group"]).exits(0);
+    chown_all(&case.near);
+    for _ in 0..2 {
+        for shard in 0..8 {
+            as_nobody(&["run"], args!["plan", "--shard", shard.to_string()]).exits(0);
+        }
+        let mode = fs::metadata(fleet.copy.join("d4")).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode, 0o555);
+        fleet.assert_done();
+        // The second round writes into what the first one has closed.
+        write(closed.join("f4"), "changed");
+        set_time(&closed, Duration::from_secs(1_400_000_000));
+        chown_all(&case.near);
+        fleet.plan(args!["--shards", "8", "--no-owner", "--no-group"]).exits(0);
+        chown_all(&case.near);
+    }
+}
+
+fn chown_all(top: &Path) {
+    for path in crate::syncs::paths(top).iter().chain([&top.to_owned()]) {
+        rustix::fs::chownat(
+            rustix::fs::CWD,
+            path,
+            Some(rustix::fs::Uid::from_raw(NOBODY)),
+            Some(rustix::fs::Gid::from_raw(NOBODY)),
+            rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
+        )
+        .unwrap();
+    }
+}
+
+#[test]
+fn what_is_gone_since_the_plan_is_no_failure_and_what_cannot_be_read_is() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    fleet.plan(args!["--shards", "2", "--manifest", "--verify"]).exits(0);
+    fs::remove_file(fleet.source.join("d1/f8")).unwrap();
+    fs::remove_dir_all(fleet.source.join("d6")).unwrap();
+    fleet.run(args!["--shard", "0", "-n"]).exits(0);
+    assert!(!fleet.copy.exists(), "nothing was done");
+    fleet.run(args![]).exits(0);
+    for directory in ["d1", ""] {
+        set_time(&fleet.source.join(directory), Duration::from_secs(1_500_000_000));
+        set_time(&fleet.copy.join(directory), Duration::from_secs(1_500_000_000));
+    }
+    fleet.assert_done();
+    let hashes = ["00000.1.b3", "00001.1.b3"].map(|name| case.near.join("plan/round-1").join(name));
+    let hashes: String = hashes.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    assert!(hashes.contains("  d2/f9\n"), "{hashes}");
+}
+
+#[test]
+fn what_cannot_be_planned_or_run_is_refused_with_its_reason() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    let plan = |args: Vec<OsString>| fleet.start(&["plan"], args).end();
+    plan(args!["--shards", "2", "--into", "plan", "b:/tree", "copy"]).exits(2).says(&["where the source is"]);
+    plan(args!["--shards", "2", "--into", "tree/plan", "tree", "copy"]).exits(2).says(&["a part of SRC"]);
+    plan(args!["--shards", "2", "--into", "plan", "tree/link", "copy"]).exits(2).says(&["no directory"]);
+    plan(args!["--shards", "2", "--into", "plan", "--hosts", "x", "tree", "copy"]).exits(2);
+    plan(args!["--into", "plan", "tree", "copy"]).exits(2);
+    plan(args!["--shards", "2", "--into", "tree", "d1", "copy"]).exits(2);
+    assert!(!case.near.join("plan").exists() && !case.near.join("tree/plan").exists());
+    fleet.run(args!["--shard", "0"]).exits(1).says(&["has no plan"]);
+    fleet.plan(args!["--shards", "2"]).exits(0);
+    fleet.run(args!["--shard", "2"]).exits(2).says(&["there is no shard 2: the plan has 2, from 0 to 1"]);
+    write(case.near.join("plan/round-1/00001.list"), "d1/f1\0");
+    fleet.run(args!["--shard", "1"]).exits(1).says(&["isn't as it was planned"]);
+    assert_eq!(fleet.states()[1], ("failed".to_owned(), 1));
+    let nowhere = fleet.run(args!["--shard", "0", "-o", "Port=1"]);
+    nowhere.exits(5);
+    assert_eq!(fleet.states()[0], ("failed".to_owned(), 1));
+}

@@ -1,0 +1,235 @@
+//! One attempt at a part of a plan: who makes it, how far it is, how it ended. A file for each, which its maker alone writes.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::plan::SCHEMA;
+
+/// The contents of an attempt's file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// How it stands.
+    pub state: AttemptState,
+    /// Grows each time that the file is written: who sees it grow knows that the attempt lives.
+    pub beat: u64,
+    /// Who makes it.
+    pub maker: AttemptMaker,
+    /// When it began, in seconds since 1970 by the maker's clock.
+    pub begun: u64,
+    /// When this was written, likewise.
+    pub written: u64,
+    /// The destination, as cp and sync take it.
+    pub to: String,
+    /// How far it is.
+    pub progress: AttemptProgress,
+    /// The exit code, once it has ended.
+    pub exit: Option<u8>,
+    /// Why it failed.
+    pub message: Option<String>,
+}
+
+/// How an attempt stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttemptState {
+    /// It is at work, or was when it wrote last.
+    Running,
+    /// Everything is in place, but what changed or vanished at the source meanwhile.
+    Done,
+    /// Something isn't in place.
+    Failed,
+    /// A signal ended it, or another attempt that took over.
+    Interrupted,
+}
+
+/// The process that makes an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptMaker {
+    /// The host's name.
+    pub host: String,
+    /// The boot of that host.
+    pub boot: String,
+    /// The namespace in which the process has its number.
+    pub namespace: String,
+    /// Its number.
+    pub pid: u32,
+    /// When it began, in ticks since the boot.
+    pub started: u64,
+    /// The scheduler's job, if any.
+    pub job: Option<SchedulerJob>,
+}
+
+/// A job of Slurm's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedulerJob {
+    /// Its number, of an array's task its own one.
+    pub id: String,
+    /// How often it was begun again.
+    pub restarts: u32,
+}
+
+/// How far an attempt is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AttemptProgress {
+    /// Seconds since the first data connection.
+    pub seconds: f64,
+    /// Bytes that are in place or on their way there, also those that were there before.
+    pub bytes: u64,
+    /// Bytes that were sent for it.
+    pub sent_bytes: u64,
+    /// Files in place.
+    pub files: u64,
+    /// The limiter's name, as `--json` has it.
+    pub limiter: String,
+    /// The share of the time that it takes, 0 to 1.
+    pub limiter_share: f64,
+    /// Entries that failed.
+    pub failed: u64,
+    /// Entries that changed or vanished.
+    pub changed: u64,
+    /// Entries that lost some metadata.
+    pub not_kept: u64,
+    /// Processor seconds of both ends; 0 until the end.
+    pub cpu_seconds: f64,
+}
+
+impl AttemptProgress {
+    /// The mean rate in Gbit/s of what was sent.
+    pub fn gbit_per_second(&self) -> f64 {
+        if self.seconds > 0.0 { self.sent_bytes as f64 * 8e-9 / self.seconds } else { 0.0 }
+    }
+}
+
+impl Attempt {
+    /// An attempt that begins now.
+    pub fn begin(to: String) -> Self {
+        Self {
+            schema: SCHEMA,
+            state: AttemptState::Running,
+            beat: 0,
+            maker: AttemptMaker::of_this_process(),
+            begun: now(),
+            written: now(),
+            to,
+            progress: AttemptProgress::default(),
+            exit: None,
+            message: None,
+        }
+    }
+
+    /// How long ago it last wrote, by the clocks of two hosts.
+    pub fn silence(&self) -> u64 {
+        now().saturating_sub(self.written)
+    }
+}
+
+impl AttemptMaker {
+    /// This process.
+    pub fn of_this_process() -> Self {
+        let pid = std::process::id();
+        Self {
+            host: host_name(),
+            boot: boot(),
+            namespace: pid_namespace(),
+            pid,
+            started: started(pid).unwrap_or_default(),
+            job: SchedulerJob::of_environment(|name| std::env::var(name).ok()),
+        }
+    }
+
+    /// True where it is known that the process is gone: it was one of this host's, or Slurm has begun its job again.
+    pub fn is_gone(&self, here: &Self) -> bool {
+        let is_of_this_host = (&self.host, &self.namespace) == (&here.host, &here.namespace);
+        match is_of_this_host && !self.boot.is_empty() {
+            true if self.boot != here.boot => true,
+            true => started(self.pid) != Some(self.started),
+            false => self.was_begun_again(here),
+        }
+    }
+
+    fn was_begun_again(&self, here: &Self) -> bool {
+        let jobs = self.job.as_ref().zip(here.job.as_ref());
+        jobs.is_some_and(|(there, here)| there.id == here.id && there.restarts < here.restarts)
+    }
+}
+
+impl SchedulerJob {
+    /// By the variables that Slurm gives its tasks.
+    fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let restarts = variable("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
+        Some(Self { id: variable("SLURM_JOB_ID")?, restarts: restarts.unwrap_or(0) })
+    }
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn boot() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    boot.trim().to_owned()
+}
+
+fn pid_namespace() -> String {
+    fs::read_link("/proc/self/ns/pid").map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// When a process began (proc_pid_stat(5), field 22); `None` where there is none of that number, or a dead one.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_this_host_is_gone_once_it_has_ended() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let here = AttemptMaker::of_this_process();
+        let of_child =
+            AttemptMaker { pid: child.id(), started: started(child.id()).unwrap(), ..here.clone() };
+        assert!(!of_child.is_gone(&here) && !here.is_gone(&here));
+        let reused = AttemptMaker { started: of_child.started + 1, ..of_child.clone() };
+        assert!(reused.is_gone(&here), "another process has its number");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(of_child.is_gone(&here));
+        let elsewhere = AttemptMaker { host: "elsewhere".into(), ..of_child.clone() };
+        assert!(!elsewhere.is_gone(&here), "nothing is known of another host's processes");
+        let contained = AttemptMaker { namespace: "pid:[1]".into(), ..of_child.clone() };
+        assert!(!contained.is_gone(&here));
+        assert!(AttemptMaker { boot: "before".into(), ..of_child }.is_gone(&here));
+    }
+
+    #[test]
+    fn a_job_that_slurm_has_begun_again_is_gone() {
+        let job = |id: &str, restarts| Some(SchedulerJob { id: id.into(), restarts });
+        let maker = |host: &str, job| AttemptMaker { host: host.into(), job, ..AttemptMaker::default() };
+        let there = maker("a", job("7", 0));
+        assert!(there.is_gone(&maker("b", job("7", 1))));
+        assert!(!there.is_gone(&maker("b", job("7", 0))) && !there.is_gone(&maker("b", job("8", 1))));
+        assert!(!there.is_gone(&maker("b", None)));
+        let variables = |name: &str| match name {
+            "SLURM_JOB_ID" => Some("12".to_owned()),
+            "SLURM_RESTART_COUNT" => Some("2".to_owned()),
+            _ => None,
+        };
+        assert_eq!(SchedulerJob::of_environment(variables), job("12", 2));
+        assert_eq!(SchedulerJob::of_environment(|_| None), None);
+    }
+}

@@ -1,0 +1,332 @@
+//! Claims: of all tasks that want a part of a plan, one makes the next attempt at it.
+//!
+//! The claim is the attempt's file: `NAME.N.json` is made by the one that makes attempt N, by a link that fails where the name is
+//! taken. No clock of another host counts: who waits watches whether the file changes, and takes over by attempt N + 1 once it
+//! hasn't for a time. The one that was thought dead sees the next file, and stops.
+
+use anyhow::{Context, ensure};
+use linerate_sys::replace::replace;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::attempt::{Attempt, AttemptMaker, AttemptState, now};
+use crate::plan::FleetPart;
+
+/// How often who waits looks.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// An attempt that this process makes.
+#[derive(Debug)]
+pub struct Claim {
+    runs: PathBuf,
+    part: FleetPart,
+    /// Which attempt, from 1.
+    pub number: u32,
+    /// What its file says.
+    pub attempt: Attempt,
+}
+
+/// What came of asking for a part.
+#[derive(Debug)]
+pub enum Claimed {
+    /// It is this process's.
+    Ours(Box<Claim>),
+    /// An earlier attempt has done it.
+    Done(u32, Box<Attempt>),
+    /// Another process is at work on it.
+    Busy(u32, Box<Attempt>),
+}
+
+/// How long an attempt may be silent, and whether its end is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct ClaimPatience {
+    /// A silent attempt is given up after this time.
+    pub lease: Duration,
+    /// Others' attempts are waited for.
+    pub waits: bool,
+}
+
+/// What is known of a part: all its attempts by their numbers; `None` for a file that can't be read.
+pub type Attempts = BTreeMap<u32, Option<Attempt>>;
+
+/// Asks for a part. `to` is the destination by the attempt's number; `goes_on` is false once the wait is to end.
+///
+/// # Errors
+/// That the plan's directory can't be read or written.
+pub fn claim(
+    runs: &Path,
+    part: FleetPart,
+    patience: ClaimPatience,
+    to: impl Fn(u32) -> String,
+    goes_on: impl Fn() -> bool,
+) -> anyhow::Result<Claimed> {
+    let mut watched = WatchedAttempt::default();
+    loop {
+        let attempts = attempts(runs, part)?;
+        if let Some((number, done)) = done(&attempts) {
+            return Ok(Claimed::Done(number, Box::new(done.clone())));
+        }
+        let last = attempts.last_key_value();
+        let held = last.filter(|(_, attempt)| {
+            attempt.as_ref().is_none_or(|attempt| attempt.state == AttemptState::Running)
+        });
+        let Some((&number, attempt)) = held.filter(|(_, attempt)| !is_gone(attempt.as_ref())) else {
+            let next = last.map_or(1, |(number, _)| number.saturating_add(1));
+            match Claim::make(runs, part, next, to(next))? {
+                Some(claim) => return Ok(Claimed::Ours(Box::new(claim))),
+                // Somebody was faster.
+                None => continue,
+            }
+        };
+        let is_silent = watched.is_silent(number, attempt.as_ref(), patience.lease);
+        if is_silent {
+            let next = number.saturating_add(1);
+            if let Some(claim) = Claim::make(runs, part, next, to(next))? {
+                return Ok(Claimed::Ours(Box::new(claim)));
+            }
+        } else if !patience.waits || !goes_on() {
+            let unknown = || Attempt { maker: AttemptMaker::default(), ..Attempt::begin(String::new()) };
+            return Ok(Claimed::Busy(number, Box::new(attempt.clone().unwrap_or_else(unknown))));
+        } else {
+            std::thread::sleep(LOOK.min(patience.lease / 4));
+        }
+    }
+}
+
+fn is_gone(attempt: Option<&Attempt>) -> bool {
+    attempt.is_some_and(|attempt| attempt.maker.is_gone(&AttemptMaker::of_this_process()))
+}
+
+/// The attempt that has done the part.
+pub fn done(attempts: &Attempts) -> Option<(u32, &Attempt)> {
+    let mut known = attempts.iter().filter_map(|(number, attempt)| Some((*number, attempt.as_ref()?)));
+    known.find(|(_, attempt)| attempt.state == AttemptState::Done)
+}
+
+/// The attempt that is watched, and since when it hasn't changed.
+#[derive(Default)]
+struct WatchedAttempt {
+    seen: Option<(u32, Option<u64>)>,
+    since: Option<Instant>,
+}
+
+impl WatchedAttempt {
+    fn is_silent(&mut self, number: u32, attempt: Option<&Attempt>, lease: Duration) -> bool {
+        let seen = Some((number, attempt.map(|attempt| attempt.beat)));
+        if self.seen != seen {
+            (self.seen, self.since) = (seen, Some(Instant::now()));
+        }
+        self.since.is_some_and(|since| since.elapsed() >= lease)
+    }
+}
+
+/// All attempts at a part.
+///
+/// # Errors
+/// That the directory can't be read.
+pub fn attempts(runs: &Path, part: FleetPart) -> anyhow::Result<Attempts> {
+    Ok(all_attempts(runs)?.remove(&part).unwrap_or_default())
+}
+
+/// All attempts at all parts.
+///
+/// # Errors
+/// That the directory can't be read.
+pub fn all_attempts(runs: &Path) -> anyhow::Result<BTreeMap<FleetPart, Attempts>> {
+    let mut all = BTreeMap::<FleetPart, Attempts>::new();
+    let reading = || format!("reading {}", runs.display());
+    for entry in fs::read_dir(runs).with_context(reading)? {
+        let entry = entry.with_context(reading)?;
+        let Some((part, number)) = entry.file_name().to_str().and_then(named) else { continue };
+        all.entry(part).or_default().insert(number, read(&entry.path()));
+    }
+    Ok(all)
+}
+
+/// A file system without links makes the file before what is in it: for a moment it can't be read.
+fn read(path: &Path) -> Option<Attempt> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn named(name: &str) -> Option<(FleetPart, u32)> {
+    let (part, number) = name.strip_suffix(".json")?.split_once('.')?;
+    Some((FleetPart::named(part)?, number.parse().ok()?))
+}
+
+impl Claim {
+    /// Makes that attempt's file; `None` where somebody else has.
+    fn make(runs: &Path, part: FleetPart, number: u32, to: String) -> anyhow::Result<Option<Self>> {
+        let claim = Self { runs: runs.to_owned(), part, number, attempt: Attempt::begin(to) };
+        let made = claim.make_file(&serde_json::to_vec(&claim.attempt)?);
+        let made = made.with_context(|| format!("making {}", claim.path(number).display()))?;
+        Ok(made.then_some(claim))
+    }
+
+    fn make_file(&self, text: &[u8]) -> io::Result<bool> {
+        let (path, own) = (self.path(self.number), self.runs.join(format!(".{:016x}", fastrand::u64(..))));
+        let linked = File::create_new(&own)
+            .and_then(|mut file| file.write_all(text).and_then(|()| file.sync_all()))
+            .and_then(|()| match fs::hard_link(&own, &path) {
+                // A server's answer that was lost makes a second try fail, although the first one didn't.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    Ok(own.metadata().is_ok_and(|it| it.nlink() == 2))
+                }
+                linked => linked.map(|()| true),
+            });
+        // The name isn't needed any more.
+        let _ = fs::remove_file(&own);
+        match linked {
+            Err(error) if has_no_links(&error) => match File::create_new(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+                made => made.and_then(|mut file| file.write_all(text)).map(|()| true),
+            },
+            linked => linked,
+        }
+    }
+
+    fn path(&self, number: u32) -> PathBuf {
+        self.runs.join(format!("{}.{number}.json", self.part.name()))
+    }
+
+    /// True once another attempt has taken over.
+    pub fn is_overtaken(&self) -> bool {
+        self.path(self.number.saturating_add(1)).exists()
+    }
+
+    /// Writes down how the attempt stands.
+    ///
+    /// # Errors
+    /// That it can't be written.
+    pub fn write(&mut self) -> anyhow::Result<()> {
+        self.attempt.beat += 1;
+        self.attempt.written = now();
+        let path = self.path(self.number);
+        ensure!(self.runs.is_dir(), "{} is gone", self.runs.display());
+        replace(&path, &serde_json::to_vec(&self.attempt)?)
+            .with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+/// `EPERM`, `EOPNOTSUPP` and `ENOSYS` of link(2): this file system has no links.
+fn has_no_links(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    const PART: FleetPart = FleetPart::Shard(3);
+    const NOW: ClaimPatience = ClaimPatience { lease: Duration::from_millis(200), waits: false };
+
+    fn ask(runs: &Path, patience: ClaimPatience) -> Claimed {
+        claim(runs, PART, patience, |number| format!("h{number}:/x"), || true).unwrap()
+    }
+
+    fn ours(claimed: Claimed) -> Claim {
+        match claimed {
+            Claimed::Ours(claim) => *claim,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// As if the maker were on another host.
+    fn move_away(claim: &mut Claim) {
+        claim.attempt.maker.host = "elsewhere".into();
+        claim.write().unwrap();
+    }
+
+    #[test]
+    fn one_of_many_gets_a_part() {
+        let runs = tempfile::tempdir().unwrap();
+        let won = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| match ask(runs.path(), NOW) {
+                    Claimed::Ours(_) => drop(won.fetch_add(1, Ordering::SeqCst)),
+                    Claimed::Busy(number, _) => assert_eq!(number, 1),
+                    other => panic!("{other:?}"),
+                });
+            }
+        });
+        assert_eq!(won.into_inner(), 1);
+        assert_eq!(fs::read_dir(runs.path()).unwrap().count(), 1, "nothing else stays");
+    }
+
+    #[test]
+    fn what_is_done_is_not_done_again_and_what_failed_is() {
+        let runs = tempfile::tempdir().unwrap();
+        for state in [AttemptState::Failed, AttemptState::Interrupted] {
+            let mut claim = ours(ask(runs.path(), NOW));
+            claim.attempt.state = state;
+            claim.write().unwrap();
+        }
+        let mut third = ours(ask(runs.path(), NOW));
+        assert_eq!((third.number, third.attempt.to.as_str()), (3, "h3:/x"));
+        third.attempt.state = AttemptState::Done;
+        third.write().unwrap();
+        assert!(matches!(ask(runs.path(), NOW), Claimed::Done(3, _)));
+        assert!(all_attempts(runs.path()).unwrap()[&PART].len() == 3);
+    }
+
+    #[test]
+    fn a_dead_process_of_this_host_is_succeeded_at_once() {
+        let runs = tempfile::tempdir().unwrap();
+        let mut first = ours(ask(runs.path(), NOW));
+        first.attempt.maker.started += 1;
+        first.write().unwrap();
+        let begun = Instant::now();
+        let long = ClaimPatience { lease: Duration::from_secs(3600), waits: true };
+        assert_eq!(ours(ask(runs.path(), long)).number, 2);
+        assert!(begun.elapsed() < Duration::from_secs(5) && first.is_overtaken());
+    }
+
+    #[test]
+    fn a_silent_attempt_elsewhere_is_taken_over_and_a_living_one_waited_for() {
+        let runs = tempfile::tempdir().unwrap();
+        let mut first = ours(ask(runs.path(), NOW));
+        move_away(&mut first);
+        let waits = ClaimPatience { lease: Duration::from_millis(400), waits: true };
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| ask(runs.path(), waits));
+            for _ in 0..15 {
+                std::thread::sleep(Duration::from_millis(100));
+                assert!(!first.is_overtaken());
+                first.write().unwrap();
+            }
+            assert_eq!(ours(asking.join().unwrap()).number, 2);
+        });
+        assert!(begun.elapsed() >= Duration::from_millis(1800), "{:?}", begun.elapsed());
+        assert!(first.is_overtaken());
+    }
+
+    #[test]
+    fn the_end_of_anothers_attempt_is_waited_for() {
+        let runs = tempfile::tempdir().unwrap();
+        let mut first = ours(ask(runs.path(), NOW));
+        move_away(&mut first);
+        let waits = ClaimPatience { lease: Duration::from_secs(60), waits: true };
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| ask(runs.path(), waits));
+            std::thread::sleep(Duration::from_millis(300));
+            first.attempt.state = AttemptState::Done;
+            first.write().unwrap();
+            assert!(matches!(asking.join().unwrap(), Claimed::Done(1, _)));
+        });
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_is_somebodys_until_it_has_been_silent() {
+        let runs = tempfile::tempdir().unwrap();
+        fs::write(runs.path().join("00003.4.json"), "").unwrap();
+        fs::write(runs.path().join("foreign"), "").unwrap();
+        assert!(matches!(ask(runs.path(), NOW), Claimed::Busy(4, _)));
+        assert_eq!(ours(ask(runs.path(), ClaimPatience { waits: true, ..NOW })).number, 5);
+    }
+}

@@ -1,0 +1,202 @@
+//! A plan for schedulers: a script or a manifest in which each task runs one shard.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use crate::plan::FleetPlan;
+
+/// What every task runs.
+#[derive(Clone, Debug)]
+pub struct ExportedTask {
+    /// How linerate is called.
+    pub program: String,
+    /// The plan's directory.
+    pub plan: String,
+    /// Further options of `linerate fleet run`.
+    pub options: Vec<String>,
+}
+
+/// The shape of a job.
+#[derive(Clone, Debug, Default)]
+pub struct JobShape {
+    /// Tasks, one for each shard.
+    pub shards: usize,
+    /// At most that many at a time.
+    pub at_once: u32,
+    /// Slurm's partition, if one is named.
+    pub partition: Option<String>,
+    /// Slurm's limit of a task's time.
+    pub time: Option<String>,
+    /// Slurm's constraint of nodes.
+    pub constraint: Option<String>,
+    /// Other options of sbatch.
+    pub others: Vec<String>,
+}
+
+impl ExportedTask {
+    /// The words of a task, whose shard is `number`.
+    pub fn words(&self, number: &str) -> Vec<String> {
+        let own = [&*self.program, "fleet", "run", &self.plan, "--shard", number];
+        own.into_iter().map(str::to_owned).chain(self.options.iter().cloned()).collect()
+    }
+
+    /// The same for a shell, with `number` as it is.
+    fn line(&self, number: &str) -> anyhow::Result<String> {
+        let words = self.words("\u{1}");
+        let quoted = words.iter().map(|word| match word.as_str() {
+            "\u{1}" => Ok(number.to_owned()),
+            word => quote(word),
+        });
+        Ok(quoted.collect::<anyhow::Result<Vec<_>>>()?.join(" "))
+    }
+}
+
+/// A word of a shell.
+fn quote(word: &str) -> anyhow::Result<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,@%{}".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return Ok(word.to_owned());
+    }
+    let quoted = shlex::try_quote(word).context("a word with a zero byte can't be written into a script")?;
+    Ok(quoted.into_owned())
+}
+
+/// A script that runs the tasks by GNU parallel, on this host; `PARALLEL` in the environment adds options such as `--sshlogin`.
+///
+/// # Errors
+/// That a word can't be written.
+pub fn gnu_parallel(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<String> {
+    let last = shape.shards.saturating_sub(1);
+    let jobs = shape.at_once;
+    // -q: parallel quotes the words again for the shell that it starts.
+    let line = task.line("{}")?;
+    Ok(format!(
+        "#!/bin/sh\n\
+         # One task for each shard, {jobs} at a time, each up to three times. A task that is run again goes on where it was.\n\
+         # On several hosts: PARALLEL='--sshlogin n1,n2,n3' sh THIS, where all of them have the plan, the source and linerate.\n\
+         seq 0 {last} | exec parallel -q --jobs {jobs} --retries 3 {line}\n"
+    ))
+}
+
+/// A script for `sbatch`: an array with a task for each shard.
+///
+/// # Errors
+/// That a word can't be written.
+pub fn slurm_script(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<String> {
+    let mut lines = vec![
+        "#!/bin/sh".to_owned(),
+        "#SBATCH --job-name=linerate-fleet".to_owned(),
+        format!("#SBATCH --array=0-{}%{}", shape.shards.saturating_sub(1), shape.at_once),
+        "#SBATCH --ntasks=1".to_owned(),
+        "#SBATCH --requeue".to_owned(),
+        "#SBATCH --open-mode=append".to_owned(),
+        // Slurm's signal before the end of a task's time, early enough to write down how far it is.
+        "#SBATCH --signal=B:TERM@60".to_owned(),
+    ];
+    let named = [("partition", &shape.partition), ("time", &shape.time), ("constraint", &shape.constraint)];
+    let named = named.iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));
+    let others = named.chain(shape.others.iter().cloned());
+    for option in others {
+        lines.push(format!("#SBATCH {}", quote(&option)?));
+    }
+    let line = task.line("\"$SLURM_ARRAY_TASK_ID\"")?;
+    lines.push(format!("exec {line}"));
+    Ok(lines.join("\n") + "\n")
+}
+
+/// An indexed Job of Kubernetes, as JSON, which `kubectl apply -f -` takes. The volume claims `linerate-plan` and `linerate-source`
+/// have the plan and the source, the secret `linerate-ssh` the files of ~/.ssh.
+///
+/// # Errors
+/// None yet.
+pub fn kubernetes_job(
+    task: &ExportedTask,
+    shape: &JobShape,
+    image: &str,
+    plan: &FleetPlan,
+) -> anyhow::Result<String> {
+    let command = ["/bin/sh", "-c"].map(str::to_owned);
+    let script = format!("exec {}", task.line("\"$JOB_COMPLETION_INDEX\"")?);
+    let mount = |name: &str, path: &str, read_only: bool| json!({ "name": name, "mountPath": path, "readOnly": read_only });
+    let volume = |name: &str| json!({ "name": name, "persistentVolumeClaim": { "claimName": format!("linerate-{name}") } });
+    let job: Value = json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": { "name": format!("linerate-fleet-{}-{}", plan.id.get(..8).unwrap_or("plan"), plan.round) },
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": shape.shards,
+            "parallelism": shape.at_once,
+            "backoffLimitPerIndex": 3,
+            "template": { "spec": {
+                "restartPolicy": "Never",
+                "containers": [{
+                    "name": "linerate",
+                    "image": image,
+                    "command": command,
+                    "args": [script],
+                    "volumeMounts": [
+                        mount("plan", &task.plan, false),
+                        mount("source", &plan.source, true),
+                        mount("ssh", "/root/.ssh", true),
+                    ],
+                }],
+                "volumes": [
+                    volume("plan"),
+                    volume("source"),
+                    { "name": "ssh", "secret": { "secretName": "linerate-ssh", "defaultMode": 0o600 } },
+                ],
+            } },
+        },
+    });
+    Ok(serde_json::to_string_pretty(&job)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task() -> ExportedTask {
+        let options = ["-i", "/home/a b/k", "--bwlimit", "$x"].map(str::to_owned).to_vec();
+        ExportedTask { program: "/opt/line rate".into(), plan: "/p/it's".into(), options }
+    }
+
+    #[test]
+    fn words_come_out_of_a_shell_as_they_were() {
+        for line in [task().line("7").unwrap(), task().line("\"$N\"").unwrap()] {
+            let mut run = std::process::Command::new("sh");
+            run.args(["-c", &format!("printf '%s|' {line}")]).env("N", "7");
+            let out = run.output().unwrap().stdout;
+            assert_eq!(
+                String::from_utf8(out).unwrap(),
+                "/opt/line rate|fleet|run|/p/it's|--shard|7|-i|/home/a b/k|--bwlimit|$x|"
+            );
+        }
+        let wrong = ExportedTask { plan: "a\0b".into(), ..task() };
+        assert!(gnu_parallel(&wrong, &JobShape::default()).is_err());
+    }
+
+    #[test]
+    fn an_array_has_a_task_for_each_shard() {
+        let shape = JobShape {
+            shards: 16,
+            at_once: 4,
+            partition: Some("dtn".into()),
+            time: Some("02:00:00".into()),
+            constraint: Some("fast&near".into()),
+            others: vec!["--comment=a b".into()],
+        };
+        let script = slurm_script(&task(), &shape).unwrap();
+        for line in [
+            "--array=0-15%4",
+            "--requeue",
+            "--partition=dtn",
+            "--time=02:00:00",
+            "'--constraint=fast&near'",
+            "'--comment=a b'",
+        ] {
+            assert!(script.contains(&format!("#SBATCH {line}\n")), "{line}: {script}");
+        }
+        assert!(gnu_parallel(&task(), &shape).unwrap().contains("seq 0 15 |"));
+    }
+}

@@ -1,0 +1,353 @@
+//! Makes a plan of what a scan finds: all of it goes to a file at once, so that memory holds little of it.
+
+mod earlier;
+mod lists;
+
+use anyhow::{Context, bail, ensure};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::balance::{Burden, Cutter, MAX_SHARDS, assign};
+use crate::catalogue::{
+    CatalogueReader, CatalogueWriter, CataloguedEntry, EntryKind, EntryStamp, IN_NONE, IN_PLACE,
+};
+use crate::plan::{
+    CATALOGUE_FILE, FleetPart, FleetPlan, FoundSums, GONE_FILE, PlanDirectory, PlannedShard, SCHEMA,
+    round_path,
+};
+use earlier::EarlierRound;
+use lists::ListWriter;
+
+/// The most names of a shard: what one run of the mover takes as a list, with its directories.
+pub const MAX_NAMES: u64 = 1_000_000;
+/// The most bytes of one list in the memory of a task; a task takes some more, for directories on the way.
+const MAX_LIST: u64 = 144 << 20;
+/// In the file of the scan, an entry that is nobody's hard link. Others have the number of their file there.
+const ALONE: u32 = IN_PLACE - 1;
+/// The name of the file of the scan, which is a catalogue too.
+const SCAN_FILE: &str = "scan";
+/// Most files with several names.
+const MAX_LINKED: usize = ALONE as usize;
+
+/// What a plan is made for.
+#[derive(Clone, Debug)]
+pub struct PlanRequest {
+    /// As [`FleetPlan`] has them.
+    pub source: String,
+    /// The destination.
+    pub destination: String,
+    /// The hosts that have it.
+    pub hosts: Vec<String>,
+    /// The metadata that is kept.
+    pub keep: linerate_wire::control::Keep,
+    /// What is written is read back.
+    pub verify: bool,
+    /// Hashes are written.
+    pub manifest: bool,
+    /// How many shards.
+    pub shards: ShardCount,
+}
+
+/// How many shards there are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardCount {
+    /// That many.
+    Fixed(u32),
+    /// As many as there are times this many bytes.
+    OfSize(u64),
+}
+
+/// A plan in the making. What it has written goes when it is dropped unfinished.
+pub struct PlanMaker {
+    directory: PathBuf,
+    /// Where the round is made, before it gets its name.
+    making: PathBuf,
+    request: PlanRequest,
+    earlier: Option<EarlierRound>,
+    /// First the scan, then the catalogue.
+    written: CatalogueWriter,
+    found: FoundSums,
+    entries: u64,
+    /// By inode the numbers of files with several names.
+    links: HashMap<u64, u32>,
+    /// By number, how many names have been found.
+    names: Vec<u32>,
+    is_done: bool,
+}
+
+impl PlanMaker {
+    /// Begins a plan in `directory`, which is made where it is missing. Where it has a plan, the new one has what has changed since,
+    /// and what that one hasn't done.
+    ///
+    /// # Errors
+    /// That it can't be written, or that the plan there is of other trees.
+    pub fn begin(directory: &Path, request: PlanRequest) -> anyhow::Result<Self> {
+        fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
+        let earlier = PlanDirectory::find(directory)?;
+        if let Some(PlanDirectory { plan, .. }) = &earlier {
+            let is_same = (&plan.source, &plan.destination, &plan.hosts)
+                == (&request.source, &request.destination, &request.hosts);
+            ensure!(
+                is_same && plan.keep == request.keep,
+                "{} has a plan of {} to {}{}; name another directory",
+                directory.display(),
+                plan.source,
+                plan.destination_of(FleetPart::Shard(0), 1),
+                if is_same { " that keeps other metadata" } else { "" },
+            );
+        } else if fs::read_dir(directory)?.next().is_some() {
+            bail!("{} has something in it that is no plan; name another directory", directory.display());
+        }
+        let earlier = earlier.map(EarlierRound::read).transpose()?;
+        let making = directory.join(format!(".making-{:016x}", fastrand::u64(..)));
+        fs::create_dir(&making).with_context(|| format!("making {}", making.display()))?;
+        let written = CatalogueWriter::create(&making.join(SCAN_FILE))?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            making,
+            request,
+            earlier,
+            written,
+            found: FoundSums::default(),
+            entries: 0,
+            links: HashMap::new(),
+            names: Vec::new(),
+            is_done: false,
+        })
+    }
+
+    /// Takes the next entry of the scan. `linked`: it has several names, which are kept as one file's.
+    ///
+    /// # Errors
+    /// That it can't be written.
+    pub fn take(
+        &mut self,
+        path: &[u8],
+        kind: EntryKind,
+        stamp: EntryStamp,
+        linked: bool,
+    ) -> anyhow::Result<()> {
+        self.entries += 1;
+        let is_same = self.earlier.as_mut().is_some_and(|earlier| earlier.has(path, &stamp));
+        let mut is_first = true;
+        let shard = match kind {
+            EntryKind::Directory => {
+                self.found.directories += 1;
+                IN_NONE
+            }
+            _ if is_same => {
+                self.found.in_place += 1;
+                IN_PLACE
+            }
+            _ if linked => {
+                let (number, is_new) = self.linked(stamp.inode)?;
+                is_first = is_new;
+                number
+            }
+            _ => ALONE,
+        };
+        if kind != EntryKind::Directory {
+            self.found.files += 1;
+            self.found.bytes = self.found.bytes.saturating_add(if is_first { stamp.size } else { 0 });
+        }
+        self.written
+            .write(&CataloguedEntry { path: path.to_vec(), kind, stamp, shard })
+            .context("writing the plan")
+    }
+
+    /// An entry could not be read.
+    pub fn failed(&mut self, entries: u64) {
+        self.found.failed = entries;
+    }
+
+    /// The number of the file with that inode, and whether it is new. Two file systems may use a number twice: then two files are in
+    /// one shard that needn't be.
+    fn linked(&mut self, inode: u64) -> anyhow::Result<(u32, bool)> {
+        if let Some(number) = self.links.get(&inode) {
+            self.names[*number as usize] += 1;
+            return Ok((*number, false));
+        }
+        ensure!(
+            self.names.len() < MAX_LINKED,
+            "too many files have several names; plan with --no-hard-links"
+        );
+        let number = u32::try_from(self.names.len())?;
+        self.links.insert(inode, number);
+        self.names.push(1);
+        Ok((number, true))
+    }
+
+    /// The scan is over: makes the shards, and puts the plan in force.
+    ///
+    /// # Errors
+    /// That it can't be written, or a shard would have more names than a task takes.
+    pub fn finish(mut self) -> anyhow::Result<PlanDirectory> {
+        self.links = HashMap::new();
+        self.written.finish().context("writing the plan")?;
+        self.written = CatalogueWriter::create(&self.making.join(CATALOGUE_FILE))?;
+        let burden = self.burden()?;
+        let shards = self.count(burden)?;
+        let owners = self.owners(burden, shards)?;
+        let (lists, directories) = self.write_lists(&owners, shards)?;
+        let round = self.earlier.as_ref().map_or(1, |earlier| earlier.round() + 1);
+        self.write_gone()?;
+        fs::create_dir(self.making.join("runs"))?;
+        fs::remove_file(self.making.join(SCAN_FILE))?;
+        fs::File::open(&self.making)?.sync_all()?;
+        let path = round_path(&self.directory, round);
+        fs::rename(&self.making, &path).with_context(|| {
+            format!(
+                "another plan was made in {} meanwhile: naming {}",
+                self.directory.display(),
+                path.display()
+            )
+        })?;
+        self.is_done = true;
+        let made = PlanDirectory { path: self.directory.clone(), plan: self.plan(round, lists, directories) };
+        made.write()?;
+        Ok(made)
+    }
+
+    fn plan(&self, round: u32, shards: Vec<PlannedShard>, directories: PlannedShard) -> FleetPlan {
+        let PlanRequest { source, destination, hosts, keep, verify, manifest, .. } = self.request.clone();
+        let id = self.earlier.as_ref().map(|earlier| earlier.id().to_owned());
+        let made = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        FleetPlan {
+            schema: SCHEMA,
+            linerate: env!("CARGO_PKG_VERSION").to_owned(),
+            id: id.unwrap_or_else(|| format!("{:032x}", fastrand::u128(..))),
+            round,
+            made,
+            source,
+            destination,
+            hosts,
+            keep,
+            verify,
+            manifest,
+            found: self.found,
+            shards,
+            directories,
+        }
+    }
+
+    fn burden(&mut self) -> anyhow::Result<Burden> {
+        let (mut seen, mut all, mut largest) = (vec![false; self.names.len()], Burden::default(), 0);
+        each(&self.making, |entry| {
+            let burden = burden_of(&entry, &self.names, &mut seen).unwrap_or_default();
+            largest = largest.max(burden.bytes);
+            all = all.and(burden);
+            Ok(())
+        })?;
+        self.found.largest = largest;
+        Ok(all)
+    }
+
+    fn count(&self, burden: Burden) -> anyhow::Result<u32> {
+        let least = burden.files.div_ceil(MAX_NAMES).max(1);
+        let shards = match self.request.shards {
+            ShardCount::Fixed(shards) => u64::from(shards),
+            ShardCount::OfSize(size) => burden.bytes.div_ceil(size.max(1)).max(least),
+        };
+        ensure!(
+            shards >= least,
+            "{} names are too many for {shards} shards: a task takes a list of at most {MAX_NAMES}; ask for at least {least} shards",
+            burden.files
+        );
+        ensure!(
+            shards <= MAX_SHARDS.into(),
+            "these would be {shards} shards, and a plan has at most {MAX_SHARDS}; make them larger, or plan parts of the tree"
+        );
+        Ok(u32::try_from(shards)?)
+    }
+
+    /// The pieces' lengths and shards.
+    fn owners(&self, burden: Burden, shards: u32) -> anyhow::Result<Vec<(u64, u32)>> {
+        let (mut seen, mut cutter) = (vec![false; self.names.len()], Cutter::new(burden, shards));
+        each(&self.making, |entry| {
+            burden_of(&entry, &self.names, &mut seen).into_iter().for_each(|burden| cutter.add(burden));
+            Ok(())
+        })?;
+        let pieces = cutter.finish();
+        let (owners, _) = assign(&pieces, shards);
+        Ok(pieces.iter().map(|piece| piece.entries).zip(owners).collect())
+    }
+
+    fn write_lists(
+        &mut self,
+        pieces: &[(u64, u32)],
+        shards: u32,
+    ) -> anyhow::Result<(Vec<PlannedShard>, PlannedShard)> {
+        let make = |part| ListWriter::create(&self.making, part, shards);
+        let mut lists =
+            (0..shards).map(|shard| make(FleetPart::Shard(shard))).collect::<Result<Vec<_>, _>>()?;
+        let mut directories = make(FleetPart::Directories)?;
+        let mut pieces = pieces.iter().copied();
+        let (mut left, mut shard) = (0, 0);
+        let (mut seen, mut of_linked) = (vec![false; self.names.len()], vec![0_u32; self.names.len()]);
+        each(&self.making, |mut entry| {
+            let burden = burden_of(&entry, &self.names, &mut seen);
+            if burden.is_some() {
+                while left == 0 {
+                    (left, shard) = pieces.next().context("there are more entries than were counted")?;
+                }
+                left -= 1;
+            }
+            entry.shard = match (entry.shard, burden) {
+                (IN_NONE, _) => {
+                    directories.add(&entry.path, 0)?;
+                    IN_NONE
+                }
+                (IN_PLACE, _) => IN_PLACE,
+                (ALONE, _) => shard,
+                (number, Some(_)) => {
+                    of_linked[number as usize] = shard;
+                    shard
+                }
+                (number, None) => of_linked[number as usize],
+            };
+            if let Some(list) = lists.get_mut(entry.shard as usize) {
+                list.add(&entry.path, burden.map_or(0, |burden| burden.bytes))?;
+            }
+            Ok(self.written.write(&entry)?)
+        })?;
+        self.written.finish().context("writing the plan")?;
+        let lists = lists.into_iter().map(ListWriter::finish).collect::<Result<Vec<_>, _>>()?;
+        Ok((lists, directories.finish()?))
+    }
+
+    fn write_gone(&mut self) -> anyhow::Result<()> {
+        let Some(earlier) = &self.earlier else { return Ok(()) };
+        self.found.gone = earlier.write_gone(&self.making.join(GONE_FILE))?;
+        Ok(())
+    }
+}
+
+/// Calls `each` with every entry that was found; its shard is still [`ALONE`] or the like.
+fn each(making: &Path, mut each: impl FnMut(CataloguedEntry) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    CatalogueReader::open(&making.join(SCAN_FILE))?.try_for_each(|entry| each(entry?))
+}
+
+/// What is moved with an entry: all `names` of a file with several go with its first one, of which `seen` keeps note.
+fn burden_of(entry: &CataloguedEntry, names: &[u32], seen: &mut [bool]) -> Option<Burden> {
+    let size = if entry.kind == EntryKind::File { entry.stamp.size } else { 0 };
+    match entry.shard {
+        IN_NONE | IN_PLACE => None,
+        ALONE => Some(Burden { bytes: size, files: 1 }),
+        number if std::mem::replace(&mut seen[number as usize], true) => None,
+        number => Some(Burden { bytes: size, files: names[number as usize].into() }),
+    }
+}
+
+impl Drop for PlanMaker {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // What stays is in the way of nothing.
+            let _ = fs::remove_dir_all(&self.making);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! The plan before, with which a new one compares.
+
+use anyhow::{Context, ensure};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use crate::catalogue::{CatalogueReader, EntryStamp, IN_NONE, IN_PLACE};
+use crate::plan::{CATALOGUE_FILE, PlanDirectory};
+use crate::status::FleetStatus;
+
+/// What an earlier round has brought, by hashes of paths.
+pub struct EarlierRound {
+    directory: PlanDirectory,
+    entries: HashMap<[u8; 16], EarlierEntry>,
+}
+
+struct EarlierEntry {
+    /// A hash of its stamp; `None` where it wasn't brought.
+    stamp: Option<u64>,
+    is_there: bool,
+}
+
+impl EarlierRound {
+    /// Reads the catalogue and the states of a plan.
+    pub fn read(directory: PlanDirectory) -> anyhow::Result<Self> {
+        let status = FleetStatus::read(&directory)?;
+        ensure!(
+            !status.is_at_work(),
+            "tasks of the plan in {} are at work: wait for their end, or end them",
+            directory.path.display()
+        );
+        let mut entries = HashMap::new();
+        for entry in CatalogueReader::open(&directory.round().join(CATALOGUE_FILE))? {
+            let entry = entry?;
+            let is_done = match entry.shard {
+                IN_PLACE => true,
+                IN_NONE => status.is_done_all(),
+                shard => status.is_done(shard),
+            };
+            let stamp = is_done.then(|| hash_of(&entry.stamp));
+            entries.insert(key(&entry.path), EarlierEntry { stamp, is_there: false });
+        }
+        Ok(Self { directory, entries })
+    }
+
+    /// The number of that round.
+    pub fn round(&self) -> u32 {
+        self.directory.plan.round
+    }
+
+    /// The plan's name.
+    pub fn id(&self) -> &str {
+        &self.directory.plan.id
+    }
+
+    /// True where it was brought and still looks the same; notes that the source still has it.
+    pub fn has(&mut self, path: &[u8], stamp: &EntryStamp) -> bool {
+        let Some(entry) = self.entries.get_mut(&key(path)) else { return false };
+        entry.is_there = true;
+        entry.stamp == Some(hash_of(stamp))
+    }
+
+    /// Lists what the source has no more, each name ended by a zero byte; gives their number.
+    pub fn write_gone(&self, path: &Path) -> anyhow::Result<u64> {
+        let file = File::create_new(path).with_context(|| format!("making {}", path.display()))?;
+        let (mut file, mut count) = (BufWriter::new(file), 0);
+        for entry in CatalogueReader::open(&self.directory.round().join(CATALOGUE_FILE))? {
+            let entry = entry?;
+            if self.entries.get(&key(&entry.path)).is_some_and(|known| !known.is_there) {
+                count += 1;
+                file.write_all(&entry.path).and_then(|()| file.write_all(b"\0")).context("writing a list")?;
+            }
+        }
+        file.flush().and_then(|()| file.get_ref().sync_all()).context("writing a list")?;
+        Ok(count)
+    }
+}
+
+fn key(path: &[u8]) -> [u8; 16] {
+    let mut key = [0; 16];
+    key.copy_from_slice(&blake3::hash(path).as_bytes()[..16]);
+    key
+}
+
+fn hash_of(stamp: &EntryStamp) -> u64 {
+    let EntryStamp { size, mtime, ctime, inode } = *stamp;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&size.to_le_bytes()).update(&inode.to_le_bytes());
+    for (seconds, nanoseconds) in [mtime, ctime] {
+        hasher.update(&seconds.to_le_bytes()).update(&nanoseconds.to_le_bytes());
+    }
+    let mut hash = [0; 8];
+    hash.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    u64::from_le_bytes(hash)
+}

@@ -1,0 +1,66 @@
+//! The lists of names of a plan's parts.
+
+use anyhow::{Context, ensure};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use super::MAX_LIST;
+use crate::plan::{FleetPart, PlannedShard};
+
+/// Bytes that wait to be written, of all lists together, and of one.
+const BUFFERS: usize = 32 << 20;
+const BUFFER: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
+
+/// Bytes in the memory of a task of a name beside its own, about.
+const AROUND: u64 = 64;
+
+/// A list while it is written.
+pub struct ListWriter {
+    part: FleetPart,
+    file: BufWriter<File>,
+    hasher: blake3::Hasher,
+    length: u64,
+    planned: PlannedShard,
+}
+
+impl ListWriter {
+    /// Makes the list of a part, one of `shards` that are written at the same time.
+    pub fn create(directory: &Path, part: FleetPart, shards: u32) -> anyhow::Result<Self> {
+        let path = directory.join(part.list_name());
+        let file = File::create_new(&path).with_context(|| format!("making {}", path.display()))?;
+        let buffer = (BUFFERS / shards.max(1) as usize).clamp(*BUFFER.start(), *BUFFER.end());
+        Ok(Self {
+            part,
+            file: BufWriter::with_capacity(buffer, file),
+            hasher: blake3::Hasher::new(),
+            length: 0,
+            planned: PlannedShard::default(),
+        })
+    }
+
+    /// A name; that of the source itself is a dot.
+    pub fn add(&mut self, path: &[u8], bytes: u64) -> anyhow::Result<()> {
+        let path = if path.is_empty() { b"." } else { path };
+        for part in [path, &b"\0"[..]] {
+            self.file.write_all(part).context("writing a list")?;
+            self.hasher.update(part);
+            self.length += part.len() as u64;
+        }
+        self.planned.files += 1;
+        ensure!(
+            self.length + self.planned.files * AROUND <= MAX_LIST,
+            "the names of {} take more than {} MiB; ask for more shards, or plan parts of the tree",
+            self.part,
+            MAX_LIST >> 20
+        );
+        self.planned.bytes = self.planned.bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// Puts it on stable storage.
+    pub fn finish(mut self) -> anyhow::Result<PlannedShard> {
+        self.file.flush().and_then(|()| self.file.get_ref().sync_all()).context("writing a list")?;
+        Ok(PlannedShard { blake3: self.hasher.finalize().to_hex().to_string(), ..self.planned })
+    }
+}

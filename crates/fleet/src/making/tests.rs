@@ -1,0 +1,143 @@
+use super::*;
+use crate::attempt::AttemptState;
+use crate::claim::{ClaimPatience, Claimed, claim};
+use linerate_wire::control::Keep;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+fn request(shards: u32) -> PlanRequest {
+    PlanRequest {
+        source: "/source".into(),
+        destination: "/copy".into(),
+        hosts: vec!["h".into()],
+        keep: Keep::NOTHING,
+        verify: false,
+        manifest: false,
+        shards: ShardCount::Fixed(shards),
+    }
+}
+
+fn stamp(size: u64, inode: u64, ctime: i64) -> EntryStamp {
+    EntryStamp { size, mtime: (1, 0), ctime: (ctime, 0), inode }
+}
+
+fn names(plan: &PlanDirectory, part: FleetPart) -> Vec<String> {
+    let list = String::from_utf8(plan.list(part).unwrap()).unwrap();
+    list.split_terminator('\0').map(str::to_owned).collect()
+}
+
+fn end(plan: &PlanDirectory, part: FleetPart, state: AttemptState) {
+    let patience = ClaimPatience { lease: Duration::from_secs(1), waits: false };
+    match claim(&plan.runs(), part, patience, |_| String::new(), || true).unwrap() {
+        Claimed::Ours(mut claim) => {
+            claim.attempt.state = state;
+            claim.write().unwrap();
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A hundred files of 1 to 100 bytes in `d`, of which `changed` has changed; one file with two names; a link.
+fn make(directory: &Path, shards: u32, changed: Option<u64>, with_link: bool) -> PlanDirectory {
+    let mut maker = PlanMaker::begin(directory, request(shards)).unwrap();
+    let mut take =
+        |path: &str, kind, stamp, linked| maker.take(path.as_bytes(), kind, stamp, linked).unwrap();
+    take("", EntryKind::Directory, stamp(0, 1, 1), false);
+    take("d", EntryKind::Directory, stamp(0, 2, 1), false);
+    take("one", EntryKind::File, stamp(1000, 3, 1), true);
+    for number in 1..=100 {
+        let ctime = if changed == Some(number) { 2 } else { 1 };
+        take(&format!("d/{number}"), EntryKind::File, stamp(number, 100 + number, ctime), false);
+    }
+    take("other", EntryKind::File, stamp(1000, 3, 1), true);
+    if with_link {
+        take("link", EntryKind::Link, stamp(5, 4, 1), false);
+    }
+    maker.finish().unwrap()
+}
+
+#[test]
+fn every_name_is_in_one_shard_and_names_of_one_file_are_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = make(directory.path(), 4, None, true);
+    let shards: Vec<_> = (0..4).map(|shard| names(&plan, FleetPart::Shard(shard))).collect();
+    let all: Vec<_> = shards.iter().flatten().cloned().collect();
+    assert_eq!(all.len(), 103);
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 103);
+    let together = shards.iter().filter(|names| names.iter().any(|name| name == "one"));
+    assert!(together.into_iter().all(|names| names.iter().any(|name| name == "other")));
+    assert_eq!(names(&plan, FleetPart::Directories), [".", "d"]);
+    let FoundSums { files, directories, bytes, .. } = plan.plan.found;
+    assert_eq!((files, directories, bytes), (103, 2, 5050 + 1000 + 5));
+    let planned: Vec<_> = plan.plan.shards.iter().map(|shard| shard.files).collect();
+    assert_eq!(planned, shards.iter().map(|names| names.len() as u64).collect::<Vec<_>>());
+    assert_eq!(plan.plan.burden(), Burden { bytes: 6050, files: 103 });
+    assert_eq!(PlanDirectory::open(directory.path()).unwrap().plan, plan.plan);
+}
+
+#[test]
+fn a_second_plan_has_what_changed_what_failed_and_what_is_new() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = make(directory.path(), 2, None, true);
+    end(&first, FleetPart::Shard(0), AttemptState::Done);
+    end(&first, FleetPart::Shard(1), AttemptState::Failed);
+    let failed: BTreeSet<_> = names(&first, FleetPart::Shard(1)).into_iter().collect();
+    let second = make(directory.path(), 3, Some(50), false);
+    assert_eq!((second.plan.round, &second.plan.id), (2, &first.plan.id));
+    let of = |plan: &PlanDirectory, shards| -> BTreeSet<String> {
+        (0..shards).flat_map(|shard| names(plan, FleetPart::Shard(shard))).collect()
+    };
+    let mut expected = failed;
+    expected.insert("d/50".to_owned());
+    expected.remove("link");
+    assert_eq!(of(&second, 3), expected);
+    let gone = fs::read(second.round().join(GONE_FILE)).unwrap();
+    assert_eq!((gone.as_slice(), second.plan.found.gone), (&b"link\0"[..], 1));
+    second.plan.parts().for_each(|part| end(&second, part, AttemptState::Done));
+    let third = make(directory.path(), 1, Some(50), true);
+    assert_eq!(of(&third, 1), BTreeSet::from(["link".to_owned()]));
+    assert_eq!(third.plan.found.in_place, 102);
+}
+
+#[test]
+fn a_plan_is_made_as_a_whole_or_not_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut maker = PlanMaker::begin(directory.path(), request(2)).unwrap();
+    maker.take(b"a", EntryKind::File, stamp(1, 1, 1), false).unwrap();
+    drop(maker);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    let plan = make(directory.path(), 2, None, true);
+    let text = fs::read(directory.path().join("plan.json")).unwrap();
+    drop(PlanMaker::begin(directory.path(), request(2)).unwrap());
+    assert_eq!(fs::read(directory.path().join("plan.json")).unwrap(), text);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    let others = PlanRequest { destination: "/elsewhere".into(), ..request(2) };
+    let error = PlanMaker::begin(directory.path(), others).err().unwrap().to_string();
+    assert!(error.contains("has a plan of /source to h:/copy"), "{error}");
+    fs::remove_file(plan.path.join("plan.json")).unwrap();
+    assert!(PlanMaker::begin(directory.path(), request(2)).is_err(), "what is there isn't ours");
+}
+
+#[test]
+fn a_plan_whose_tasks_are_at_work_is_not_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = make(directory.path(), 2, None, true);
+    end(&plan, FleetPart::Shard(0), AttemptState::Running);
+    let error = PlanMaker::begin(directory.path(), request(2)).err().unwrap().to_string();
+    assert!(error.contains("are at work"), "{error}");
+}
+
+#[test]
+fn shards_of_a_size_are_as_many_as_it_takes() {
+    let directory = tempfile::tempdir().unwrap();
+    let sized = PlanRequest { shards: ShardCount::OfSize(1000), ..request(1) };
+    let mut maker = PlanMaker::begin(directory.path(), sized).unwrap();
+    for number in 0..41 {
+        maker.take(format!("{number}").as_bytes(), EntryKind::File, stamp(100, number, 1), false).unwrap();
+    }
+    assert_eq!(maker.finish().unwrap().plan.shards.len(), 5);
+    let empty = tempfile::tempdir().unwrap();
+    let plan = PlanMaker::begin(empty.path(), request(3)).unwrap().finish().unwrap();
+    assert_eq!(plan.plan.shards.len(), 3);
+    assert_eq!(plan.plan.evenness(), (1.0, 1.0));
+}

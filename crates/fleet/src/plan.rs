@@ -1,0 +1,347 @@
+//! A plan: the directory that says what is to be moved, and in which shards.
+
+use anyhow::{Context, bail, ensure};
+use linerate_sys::replace::replace;
+use linerate_wire::control::Keep;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::balance::{Burden, evenness};
+
+/// The version of the plan's files; it grows with changes that are not additions.
+pub const SCHEMA: u32 = 1;
+/// The name of the file that makes a directory a plan.
+pub const PLAN_FILE: &str = "plan.json";
+/// The names of the files of a round.
+pub const CATALOGUE_FILE: &str = "catalogue";
+/// Names that an earlier plan has and the source has no more.
+pub const GONE_FILE: &str = "gone.list";
+
+/// The contents of `plan.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FleetPlan {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The version of linerate that made it.
+    pub linerate: String,
+    /// Chosen at random, for all rounds.
+    pub id: String,
+    /// Which of the plans that were made in this directory, from 1.
+    pub round: u32,
+    /// When it was made, in seconds since 1970.
+    pub made: u64,
+    /// The directory whose contents are moved, absolute: the same for every task.
+    pub source: String,
+    /// The directory that becomes like it.
+    pub destination: String,
+    /// The hosts that have the destination, of which shards take turns; none where it is this host's.
+    pub hosts: Vec<String>,
+    /// The metadata that is kept.
+    pub keep: Keep,
+    /// What is written is read back and compared.
+    pub verify: bool,
+    /// Each shard writes the hashes of its files.
+    pub manifest: bool,
+    /// What the scan has found.
+    pub found: FoundSums,
+    /// What has to be moved.
+    pub shards: Vec<PlannedShard>,
+    /// The list of directories.
+    pub directories: PlannedShard,
+}
+
+/// Sums of a scan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundSums {
+    /// Files, links and the like.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Bytes of contents; those of a file with several names once, where they are kept as one.
+    pub bytes: u64,
+    /// Of the files those that haven't changed since the plan before.
+    pub in_place: u64,
+    /// Names of the plan before that the source has no more.
+    pub gone: u64,
+    /// Bytes of the largest file that has to be moved.
+    pub largest: u64,
+    /// Entries that could not be read, each of which was reported.
+    pub failed: u64,
+}
+
+/// One list of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedShard {
+    /// Names in the list.
+    pub files: u64,
+    /// Bytes of contents.
+    pub bytes: u64,
+    /// BLAKE3 of the list.
+    pub blake3: String,
+}
+
+/// A part of the work: what one task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FleetPart {
+    /// The files of a shard, from 0.
+    Shard(u32),
+    /// The directories with their modes and times, once all shards are done.
+    Directories,
+}
+
+/// A directory with a plan in it.
+#[derive(Clone, Debug)]
+pub struct PlanDirectory {
+    /// The directory.
+    pub path: PathBuf,
+    /// What it says.
+    pub plan: FleetPlan,
+}
+
+impl PlanDirectory {
+    /// Reads the plan in a directory.
+    ///
+    /// # Errors
+    /// That there is none, or that it isn't one of this version.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        match Self::find(path)? {
+            Some(found) => Ok(found),
+            None => bail!(
+                "{} has no plan: 'linerate fleet plan SRC DST --into {}' makes one",
+                path.display(),
+                path.display()
+            ),
+        }
+    }
+
+    /// The same, or none.
+    ///
+    /// # Errors
+    /// That it can't be read.
+    pub fn find(path: &Path) -> anyhow::Result<Option<Self>> {
+        let file = path.join(PLAN_FILE);
+        let text = match fs::read_to_string(&file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            text => text.with_context(|| format!("reading {}", file.display()))?,
+        };
+        let plan = FleetPlan::read(&text).with_context(|| format!("reading {}", file.display()))?;
+        Ok(Some(Self { path: path.to_owned(), plan }))
+    }
+
+    /// Puts a plan in force, whose files are there already.
+    ///
+    /// # Errors
+    /// That it can't be written.
+    pub fn write(&self) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(&self.plan)? + "\n";
+        let file = self.path.join(PLAN_FILE);
+        replace(&file, text.as_bytes()).with_context(|| format!("writing {}", file.display()))?;
+        File::open(&self.path).and_then(|it| it.sync_all()).context("writing the plan to stable storage")
+    }
+
+    /// The directory of the lists of this round.
+    pub fn round(&self) -> PathBuf {
+        round_path(&self.path, self.plan.round)
+    }
+
+    /// The directory of the states of the tasks of this round.
+    pub fn runs(&self) -> PathBuf {
+        self.round().join("runs")
+    }
+
+    /// The names of a part, each ended by a zero byte.
+    ///
+    /// # Errors
+    /// That it can't be read, or isn't as it was planned.
+    pub fn list(&self, part: FleetPart) -> anyhow::Result<Vec<u8>> {
+        let path = self.round().join(part.list_name());
+        let text = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        let hash = blake3::hash(&text).to_hex();
+        ensure!(
+            self.plan.part(part).is_some_and(|planned| planned.blake3 == hash.as_str()),
+            "{} isn't as it was planned: it was changed or is damaged; plan again",
+            path.display()
+        );
+        Ok(text)
+    }
+
+    /// The file for the hashes of the files that an attempt at a part brings.
+    pub fn manifest(&self, part: FleetPart, attempt: u32) -> PathBuf {
+        self.round().join(format!("{}.{attempt}.b3", part.name()))
+    }
+}
+
+/// The directory of a round.
+pub fn round_path(plan: &Path, round: u32) -> PathBuf {
+    plan.join(format!("round-{round}"))
+}
+
+impl FleetPlan {
+    /// Reads the text of `plan.json`.
+    ///
+    /// # Errors
+    /// That it isn't one of this version, or contradicts itself.
+    pub fn read(text: &str) -> anyhow::Result<Self> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: u32,
+            linerate: String,
+        }
+        let head: Head = serde_json::from_str(text).context("it isn't a plan")?;
+        ensure!(
+            head.schema == SCHEMA,
+            "it is a plan of linerate {} with schema {}, and this is linerate {} with schema {SCHEMA}: use that version, or plan again",
+            head.linerate,
+            head.schema,
+            env!("CARGO_PKG_VERSION"),
+        );
+        let plan: Self = serde_json::from_str(text).context("it isn't a plan")?;
+        ensure!(plan.source.starts_with('/'), "its source isn't an absolute path");
+        Ok(plan)
+    }
+
+    /// What a part has to move; `None` where there is no such part.
+    pub fn part(&self, part: FleetPart) -> Option<&PlannedShard> {
+        match part {
+            FleetPart::Shard(number) => self.shards.get(number as usize),
+            FleetPart::Directories => Some(&self.directories),
+        }
+    }
+
+    /// All parts, the directories last.
+    pub fn parts(&self) -> impl Iterator<Item = FleetPart> {
+        (0..).take(self.shards.len()).map(FleetPart::Shard).chain([FleetPart::Directories])
+    }
+
+    /// The destination of a part's attempt, as cp and sync take it: shards take turns, and so do the attempts of one shard, so that a
+    /// host that is down is passed over.
+    pub fn destination_of(&self, part: FleetPart, attempt: u32) -> String {
+        let first = match part {
+            FleetPart::Shard(number) => number as usize,
+            FleetPart::Directories => self.shards.len(),
+        };
+        let turn = first + attempt.saturating_sub(1) as usize;
+        match self.hosts.get(turn % self.hosts.len().max(1)) {
+            Some(host) => format!("{host}:{}", self.destination),
+            None => self.destination.clone(),
+        }
+    }
+
+    /// What all shards have to move.
+    pub fn burden(&self) -> Burden {
+        self.burdens().iter().fold(Burden::default(), |all, shard| all.and(*shard))
+    }
+
+    /// The largest shard as a multiple of the mean one, by bytes and by files.
+    pub fn evenness(&self) -> (f64, f64) {
+        evenness(&self.burdens())
+    }
+
+    fn burdens(&self) -> Vec<Burden> {
+        self.shards.iter().map(|shard| Burden { bytes: shard.bytes, files: shard.files }).collect()
+    }
+}
+
+impl FleetPart {
+    /// Its name in file names.
+    pub fn name(self) -> String {
+        match self {
+            Self::Shard(number) => format!("{number:05}"),
+            Self::Directories => "directories".to_owned(),
+        }
+    }
+
+    /// The name of its list.
+    pub fn list_name(self) -> String {
+        format!("{}.list", self.name())
+    }
+
+    /// By its [name](Self::name).
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "directories" => Some(Self::Directories),
+            number => number.parse().ok().map(Self::Shard).filter(|part| part.name() == name),
+        }
+    }
+}
+
+impl fmt::Display for FleetPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shard(number) => write!(f, "shard {number}"),
+            Self::Directories => f.write_str("the directories"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(hosts: &[&str]) -> FleetPlan {
+        FleetPlan {
+            schema: SCHEMA,
+            linerate: "0.1.0".into(),
+            id: "x".into(),
+            round: 1,
+            made: 0,
+            source: "/a".into(),
+            destination: "/b".into(),
+            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            keep: Keep::NOTHING,
+            verify: false,
+            manifest: false,
+            found: FoundSums::default(),
+            shards: vec![PlannedShard::default(); 3],
+            directories: PlannedShard::default(),
+        }
+    }
+
+    #[test]
+    fn shards_and_their_attempts_take_turns_among_hosts() {
+        let two = plan(&["h1", "u@h2"]);
+        let of = |part, attempt| two.destination_of(part, attempt);
+        assert_eq!(of(FleetPart::Shard(0), 1), "h1:/b");
+        assert_eq!(of(FleetPart::Shard(1), 1), "u@h2:/b");
+        assert_eq!(of(FleetPart::Shard(0), 2), "u@h2:/b");
+        assert_eq!(of(FleetPart::Directories, 1), "u@h2:/b");
+        assert_eq!(plan(&[]).destination_of(FleetPart::Shard(2), 5), "/b");
+    }
+
+    #[test]
+    fn a_plan_of_another_version_is_refused_with_its_name() {
+        let text = serde_json::to_string(&plan(&["h"])).unwrap();
+        assert_eq!(FleetPlan::read(&text).unwrap(), plan(&["h"]));
+        let newer = text.replace("\"schema\":1", "\"schema\":2").replace("0.1.0", "9.0.0");
+        let error = FleetPlan::read(&newer).unwrap_err().to_string();
+        assert!(error.contains("linerate 9.0.0 with schema 2"), "{error}");
+        assert!(FleetPlan::read("{}").is_err() && FleetPlan::read("").is_err());
+    }
+
+    #[test]
+    fn parts_have_names_of_which_each_is_one() {
+        for part in [FleetPart::Shard(0), FleetPart::Shard(123_456), FleetPart::Directories] {
+            assert_eq!(FleetPart::named(&part.name()), Some(part));
+        }
+        assert_eq!(
+            (FleetPart::named("1"), FleetPart::named("+0001"), FleetPart::named("")),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn a_list_that_was_changed_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut plan = plan(&[]);
+        plan.shards[1].blake3 = blake3::hash(b"a\0").to_hex().to_string();
+        let held = PlanDirectory { path: directory.path().to_owned(), plan };
+        fs::create_dir(held.round()).unwrap();
+        fs::write(held.round().join("00001.list"), "a\0").unwrap();
+        assert_eq!(held.list(FleetPart::Shard(1)).unwrap(), b"a\0");
+        fs::write(held.round().join("00001.list"), "a").unwrap();
+        assert!(held.list(FleetPart::Shard(1)).is_err());
+        assert!(held.list(FleetPart::Shard(7)).is_err());
+    }
+}

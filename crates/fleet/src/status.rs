@@ -1,0 +1,103 @@
+//! How a plan stands, by the files of its tasks.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use crate::attempt::{Attempt, AttemptState};
+use crate::claim::{Attempts, all_attempts, done};
+use crate::plan::{FleetPart, PlanDirectory};
+
+/// Seconds of silence, by the clocks of two hosts, after which an attempt is shown as silent.
+pub const SILENT: u64 = 60;
+
+/// The state of each part.
+#[derive(Debug)]
+pub struct FleetStatus {
+    parts: BTreeMap<FleetPart, Attempts>,
+}
+
+/// How a part stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartState {
+    /// Nobody has begun.
+    Waiting,
+    /// A task is at work.
+    Running,
+    /// A task that hasn't written for a minute says that it is at work.
+    Silent,
+    /// Everything is in place.
+    Done,
+    /// The last attempt failed.
+    Failed,
+    /// The last attempt was ended from outside.
+    Interrupted,
+}
+
+impl FleetStatus {
+    /// Reads the states of a plan's parts.
+    ///
+    /// # Errors
+    /// That they can't be read.
+    pub fn read(directory: &PlanDirectory) -> anyhow::Result<Self> {
+        let mut parts = all_attempts(&directory.runs())?;
+        parts.retain(|part, _| directory.plan.part(*part).is_some());
+        for part in directory.plan.parts() {
+            parts.entry(part).or_default();
+        }
+        Ok(Self { parts })
+    }
+
+    /// Each part, the directories last, with its state, the attempt that counts, and their number.
+    pub fn parts(&self) -> impl Iterator<Item = (FleetPart, PartState, Option<&Attempt>, u32)> {
+        self.parts.iter().map(|(part, attempts)| {
+            let last = attempts.last_key_value();
+            let number = last.map_or(0, |(number, _)| *number);
+            let attempt = done(attempts).map(|(_, attempt)| attempt);
+            let attempt = attempt.or_else(|| last.and_then(|(_, attempt)| attempt.as_ref()));
+            (*part, state(attempt, number), attempt, number)
+        })
+    }
+
+    /// True where a shard is done.
+    pub fn is_done(&self, shard: u32) -> bool {
+        self.state(FleetPart::Shard(shard)) == PartState::Done
+    }
+
+    /// True where all shards are done; the directories may not be.
+    pub fn are_shards_done(&self) -> bool {
+        let mut shards = self.parts().filter(|(part, ..)| *part != FleetPart::Directories);
+        shards.all(|(_, state, ..)| state == PartState::Done)
+    }
+
+    /// True where all parts are done.
+    pub fn is_done_all(&self) -> bool {
+        self.parts().all(|(_, state, ..)| state == PartState::Done)
+    }
+
+    /// True where a task is at work.
+    pub fn is_at_work(&self) -> bool {
+        self.parts().any(|(_, state, attempt, _)| {
+            let here = crate::attempt::AttemptMaker::of_this_process();
+            state == PartState::Running && attempt.is_none_or(|attempt| !attempt.maker.is_gone(&here))
+        })
+    }
+
+    fn state(&self, wanted: FleetPart) -> PartState {
+        let mut parts = self.parts();
+        parts.find(|(part, ..)| *part == wanted).map_or(PartState::Waiting, |(_, state, ..)| state)
+    }
+}
+
+fn state(attempt: Option<&Attempt>, number: u32) -> PartState {
+    let Some(attempt) = attempt else {
+        return if number == 0 { PartState::Waiting } else { PartState::Running };
+    };
+    match attempt.state {
+        AttemptState::Running if attempt.silence() > SILENT => PartState::Silent,
+        AttemptState::Running => PartState::Running,
+        AttemptState::Done => PartState::Done,
+        AttemptState::Failed => PartState::Failed,
+        AttemptState::Interrupted => PartState::Interrupted,
+    }
+}
