@@ -36,7 +36,7 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
 }
 
 /// Pages at the top and below docs/.
-fn pages_below(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub fn pages_below(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut pages = Vec::new();
     let mut directories = vec![repository.join("docs")];
     let mut add = |path: PathBuf| {

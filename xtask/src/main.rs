@@ -16,6 +16,7 @@ mod release;
 mod resent;
 mod rooms;
 mod setup;
+mod site;
 mod suites;
 
 use anyhow::{Context, bail};
@@ -49,6 +50,8 @@ cargo xtask COMMAND
   scp-suite [--program FILE] [--only NAME,NAME] [--may-lack]
                  the same with OpenSSH's tests of scp
   man DIR        write the manual pages of all commands into DIR
+  site [--out DIR] [--program FILE]
+                 make a site of the documentation and of the program's manual pages, with mdBook, and look up every link in it
   dist [--twice]  build the static binary as dist/linerate and check that it is static; --twice: build the same commit again
                  at another path, and fail where a byte differs
   dist --for MACHINE
@@ -92,6 +95,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("rsync-suite", rest) => suites::rsync(rest),
         ("scp-suite", rest) => suites::scp(rest),
         ("man", [directory]) => man(Path::new(directory)),
+        ("site", rest) => site::run(repository(), rest),
         ("dist", []) => dist::run(repository()),
         ("dist", [twice]) if twice == "--twice" => dist::twice(repository()),
         ("dist", [option, name]) if option == "--for" => dist::run_for(repository(), &Machine::named(name)?),
