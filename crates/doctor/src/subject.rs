@@ -104,6 +104,14 @@ impl<'a> Host<'a> {
         self.linked().filter(|port| is_line(port)).filter_map(speed).max_by(f64::total_cmp)
     }
 
+    /// The time in which the host counted its losses, as words behind a number.
+    pub fn since(&self) -> String {
+        match self.facts.counted_seconds.get() {
+            Some(seconds) => format!("in the {seconds:.0} s of the measurement"),
+            None => "since boot".into(),
+        }
+    }
+
     /// Ports that are known to be up, software ports included.
     pub fn linked(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
         self.facts.ports.known().into_iter().flatten().filter(|port| is_up(port))

@@ -6,6 +6,7 @@ use linerate_host::Facts;
 use linerate_wire::path::printable;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
 
 use super::rtt::ServerProbe;
 use super::{HERE, NamedHost, Report, far, host, rtt};
@@ -34,7 +35,20 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Re
     if seen.black_hole.is_some() {
         return Ok(report(&near, &unasked(other), need, of_server(seen)));
     }
-    Ok(report(&near, &host(other, reach)?, need, measure(other, seen, reach)))
+    let far = host(other, reach)?;
+    let begun = Instant::now();
+    let measured = measure(other, seen, reach);
+    if measured.rate.is_none() {
+        return Ok(report(&near, &far, need, measured));
+    }
+    // What was lost before says nothing about this path.
+    let ends = (host(OsStr::new(HERE), reach)?, host(other, reach)?);
+    let seconds = begun.elapsed().as_secs_f64();
+    let since = |now: NamedHost, before: &NamedHost| NamedHost {
+        facts: now.facts.since(&before.facts, seconds),
+        ..now
+    };
+    Ok(report(&since(ends.0, &near), &since(ends.1, &far), need, measured))
 }
 
 /// A host that nothing can be asked of.

@@ -27,7 +27,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         Severity::Note,
         format!("{full} connections were dropped before the server accepted them"),
     )
-    .evidence(format!("the accept queue of a listening socket overflowed {full} times since boot"))
+    .evidence(format!("the accept queue of a listening socket overflowed {full} times {}", host.since()))
     .evidence(
         "this matters to servers with many clients: a dropped client waits a second before it tries again",
     )

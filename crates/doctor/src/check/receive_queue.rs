@@ -37,7 +37,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let [least, usual, most] = tcp.rmem.get()?;
     let named = lost.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
     let finding = Finding::new(Severity::Minor, "received segments found their socket's buffer full")
-        .evidence(format!("{named}, of {received} segments received since boot"))
+        .evidence(format!("{named}, of {received} segments received {}", host.since()))
         .evidence(format!("buffers grow to {}", bytes(most as f64)))
         .conflict("a larger buffer helps against bursts, but not where the program is too slow");
     let value = |most: u64| format!("{least} {usual} {most}");

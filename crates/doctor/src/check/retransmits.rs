@@ -31,7 +31,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let timeouts = counters.get("TCPTimeouts").copied().unwrap_or(0);
     let title = format!("{:.3} % of the segments were retransmitted", loss * 100.0);
-    let counts = format!("{again} of {sent} segments since boot, on all paths together; {timeouts} timeouts");
+    let counts =
+        format!("{again} of {sent} segments {}, on all paths together; {timeouts} timeouts", host.since());
     let finding = if bears_loss(host) {
         Finding::new(Severity::Note, title)
             .evidence(counts)

@@ -22,10 +22,10 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.devices().filter_map(|port| of(port, host.rate_of(port)?)).collect()
+    host.devices().filter_map(|port| of(port, host.rate_of(port)?, &host.since())).collect()
 }
 
-fn of(port: &Port, need: f64) -> Option<Finding> {
+fn of(port: &Port, need: f64, since: &str) -> Option<Finding> {
     let rings = port.rings.known().filter(|rings| rings.rx > 0 && rings.rx < rings.max_rx)?;
     let lasts = f64::from(rings.rx) / Segments::usual(port.mtu.get()?).packets(need);
     let (lost, share) = lost(port);
@@ -41,8 +41,9 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
         .evidence(format!("at the needed rate, one ring lasts {:.2} ms", lasts * 1e3));
     let finding = match lost {
         0 => finding.evidence("no packets were lost so far"),
-        lost => finding
-            .evidence(format!("{lost} packets found the ring full since boot, {} of all", percent(share))),
+        lost => {
+            finding.evidence(format!("{lost} packets found the ring full {since}, {} of all", percent(share)))
+        }
     };
     Some(remedy(finding, port, rings))
 }

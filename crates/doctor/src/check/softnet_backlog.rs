@@ -22,10 +22,10 @@ pub(super) const CHECK: Check = Check {
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let softnet = &host.facts.softnet;
-    full(softnet).into_iter().chain(flow(softnet)).collect()
+    full(host, softnet).into_iter().chain(flow(softnet)).collect()
 }
 
-fn full(softnet: &SoftnetFacts) -> Option<Finding> {
+fn full(host: &Host<'_>, softnet: &SoftnetFacts) -> Option<Finding> {
     let cpus = softnet.cpus.known()?;
     let (dropped, processed) =
         (cpus.iter().map(|c| c.dropped).sum::<u64>(), cpus.iter().map(|c| c.processed).sum::<u64>());
@@ -34,7 +34,7 @@ fn full(softnet: &SoftnetFacts) -> Option<Finding> {
     let larger = backlog.saturating_mul(2).max(LARGE.min(backlog.saturating_mul(10)));
     let finding =
         Finding::new(severity, format!("{dropped} received packets found their processor's backlog full"))
-            .evidence(format!("of {processed} packets since boot; netdev_max_backlog is {backlog}"))
+            .evidence(format!("of {processed} packets {}; netdev_max_backlog is {backlog}", host.since()))
             .remedied(Remedy::sysctl("net.core.netdev_max_backlog", backlog, larger))
             .conflict(
                 "ESnet sets 250000 at once, Red Hat doubles the value while the counter grows; \

@@ -36,7 +36,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     ];
     let title = format!("processor {} postponed received packets {} times", worst.cpu, worst.squeezed);
     let finding = Finding::new(Severity::Minor, title)
-        .evidence(format!("{} of {} packets since boot", percent(share(&worst)), worst.processed))
+        .evidence(format!("{} of {} packets {}", percent(share(&worst)), worst.processed, host.since()))
         .evidence(format!("netdev_budget {budget}, netdev_budget_usecs {usecs}"))
         .remedied(changes.into_iter().flatten())
         .conflict("a larger budget keeps programs off the processor for longer, which more queues avoid");

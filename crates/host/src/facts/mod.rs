@@ -6,6 +6,7 @@ mod bond;
 mod cpu;
 mod driver;
 mod drivers;
+mod during;
 mod fact;
 mod fixed;
 mod groups;
@@ -95,6 +96,8 @@ pub struct Facts {
     pub ssh: Ssh,
     /// Steal and pressure.
     pub strain: Strain,
+    /// Seconds over which losses are counted; not applicable where they are counted since boot.
+    pub counted_seconds: Fact<f64>,
 }
 
 /// Facts of which none is known.
@@ -115,6 +118,7 @@ impl Default for Facts {
             storage: Storage::default(),
             ssh: Ssh::default(),
             strain: Strain::default(),
+            counted_seconds: Fact::NotApplicable,
         }
     }
 }
@@ -179,6 +183,7 @@ impl Facts {
             storage: Storage::read(root, paths),
             ssh: Ssh::read(root),
             strain: Strain::read(root),
+            counted_seconds: Fact::NotApplicable,
         }
     }
 

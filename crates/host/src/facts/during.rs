@@ -1,0 +1,119 @@
+//! What was counted between two readings of the same host.
+
+use std::collections::BTreeMap;
+
+use super::{Fact, Facts, Port, PortCounters, Qdisc, SoftnetCpu};
+
+impl Facts {
+    /// The same facts, with losses and what they are a share of counted since an earlier reading, `seconds` ago. Interrupts and
+    /// packets by queue, whose shares need long times, stay those since boot.
+    pub fn since(mut self, before: &Facts, seconds: f64) -> Self {
+        if let (Fact::Known(ports), Fact::Known(_)) = (&mut self.ports, &before.ports) {
+            for port in ports {
+                let _ = before.port(&port.name).map(|before| port_since(port, before));
+            }
+        }
+        if let (Fact::Known(now), Fact::Known(before)) = (&mut self.softnet.cpus, &before.softnet.cpus) {
+            now.iter_mut().for_each(|cpu| cpu_since(cpu, before));
+        }
+        map_since(&mut self.tcp.counters, &before.tcp.counters);
+        if let (Fact::Known(now), Fact::Known(before)) =
+            (&mut self.groups.throttling, &before.groups.throttling)
+        {
+            *now = now.since(before);
+        }
+        self.counted_seconds = Fact::Known(seconds);
+        self
+    }
+}
+
+fn port_since(port: &mut Port, before: &Port) {
+    counters_since(&mut port.counters, &before.counters);
+    map_since(&mut port.statistics, &before.statistics);
+    if let (Fact::Known(now), Fact::Known(before)) = (&mut port.qdiscs, &before.qdiscs) {
+        // Disciplines have the same order while nobody changes them.
+        let same = |now: &Qdisc, before: &Qdisc| now.kind == before.kind && now.root == before.root;
+        for (now, before) in now.iter_mut().zip(before).filter(|(now, before)| same(now, before)) {
+            now.drops = grown(now.drops, before.drops);
+            now.requeues = grown(now.requeues, before.requeues);
+            now.overlimits = grown(now.overlimits, before.overlimits);
+        }
+    }
+}
+
+fn counters_since(now: &mut PortCounters, before: &PortCounters) {
+    let pairs = [
+        (&mut now.rx_bytes, &before.rx_bytes),
+        (&mut now.rx_packets, &before.rx_packets),
+        (&mut now.rx_errors, &before.rx_errors),
+        (&mut now.rx_dropped, &before.rx_dropped),
+        (&mut now.rx_missed, &before.rx_missed),
+        (&mut now.rx_fifo, &before.rx_fifo),
+        (&mut now.rx_crc, &before.rx_crc),
+        (&mut now.rx_nohandler, &before.rx_nohandler),
+        (&mut now.tx_bytes, &before.tx_bytes),
+        (&mut now.tx_packets, &before.tx_packets),
+        (&mut now.tx_errors, &before.tx_errors),
+        (&mut now.tx_dropped, &before.tx_dropped),
+        (&mut now.carrier_changes, &before.carrier_changes),
+    ];
+    for (now, before) in pairs {
+        if let (Fact::Known(now), Fact::Known(before)) = (now, before) {
+            *now = grown(*now, *before);
+        }
+    }
+}
+
+fn cpu_since(now: &mut SoftnetCpu, before: &[SoftnetCpu]) {
+    let Some(before) = before.iter().find(|before| before.cpu == now.cpu) else { return };
+    now.processed = grown(now.processed, before.processed);
+    now.dropped = grown(now.dropped, before.dropped);
+    now.squeezed = grown(now.squeezed, before.squeezed);
+    now.flow_limit = grown(now.flow_limit, before.flow_limit);
+}
+
+/// Named counters; those that didn't grow go, as drivers' counters of 0 do.
+fn map_since(now: &mut Fact<BTreeMap<String, u64>>, before: &Fact<BTreeMap<String, u64>>) {
+    if let (Fact::Known(now), Fact::Known(before)) = (now, before) {
+        now.iter_mut()
+            .for_each(|(name, count)| *count = grown(*count, before.get(name).copied().unwrap_or(0)));
+    }
+}
+
+/// A counter that is smaller than before began anew.
+fn grown(now: u64, before: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(missed: u64, squeezed: u64, sent: u64) -> Facts {
+        let counters = PortCounters { rx_missed: Fact::Known(missed), ..PortCounters::default() };
+        let mut facts = Facts::default();
+        facts.ports = Fact::Known(vec![Port { name: "eth0".into(), counters, ..Port::default() }]);
+        facts.softnet.cpus = Fact::Known(vec![SoftnetCpu { cpu: 3, squeezed, ..SoftnetCpu::default() }]);
+        facts.tcp.counters = Fact::Known([("OutSegs".to_owned(), sent)].into());
+        facts
+    }
+
+    #[test]
+    fn what_was_lost_long_ago_is_left_out() {
+        let now = facts(107, 30, 5000).since(&facts(100, 30, 2000), 2.0);
+        assert_eq!(now.port("eth0").unwrap().counters.rx_missed, Fact::Known(7));
+        assert_eq!(now.softnet.cpus.known().unwrap()[0].squeezed, 0);
+        assert_eq!(
+            (now.tcp.counters.known().unwrap()["OutSegs"], now.counted_seconds),
+            (3000, Fact::Known(2.0))
+        );
+    }
+
+    #[test]
+    fn what_began_anew_or_is_new_is_as_it_is() {
+        let now = facts(5, 1, 10).since(&facts(100, 30, 2000), 2.0);
+        assert_eq!(now.port("eth0").unwrap().counters.rx_missed, Fact::Known(5));
+        let new = facts(5, 1, 10).since(&Facts::default(), 2.0);
+        assert_eq!(new.port("eth0").unwrap().counters.rx_missed, Fact::Known(5));
+    }
+}
