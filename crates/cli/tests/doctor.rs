@@ -100,6 +100,27 @@ fn the_same_of_two_hosts_is_told_once() {
     );
 }
 
+/// A directory of the data is looked at, and not only where the system is.
+#[test]
+fn the_file_system_of_the_data_is_looked_at() {
+    if !linerate_testing::is_root("a file system of one's own") {
+        return;
+    }
+    let directory = support::directory("linerate-doctor-");
+    let line = "mount -t tmpfs -o size=64k none \"$1\"; head -c 64k /dev/zero > \"$1/full\"; exec \"$2\" doctor --json --at \"$1\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", line, "sh"]).arg(directory.path()).arg(PROGRAM);
+    let told = json(&Running::start(command).end().exits(0));
+    let full =
+        told["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == "file-system-full");
+    let full = full.unwrap_or_else(|| panic!("{told}"));
+    assert_eq!(
+        (&full["severity"], full["place"].as_str()),
+        (&"critical".into(), directory.path().to_str()),
+        "{full}"
+    );
+}
+
 #[test]
 fn a_check_is_explained() {
     let run = doctor(&["explain", "window-vs-bdp"]).exits(0);

@@ -86,6 +86,9 @@ pub struct DoctorArgs {
     /// Examine two hosts and the path between them; either may be 'local'
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     path: Vec<OsString>,
+    /// A directory of the data, on each host: its file system is examined too; may be repeated
+    #[arg(long, value_name = "DIR", conflicts_with = "root")]
+    at: Vec<PathBuf>,
     /// The rate that is needed, as 10gbit [default: the ports' rate]
     #[arg(long, value_name = "RATE", value_parser = parse_target)]
     target: Option<f64>,
@@ -122,6 +125,13 @@ pub struct DoctorArgs {
 enum DoctorVerb {
     /// Explain a check: what it looks at, its formula and sources, when it is wrong
     Explain(ExplainArgs),
+}
+
+/// How hosts are reached, and which of their directories are looked at.
+#[derive(Clone, Copy)]
+pub struct Places<'a> {
+    reach: &'a Reach,
+    at: &'a [PathBuf],
 }
 
 /// One host, with the name that the user calls it by.
@@ -196,7 +206,7 @@ pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
 impl DoctorArgs {
     fn examine(&self) -> Result<Report, Failure> {
         if let [from, to] = self.path.as_slice() {
-            return path::examine(from, to, self.need(), &self.reach);
+            return path::examine(from, to, self.need(), &self.places());
         }
         let hosts = if self.root.is_empty() { self.asked()? } else { self.read()? };
         let hosts: Vec<Host<'_>> = hosts.iter().map(|host| host.view(self.need())).collect();
@@ -215,6 +225,10 @@ impl DoctorArgs {
         report
     }
 
+    fn places(&self) -> Places<'_> {
+        Places { reach: &self.reach, at: &self.at }
+    }
+
     fn need(&self) -> Need {
         self.target.map_or(Need::OfPorts, Need::Target)
     }
@@ -224,9 +238,9 @@ impl DoctorArgs {
             treatment::sweep(&self.treatment.state);
         }
         if self.hosts.is_empty() {
-            return Ok(vec![host(OsStr::new(HERE), &self.reach)?]);
+            return Ok(vec![host(OsStr::new(HERE), &self.places())?]);
         }
-        self.hosts.iter().map(|name| host(name, &self.reach)).collect()
+        self.hosts.iter().map(|name| host(name, &self.places())).collect()
     }
 
     fn read(&self) -> Result<Vec<NamedHost>, Failure> {
@@ -316,9 +330,12 @@ fn unreadable(facts: &Facts) -> usize {
 }
 
 /// Asks a host, or this one.
-fn host(name: &OsStr, reach: &Reach) -> Result<NamedHost, Failure> {
-    let facts =
-        if name == HERE { Facts::here(&usual_paths()) } else { Facts::of_snapshot(&ask(name, &[], reach)?) };
+fn host(name: &OsStr, places: &Places<'_>) -> Result<NamedHost, Failure> {
+    let facts = match (name == HERE, places.at) {
+        (true, []) => Facts::here(&usual_paths()),
+        (true, at) => Facts::here(at),
+        (false, at) => Facts::of_snapshot(&ask(name, at, places.reach)?),
+    };
     Ok(NamedHost { name: name.to_string_lossy().into_owned(), facts })
 }
 

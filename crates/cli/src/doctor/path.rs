@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use super::rtt::ServerProbe;
-use super::{HERE, NamedHost, Report, far, host, rtt};
+use super::{HERE, NamedHost, Places, Report, far, host, rtt};
 use crate::common::failure::Failure;
 use crate::common::reach::Reach;
 use crate::common::summary::Summary;
@@ -17,7 +17,8 @@ use crate::exit::Code;
 use crate::stream::probe;
 
 /// Asks both, measures, and examines all three.
-pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Report, Failure> {
+pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Result<Report, Failure> {
+    let reach = places.reach;
     if from == to {
         let message = format!("--path {0} {0}: a path has two ends", from.to_string_lossy());
         return Err(Failure(message, Code::Usage));
@@ -25,24 +26,24 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Re
     // This host measures if it is an end of the path, else the first end.
     let is_here = from == HERE || to == HERE;
     if !is_here {
-        let (near, far) = (host(from, reach)?, host(to, reach)?);
+        let (near, far) = (host(from, places)?, host(to, places)?);
         return Ok(report(&near, &far, need, measure_there(from, to, reach)));
     }
     let other = if to == HERE { from } else { to };
     // Before anybody logs in: where full packets vanish, ssh waits for its keys without end.
     let seen = rtt::to(other, reach);
-    let near = host(OsStr::new(HERE), reach)?;
+    let near = host(OsStr::new(HERE), places)?;
     if seen.black_hole.is_some() {
         return Ok(report(&near, &unasked(other), need, of_server(seen)));
     }
-    let far = host(other, reach)?;
+    let far = host(other, places)?;
     let begun = Instant::now();
     let measured = measure(other, seen, reach);
     if measured.rate.is_none() {
         return Ok(report(&near, &far, need, measured));
     }
     // What was lost before says nothing about this path.
-    let ends = (host(OsStr::new(HERE), reach)?, host(other, reach)?);
+    let ends = (host(OsStr::new(HERE), places)?, host(other, places)?);
     let seconds = begun.elapsed().as_secs_f64();
     let since = |now: NamedHost, before: &NamedHost| NamedHost {
         facts: now.facts.since(&before.facts, seconds),

@@ -117,6 +117,8 @@ checks! {
     rate_limit,
     overlay,
     container,
+    taps,
+    conntrack,
     // Guests, TCP, storage, tools.
     vm_emulated_nic,
     virtio_one_queue,

@@ -91,8 +91,8 @@ mod tests {
 
     fn facts(missed: u64, squeezed: u64, sent: u64) -> Facts {
         let counters = PortCounters { rx_missed: Fact::Known(missed), ..PortCounters::default() };
-        let mut facts = Facts::default();
-        facts.ports = Fact::Known(vec![Port { name: "eth0".into(), counters, ..Port::default() }]);
+        let port = Port { name: "eth0".into(), counters, ..Port::default() };
+        let mut facts = Facts { ports: Fact::Known(vec![port]), ..Facts::default() };
         facts.softnet.cpus = Fact::Known(vec![SoftnetCpu { cpu: 3, squeezed, ..SoftnetCpu::default() }]);
         facts.tcp.counters = Fact::Known([("OutSegs".to_owned(), sent)].into());
         facts

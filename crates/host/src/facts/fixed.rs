@@ -10,7 +10,7 @@ use super::Fact;
 use crate::root::Root;
 
 /// The sysctls that may be proposed.
-const KEYS: [&str; 27] = [
+const KEYS: [&str; 28] = [
     "net/core/rmem_max",
     "net/core/wmem_max",
     "net/core/optmem_max",
@@ -35,6 +35,7 @@ const KEYS: [&str; 27] = [
     "net/ipv4/tcp_slow_start_after_idle",
     "net/ipv4/tcp_no_metrics_save",
     "net/ipv4/tcp_max_syn_backlog",
+    "net/netfilter/nf_conntrack_max",
     "vm/dirty_ratio",
     "vm/dirty_background_ratio",
     "vm/swappiness",

@@ -83,6 +83,10 @@ pub struct Tcp {
     /// Counters since boot, by the names of /proc/net/snmp and netstat: `RetransSegs`, `OutSegs`,
     /// `TCPTimeouts`, `TCPRcvQDrop`, `TCPBacklogDrop`, `PruneCalled`, `ListenDrops`.
     pub counters: Fact<BTreeMap<String, u64>>,
+    /// Connections that the packet filter tracks; not applicable where it tracks none.
+    pub tracked: Fact<u64>,
+    /// The most that it tracks (`nf_conntrack_max`).
+    pub most_tracked: Fact<u64>,
     /// True if the kernel has the fq discipline; not applicable where no list of its modules is there.
     pub has_fq: Fact<bool>,
     /// Routes with settings of their own.
@@ -136,6 +140,8 @@ impl Tcp {
             somaxconn: number(root, &format!("{CORE}/somaxconn")),
             max_syn_backlog: number(root, &ipv4("tcp_max_syn_backlog")),
             counters: counters(root),
+            tracked: number(root, "proc/sys/net/netfilter/nf_conntrack_count"),
+            most_tracked: number(root, "proc/sys/net/netfilter/nf_conntrack_max"),
             has_fq: super::fixed::has_fq(root),
             rule_rates: root
                 .answer("live/rule_rates", netlink::rules::rates)

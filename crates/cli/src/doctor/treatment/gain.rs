@@ -65,7 +65,7 @@ pub fn run(args: &DoctorArgs, from: &OsStr, to: &OsStr) -> Result<Code, Failure>
         here::needs_root()?;
     }
     here::sweep(&args.treatment.state);
-    let report = path::examine(from, to, args.need(), &args.reach)?;
+    let report = path::examine(from, to, args.need(), &args.places())?;
     let plans = [near_plan(args, &report.findings), far_plan(args, other, &report.findings)?];
     if args.treatment.plan {
         plans.iter().for_each(|plan| print(args, plan, show::plan));

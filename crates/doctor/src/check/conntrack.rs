@@ -1,0 +1,57 @@
+//! The table of tracked connections: full, it drops the first packets of new ones.
+
+use super::{Check, CheckRun};
+use crate::formula::percent;
+use crate::remedy::Remedy;
+use crate::{Citation, Finding, Host, Severity};
+
+/// Share of the table from which it may soon be full.
+const NEARLY: f64 = 0.9;
+
+pub(super) const CHECK: Check = Check {
+    name: "conntrack",
+    about: "a table of tracked connections that is full, or nearly",
+    sources: &[Citation {
+        name: "Linux, Documentation/networking/nf_conntrack-sysctl.rst",
+        url: "https://docs.kernel.org/networking/nf_conntrack-sysctl.html",
+    }],
+    run: CheckRun::HostOne(of),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let tcp = &host.facts.tcp;
+    let (tracked, most) = (tcp.tracked.get()?, tcp.most_tracked.get().filter(|most| *most > 0)?);
+    let share = tracked as f64 / most as f64;
+    if share < NEARLY {
+        return None;
+    }
+    let severity = if tracked >= most { Severity::Major } else { Severity::Minor };
+    let title = format!("{} of the table of tracked connections is in use", percent(share));
+    let finding = Finding::new(severity, title)
+        .evidence(format!("nf_conntrack_count {tracked}, nf_conntrack_max {most}"))
+        .evidence("when it is full, first packets of new connections are dropped, and of established ones none")
+        .remedied(Remedy::sysctl("net.netfilter.nf_conntrack_max", most, most.saturating_mul(2)))
+        .conflict("an entry takes about 300 bytes; rules that don't track the transfers' packets (notrack) need none");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn a_full_table_is_found_and_one_with_room_is_not() {
+        let with = |tracked| {
+            let host = changed("stock-10g", |facts| {
+                (facts.tcp.tracked, facts.tcp.most_tracked) = (Fact::Known(tracked), Fact::Known(65_536));
+            });
+            lines(&found(&CHECK, &host))
+        };
+        assert_eq!(with(65_536), ["conntrack - major -"]);
+        assert_eq!(with(60_000), ["conntrack - minor -"]);
+        assert!(with(1_000).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty(), "no table");
+    }
+}

@@ -1,0 +1,73 @@
+//! What else looks at each packet of a port: programs that listen to all of them, and XDP in the kernel's general way.
+
+use super::{Check, CheckRun};
+use crate::{Citation, Finding, Severity};
+use linerate_host::facts::{Port, PortLayer};
+
+/// How the kernel says that XDP runs behind the driver, on whole buffers (XDP_ATTACHED_SKB).
+const GENERAL: u32 = 2;
+
+pub(super) const CHECK: Check = Check {
+    name: "packet-taps",
+    about: "programs that look at each packet of a port, or XDP without the driver's help",
+    sources: &[
+        Citation { name: "packet(7)", url: "https://man7.org/linux/man-pages/man7/packet.7.html" },
+        Citation {
+            name: "ip-link(8): xdp, xdpgeneric",
+            url: "https://man7.org/linux/man-pages/man8/ip-link.8.html",
+        },
+    ],
+    run: CheckRun::Host(|host| {
+        let of = |port: &Port| port.layer.known().map_or_else(Vec::new, |layer| of(port, layer));
+        host.devices().flat_map(of).collect()
+    }),
+};
+
+fn of(port: &Port, layer: &PortLayer) -> Vec<Finding> {
+    let general = (layer.xdp == Some(GENERAL)).then(|| {
+        Finding::new(Severity::Minor, format!("an XDP program runs on {} in the kernel's general way", port.name))
+            .at(&port.name)
+            .evidence("xdpgeneric: each packet is copied into one piece for it, after the kernel has made its buffer")
+            .fix(format!(
+                "load it in the driver (ip link set {0} xdpdrv ...), or take it off: ip link set {0} xdpgeneric off",
+                port.name
+            ))
+            .undo("load it again as before")
+    });
+    // A member of a bridge or bond hears everything, by its master's wish.
+    let listened = (layer.taps > 0 && port.master.known().is_none()).then(|| {
+        Finding::new(Severity::Note, format!("{} hears all packets (promiscuous)", port.name))
+            .at(&port.name)
+            .evidence(format!(
+                "promiscuity {}: programs such as tcpdump, or ports of containers on it",
+                layer.taps
+            ))
+            .fix("end what captures packets during transfers: ss -0 -p shows the programs")
+    });
+    general.into_iter().chain(listened).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+    use linerate_host::Fact;
+
+    fn with(layer: PortLayer, master: Option<&str>) -> Vec<String> {
+        let host = edited("stock-10g", "eno1", |port| {
+            port.layer = Fact::Known(layer);
+            port.master = master.map_or(Fact::NotApplicable, |name| Fact::Known(name.into()));
+        });
+        lines(&found(&CHECK, &host))
+    }
+
+    #[test]
+    fn listeners_and_general_xdp_are_found() {
+        let taps = PortLayer { taps: 1, ..PortLayer::default() };
+        assert_eq!(with(taps.clone(), None), ["packet-taps eno1 note -"]);
+        assert!(with(taps, Some("br0")).is_empty(), "a bridge's");
+        let xdp = |mode| with(PortLayer { xdp: Some(mode), ..PortLayer::default() }, None);
+        assert_eq!(xdp(2), ["packet-taps eno1 minor -"]);
+        assert!(xdp(1).is_empty() && found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}
