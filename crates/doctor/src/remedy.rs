@@ -219,7 +219,7 @@ impl Setting {
             Self::Feature { port, .. } => format!("ethtool -K {port} {}", self.part(value)),
             // mq gives its queues the default discipline when it is made.
             Self::Qdisc { port } if value.starts_with("mq ") => {
-                format!("tc qdisc replace dev {port} root noqueue; tc qdisc replace dev {port} root mq")
+                format!("tc qdisc replace dev {port} root handle {}: mq", handle(value))
             }
             Self::Qdisc { port } => format!("tc qdisc replace dev {port} root {}", word(value)),
             Self::Mtu { port } => format!("ip link set {port} mtu {}", self.part(value)),
@@ -323,6 +323,12 @@ fn line(remedies: &[Remedy], value: impl Fn(&Remedy) -> &String) -> String {
         rest = rest.get(count..).unwrap_or_default();
     }
     parts.join("; ")
+}
+
+/// A handle of its own for each value: with the present one the kernel would leave mq and its queues as they are, and without
+/// any discipline in between packets would be lost.
+pub(crate) fn handle(value: &str) -> String {
+    format!("7f{:02x}", value.bytes().fold(0_u8, u8::wrapping_add))
 }
 
 /// The command of the first remedy and of those behind it that it can do too, and their number.

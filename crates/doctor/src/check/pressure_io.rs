@@ -16,7 +16,8 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let stall = host.facts.strain.io.known()?;
-    if stall.some_60 < WAITS {
+    // A minute alone may be a backup's: over five minutes it is the host's way.
+    if stall.some_60 < WAITS || stall.some_300 < WAITS {
         return None;
     }
     let full = stall.full_10.get().map_or_else(String::new, |share| {
@@ -41,7 +42,8 @@ mod tests {
     #[test]
     fn waiting_is_found() {
         let busy = changed("stock-10g", |facts| {
-            facts.strain.io = Fact::Known(StallShares { some_60: 40.0, ..StallShares::default() })
+            facts.strain.io =
+                Fact::Known(StallShares { some_60: 40.0, some_300: 30.0, ..StallShares::default() })
         });
         assert_eq!(lines(&found(&CHECK, &busy)), ["pressure-io - minor -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

@@ -3,7 +3,7 @@
 use linerate_host::facts::Port;
 
 use super::{Check, CheckRun, work};
-use crate::remedy::{Remedy, Setting};
+use crate::remedy::{Remedy, Setting, handle};
 use crate::source::{BBR, ESNET_PACING, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -29,8 +29,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             if queues > 0 { " below mq" } else { "" }
         ))
         .evidence(
-            "without fq, the kernel paces bbr by a timer for each connection (since Linux 4.13), \
-             and others not at all",
+            "without fq, the kernel paces bbr by a timer for each connection (since Linux 4.13), and no other congestion control",
         )
         .conflict(
             "ESnet and bbr's authors advise fq; distributions and Red Hat use fq_codel, which is fairer but doesn't pace; \
@@ -83,9 +82,9 @@ fn is_alike(port: &Port, kind: &str) -> bool {
 
 /// mq gives its queues the default discipline when it is created.
 fn below_mq(port: &Port, kind: &str) -> String {
+    let handle = handle(&format!("mq {kind}"));
     format!(
-        "sysctl -w net.core.default_qdisc={kind}; tc qdisc replace dev {0} root noqueue; \
-         tc qdisc replace dev {0} root mq",
+        "sysctl -w net.core.default_qdisc={kind}; tc qdisc replace dev {} root handle {handle}: mq",
         port.name
     )
 }
@@ -125,10 +124,10 @@ mod tests {
             let host = changed("stock-10g", |facts| facts.tcp.default_qdisc = Fact::Known(default.into()));
             found(&CHECK, &host).remove(0).undo.unwrap()
         };
-        assert!(undo("fq_codel").ends_with("root mq"), "{}", undo("fq_codel"));
+        assert!(undo("fq_codel").ends_with(": mq"), "{}", undo("fq_codel"));
         let pfifo = undo("pfifo_fast");
         assert!(pfifo.starts_with("sysctl -w net.core.default_qdisc=fq_codel; tc"), "{pfifo}");
-        assert!(pfifo.ends_with("root mq; sysctl -w net.core.default_qdisc=pfifo_fast"), "{pfifo}");
+        assert!(pfifo.ends_with(": mq; sysctl -w net.core.default_qdisc=pfifo_fast"), "{pfifo}");
     }
 
     #[test]
