@@ -22,6 +22,8 @@ impl Facts {
         {
             *now = now.since(before);
         }
+        // The measurement's own load is no strain of the host's.
+        self.strain = before.strain.clone();
         self.counted_seconds = Fact::Known(seconds);
         self
     }
@@ -72,7 +74,7 @@ fn cpu_since(now: &mut SoftnetCpu, before: &[SoftnetCpu]) {
     now.flow_limit = grown(now.flow_limit, before.flow_limit);
 }
 
-/// Named counters; those that didn't grow go, as drivers' counters of 0 do.
+/// Named counters. What isn't a counter, as a driver's level of something, becomes meaningless; no check looks at any.
 fn map_since(now: &mut Fact<BTreeMap<String, u64>>, before: &Fact<BTreeMap<String, u64>>) {
     if let (Fact::Known(now), Fact::Known(before)) = (now, before) {
         now.iter_mut()
