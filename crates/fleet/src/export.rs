@@ -21,6 +21,8 @@ pub struct ExportedTask {
 pub struct JobShape {
     /// Tasks, one for each shard.
     pub shards: usize,
+    /// The shards that an array of Slurm's has; all where it is empty.
+    pub array: String,
     /// At most that many at a time.
     pub at_once: u32,
     /// Slurm's partition, if one is named.
@@ -83,10 +85,12 @@ pub fn gnu_parallel(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
 /// # Errors
 /// That a word can't be written.
 pub fn slurm_script(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<String> {
+    let all = || format!("0-{}", shape.shards.saturating_sub(1));
+    let array = Some(&shape.array).filter(|array| !array.is_empty()).cloned().unwrap_or_else(all);
     let mut lines = vec![
         "#!/bin/sh".to_owned(),
         "#SBATCH --job-name=linerate-fleet".to_owned(),
-        format!("#SBATCH --array=0-{}%{}", shape.shards.saturating_sub(1), shape.at_once),
+        format!("#SBATCH --array={array}%{}", shape.at_once),
         "#SBATCH --ntasks=1".to_owned(),
         "#SBATCH --requeue".to_owned(),
         "#SBATCH --open-mode=append".to_owned(),
@@ -180,6 +184,7 @@ mod tests {
     fn an_array_has_a_task_for_each_shard() {
         let shape = JobShape {
             shards: 16,
+            array: String::new(),
             at_once: 4,
             partition: Some("dtn".into()),
             time: Some("02:00:00".into()),
@@ -197,6 +202,8 @@ mod tests {
         ] {
             assert!(script.contains(&format!("#SBATCH {line}\n")), "{line}: {script}");
         }
+        let some = JobShape { array: "3,7-9".into(), ..shape.clone() };
+        assert!(slurm_script(&task(), &some).unwrap().contains("--array=3,7-9%4\n"));
         assert!(gnu_parallel(&task(), &shape).unwrap().contains("seq 0 15 |"));
     }
 }

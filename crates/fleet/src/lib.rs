@@ -11,4 +11,7 @@ pub mod claim;
 pub mod export;
 pub mod making;
 pub mod plan;
+pub mod report;
+pub mod simulate;
+pub mod slurm;
 pub mod status;

@@ -48,6 +48,11 @@ impl FleetStatus {
         Ok(Self { parts })
     }
 
+    /// That of parts with these attempts.
+    pub fn of(parts: BTreeMap<FleetPart, Attempts>) -> Self {
+        Self { parts }
+    }
+
     /// Each part, the directories last, with its state, the attempt that counts, and their number.
     pub fn parts(&self) -> impl Iterator<Item = (FleetPart, PartState, Option<&Attempt>, u32)> {
         self.parts.iter().map(|(part, attempts)| {

@@ -16,13 +16,15 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "m" => 1e6,
         "g" => 1e9,
         "t" => 1e12,
+        "p" => 1e15,
         "ki" => KIB,
         "mi" => MIB,
         "gi" => GIB,
         "ti" => TIB,
+        "pi" => TIB * KIB,
         _ => {
             let wrong =
-                format!("the unit of '{text}' is none of a size; write k, M, G, T, KiB, MiB, GiB or TiB");
+                format!("the unit of '{text}' is none of a size; write k, M, G, T, P, KiB, MiB, GiB, TiB or PiB");
             return Err(format!("{wrong}, as in 1.6 MB or 64 KiB"));
         }
     };

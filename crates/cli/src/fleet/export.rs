@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use linerate_fleet::export::{ExportedTask, JobShape, gnu_parallel, kubernetes_job, slurm_script};
 use linerate_fleet::plan::PlanDirectory;
-use std::path::{PathBuf, absolute};
+use std::path::{Path, PathBuf, absolute};
 
 use crate::common::failure::Failure;
 use crate::exit::Code;
@@ -45,8 +45,7 @@ enum Scheduler {
 /// Prints it.
 pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
-    let plan = absolute(&args.plan).ok().and_then(|path| path.to_str().map(str::to_owned));
-    let plan = plan.ok_or_else(|| Failure::usage("the plan's path isn't UTF-8".into()))?;
+    let plan = plan_path(&args.plan)?;
     let task = ExportedTask { program: args.program.clone(), plan, options: args.options.clone() };
     let shape = JobShape { shards: directory.plan.shards.len(), at_once: args.tasks, ..JobShape::default() };
     let text = match args.scheduler {
@@ -59,4 +58,10 @@ pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
     };
     say!("{}", text.map_err(Failure::from)?.trim_end());
     Ok(Code::Done)
+}
+
+/// The plan's absolute path, as scripts have it.
+pub fn plan_path(plan: &Path) -> Result<String, Failure> {
+    let path = absolute(plan).ok().and_then(|path| path.to_str().map(str::to_owned));
+    path.ok_or_else(|| Failure::usage("the plan's path isn't UTF-8".into()))
 }

@@ -3,9 +3,13 @@
 mod export;
 mod part;
 mod plan;
+mod report;
 mod run;
+mod scheduler;
 mod show;
+mod simulate;
 mod status;
+mod submit;
 
 use clap::{Args, Subcommand};
 
@@ -19,6 +23,7 @@ Examples:
   linerate fleet run PLAN --shard 3           one task: what a scheduler starts
   linerate fleet run PLAN                     on any number of hosts: what is left
   linerate fleet export PLAN --for gnu-parallel | sh
+  linerate fleet submit PLAN --partition dtn
   linerate fleet status PLAN
 ";
 
@@ -26,6 +31,9 @@ const MEANINGS: [Meaning; 8] =
     [WHOLE, FAILED, USAGE, SOME_FAILED, SOME_CHANGED, FAR_END, VERSION, INTERRUPTED];
 
 const DONE: [Meaning; 3] = [(Code::Done, "it was printed"), FAILED, USAGE];
+
+const SUBMIT_MEANINGS: [Meaning; 3] =
+    [(Code::Done, "the job is submitted, or there is nothing to do"), FAILED, USAGE];
 
 const STATUS_MEANINGS: [Meaning; 4] = [
     (Code::Done, "everything is done, or goes on"),
@@ -67,10 +75,33 @@ Examples:
       options of sync and of ssh
 ";
 
+const SUBMIT_EXAMPLES: &str = "\
+Examples:
+  linerate fleet submit PLAN --partition dtn --tasks 8 --time 4:00:00
+      an array job with a task for each shard that isn't done, 8 at a time
+  linerate fleet submit PLAN --sbatch=--exclusive --sbatch=--account=project
+  linerate fleet submit PLAN --constraint fast -- --bwlimit 1gbit -i KEY
+      words behind -- are options of each 'linerate fleet run'
+";
+
 const STATUS_EXAMPLES: &str = "\
 Examples:
   linerate fleet status PLAN
   linerate fleet status PLAN --json | jq '.parts[] | select(.state != \"done\")'
+";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  linerate fleet report PLAN
+  linerate fleet report PLAN --json | jq '.stragglers'
+";
+
+const SIMULATE_EXAMPLES: &str = "\
+Examples:
+  linerate fleet simulate --nodes 64 --link 100gbit --files 1e9 --bytes 1PB
+  linerate fleet simulate --nodes 8 --link 25gbit --between 100gbit --plan PLAN
+      files, bytes and shards are those of a plan, and the processor time is
+      what its tasks took
 ";
 
 const EXPORT_EXAMPLES: &str = "\
@@ -98,9 +129,18 @@ enum FleetAction {
     /// Move the files of a shard, or of all that are left
     #[command(before_long_help = RUN_EXAMPLES)]
     Run(Box<run::RunArgs>),
+    /// Submit what isn't done to Slurm
+    #[command(before_long_help = SUBMIT_EXAMPLES, after_long_help = table(&SUBMIT_MEANINGS))]
+    Submit(submit::SubmitArgs),
     /// Show how a plan stands
     #[command(before_long_help = STATUS_EXAMPLES, after_long_help = table(&STATUS_MEANINGS))]
     Status(status::StatusArgs),
+    /// Report what a run was like: by host, by limiter, and what took long
+    #[command(before_long_help = REPORT_EXAMPLES, after_long_help = table(&DONE))]
+    Report(report::ReportArgs),
+    /// Compute how long a fleet would take, and what would limit it
+    #[command(before_long_help = SIMULATE_EXAMPLES, after_long_help = table(&DONE))]
+    Simulate(simulate::SimulateArgs),
     /// Print what a scheduler needs to run a plan
     #[command(before_long_help = EXPORT_EXAMPLES, after_long_help = table(&DONE))]
     Export(export::ExportArgs),
@@ -114,7 +154,10 @@ pub fn run(args: FleetArgs) -> Result<Code, Failure> {
     match args.action {
         FleetAction::Plan(args) => plan::run(&args),
         FleetAction::Run(args) => run::run(*args),
+        FleetAction::Submit(args) => submit::run(&args),
         FleetAction::Status(args) => status::run(&args),
+        FleetAction::Report(args) => report::run(&args),
+        FleetAction::Simulate(args) => simulate::run(&args),
         FleetAction::Export(args) => export::run(&args),
     }
 }

@@ -2,6 +2,7 @@
 
 use linerate_fleet::attempt::Attempt;
 use linerate_fleet::plan::{FleetPart, FleetPlan, FoundSums, PlanDirectory};
+use linerate_fleet::slurm::{ScheduledTask, ScheduledTasks, SubmittedJob};
 use linerate_fleet::status::{FleetStatus, PartState};
 use linerate_wire::path::printable;
 use serde::Serialize;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use crate::units::{show_bytes, show_count, show_counted, show_time};
 
 const SCHEMA: u32 = 1;
+const HEAD: [&str; 9] = ["part", "state", "attempt", "host", "to", "bytes", "of", "Gbit/s", "limited by"];
 
 /// A plan as a line of JSON.
 #[derive(Serialize)]
@@ -28,12 +30,25 @@ pub struct PlanFields<'a> {
     found: FoundSums,
 }
 
+/// A plan, its state, and the scheduler's tasks.
+pub struct SeenFleet<'a> {
+    /// The plan.
+    pub directory: &'a PlanDirectory,
+    /// What tasks have written.
+    pub status: &'a FleetStatus,
+    /// What Slurm was given.
+    pub job: Option<&'a SubmittedJob>,
+    /// Where its tasks are.
+    pub tasks: &'a ScheduledTasks,
+}
+
 /// The state of a plan as a line of JSON.
 #[derive(Serialize)]
 pub struct StatusFields<'a> {
     #[serde(flatten)]
     plan: PlanFields<'a>,
     done: bool,
+    job: Option<&'a SubmittedJob>,
     parts: Vec<PartFields<'a>>,
 }
 
@@ -45,6 +60,7 @@ struct PartFields<'a> {
     planned_files: u64,
     planned_bytes: u64,
     gbit_per_second: f64,
+    task: Option<&'a ScheduledTask>,
     attempt: Option<&'a Attempt>,
 }
 
@@ -68,7 +84,8 @@ pub fn plan_fields(directory: &PlanDirectory) -> PlanFields<'_> {
 }
 
 /// The fields of a state.
-pub fn status_fields<'a>(directory: &'a PlanDirectory, status: &'a FleetStatus) -> StatusFields<'a> {
+pub fn status_fields<'a>(seen: &SeenFleet<'a>) -> StatusFields<'a> {
+    let SeenFleet { directory, status, job, .. } = *seen;
     let parts = status.parts().map(|(part, state, attempt, attempts)| {
         let planned = directory.plan.part(part);
         PartFields {
@@ -78,11 +95,12 @@ pub fn status_fields<'a>(directory: &'a PlanDirectory, status: &'a FleetStatus) 
             planned_files: planned.map_or(0, |planned| planned.files),
             planned_bytes: planned.map_or(0, |planned| planned.bytes),
             gbit_per_second: attempt.map_or(0.0, |attempt| attempt.progress.gbit_per_second()),
+            task: seen.task(part),
             attempt,
         }
     });
     let plan = PlanFields { r#type: "status", ..plan_fields(directory) };
-    StatusFields { plan, done: status.is_done_all(), parts: parts.collect() }
+    StatusFields { plan, done: status.is_done_all(), job, parts: parts.collect() }
 }
 
 /// What a plan has, in lines for people.
@@ -122,17 +140,34 @@ pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
     lines
 }
 
+impl<'a> SeenFleet<'a> {
+    fn task(&self, part: FleetPart) -> Option<&'a ScheduledTask> {
+        match part {
+            FleetPart::Shard(number) => self.tasks.get(&number),
+            FleetPart::Directories => None,
+        }
+    }
+
+    /// What the scheduler says of a part that its own files don't.
+    fn word(&self, part: FleetPart, state: PartState) -> Option<String> {
+        let task = self.task(part).filter(|_| state != PartState::Done)?;
+        let words = [&task.state, &task.reason, &task.node].map(|word| printable(word.as_bytes()));
+        let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty() && word != "None").collect();
+        Some(format!("{part}: Slurm: {}", words.join(", ")))
+    }
+}
+
 /// The table of a state.
-pub fn status_lines(directory: &PlanDirectory, status: &FleetStatus) -> Vec<String> {
-    let plan = &directory.plan;
+pub fn status_lines(seen: &SeenFleet<'_>) -> Vec<String> {
+    let (plan, status) = (&seen.directory.plan, seen.status);
     let hosts = if plan.hosts.is_empty() { String::new() } else { plan.hosts.join(",") + ":" };
     let mut lines = vec![
         format!("{} to {hosts}{}, round {}", plan.source, plan.destination, plan.round),
         sums(plan, status),
-        String::new(),
-        row(["part", "state", "attempt", "host", "to", "bytes", "of", "Gbit/s", "limited by"]
-            .map(str::to_owned)),
     ];
+    lines.extend(seen.job.map(|job| format!("job {} of Slurm: shards {}", job.job, job.array)));
+    lines.push(String::new());
+    lines.push(row(HEAD.map(str::to_owned)));
     lines.extend(
         status
             .parts()
@@ -144,6 +179,7 @@ pub fn status_lines(directory: &PlanDirectory, status: &FleetStatus) -> Vec<Stri
         {
             lines.push(format!("{part}: {}", printable(message.as_bytes())));
         }
+        lines.extend(seen.word(part, state));
     }
     lines
 }

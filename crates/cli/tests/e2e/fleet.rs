@@ -1,5 +1,7 @@
 //! `linerate fleet`: a tree goes in shards, by tasks that are killed, run twice or begun again, and is whole in the end.
 
+mod slurm;
+
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};

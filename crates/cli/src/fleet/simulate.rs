@@ -1,0 +1,175 @@
+//! `linerate fleet simulate`: how long a fleet would take.
+
+use clap::Args;
+use linerate_fleet::plan::PlanDirectory;
+use linerate_fleet::simulate::{FleetModel, NodeCosts, SimulatedFleet};
+use linerate_fleet::status::FleetStatus;
+use linerate_quantity::{BitRate, Bytes, Seconds, bit_rate, bytes, seconds};
+use serde::Serialize;
+use std::path::PathBuf;
+
+use crate::common::failure::Failure;
+use crate::exit::Code;
+
+/// Shards of each node where their number isn't given: enough for nodes of different speed.
+const SHARDS_OF_A_NODE: u32 = 16;
+
+/// Arguments of `linerate fleet simulate`.
+#[derive(Debug, Args)]
+pub struct SimulateArgs {
+    /// Pairs of nodes, each with a task at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    nodes: u32,
+    /// Rate of a node's link: 100gbit
+    #[arg(long, value_name = "RATE", value_parser = bit_rate)]
+    link: u64,
+    /// Files to move: 1e9
+    #[arg(long, value_name = "N", value_parser = number, required_unless_present = "plan")]
+    files: Option<f64>,
+    /// Bytes to move: 1PB
+    #[arg(long, value_name = "SIZE", value_parser = size, required_unless_present = "plan")]
+    bytes: Option<f64>,
+    /// Files, bytes, shards and processor time of this plan
+    #[arg(long, value_name = "DIR")]
+    plan: Option<PathBuf>,
+    /// Shards [default: the plan's, or 16 for each node]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    shards: Option<u32>,
+    /// The largest file, which no two tasks share
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    largest: Option<f64>,
+    /// Rate of the link between the sites, for all nodes
+    #[arg(long, value_name = "RATE", value_parser = bit_rate)]
+    between: Option<u64>,
+    /// Bytes a second of the slower site's storage, for all nodes: 200GB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    storage: Option<f64>,
+    /// Operations a second of the slower site's metadata servers
+    #[arg(long, value_name = "N", value_parser = number)]
+    metadata: Option<f64>,
+    /// Operations on names for each file
+    #[arg(long, value_name = "N", value_parser = number, default_value = "4")]
+    operations: f64,
+    /// Processor seconds of a node for each GB [default: the plan's, or 0.7]
+    #[arg(long, value_name = "SECONDS", value_parser = number)]
+    cpu_per_gb: Option<f64>,
+    /// Processors of a node
+    #[arg(long, value_name = "N", value_parser = number, default_value = "16")]
+    processors: f64,
+    /// Time of a node for each file beside its bytes: 100us
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "100us")]
+    per_file: f64,
+    /// Time for a task's start and end
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "3s")]
+    per_task: f64,
+    /// Print it as a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct SimulatedFields {
+    schema: u32,
+    r#type: &'static str,
+    nodes: u32,
+    shards: u32,
+    #[serde(flatten)]
+    run: SimulatedFleet,
+}
+
+/// Computes it.
+pub fn run(args: &SimulateArgs) -> Result<Code, Failure> {
+    let model = args.model()?;
+    let run = model.run();
+    if args.json {
+        let (nodes, shards) = (model.nodes, model.shards);
+        crate::say::json(&SimulatedFields { schema: 1, r#type: "simulation", nodes, shards, run });
+    } else {
+        lines(&model, &run).iter().for_each(|line| say!("{line}"));
+    }
+    Ok(Code::Done)
+}
+
+impl SimulateArgs {
+    fn model(&self) -> Result<FleetModel, Failure> {
+        let planned = self.plan.as_ref().map(|plan| PlanDirectory::open(plan)).transpose()?;
+        let burden = planned.as_ref().map(|planned| planned.plan.burden()).unwrap_or_default();
+        let of_plan = planned.as_ref().map(|planned| planned.plan.shards.len() as u32);
+        let measured = planned.as_ref().map(measured).transpose()?.flatten();
+        let usual = NodeCosts::default();
+        let largest = planned.as_ref().map_or(0.0, |planned| planned.plan.found.largest as f64);
+        Ok(FleetModel {
+            nodes: self.nodes,
+            shards: self.shards.or(of_plan).unwrap_or(self.nodes.saturating_mul(SHARDS_OF_A_NODE)),
+            files: self.files.unwrap_or(burden.files as f64),
+            bytes: self.bytes.unwrap_or(burden.bytes as f64),
+            largest: self.largest.unwrap_or(largest),
+            link: self.link as f64,
+            between: self.between.unwrap_or(0) as f64,
+            storage: self.storage.unwrap_or(0.0),
+            metadata: self.metadata.unwrap_or(0.0),
+            costs: NodeCosts {
+                cpu_per_gb: self.cpu_per_gb.or(measured).unwrap_or(usual.cpu_per_gb),
+                processors: self.processors,
+                per_file: self.per_file,
+                per_task: self.per_task,
+                operations: self.operations,
+                ..usual
+            },
+        })
+    }
+}
+
+/// Processor seconds for each GB of a plan's tasks, of both ends together, which is more than one of them needs; none where they
+/// have moved too little to say.
+fn measured(directory: &PlanDirectory) -> Result<Option<f64>, Failure> {
+    let status = FleetStatus::read(directory)?;
+    let progress = status.parts().filter_map(|(_, _, attempt, _)| attempt.map(|it| &it.progress));
+    let ended = progress.filter(|progress| progress.cpu_seconds > 0.0);
+    let (seconds, bytes) = ended.fold((0.0, 0), |(seconds, bytes), progress| {
+        (seconds + progress.cpu_seconds, progress.sent_bytes.saturating_add(bytes))
+    });
+    Ok((bytes >= 1_000_000_000).then(|| seconds / (bytes as f64 * 1e-9)))
+}
+
+fn lines(model: &FleetModel, run: &SimulatedFleet) -> Vec<String> {
+    let mut lines = vec![
+        format!(
+            "{} in {:.3e} files by {} pairs of nodes: {}, {}, {:.0} files/s",
+            Bytes(model.bytes),
+            model.files,
+            model.nodes,
+            Seconds(run.seconds),
+            BitRate(run.bits_per_second),
+            run.files_per_second
+        ),
+        format!("limited by {}", run.bottleneck.named()),
+        format!(
+            "{} shards of {} and {:.0} files, up to {} for each node",
+            model.shards,
+            Bytes(model.bytes / f64::from(model.shards)),
+            model.files / f64::from(model.shards),
+            run.turns
+        ),
+    ];
+    if run.evenness > 1.1 {
+        lines.push(format!("the largest file is {:.1} times a mean shard", run.evenness));
+    }
+    lines.push("each limit alone:".to_owned());
+    let limits = run.limits.iter().filter(|(_, seconds)| *seconds > 0.0);
+    lines.extend(
+        limits.map(|(limit, seconds)| format!("  {:>14}  {}", Seconds(*seconds).to_string(), limit.named())),
+    );
+    lines
+}
+
+/// A count, which may be written 1e9.
+fn number(text: &str) -> Result<f64, String> {
+    let number = text.replace(['_', ','], "").parse::<f64>().ok();
+    let number = number.filter(|number| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| format!("'{text}' isn't a number; write 1000000 or 1e6"))
+}
+
+fn size(text: &str) -> Result<f64, String> {
+    bytes(text).map(|bytes| bytes as f64)
+}

@@ -1,0 +1,97 @@
+//! `linerate fleet submit`: a plan goes to Slurm.
+
+use clap::Args;
+use linerate_fleet::export::{ExportedTask, JobShape, slurm_script};
+use linerate_fleet::plan::{FleetPart, PlanDirectory};
+use linerate_fleet::slurm::{SubmittedJob, array_of};
+use linerate_fleet::status::{FleetStatus, PartState};
+use std::path::PathBuf;
+
+use super::{export, scheduler};
+use crate::common::failure::Failure;
+use crate::exit::Code;
+
+/// Arguments of `linerate fleet submit`.
+#[derive(Debug, Args)]
+pub struct SubmitArgs {
+    /// At most N tasks at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    tasks: u32,
+    /// The partition of the nodes that move data
+    #[arg(long, value_name = "NAME")]
+    partition: Option<String>,
+    /// How long a task may take, as sbatch takes it: 2:00:00
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+    /// Features of nodes, as sbatch takes them
+    #[arg(long, value_name = "FEATURES")]
+    constraint: Option<String>,
+    /// A further option of sbatch: --sbatch=--exclusive
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    sbatch: Vec<String>,
+    /// How linerate is called where the tasks run
+    #[arg(long, value_name = "FILE", default_value = "linerate")]
+    program: String,
+    /// The plan's directory
+    plan: PathBuf,
+    /// Options of each 'linerate fleet run'
+    #[arg(last = true, value_name = "OPTIONS")]
+    options: Vec<String>,
+}
+
+/// Submits what isn't done.
+pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
+    let directory = PlanDirectory::open(&args.plan)?;
+    refuse_twice(&directory)?;
+    let left = left(&directory)?;
+    if left.is_empty() {
+        say!("nothing to submit: every part of the plan is done");
+        return Ok(Code::Done);
+    }
+    let plan = export::plan_path(&args.plan)?;
+    let array = array_of(&left);
+    let output = format!("--output={plan}/round-{}/slurm-%a.out", directory.plan.round);
+    let shape = JobShape {
+        shards: directory.plan.shards.len(),
+        array: array.clone(),
+        at_once: args.tasks,
+        partition: args.partition.clone(),
+        time: args.time.clone(),
+        constraint: args.constraint.clone(),
+        others: [output].into_iter().chain(args.sbatch.iter().cloned()).collect(),
+    };
+    let task = ExportedTask { program: args.program.clone(), plan, options: args.options.clone() };
+    let script = slurm_script(&task, &shape).map_err(Failure::from)?;
+    let submitted = SubmittedJob::note(&directory, &scheduler::submit(&script)?, &array)?;
+    say!("job {}: shards {array}", submitted.job);
+    Ok(Code::Done)
+}
+
+/// The shards that aren't done; where only the directories aren't, any one of them does these.
+pub fn left(directory: &PlanDirectory) -> Result<Vec<u32>, Failure> {
+    let status = FleetStatus::read(directory)?;
+    let shard = |part| match part {
+        FleetPart::Shard(number) => Some(number),
+        FleetPart::Directories => None,
+    };
+    let left = status.parts().filter(|(_, state, ..)| *state != PartState::Done);
+    let left: Vec<u32> = left.filter_map(|(part, ..)| shard(part)).collect();
+    match left.is_empty() && !status.is_done_all() {
+        true => Ok(vec![0]),
+        false => Ok(left),
+    }
+}
+
+fn refuse_twice(directory: &PlanDirectory) -> Result<(), Failure> {
+    let Some(job) = SubmittedJob::of(directory)? else { return Ok(()) };
+    match scheduler::queue(&job) {
+        Ok(tasks) if !tasks.is_empty() => Err(Failure::failed(format!(
+            "job {} of this plan still has {} tasks in the queue: wait for its end, or 'scancel {}'",
+            job.job,
+            tasks.len(),
+            job.job
+        ))),
+        Ok(_) => Ok(()),
+        Err(why) => Err(Failure::failed(why)),
+    }
+}

@@ -1,0 +1,141 @@
+//! What Slurm's programs take and print: arrays of tasks, and where each task is.
+
+use anyhow::Context;
+use linerate_sys::replace::replace;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+
+use crate::attempt::now;
+use crate::plan::{PlanDirectory, SCHEMA};
+
+/// The format of `squeue` that [`queued`] reads, with `--noheader --array`.
+pub const QUEUE_FORMAT: &str = "%K|%T|%r|%N";
+/// The one of `sacct` that [`accounted`] reads, with `--noheader --parsable2`.
+pub const ACCOUNT_FORMAT: &str = "JobID,State,NodeList,ExitCode";
+
+/// The job that was submitted last for a round: the contents of `submitted.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmittedJob {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The number of the array job.
+    pub job: String,
+    /// When, in seconds since 1970.
+    pub submitted: u64,
+    /// The shards that it has, as `sbatch --array` takes them.
+    pub array: String,
+}
+
+/// A task as the scheduler sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ScheduledTask {
+    /// Slurm's word: `PENDING`, `RUNNING`, `FAILED`, `NODE_FAIL`.
+    pub state: String,
+    /// Why it waits, or the exit code and the signal with which it ended.
+    pub reason: String,
+    /// Where it is or was.
+    pub node: String,
+}
+
+/// By shards.
+pub type ScheduledTasks = BTreeMap<u32, ScheduledTask>;
+
+impl SubmittedJob {
+    /// The job that was submitted for a plan's round; none if it was run otherwise.
+    ///
+    /// # Errors
+    /// That it can't be read.
+    pub fn of(directory: &PlanDirectory) -> anyhow::Result<Option<Self>> {
+        let file = directory.round().join("submitted.json");
+        match fs::read(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            text => {
+                let reading = || format!("reading {}", file.display());
+                Ok(Some(serde_json::from_slice(&text.with_context(reading)?).with_context(reading)?))
+            }
+        }
+    }
+
+    /// Notes a job; `said` is what `sbatch --parsable` has printed.
+    ///
+    /// # Errors
+    /// That it isn't a job's number, or can't be written.
+    pub fn note(directory: &PlanDirectory, said: &str, array: &str) -> anyhow::Result<Self> {
+        // Behind a semicolon is the cluster.
+        let job = said.trim().split(';').next().unwrap_or_default().to_owned();
+        let is_number = !job.is_empty() && job.chars().all(|c| c.is_ascii_digit());
+        anyhow::ensure!(is_number, "sbatch has printed no job's number: '{}'", said.trim());
+        let submitted = Self { schema: SCHEMA, job, submitted: now(), array: array.to_owned() };
+        let file = directory.round().join("submitted.json");
+        replace(&file, &serde_json::to_vec(&submitted)?)
+            .with_context(|| format!("job {} is submitted; writing {}", submitted.job, file.display()))?;
+        Ok(submitted)
+    }
+}
+
+/// Numbers, which ascend, as `sbatch --array` takes them: `0-3,7,9-10`.
+pub fn array_of(numbers: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let shown = ranges.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    shown.collect::<Vec<_>>().join(",")
+}
+
+/// Reads `squeue`'s lines in [`QUEUE_FORMAT`].
+pub fn queued(text: &str) -> ScheduledTasks {
+    let task = |line: &str| {
+        let mut fields = line.trim().split('|');
+        let shard = fields.next()?.parse().ok()?;
+        let mut field = || fields.next().map(str::to_owned);
+        Some((shard, ScheduledTask { state: field()?, reason: field()?, node: field()? }))
+    };
+    text.lines().filter_map(task).collect()
+}
+
+/// Reads `sacct`'s lines in [`ACCOUNT_FORMAT`]; steps of a task count for nothing.
+pub fn accounted(text: &str) -> ScheduledTasks {
+    let task = |line: &str| {
+        let mut fields = line.trim().split('|');
+        let shard = fields.next()?.split_once('_')?.1.parse().ok()?;
+        // CANCELLED by 1000
+        let state = fields.next()?.split(' ').next()?.to_owned();
+        let node = fields.next()?.to_owned();
+        Some((shard, ScheduledTask { state, reason: fields.next()?.to_owned(), node }))
+    };
+    text.lines().filter_map(task).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_has_ranges() {
+        assert_eq!(array_of(&[0, 1, 2, 3, 7, 9, 10]), "0-3,7,9-10");
+        assert_eq!((array_of(&[]), array_of(&[5])), (String::new(), "5".into()));
+        assert_eq!(array_of(&[u32::MAX - 1, u32::MAX]), "4294967294-4294967295");
+    }
+
+    /// As Slurm 22.05 prints it.
+    #[test]
+    fn tasks_are_read_and_lines_of_another_form_passed_over() {
+        let queue = "2|PENDING|JobArrayTaskLimit|\n0|RUNNING|None|n1\nN/A|RUNNING|None|n1\n\nslurm_load_jobs error: x\n3-9|PENDING|x|\n";
+        let tasks = queued(queue);
+        assert_eq!(tasks.keys().copied().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!((tasks[&0].node.as_str(), tasks[&2].reason.as_str()), ("n1", "JobArrayTaskLimit"));
+        let account = "7_0|COMPLETED|n1|0:0\n7_0.batch|COMPLETED|n1|0:0\n7_1|CANCELLED by 0|n2|0:15\n7_[4-5]|PENDING||0:0\n7|x|x|x\n";
+        let tasks = accounted(account);
+        assert_eq!(tasks.keys().copied().collect::<Vec<_>>(), [0, 1]);
+        assert_eq!((tasks[&1].state.as_str(), tasks[&1].reason.as_str()), ("CANCELLED", "0:15"));
+    }
+}
