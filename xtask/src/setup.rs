@@ -32,6 +32,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("systemd-analyze", "systemd"),
     ("ansible-playbook", "ansible-core"),
     ("parallel", "parallel"),
+    ("sbatch", "slurm-wlm"),
+    ("munged", "munge"),
 ];
 
 /// Where programs are that an ordinary user's PATH may lack.

@@ -30,7 +30,7 @@ const fn call(command: &'static str, plain: &'static [&'static str], json: &'sta
 }
 
 /// Every command; those that print nothing on standard output in one of the two ways have no call for it.
-const CALLS: [Call; 36] = [
+const CALLS: [Call; 41] = [
     call("cp", &["-n -r tree far:/x"], &["-n -r tree far:/x"]),
     call("rsync", &["-nv tree {top}/new", "--help"], &[]),
     call("scp", &["--help"], &[]),
@@ -42,6 +42,15 @@ const CALLS: [Call; 36] = [
     ),
     call("fleet run", &["-n planned"], &["-n planned"]),
     call("fleet status", &["planned"], &["planned"]),
+    call("fleet submit", &["finished"], &[]),
+    Call { code: 3, ..call("fleet verify", &["planned"], &["planned"]) },
+    call("fleet manifest", &["finished"], &[]),
+    call("fleet report", &["finished"], &["finished"]),
+    call(
+        "fleet simulate",
+        &["--nodes 2 --link 1gbit --plan finished"],
+        &["--nodes 64 --link 100gbit --files 1e9 --bytes 1PB"],
+    ),
     call("fleet export", &["--for slurm planned"], &[]),
     call("clean", &["-n left"], &["-n left"]),
     Call { code: 3, ..call("verify", &["{rsh} tree far:{top}/other"], &["{rsh} tree far:{top}/other"]) },
@@ -172,9 +181,15 @@ impl Ground {
         }
         // What an interrupted transfer leaves, for clean.
         fs::write(at("left/.linerate.0123456789abcdef.1"), "part").expect("a file");
-        let mut plan = Command::new(PROGRAM);
-        plan.current_dir(top.path()).args(["fleet", "plan", "-q", "--shards", "2", "--into", "planned"]);
-        assert!(plan.args(["tree", "never"]).status().expect("it runs").success());
+        for words in [
+            "plan -q --shards 2 --into planned tree never",
+            "plan -q --shards 2 --manifest --into finished tree finished.copy",
+            "run -q finished",
+        ] {
+            let mut fleet = Command::new(PROGRAM);
+            fleet.current_dir(top.path()).arg("fleet").args(words.split(' '));
+            assert!(fleet.status().expect("it runs").success(), "{words}");
+        }
         fs::create_dir(at("results")).expect("a directory");
         let record = record();
         for name in ["base.json", "new.json"] {

@@ -10,6 +10,7 @@ pub mod catalogue;
 pub mod claim;
 pub mod export;
 pub mod making;
+pub mod manifest;
 pub mod plan;
 pub mod report;
 pub mod simulate;

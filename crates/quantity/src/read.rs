@@ -23,8 +23,9 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "ti" => TIB,
         "pi" => TIB * KIB,
         _ => {
-            let wrong =
-                format!("the unit of '{text}' is none of a size; write k, M, G, T, P, KiB, MiB, GiB, TiB or PiB");
+            let wrong = format!(
+                "the unit of '{text}' is none of a size; write k, M, G, T, P, KiB, MiB, GiB, TiB or PiB"
+            );
             return Err(format!("{wrong}, as in 1.6 MB or 64 KiB"));
         }
     };

@@ -1,6 +1,7 @@
 //! `linerate fleet`: one copy that many hosts make together, shard by shard.
 
 mod export;
+mod manifest;
 mod part;
 mod plan;
 mod report;
@@ -10,6 +11,7 @@ mod show;
 mod simulate;
 mod status;
 mod submit;
+mod verify;
 
 use clap::{Args, Subcommand};
 
@@ -90,6 +92,29 @@ Examples:
   linerate fleet status PLAN --json | jq '.parts[] | select(.state != \"done\")'
 ";
 
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  linerate fleet verify PLAN --shard 3
+  linerate fleet verify PLAN             all shards, one after the other
+";
+
+const VERIFY_MEANINGS: [Meaning; 8] = [
+    (Code::Done, "every file of the plan is the same at both ends"),
+    FAILED,
+    USAGE,
+    (Code::Some, "something differs, or could not be read"),
+    (Code::Changed, "a file changed while it was read"),
+    FAR_END,
+    VERSION,
+    INTERRUPTED,
+];
+
+const MANIFEST_EXAMPLES: &str = "\
+Examples:
+  linerate fleet manifest PLAN > MANIFEST
+  cd /scratch/data && b3sum --check MANIFEST      at the destination
+";
+
 const REPORT_EXAMPLES: &str = "\
 Examples:
   linerate fleet report PLAN
@@ -135,6 +160,12 @@ enum FleetAction {
     /// Show how a plan stands
     #[command(before_long_help = STATUS_EXAMPLES, after_long_help = table(&STATUS_MEANINGS))]
     Status(status::StatusArgs),
+    /// Compare what shards have at both ends, by hashes
+    #[command(before_long_help = VERIFY_EXAMPLES, after_long_help = table(&VERIFY_MEANINGS))]
+    Verify(Box<verify::VerifyShardArgs>),
+    /// Print the hashes of what was copied, as b3sum reads them
+    #[command(before_long_help = MANIFEST_EXAMPLES, after_long_help = table(&DONE))]
+    Manifest(manifest::ManifestArgs),
     /// Report what a run was like: by host, by limiter, and what took long
     #[command(before_long_help = REPORT_EXAMPLES, after_long_help = table(&DONE))]
     Report(report::ReportArgs),
@@ -156,6 +187,8 @@ pub fn run(args: FleetArgs) -> Result<Code, Failure> {
         FleetAction::Run(args) => run::run(*args),
         FleetAction::Submit(args) => submit::run(&args),
         FleetAction::Status(args) => status::run(&args),
+        FleetAction::Verify(args) => verify::run(&args),
+        FleetAction::Manifest(args) => manifest::run(&args),
         FleetAction::Report(args) => report::run(&args),
         FleetAction::Simulate(args) => simulate::run(&args),
         FleetAction::Export(args) => export::run(&args),

@@ -16,6 +16,17 @@ use crate::copying::task::Task;
 const OPEN: ModeRule =
     ModeRule { directories: true, others: false, keep: !0, set: 0o700, conditional: false };
 
+/// What a task is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To move.
+    Move,
+    /// To show what would move.
+    Preview,
+    /// To compare contents, by hashes of both ends.
+    Compare,
+}
+
 /// The task for an attempt at a part, to this destination.
 ///
 /// # Errors
@@ -25,11 +36,11 @@ pub fn task(
     part: FleetPart,
     (to, attempt): (&str, u32),
     common: &CopyingArgs,
-    dry_run: bool,
+    purpose: Purpose,
 ) -> Result<Task, Failure> {
     let plan = &directory.plan;
-    let options = options(plan, part, common, dry_run);
-    let manifest = plan.manifest && part != FleetPart::Directories && !dry_run;
+    let options = options(plan, part, common, purpose);
+    let manifest = plan.manifest && part != FleetPart::Directories && purpose == Purpose::Move;
     Ok(Task {
         selection: Selection::new(&options, Some(listed(&directory.list(part)?)?)),
         options,
@@ -47,15 +58,18 @@ pub fn task(
     })
 }
 
-fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, dry_run: bool) -> Options {
-    let is_last = part == FleetPart::Directories;
+fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, purpose: Purpose) -> Options {
+    // What directories keep is compared with them.
+    let is_last = part == FleetPart::Directories || purpose == Purpose::Compare;
+    let dry_run = purpose != Purpose::Move;
+    let checksum = purpose == Purpose::Compare;
     let keep = common.details.keeping(plan.keep);
     Options {
         recursive: true,
         // Others still write into them.
         keep: Keep { omit_dir_times: keep.omit_dir_times || !is_last, ..keep },
         modes: if is_last { Vec::new() } else { vec![OPEN] },
-        sync: Some(Sync { dry_run, itemize: dry_run, ..Sync::default() }),
+        sync: Some(Sync { dry_run, itemize: dry_run, checksum, ..Sync::default() }),
         listed: true,
         // What is gone since the plan was made is for the next plan.
         ignore_missing: true,

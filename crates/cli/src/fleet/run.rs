@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use super::part::task;
+use super::part::{Purpose, task};
 use crate::common::event::Event;
 use crate::common::failure::Failure;
 use crate::common::member::MemberDone;
@@ -149,7 +149,7 @@ impl ShardTask<'_> {
         if self.args.dry_run {
             let to = plan.destination_of(part, 1);
             let output = Arc::new(self.output.of_member(part.to_string()));
-            let task = task(&self.directory, part, (&to, 1), &self.args.common, true)?;
+            let task = task(&self.directory, part, (&to, 1), &self.args.common, Purpose::Preview)?;
             let ended = WatchedTask::new(self.interrupted.clone()).perform(&output, task);
             self.show(&output, part, output.member().and_then(|member| member.done()));
             return ended.map(PartEnd::Ended);
@@ -188,7 +188,7 @@ impl ShardTask<'_> {
             let result = if is_empty {
                 Ok(Code::Done)
             } else {
-                task(&self.directory, part, (&to, number), &self.args.common, false)
+                task(&self.directory, part, (&to, number), &self.args.common, Purpose::Move)
                     .and_then(|task| watched.perform(&output, task))
             };
             is_over.store(true, Ordering::Relaxed);
@@ -252,7 +252,8 @@ fn done_by(number: u32, attempt: &Attempt) -> String {
     format!("is done: by attempt {number} on host '{}'", printable(attempt.maker.host.as_bytes()))
 }
 
-fn worse(one: Code, other: Code) -> Code {
+/// Of two codes the one that matters more.
+pub fn worse(one: Code, other: Code) -> Code {
     if other.severity() > one.severity() { other } else { one }
 }
 

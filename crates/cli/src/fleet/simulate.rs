@@ -56,9 +56,9 @@ pub struct SimulateArgs {
     /// Processors of a node
     #[arg(long, value_name = "N", value_parser = number, default_value = "16")]
     processors: f64,
-    /// Time of a node for each file beside its bytes: 100us
-    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "100us")]
-    per_file: f64,
+    /// Files a second of a node, however small they are
+    #[arg(long, value_name = "N", value_parser = number, default_value = "10000")]
+    files_per_second: f64,
     /// Time for a task's start and end
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "3s")]
     per_task: f64,
@@ -111,7 +111,7 @@ impl SimulateArgs {
             costs: NodeCosts {
                 cpu_per_gb: self.cpu_per_gb.or(measured).unwrap_or(usual.cpu_per_gb),
                 processors: self.processors,
-                per_file: self.per_file,
+                per_file: 1.0 / self.files_per_second.max(1e-9),
                 per_task: self.per_task,
                 operations: self.operations,
                 ..usual

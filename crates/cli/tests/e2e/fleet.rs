@@ -310,3 +310,37 @@ fn what_cannot_be_planned_or_run_is_refused_with_its_reason() {
     nowhere.exits(5);
     assert_eq!(fleet.states()[0], ("failed".to_owned(), 1));
 }
+
+#[test]
+fn what_tasks_have_moved_is_compared_by_hashes_and_listed_with_them() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    fleet.plan(args!["--shards", "3", "--manifest"]).exits(0);
+    fleet.run(args![]).exits(0);
+    write(fleet.source.join("d5/f5"), "changed");
+    fs::remove_file(fleet.source.join("d6/f6")).unwrap();
+    fleet.plan(args!["--shards", "2", "--manifest"]).exits(0);
+    fleet.run(args![]).exits(0);
+    fs::remove_file(fleet.copy.join("d6/f6")).unwrap();
+    let manifest = fleet.start(&["manifest", "plan"], args![]).end().exits(0).out;
+    let lines: Vec<&str> = manifest.lines().collect();
+    assert_eq!(lines.len(), 61, "59 files, a second name, and a name with a newline: {manifest}");
+    let changed = blake3::hash(b"changed").to_hex();
+    assert!(lines.contains(&&*format!("{changed}  d5/f5")), "{manifest}");
+    let newline = blake3::hash(b"x").to_hex();
+    assert!(lines.contains(&&*format!("\\{newline}  new\\nline")), "{manifest}");
+    let report = fleet.start(&["report", "plan"], args![]).end().exits(0);
+    assert!(report.out.contains("receives") && report.out.contains("limited by"), "{report}");
+    let compare = |options: Vec<OsString>| {
+        let ssh = args!["-F", case.bed.lab.ssh_config()];
+        fleet.start(&["verify", "plan"], [ssh, options].concat()).end()
+    };
+    compare(args![]).exits(0).says(&["the same, 0 differ"]);
+    let damaged = fleet.copy.join("d5/f5");
+    let meta = fs::metadata(&damaged).unwrap();
+    fs::write(&damaged, "Changed").unwrap();
+    fs::File::options().write(true).open(&damaged).unwrap().set_modified(meta.modified().unwrap()).unwrap();
+    let found = compare(args![]).exits(3);
+    assert!(found.out.contains("d5/f5") && found.err.contains("1 differ"), "{found}");
+    assert_eq!(fs::read(&damaged).unwrap(), b"Changed", "nothing is changed");
+}

@@ -1,0 +1,33 @@
+//! `linerate fleet manifest`: the hashes of what a plan's tasks have brought, as one manifest.
+
+use clap::Args;
+use linerate_fleet::manifest::{hashes, line};
+use linerate_fleet::plan::PlanDirectory;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use crate::common::failure::Failure;
+use crate::exit::Code;
+use crate::say::note_loss;
+
+/// Arguments of `linerate fleet manifest`.
+#[derive(Debug, Args)]
+pub struct ManifestArgs {
+    /// The directory of a plan that was made with --manifest
+    plan: PathBuf,
+}
+
+/// Prints it.
+pub fn run(args: &ManifestArgs) -> Result<Code, Failure> {
+    let directory = PlanDirectory::open(&args.plan)?;
+    if !directory.plan.manifest {
+        return Err(Failure::usage("the plan was made without --manifest: its tasks write no hashes".into()));
+    }
+    let hashes = hashes(&directory)?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut lines = hashes.iter().map(|(path, hash)| line(path, hash));
+    // Names are as they are, since b3sum reads them.
+    let written = lines.try_for_each(|line| out.write_all(&line).and_then(|()| out.write_all(b"\n")));
+    note_loss(written.and_then(|()| out.flush()));
+    Ok(Code::Done)
+}

@@ -1,0 +1,70 @@
+//! `linerate fleet verify`: what a plan's shards have, compared by hashes.
+
+use clap::Args;
+use linerate_fleet::plan::{FleetPart, PlanDirectory};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::part::{Purpose, task};
+use super::run::worse;
+use crate::common::failure::Failure;
+use crate::common::metrics::recording;
+use crate::common::output::{Output, Style};
+use crate::common::reach::interrupted;
+use crate::copying::args::CopyingArgs;
+use crate::copying::watched::WatchedTask;
+use crate::exit::Code;
+use crate::units::show_counted;
+
+/// Arguments of `linerate fleet verify`.
+#[derive(Debug, Args)]
+pub struct VerifyShardArgs {
+    /// The shard, from 0; without it all, and the directories
+    #[arg(long, value_name = "K")]
+    shard: Option<u32>,
+    /// Nothing is ever changed; for the options that ask
+    #[arg(long, hide = true)]
+    dry_run: bool,
+    #[command(flatten)]
+    common: CopyingArgs,
+    /// The plan's directory
+    plan: PathBuf,
+}
+
+/// Compares.
+pub fn run(args: &VerifyShardArgs) -> Result<Code, Failure> {
+    recording(args.common.metrics.as_deref(), "fleet", |metrics| {
+        let output = Output::new(args.common.style()).itemizing(true).measured(metrics);
+        output.metrics().check()?;
+        args.compare(&output).inspect_err(|failure| output.failed(failure))
+    })
+}
+
+impl VerifyShardArgs {
+    fn compare(&self, output: &Output) -> Result<Code, Failure> {
+        let (directory, interrupted) = (PlanDirectory::open(&self.plan)?, interrupted()?);
+        let wanted = self.shard.map(FleetPart::Shard);
+        if let Some(part) = wanted.filter(|part| directory.plan.part(*part).is_none()) {
+            return Err(Failure::usage(format!("the plan has no {part}")));
+        }
+        let (mut worst, mut differ, mut same) = (Code::Done, 0, 0);
+        for part in directory.plan.parts().filter(|part| wanted.is_none_or(|wanted| wanted == *part)) {
+            if directory.plan.part(part).is_some_and(|planned| planned.files == 0) {
+                continue;
+            }
+            let to = directory.plan.destination_of(part, 1);
+            let task = task(&directory, part, (&to, 1), &self.common, Purpose::Compare)?;
+            let output = Arc::new(output.of_member(part.to_string()));
+            worst = worse(worst, WatchedTask::new(interrupted.clone()).perform(&output, task)?);
+            if let Some(done) = output.member().and_then(|member| member.done()) {
+                let unchanged = done.summary.synced.as_ref().map_or(0, |synced| synced.unchanged_files);
+                differ += done.landed.files.saturating_sub(unchanged);
+                same += unchanged;
+            }
+        }
+        if matches!(output.style(), Style::Plain | Style::Verbose) {
+            tell!("{} the same, {differ} differ or are missing", show_counted(same, "file is", "files are"));
+        }
+        Ok(if differ > 0 { worse(worst, Code::Some) } else { worst })
+    }
+}

@@ -1,0 +1,75 @@
+//! The hashes of all files that a plan's tasks have brought, of all rounds.
+
+use anyhow::Context;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use crate::catalogue::CatalogueReader;
+use crate::plan::{CATALOGUE_FILE, FleetPart, PlanDirectory, round_path};
+
+/// The hash of each path, both as a manifest has them: a later attempt's, and a later round's, counts. What the last scan didn't
+/// find any more has none.
+///
+/// # Errors
+/// That a manifest can't be read.
+pub fn hashes(directory: &PlanDirectory) -> anyhow::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+    let mut hashes = BTreeMap::new();
+    for round in 1..=directory.plan.round {
+        for (_, file) in manifests(&round_path(&directory.path, round))? {
+            read(&file, &mut hashes).with_context(|| format!("reading {}", file.display()))?;
+        }
+    }
+    let mut there = BTreeMap::new();
+    for entry in CatalogueReader::open(&directory.round().join(CATALOGUE_FILE))? {
+        let path = escaped(&entry?.path);
+        if let Some(hash) = hashes.remove(&path) {
+            there.insert(path, hash);
+        }
+    }
+    Ok(there)
+}
+
+/// The manifests of a round, earlier attempts first.
+fn manifests(round: &Path) -> anyhow::Result<BTreeMap<(u32, FleetPart), PathBuf>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(round).with_context(|| format!("reading {}", round.display()))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let named = name.to_str().and_then(|name| name.strip_suffix(".b3")?.split_once('.'));
+        let named = named.and_then(|(part, attempt)| Some((attempt.parse().ok()?, FleetPart::named(part)?)));
+        named.into_iter().for_each(|key| drop(found.insert(key, entry.path())));
+    }
+    Ok(found)
+}
+
+/// Lines of `HASH  PATH`, with a backslash before those whose path is escaped.
+fn read(file: &Path, hashes: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> anyhow::Result<()> {
+    for line in BufReader::new(File::open(file)?).split(b'\n') {
+        let line = line?;
+        let bare = line.strip_prefix(b"\\").unwrap_or(&line);
+        if let Some((hash, path)) = bare.split_at_checked(64) {
+            let path = path.strip_prefix(b"  ").unwrap_or(path);
+            hashes.insert(path.to_vec(), hash.to_vec());
+        }
+    }
+    Ok(())
+}
+
+/// As b3sum and sha256sum write a name.
+fn escaped(path: &[u8]) -> Vec<u8> {
+    let each = |byte: &u8| match byte {
+        b'\\' => b"\\\\".to_vec(),
+        b'\n' => b"\\n".to_vec(),
+        b'\r' => b"\\r".to_vec(),
+        byte => vec![*byte],
+    };
+    path.iter().flat_map(each).collect()
+}
+
+/// A line of a manifest, without its end.
+pub fn line(path: &[u8], hash: &[u8]) -> Vec<u8> {
+    let mark: &[u8] = if path.contains(&b'\\') { b"\\" } else { b"" };
+    [mark, hash, b"  ", path].concat()
+}
