@@ -124,12 +124,32 @@ impl WatchedAttempt {
     }
 }
 
-/// All attempts at a part.
+/// All attempts at a part, whose numbers follow each other. Other parts' files aren't looked at: there may be thousands, and
+/// thousands of tasks that ask.
 ///
 /// # Errors
 /// That the directory can't be read.
 pub fn attempts(runs: &Path, part: FleetPart) -> anyhow::Result<Attempts> {
-    Ok(all_attempts(runs)?.remove(&part).unwrap_or_default())
+    ensure!(runs.is_dir(), "{} is gone, or isn't seen from this host", runs.display());
+    let files = (1..).map(|number| (number, attempt_path(runs, part, number)));
+    let there = files.take_while(|(_, path)| path.symlink_metadata().is_ok());
+    Ok(there.map(|(number, path)| (number, read(&path))).collect())
+}
+
+/// True where all of these are done; the first one that isn't ends the look.
+///
+/// # Errors
+/// That the directory can't be read.
+pub fn are_done(runs: &Path, mut parts: impl Iterator<Item = FleetPart>) -> anyhow::Result<bool> {
+    let not_done = parts.find_map(|part| match attempts(runs, part) {
+        Ok(attempts) if done(&attempts).is_some() => None,
+        other => Some(other.map(drop)),
+    });
+    not_done.transpose().map(|found| found.is_none())
+}
+
+fn attempt_path(runs: &Path, part: FleetPart, number: u32) -> PathBuf {
+    runs.join(format!("{}.{number}.json", part.name()))
 }
 
 /// All attempts at all parts.
@@ -189,7 +209,7 @@ impl Claim {
     }
 
     fn path(&self, number: u32) -> PathBuf {
-        self.runs.join(format!("{}.{number}.json", self.part.name()))
+        attempt_path(&self.runs, self.part, number)
     }
 
     /// True once another attempt has taken over.
@@ -324,9 +344,12 @@ mod tests {
     #[test]
     fn a_file_that_says_nothing_is_somebodys_until_it_has_been_silent() {
         let runs = tempfile::tempdir().unwrap();
-        fs::write(runs.path().join("00003.4.json"), "").unwrap();
+        fs::write(runs.path().join("00003.1.json"), "").unwrap();
         fs::write(runs.path().join("foreign"), "").unwrap();
-        assert!(matches!(ask(runs.path(), NOW), Claimed::Busy(4, _)));
-        assert_eq!(ours(ask(runs.path(), ClaimPatience { waits: true, ..NOW })).number, 5);
+        assert!(matches!(ask(runs.path(), NOW), Claimed::Busy(1, _)));
+        assert_eq!(ours(ask(runs.path(), ClaimPatience { waits: true, ..NOW })).number, 2);
+        assert!(!are_done(runs.path(), [FleetPart::Shard(0), PART].into_iter()).unwrap());
+        assert!(are_done(runs.path(), std::iter::empty()).unwrap());
+        assert!(attempts(&runs.path().join("missing"), PART).is_err());
     }
 }

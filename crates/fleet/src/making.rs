@@ -97,7 +97,7 @@ impl PlanMaker {
                 plan.destination_of(FleetPart::Shard(0), 1),
                 if is_same { " that keeps other metadata" } else { "" },
             );
-        } else if fs::read_dir(directory)?.next().is_some() {
+        } else if has_foreign(directory)? {
             bail!("{} has something in it that is no plan; name another directory", directory.display());
         }
         let earlier = earlier.map(EarlierRound::read).transpose()?;
@@ -191,7 +191,7 @@ impl PlanMaker {
         let shards = self.count(burden)?;
         let owners = self.owners(burden, shards)?;
         let (lists, directories) = self.write_lists(&owners, shards)?;
-        let round = self.earlier.as_ref().map_or(1, |earlier| earlier.round() + 1);
+        let round = self.next_round()?;
         self.write_gone()?;
         fs::create_dir(self.making.join("runs"))?;
         fs::remove_file(self.making.join(SCAN_FILE))?;
@@ -208,6 +208,16 @@ impl PlanMaker {
         let made = PlanDirectory { path: self.directory.clone(), plan: self.plan(round, lists, directories) };
         made.write()?;
         Ok(made)
+    }
+
+    /// A round without a plan is of one that was interrupted between the two.
+    fn next_round(&self) -> anyhow::Result<u32> {
+        let now = PlanDirectory::find(&self.directory)?.map(|found| found.plan.round);
+        let then = self.earlier.as_ref().map(EarlierRound::round);
+        ensure!(now == then, "another plan was made in {} meanwhile; plan again", self.directory.display());
+        let mut rounds = then.unwrap_or(0).saturating_add(1)..;
+        let next = rounds.find(|round| !round_path(&self.directory, *round).exists());
+        next.context("there are too many rounds; plan into another directory")
     }
 
     fn plan(&self, round: u32, shards: Vec<PlannedShard>, directories: PlannedShard) -> FleetPlan {
@@ -322,6 +332,17 @@ impl PlanMaker {
         self.found.gone = earlier.write_gone(&self.making.join(GONE_FILE))?;
         Ok(())
     }
+}
+
+/// Whether a directory has something that isn't what an interrupted plan leaves.
+fn has_foreign(directory: &Path) -> anyhow::Result<bool> {
+    for entry in fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
+        let name = entry?.file_name();
+        if !["round-", ".making-"].iter().any(|own| name.to_string_lossy().starts_with(own)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Calls `each` with every entry that was found; its shard is still [`ALONE`] or the like.

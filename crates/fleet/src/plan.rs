@@ -199,6 +199,9 @@ impl FleetPlan {
         );
         let plan: Self = serde_json::from_str(text).context("it isn't a plan")?;
         ensure!(plan.source.starts_with('/'), "its source isn't an absolute path");
+        // ssh would take such a word for an option.
+        let is_host = |host: &String| !host.is_empty() && !host.starts_with('-');
+        ensure!(plan.hosts.iter().all(is_host), "one of its hosts isn't one");
         Ok(plan)
     }
 
@@ -317,6 +320,8 @@ mod tests {
         let newer = text.replace("\"schema\":1", "\"schema\":2").replace("0.1.0", "9.0.0");
         let error = FleetPlan::read(&newer).unwrap_err().to_string();
         assert!(error.contains("linerate 9.0.0 with schema 2"), "{error}");
+        let option = serde_json::to_string(&plan(&["-oProxyCommand=x"])).unwrap();
+        assert!(FleetPlan::read(&option).is_err());
         assert!(FleetPlan::read("{}").is_err() && FleetPlan::read("").is_err());
     }
 

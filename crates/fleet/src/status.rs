@@ -69,12 +69,6 @@ impl FleetStatus {
         self.state(FleetPart::Shard(shard)) == PartState::Done
     }
 
-    /// True where all shards are done; the directories may not be.
-    pub fn are_shards_done(&self) -> bool {
-        let mut shards = self.parts().filter(|(part, ..)| *part != FleetPart::Directories);
-        shards.all(|(_, state, ..)| state == PartState::Done)
-    }
-
     /// True where all parts are done.
     pub fn is_done_all(&self) -> bool {
         self.parts().all(|(_, state, ..)| state == PartState::Done)

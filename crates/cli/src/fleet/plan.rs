@@ -163,9 +163,9 @@ impl PlanArgs {
             }
             Spec::Local(path) => (Vec::new(), text("DST", real(Path::new(&path))?.as_os_str())?),
         };
-        if let Some(wrong) =
-            hosts.iter().find(|host| host.is_empty() || host.contains(['/', ':']) && !host.contains('['))
-        {
+        if let Some(wrong) = hosts.iter().find(|host| {
+            host.is_empty() || host.starts_with('-') || host.contains(['/', ':']) && !host.contains('[')
+        }) {
             return Err(Failure::usage(format!("--hosts: '{}' isn't a host", printable(wrong.as_bytes()))));
         }
         let shards = match (self.shards, self.shard_size) {

@@ -2,9 +2,8 @@
 
 use clap::Args;
 use linerate_fleet::attempt::{Attempt, AttemptProgress, AttemptState};
-use linerate_fleet::claim::{Claim, ClaimPatience, Claimed, claim};
+use linerate_fleet::claim::{Claim, ClaimPatience, Claimed, are_done, claim};
 use linerate_fleet::plan::{FleetPart, PlanDirectory};
-use linerate_fleet::status::FleetStatus;
 use linerate_transfer::lock::lock;
 use linerate_transfer::problem::Observer;
 use linerate_wire::path::printable;
@@ -109,35 +108,48 @@ impl ShardTask<'_> {
         }
         match self.part(part, !self.args.no_wait)? {
             PartEnd::Left(failure) => Err(failure),
-            PartEnd::Ended(code) => Ok(worse(code, self.directories()?)),
+            PartEnd::Ended(code) => Ok(worse(code, self.directories(number)?)),
         }
     }
 
-    /// All shards that are nobody's. Others' are left to them, and their failures to a later run.
+    /// All shards that are nobody's, and then those whose tasks have died. Failures are left to a later run.
     fn all(&self) -> Result<Code, Failure> {
-        let mut worst = Code::Done;
+        let (mut worst, mut left) = (Code::Done, Vec::new());
         for part in self.directory.plan.parts().filter(|part| *part != FleetPart::Directories) {
-            match self.part(part, false) {
-                Ok(PartEnd::Ended(code)) => worst = worse(worst, code),
-                Ok(PartEnd::Left(_)) => {}
-                Err(failure) if failure.1 == Code::Interrupted || self.args.dry_run => return Err(failure),
-                Err(failure) => {
-                    // The next shard may be another host's.
-                    self.output.failed(&failure);
-                    tell!("linerate: {}", failure.0);
-                    worst = worse(worst, failure.1);
-                }
+            match self.one_of_all(part, false)? {
+                PartEnd::Ended(code) => worst = worse(worst, code),
+                PartEnd::Left(_) => left.push(part),
             }
         }
-        Ok(worse(worst, self.directories()?))
+        for part in left.into_iter().filter(|_| !self.args.no_wait) {
+            if let PartEnd::Ended(code) = self.one_of_all(part, true)? {
+                worst = worse(worst, code);
+            }
+        }
+        Ok(worse(worst, self.directories(0)?))
     }
 
-    /// The last task gives directories what they keep.
-    fn directories(&self) -> Result<Code, Failure> {
-        if self.args.dry_run || !FleetStatus::read(&self.directory)?.are_shards_done() {
+    /// The next shard may be another host's: what failed is printed, and the run goes on.
+    fn one_of_all(&self, part: FleetPart, waits: bool) -> Result<PartEnd, Failure> {
+        match self.part(part, waits) {
+            Err(failure) if failure.1 != Code::Interrupted && !self.args.dry_run => {
+                self.output.failed(&failure);
+                tell!("linerate: {}", failure.0);
+                Ok(PartEnd::Ended(failure.1))
+            }
+            ended => ended,
+        }
+    }
+
+    /// The last task gives directories what they keep; the one of shard `number` may be that.
+    fn directories(&self, number: u32) -> Result<Code, Failure> {
+        let shards = u32::try_from(self.directory.plan.shards.len()).unwrap_or(u32::MAX);
+        // Its neighbours are the most likely ones to be at work.
+        let parts = (number + 1..shards).chain(0..=number).map(FleetPart::Shard);
+        if self.args.dry_run || !are_done(&self.directory.runs(), parts)? {
             return Ok(Code::Done);
         }
-        match self.part(FleetPart::Directories, false)? {
+        match self.part(FleetPart::Directories, !self.args.no_wait)? {
             PartEnd::Ended(code) => Ok(code),
             // Another one that ended at the same time is at it.
             PartEnd::Left(_) => Ok(Code::Done),

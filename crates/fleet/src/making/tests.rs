@@ -114,7 +114,16 @@ fn a_plan_is_made_as_a_whole_or_not_at_all() {
     let others = PlanRequest { destination: "/elsewhere".into(), ..request(2) };
     let error = PlanMaker::begin(directory.path(), others).err().unwrap().to_string();
     assert!(error.contains("has a plan of /source to h:/copy"), "{error}");
+    // As if it had been interrupted before the plan's last file.
     fs::remove_file(plan.path.join("plan.json")).unwrap();
+    assert_eq!(make(directory.path(), 2, None, true).plan.round, 2);
+    let (one, other) =
+        (PlanMaker::begin(directory.path(), request(2)), make(directory.path(), 2, None, true));
+    assert_eq!(other.plan.round, 3);
+    let error = one.unwrap().finish().unwrap_err().to_string();
+    assert!(error.contains("another plan was made"), "{error}");
+    fs::remove_file(plan.path.join("plan.json")).unwrap();
+    fs::write(plan.path.join("foreign"), "").unwrap();
     assert!(PlanMaker::begin(directory.path(), request(2)).is_err(), "what is there isn't ours");
 }
 
