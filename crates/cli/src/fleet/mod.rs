@@ -168,7 +168,7 @@ enum FleetAction {
     Manifest(manifest::ManifestArgs),
     /// Report what a run was like: by host, by limiter, and what took long
     #[command(before_long_help = REPORT_EXAMPLES, after_long_help = table(&DONE))]
-    Report(report::ReportArgs),
+    Report(report::FleetReportArgs),
     /// Compute how long a fleet would take, and what would limit it
     #[command(before_long_help = SIMULATE_EXAMPLES, after_long_help = table(&DONE))]
     Simulate(simulate::SimulateArgs),

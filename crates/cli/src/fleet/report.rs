@@ -14,7 +14,7 @@ use crate::exit::Code;
 
 /// Arguments of `linerate fleet report`.
 #[derive(Debug, Args)]
-pub struct ReportArgs {
+pub struct FleetReportArgs {
     /// Print it as a line of JSON
     #[arg(long)]
     json: bool,
@@ -32,7 +32,7 @@ struct ReportFields {
 }
 
 /// Prints it.
-pub fn run(args: &ReportArgs) -> Result<Code, Failure> {
+pub fn run(args: &FleetReportArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let report = FleetReport::of(&FleetStatus::read(&directory)?);
     if args.json {
