@@ -165,7 +165,7 @@ fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
     let listed = options.listed.then(|| receive_selection(session)).transpose()?;
     let selection = Selection::new(options, listed);
     let counters = session.meters.local.clone();
-    scan_ahead(found, options, &selection, &counters, &tell, 1, |ahead| {
+    scan_ahead(found, options, &selection, &counters, &tell, |ahead| {
         sender::run(session, found, ahead, options, UNHEARD, None)
     })?;
     session.tell_report()

@@ -242,7 +242,7 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
 }
 
 /// So many times 0.2 GB.
-fn make_mix(top: &Path, times: usize, rng: &mut Rng) -> anyhow::Result<()> {
+pub fn make_mix(top: &Path, times: usize, rng: &mut Rng) -> anyhow::Result<()> {
     make_files(&top.join("small"), 110 * times, 700_000, rng)?;
     make_files(&top.join("large"), 15 * times, 8_000_000, rng)
 }

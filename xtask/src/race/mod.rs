@@ -3,6 +3,7 @@
 
 mod bed;
 mod cases;
+mod fan;
 
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
@@ -20,22 +21,30 @@ struct RaceOptions {
     blocks: usize,
     program: Option<PathBuf>,
     cases: Vec<&'static RaceCase>,
+    /// Also the race of several hosts with one,
+    fan_out: bool,
+    /// over links of this rate.
+    rate: String,
 }
 
 impl RaceOptions {
     fn parse(arguments: &[String]) -> anyhow::Result<Self> {
-        let mut options = Self { blocks: 7, program: None, cases: Vec::new() };
+        let mut options =
+            Self { blocks: 7, program: None, cases: Vec::new(), fan_out: false, rate: fan::RATE.into() };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
             match argument.as_str() {
                 "--blocks" => options.blocks = value()?.parse::<usize>().context("--blocks")?.max(1),
                 "--program" => options.program = Some(Path::new(value()?).canonicalize()?),
+                "--rate" => options.rate = value()?.clone(),
+                fan::NAME => options.fan_out = true,
                 name => options.cases.push(case(name)?),
             }
         }
-        if options.cases.is_empty() {
+        if options.cases.is_empty() && !options.fan_out {
             options.cases = CASES.iter().collect();
+            options.fan_out = true;
         }
         Ok(options)
     }
@@ -44,7 +53,13 @@ impl RaceOptions {
 fn case(name: &str) -> anyhow::Result<&'static RaceCase> {
     let names = || CASES.iter().map(|case| case.name).collect::<Vec<_>>().join(", ");
     let found = CASES.iter().find(|case| case.name == name);
-    found.with_context(|| format!("{name} is no option and no case: --blocks N, --program FILE, {}", names()))
+    found.with_context(|| {
+        format!(
+            "{name} is no option and no case: --blocks N, --program FILE, {}, {} (with --rate)",
+            names(),
+            fan::NAME
+        )
+    })
 }
 
 /// Runs the cases one after the other, as root.
@@ -58,7 +73,7 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
         bed.down()?;
         print_figures(case, &times);
     }
-    Ok(())
+    if options.fan_out { fan::run(&program, options.blocks, &options.rate) } else { Ok(()) }
 }
 
 /// The times of each racer, block by block.

@@ -43,12 +43,20 @@ impl Copy {
         let tell = |problem| reporter.problem(problem);
         let options = &self.task.options;
         let job = Job::Receive { destination: destination.to_vec(), options: options.clone() };
-        let scans = member.map_or(1, FanMember::beside);
-        scan_ahead(found, options, &self.task.selection, &self.meters.local, &tell, scans, |ahead| {
+        let work = |ahead: Ahead<'_>| {
             let far = self.connect(host, job)?;
             member.into_iter().for_each(|member| member.meet(&self.meters.local));
             self.give(far, (found, member), ahead, options, destination)
-        })
+        };
+        let (selection, counters) = (&self.task.selection, &self.meters.local);
+        let work = match member {
+            Some(member) => match member.scan_ahead(selection, counters, &tell, work) {
+                Ok(done) => return done,
+                Err(work) => work,
+            },
+            None => work,
+        };
+        scan_ahead(found, options, selection, counters, &tell, work)
     }
 
     /// Finds sources on this host.

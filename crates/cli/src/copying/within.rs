@@ -38,7 +38,7 @@ impl Copy {
             ..options.clone()
         };
         let job = Job::Receive { destination: destination.clone(), options: options.clone() };
-        scan_ahead(&found, &options, &self.task.selection, &self.meters.local, &tell, 1, |ahead| {
+        scan_ahead(&found, &options, &self.task.selection, &self.meters.local, &tell, |ahead| {
             let far = FarSession::within(job, self.near_end())?;
             self.was_connected.store(true, Ordering::Relaxed);
             self.give(far, (&found, None), ahead, &options, &destination)

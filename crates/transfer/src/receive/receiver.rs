@@ -86,11 +86,12 @@ pub fn run(
     if made > 0 {
         session.reporter().problem(made_path(destination, &landing, made));
     }
-    session.join_chain(options)?;
+    let joined = session.join_chain(options);
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
     let terms = Terms::new(&landing, options, request).announced(&sources);
-    let received = receive(session, (&terms, &near), sources, options, &resume, umask, known);
+    let received =
+        joined.and_then(|()| receive(session, (&terms, &near), sources, options, &resume, umask, known));
     rustix::process::umask(umask);
     // A client that is gone begins again, and must find the journal by which everything is there.
     let received = received.and_then(|received| session.stand_by().map(|()| received));

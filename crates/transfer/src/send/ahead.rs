@@ -1,6 +1,6 @@
 //! The scan begins before the far end is there: while ssh logs in, thousands of files are found.
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, bounded};
 use linerate_wire::control::{Options, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +18,14 @@ const CONTENTS: u64 = 4 << 20;
 const ATTRIBUTES: u64 = 256 << 10;
 /// How many times as many wait before the scan does: what is found in a login of some tenths of a second, in some twenty
 /// megabytes of memory.
-const WAITING: usize = 256;
+pub(super) const WAITING: usize = 256;
 
-type Gathered = Vec<(Entry, Seen)>;
+/// Entries that are handed on together.
+pub(super) type Gathered = Vec<(Entry, Seen)>;
 
 /// The entries found by a scan that is under way.
 pub struct Ahead<'a> {
-    found: Receiver<Gathered>,
+    pub(super) found: Receiver<Gathered>,
     /// The selection of the scan, for a second walk.
     pub selection: &'a Selection,
     /// Receives problems of entries, of the scan and of the sender.
@@ -35,25 +36,20 @@ pub struct Ahead<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Does `work` while the sources are walked. Of several scans at the same time, `scans`, each lets a part of that many entries wait.
+/// Does `work` while the sources are walked.
 pub fn scan_ahead<T>(
     sources: &[SourceRoot],
     options: &Options,
     selection: &Selection,
     counters: &Counters,
     problem: &(dyn Fn(Problem) + Sync),
-    scans: usize,
     work: impl FnOnce(Ahead<'_>) -> T,
 ) -> T {
-    let (queue, found) = bounded((WAITING / scans.max(1)).max(1));
+    let (queue, found) = bounded(WAITING);
     let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
-    let tell = |told: Problem| {
-        // With rsync's names the receiver hears of what is skipped.
-        if !matches!(told.kind, ProblemKind::Skipped | ProblemKind::Remark) || !selection.names_skipped {
-            whole.store(false, Ordering::Release);
-        }
-        problem(told);
-    };
+    let tell = told(&whole, selection, problem);
+    // It owns the queue, which ends with the scan.
+    let gathering = Gathering::new(move |found| queue.send(found).map_err(|_| Stopped));
     thread::scope(|scope| {
         scope.spawn(|| {
             let scanner = Scanner {
@@ -64,13 +60,28 @@ pub fn scan_ahead<T>(
                 stop: &stop,
                 selection,
             };
-            scanner.run(Gathering { queue, found: Vec::new(), contents: 0, attributes: 0 });
+            scanner.run(gathering);
             counters.scanned.store(true, Ordering::Release);
         });
         let done = work(Ahead { found, selection, problem: &tell, whole: &whole, stop: &stop });
         stop.store(true, Ordering::Relaxed);
         done
     })
+}
+
+/// Tells problems, and notes that not everything is found.
+pub(super) fn told<'a>(
+    whole: &'a AtomicBool,
+    selection: &'a Selection,
+    problem: &'a (dyn Fn(Problem) + Sync),
+) -> impl Fn(Problem) + Sync + 'a {
+    |told: Problem| {
+        // With rsync's names the receiver hears of what is skipped.
+        if !matches!(told.kind, ProblemKind::Skipped | ProblemKind::Remark) || !selection.names_skipped {
+            whole.store(false, Ordering::Release);
+        }
+        problem(told);
+    }
 }
 
 impl Ahead<'_> {
@@ -85,14 +96,22 @@ impl Ahead<'_> {
     }
 }
 
-struct Gathering {
-    queue: Sender<Gathered>,
+/// Gathers what is found, and hands it on together.
+pub(super) struct Gathering<F> {
+    hand_on: F,
     found: Gathered,
     contents: u64,
     attributes: u64,
 }
 
-impl Taker for Gathering {
+impl<F: FnMut(Gathered) -> Result<(), Stopped>> Gathering<F> {
+    /// Nothing yet.
+    pub(super) fn new(hand_on: F) -> Self {
+        Self { hand_on, found: Vec::new(), contents: 0, attributes: 0 }
+    }
+}
+
+impl<F: FnMut(Gathered) -> Result<(), Stopped>> Taker for Gathering<F> {
     fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         if let Kind::File { size } = entry.kind {
             self.contents = self.contents.saturating_add(size);
@@ -106,6 +125,6 @@ impl Taker for Gathering {
     fn finish(&mut self) -> Result<(), Stopped> {
         (self.contents, self.attributes) = (0, 0);
         let found = std::mem::replace(&mut self.found, Vec::with_capacity(ENTRIES));
-        self.queue.send(found).map_err(|_| Stopped)
+        (self.hand_on)(found)
     }
 }

@@ -9,6 +9,8 @@
 //! come forward less, the rest of the time is lost. One that was left behind and is near the others, by chance or since it had
 //! only come late, is waited for again as soon as the time that passes allows for it.
 
+mod scan;
+
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,13 +18,17 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_wire::control::Digest;
+use linerate_wire::control::{Digest, Options, Problem};
 use linerate_wire::entry::Timestamp;
 
 use crate::base::lock::lock;
 use crate::net::clock::Counters;
 use crate::net::rate::RateLimit;
+use crate::send::ahead::Ahead;
+use crate::send::fan::scan::ScanLog;
 use crate::tree::digest::{Hashing, of_bytes};
+use crate::tree::selection::Selection;
+use crate::tree::source_root::SourceRoot;
 
 /// Bytes of a piece, but for a file's last one: a power of two, so that it is a subtree of the file's hash tree.
 pub const PIECE: u64 = 256 << 10;
@@ -51,6 +57,7 @@ pub struct FanReading {
     /// Bytes that were read.
     read: AtomicU64,
     made: Instant,
+    log: ScanLog,
 }
 
 /// How far one of them is.
@@ -152,6 +159,7 @@ impl FanReading {
             rate: bytes_per_second.map(RateLimit::new),
             read: AtomicU64::new(0),
             made: Instant::now(),
+            log: ScanLog::new(members),
         })
     }
 
@@ -163,6 +171,11 @@ impl FanReading {
     /// The same of one for which the others haven't waited.
     pub fn latecomer(self: &Arc<Self>, number: usize) -> FanMember {
         FanMember { shared: self.clone(), number, is_late: true }
+    }
+
+    /// Walks the sources for all, until they have everything or have ended.
+    pub fn scan(&self, sources: &[SourceRoot], options: &Options, selection: &Selection) {
+        self.log.scan(sources, options, selection);
     }
 
     /// Bytes that were read of files.
@@ -297,9 +310,18 @@ impl FanMember {
         lock(&place.waits).free_since = Some(shared.now());
     }
 
-    /// How many transfers there are.
-    pub fn beside(&self) -> usize {
-        self.shared.members.len()
+    /// Does `work` while the scan that is for all finds something; none where it has none of it.
+    pub fn scan_ahead<T, W: FnOnce(Ahead<'_>) -> T>(
+        &self,
+        selection: &Selection,
+        counters: &Counters,
+        problem: &(dyn Fn(Problem) + Sync),
+        work: W,
+    ) -> Result<T, W> {
+        if self.is_late {
+            return Err(work);
+        }
+        Ok(self.shared.log.read_ahead(self.number, selection, counters, problem, work))
     }
 
     /// The limit of all together.
@@ -372,6 +394,7 @@ impl Drop for FanMember {
     fn drop(&mut self) {
         let place = self.place();
         place.is_alone.store(true, Ordering::Release);
+        self.shared.log.leave(self.number);
         if place.counters.get().is_none() {
             lock(&self.shared.gathering).met += 1;
             self.shared.gathered.notify_all();

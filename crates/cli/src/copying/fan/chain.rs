@@ -59,6 +59,9 @@ impl Copy {
             return Err(leave(&mut far.session, why));
         }
         let Some(own) = member.gather(far.session.chain_keys(), self.reporter()) else {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(self.given_up(&mut far.session, TransferError::Interrupted));
+            }
             return Err(leave(&mut far.session, "there is no other host to be in a chain with in time"));
         };
         let own = place.get_or_init(|| own);
@@ -124,7 +127,8 @@ impl Copy {
             own.chain.lead.breaks(own.place + 1, &format!("the host before it can't reach it: {why}"));
         }
         if own.place == 0
-            && let Some(why) = session.reach_first(&listening, self.task.options.clear)?
+            && let Some(why) =
+                session.reach_first(&listening, &self.task.interfaces, self.task.options.clear)?
         {
             return Err(TransferError::Failed(why));
         }
@@ -168,7 +172,7 @@ impl Copy {
         let (options, selection) = (&self.task.options, &self.task.selection);
         let tell = |problem: Problem| chain.problem(&problem);
         let known = |source, path: &RelPath, what| self.delivered.known(source, path, what);
-        let done = scan_ahead(found, options, selection, &self.meters.local, &tell, 1, |ahead| {
+        let done = scan_ahead(found, options, selection, &self.meters.local, &tell, |ahead| {
             self.transfer(far, true, |session| {
                 let sharing = Sharing { member: Some(reading), chain: Some(&chain.lead) };
                 let sent = sender::run_announced(session, announced, found, ahead, options, &known, sharing)?;

@@ -108,6 +108,9 @@ impl FanRun {
     fn to_all(&self, found: &[SourceRoot], targets: &[FanTarget]) -> Code {
         let progress = progress::show(&self.output, targets, self.begun);
         let ended: Vec<EndedCopy> = thread::scope(|scope| {
+            if self.roll.is_none() {
+                scope.spawn(|| self.reading.scan(found, &self.task.options, &self.task.selection));
+            }
             let started = targets.iter().enumerate().map(|(number, target)| {
                 scope.spawn(move || {
                     let ended = self.to_one(found, target, number);

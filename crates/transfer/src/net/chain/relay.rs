@@ -1,7 +1,7 @@
 //! Hands on to the next host of a chain what comes, as it comes.
 //!
-//! What waits for the next host is bounded; then this one waits too. If the next one takes nothing at all for a while, it is given up
-//! with all behind it, who get the rest from the source itself, and this host goes on alone.
+//! What waits for the next host is bounded; then this one waits too. If the next one takes nothing at all for a while, or holds this one
+//! up for most of a longer one, it is given up with all behind it, who get the rest from the source itself, and this host goes on alone.
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
 use linerate_wire::control::{Cookie, Message};
@@ -22,10 +22,12 @@ use crate::net::stream::{FrameWriter, Stream, StreamError};
 
 /// Parts of each stream that may wait for the next host: 2 MiB.
 const WAITING: usize = 8;
-/// How long the next host may take nothing, if it is the last one; for each host behind it, so much longer, so that those who are
-/// nearest to one that stands still give up first.
-const STILL: Duration = Duration::from_secs(5);
+/// How long the next host may take nothing, or hold this one up, if it is the last one; for each host behind it, so much longer, so that
+/// those who are nearest to one that stands still give up first. A new connection to it may take as long.
+const STILL: Duration = Duration::from_secs(10);
 const LONGER: Duration = Duration::from_secs(2);
+/// One that holds this one up for more than this share of the time takes less than a quarter of what could come.
+const HOLDS_UP: f64 = 0.75;
 /// How often whoever waits looks.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a connection to the next host may take.
@@ -55,13 +57,39 @@ pub struct ChainRelay {
     moved: AtomicU64,
     /// and streams that have not ended.
     open: AtomicU64,
+    holding_up: Mutex<HoldingUp>,
+}
+
+/// How much of the streams' time in a while has gone into waiting for the next host.
+struct HoldingUp {
+    since: Instant,
+    waited: Duration,
+    all: Duration,
+}
+
+impl HoldingUp {
+    fn new() -> Self {
+        Self { since: Instant::now(), waited: Duration::ZERO, all: Duration::ZERO }
+    }
+
+    /// Counts time of one stream; true where a while is over in which the next host has held it up.
+    fn count(&mut self, waited: Duration, all: Duration, a_while: Duration) -> bool {
+        self.waited += waited;
+        self.all += all;
+        if self.since.elapsed() < a_while {
+            return false;
+        }
+        let over = std::mem::replace(self, Self::new());
+        over.waited.as_secs_f64() > HOLDS_UP * over.all.as_secs_f64()
+    }
 }
 
 impl ChainRelay {
     /// Hands on to `next`, to which there is a `first` connection; `client` hears when that can't go on.
     pub fn new(next: NextHost, first: Stream, client: Arc<Channel>) -> Self {
         let (moved, open) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { next, first: Mutex::new(Some(first)), client, is_lost: Mutex::new(false), moved, open }
+        let (is_lost, holding_up) = (Mutex::new(false), Mutex::new(HoldingUp::new()));
+        Self { next, first: Mutex::new(Some(first)), client, is_lost, moved, open, holding_up }
     }
 
     /// Waits until everything was handed on, or the next host is lost.
@@ -89,6 +117,13 @@ impl ChainRelay {
 
     fn patience(&self) -> Duration {
         STILL + LONGER * self.next.behind
+    }
+
+    /// Counts the time of a stream since its last part, and what of it has gone into waiting for the next host.
+    fn count(&self, waited: Duration, all: Duration) {
+        if lock(&self.holding_up).count(waited, all, self.patience()) {
+            self.lose("it takes less than a quarter of what could come");
+        }
     }
 
     fn connection(&self) -> std::io::Result<Stream> {
@@ -160,6 +195,8 @@ enum Passing {
 pub struct Forwarding {
     relay: Arc<ChainRelay>,
     to: Sender<Passing>,
+    /// When the last part was handed on.
+    last: Instant,
 }
 
 impl Forwarding {
@@ -169,12 +206,15 @@ impl Forwarding {
         relay.open.fetch_add(1, Ordering::AcqRel);
         let own = relay.clone();
         thread::spawn(move || own.run(&parts));
-        Self { relay: relay.clone(), to }
+        Self { relay: relay.clone(), to, last: Instant::now() }
     }
 
     /// Hands on a part, once there is room for it; nothing where the next host is lost.
-    pub fn part(&self, part: &Arc<Vec<u8>>) {
+    pub fn part(&mut self, part: &Arc<Vec<u8>>) {
+        let begun = Instant::now();
         self.pass(Passing::Part(part.clone()));
+        let before = std::mem::replace(&mut self.last, Instant::now());
+        self.relay.count(self.last.duration_since(begun), self.last.duration_since(before));
     }
 
     /// Hands on the end.
@@ -196,5 +236,21 @@ impl Forwarding {
             };
             still.look();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_holds_a_stream_up_most_of_the_time_does_so_and_no_other() {
+        let held_up = |waited: u64, all: u64| {
+            let mut holding_up = HoldingUp::new();
+            let time = Duration::from_millis;
+            assert!(!holding_up.count(time(waited), time(all), STILL), "it isn't over");
+            holding_up.count(time(waited), time(all), Duration::ZERO)
+        };
+        assert!(held_up(800, 1000) && !held_up(700, 1000) && !held_up(0, 0));
     }
 }

@@ -12,6 +12,7 @@ use crate::base::problem::{BY_WHOM, TransferError};
 use crate::net::chain::{ChainHost, ChainRelay, NextHost};
 use crate::net::dial::dial_any;
 use crate::net::handshake::ConnectionConfig;
+use crate::net::routes::Interfaces;
 use crate::net::transport::Registry;
 
 /// What an end of a chained session has of the chain.
@@ -80,9 +81,14 @@ impl Session {
     ///
     /// # Errors
     /// If it goes away, or the user interrupts.
-    pub fn reach_first(&mut self, there: &Listening, clear: bool) -> Result<Option<String>, TransferError> {
+    pub fn reach_first(
+        &mut self,
+        there: &Listening,
+        interfaces: &Interfaces,
+        clear: bool,
+    ) -> Result<Option<String>, TransferError> {
         self.make_link(clear)?;
-        self.reach_directly(there)
+        if self.reach_over(interfaces, there)? { Ok(None) } else { self.reach_directly(there) }
     }
 
     /// True where this end is one of a chain.

@@ -125,7 +125,11 @@ impl Session {
     }
 
     /// Dials over the links that the user chose; false where none leads there.
-    fn reach_over(&mut self, interfaces: &Interfaces, there: &Listening) -> Result<bool, TransferError> {
+    pub(super) fn reach_over(
+        &mut self,
+        interfaces: &Interfaces,
+        there: &Listening,
+    ) -> Result<bool, TransferError> {
         let (Some(first), Some(link)) = (there.candidates.first(), self.link.clone()) else {
             return Ok(false);
         };
