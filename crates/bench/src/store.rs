@@ -138,7 +138,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the results of an interrupted study again. An incomplete last line, left by a crash, is cut off.
+    /// Opens the results of an interrupted study again. A half-written last line, which a crash leaves, is removed.
     ///
     /// # Errors
     /// As [`load`], or another process still writes there.
@@ -178,7 +178,7 @@ impl Store {
         Ok(text[..whole].iter().filter(|byte| **byte == b'\n').count())
     }
 
-    /// The number of disturbed runs in whose place others count. An incomplete last line is cut off.
+    /// The number of disturbed runs in whose place others count. A half-written last line is removed.
     fn disturbed(&self) -> Result<usize, StoreError> {
         let path = self.dir.join(DISTURBED);
         if path.exists() { self.cut(DISTURBED, &append_to(&path)?) } else { Ok(0) }

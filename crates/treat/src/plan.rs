@@ -107,7 +107,7 @@ impl TreatmentPlan {
             Ok(now) => now,
             Err(why) => return self.leave(&check, &step.setting, why),
         };
-        // Two checks may have the same in mind, and somebody may have done it.
+        // Another check may have proposed the same change, or somebody has made it since.
         if step.setting.holds(&now, &step.new) {
             return self.leave(&check, &step.setting, format!("it is {now} already"));
         }

@@ -117,8 +117,8 @@ impl Written {
     }
 }
 
-/// The whole of several copies, of which each ended at its second: bytes add up, the largest memory counts, and
-/// the time from the first copy's begin to the last one's end, since they don't begin at once.
+/// The result of several copies together; `ends` has the second at which each ended. Bytes are summed, the memory is the
+/// largest, and the time is from the first copy's start to the last one's end.
 pub(crate) fn join(all: Vec<Stated>, ends: &[f64]) -> Stated {
     let begins: Option<Vec<f64>> =
         all.iter().zip(ends).map(|(stated, end)| Some(end - stated.seconds?)).collect();

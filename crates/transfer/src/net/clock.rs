@@ -233,15 +233,15 @@ pub struct Counters {
     pub scanned: AtomicBool,
     /// Entries that are in place.
     pub landed: SharedTotals,
-    /// Entries among them that were there before and didn't travel.
+    /// Entries of `landed` that were there before and weren't sent.
     pub unchanged: SharedTotals,
-    /// Bytes among them of files that have changed.
+    /// Bytes of changed files that were at the receiver already, and weren't sent.
     pub matched: AtomicU64,
     /// Entries that aren't at the destination: problems of the kinds failed and skipped.
     pub failed: AtomicU64,
     /// Entries whose source changed or vanished under way.
     pub changed: AtomicU64,
-    /// Times that something wasn't deleted that the sender doesn't have.
+    /// Entries that the sender doesn't have, and that could not be deleted.
     pub not_deleted: AtomicU64,
     /// Things that could not be kept of entries that are there.
     pub not_kept: AtomicU64,

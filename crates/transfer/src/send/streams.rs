@@ -39,7 +39,7 @@ impl Streams {
         if is_little {
             return Self::fixed(1);
         }
-        // What is compressed whatever the path is best compressed together.
+        // Where everything is compressed, whatever the path is, one stream compresses best: it sees the most at a time.
         let first = if options.compression.level.is_always() { 1 } else { FIRST };
         Self { first, auto: Some(Controller::new(first, Instant::now())), is_alone: false }
     }

@@ -31,13 +31,13 @@ pub struct Landing {
 }
 
 impl Landing {
-    /// The same; where it `keeps_links`, a link to a directory counts as that.
+    /// This landing; if it `keeps_links`, a link to a directory counts as the directory.
     pub fn keeping_links(mut self, keeps_links: bool) -> Self {
         self.root.keeps_links = keeps_links;
         self
     }
 
-    /// The same, of sources whose names were converted; so are those of their entries.
+    /// This landing with a conversion of the names that the sender sends. The names of the sources are converted already.
     pub fn converting(mut self, conversion: Option<NameConversion>) -> Self {
         self.conversion = conversion;
         self

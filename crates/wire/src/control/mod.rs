@@ -196,7 +196,7 @@ pub struct Change {
     pub facts: Option<EntryFacts>,
 }
 
-/// Properties of an entry that a user may have shown beside its change.
+/// Properties of an entry that are shown beside its change if the user asks for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryFacts {
     /// Bytes of a file, or of a symbolic link's text; else 0.

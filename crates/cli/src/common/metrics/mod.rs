@@ -152,7 +152,7 @@ impl WantedMetrics {
         printable(self.file.file_stem().unwrap_or_default().as_bytes())
     }
 
-    /// A device is there to be looked at.
+    /// False for a file that Prometheus' collector passes over by its name. Nobody expects it to read a device, such as /dev/stdout.
     fn is_collected(&self) -> bool {
         self.file.extension().is_some_and(|end| end == COLLECTED)
             || self.file.parent() == Some(Path::new("/dev"))

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-/// Endings of names that are skipped where the user says nothing else: rsync's list.
+/// Endings of the names of files that aren't compressed, unless the user gives a list: rsync's default.
 const USUAL: &str = "3g2 3gp 7z aac ace apk avi bz2 deb dmg ear f4v flac flv gpg gz iso jar jpeg jpg lrz lz lz4 lzma lzo \
 m1a m1v m2a m2ts m2v m4a m4b m4p m4r m4v mka mkv mov mp1 mp2 mp3 mp4 mpa mpeg mpg mpv mts odb odf odg odi odm odp ods \
 odt oga ogg ogm ogv ogx opus otg oth otp ots ott oxt png qt rar rpm rz rzip spx squashfs sxc sxd sxg sxm sxw sz tbz \

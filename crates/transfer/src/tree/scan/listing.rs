@@ -21,8 +21,8 @@ impl Listing {
         }
     }
 
-    /// Other names than directories' come first, and those by their bytes with a slash behind them.
-    /// So do links to directories whose names `follows` is true for.
+    /// Reads the names: first those of what isn't a directory, then those of directories, in the order of their bytes with a
+    /// slash behind them. A link to a directory counts as a directory where `follows` is true for its name.
     pub fn sorted(mut dir: Dir, fd: &OwnedFd, follows: impl Fn(&[u8]) -> bool) -> Self {
         let (mut found, mut ended) = (Vec::new(), None);
         while let Some(read) = read_name(&mut dir) {
