@@ -4,8 +4,8 @@ use linerate_wire::control::{Appending, Want};
 use linerate_wire::entry::Kind;
 
 use super::decide::Decision;
+use super::delta::CHUNK_LEAST;
 use super::existing::open_existing;
-use super::older::CHUNK_LEAST;
 use super::view::Occupant;
 use super::{Comparer, name};
 use crate::receive::admission::Admitted;

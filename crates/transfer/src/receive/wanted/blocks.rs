@@ -4,14 +4,14 @@ use linerate_wire::control::{BlockSum, MAX_ANSWER_BLOCKS};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::older::{Worth, each_chunk};
+use super::delta::{DeltaBounds, each_chunk};
 use crate::tree::blocks::{block_of, block_sum};
 use crate::tree::reading::append_from;
 
 /// The bytes of a block and the number of blocks by which a file of `size` bytes is compared with an older version of `older` bytes,
 /// where `shared_by` files of one answer may be; `None` where it isn't worth it.
-pub fn blocks_of(worth: Worth, size: u64, older: u64, shared_by: u64) -> Option<(u64, u32)> {
-    if !worth.is_worth_it(size, older) {
+pub fn blocks_of(bounds: DeltaBounds, size: u64, older: u64, shared_by: u64) -> Option<(u64, u32)> {
+    if !bounds.pays(size, older) {
         return None;
     }
     let block = block_of(older, MAX_ANSWER_BLOCKS as u64 / shared_by.max(1))?;

@@ -1,4 +1,5 @@
-//! Decides about one entry by the stat of the existing one. Nothing is read or written here.
+//! Decides about one entry by the stat of the existing one. Nothing is read or written here. Whether a changed file travels as a
+//! delta is decided in `delta.rs`.
 
 use linerate_wire::control::{Change, Keep, Sync};
 use linerate_wire::entry::{Entry, Kind};

@@ -3,10 +3,10 @@
 mod appended;
 mod blocks;
 mod decide;
+mod delta;
 mod elsewhere;
 mod existing;
 mod names;
-mod older;
 mod older_version;
 mod repair;
 mod similar;
@@ -41,11 +41,11 @@ use crate::tree::reading::hash;
 use crate::tree::safe_link::leads_out;
 pub use decide::is_left_alone;
 use decide::{Decision, Rules};
+use delta::DeltaBounds;
 use elsewhere::Elsewhere;
 pub use existing::open_existing;
 use names::NameOf;
 pub use names::Offered as OfferedNames;
-use older::Worth;
 use similar::Similar;
 pub use times::same_time;
 use view::{Occupant, View};
@@ -68,7 +68,7 @@ pub struct Comparer<'a, 'b> {
     /// Files of the offer that is being answered which may be compared chunk by chunk.
     large: u64,
     /// Which files these are.
-    worth: Worth,
+    bounds: DeltaBounds,
     /// First names, by their places.
     linked: Places<LinkedFirst>,
 }
@@ -113,7 +113,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             similar: Similar::default(),
             buffer: Vec::new(),
             large: 0,
-            worth: worth(sync, settings),
+            bounds: delta_bounds(sync, settings),
             linked: Places::new(FIRST_NAMES),
         }
     }
@@ -132,7 +132,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
             if !offered.iter().all(|Offered { entry, .. }| self.recent.is_new(entry.source, &entry.path)) {
                 return Err(breach("it offers a path twice"));
             }
-            self.large = offered.iter().filter(|offered| is_large(self.worth, &offered.entry)).count() as u64;
+            self.large =
+                offered.iter().filter(|offered| is_large(self.bounds, &offered.entry)).count() as u64;
             let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
             self.remover.news.flush();
             let sent = self.channel.send(&Message::Wanted(wants));
@@ -575,13 +576,13 @@ pub fn change(item: Item, path: RelPath, directory: bool, link: Option<Link>) ->
 
 /// Who names the search for pieces, or for files of similar names, wants it for small files too. What is written into is compared
 /// at the same places alone.
-fn worth(sync: Option<&Sync>, settings: &Settings) -> Worth {
+fn delta_bounds(sync: Option<&Sync>, settings: &Settings) -> DeltaBounds {
     let is_named = sync.is_some_and(|sync| sync.search == BlockSearch::Everywhere) || settings.fuzzy > 0;
-    if is_named && !settings.inplace { Worth::SMALL } else { Worth::USUAL }
+    if is_named && !settings.inplace { DeltaBounds::SMALL } else { DeltaBounds::USUAL }
 }
 
-fn is_large(worth: Worth, entry: &Entry) -> bool {
-    matches!(entry.kind, Kind::File { size } if older::chunk_of(worth, size, size, 1).is_some())
+fn is_large(bounds: DeltaBounds, entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::File { size } if delta::chunk_of(bounds, size, size, 1).is_some())
 }
 
 /// The top itself has no name, and is opened as `.`.

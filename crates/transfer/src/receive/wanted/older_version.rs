@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::existing::open_existing;
 use super::view::Occupant;
-use super::{Comparer, blocks, name, older};
+use super::{Comparer, blocks, delta, name};
 use crate::base::problem::problem;
 
 /// An older version of a file, opened for reading.
@@ -45,8 +45,8 @@ impl Comparer<'_, '_> {
     /// one costs many comparisons of names.
     fn similar_file(&mut self, entry: &Entry, place: &RelPath) -> Option<OlderVersion> {
         let Kind::File { size } = entry.kind else { return None };
-        let is_worth_it = self.worth.is_worth_it(size, u64::MAX);
-        if self.shared.settings.fuzzy == 0 || self.shared.settings.inplace || !is_worth_it {
+        let pays = self.bounds.pays(size, u64::MAX);
+        if self.shared.settings.fuzzy == 0 || self.shared.settings.inplace || !pays {
             return None;
         }
         let (near, root) = (&self.shared.ground.near, &self.shared.ground.landing.root);
@@ -87,7 +87,7 @@ impl Comparer<'_, '_> {
             return None;
         }
         let older = u64::try_from(version.stat.st_size).ok()?;
-        let (block, count) = blocks::blocks_of(self.worth, size, older, self.large)?;
+        let (block, count) = blocks::blocks_of(self.bounds, size, older, self.large)?;
         let sums = blocks::sums(&version.file, block, count).ok()?;
         let count = u32::try_from(sums.len()).ok().filter(|count| *count > 0)?;
         if !self.holds(place, version)
@@ -102,8 +102,8 @@ impl Comparer<'_, '_> {
     /// A large file that has changed; `None` where asking for all of it is better, or what is there can't be read.
     fn differing(&self, size: u64, place: &RelPath, version: &OlderVersion) -> Option<Want> {
         let older = u64::try_from(version.stat.st_size).ok()?;
-        let chunk = older::chunk_of(self.worth, size, older, self.large)?;
-        let digests = older::digests(&version.file, chunk, size.min(older)).ok()?;
+        let chunk = delta::chunk_of(self.bounds, size, older, self.large)?;
+        let digests = delta::digests(&version.file, chunk, size.min(older)).ok()?;
         let is_noted = self.holds(place, version)
             && self.shared.notes.older.note(place, version.stat, chunk, digests.len());
         is_noted.then_some(Want::Differing { chunk, digests })

@@ -1,4 +1,5 @@
-//! Digests of an older version's chunks, at the positions that they have in the new file.
+//! Which changed files travel as a delta, and the digests of an older version's chunks, at the positions that they have in the
+//! new file.
 
 use linerate_wire::control::Digest;
 use rustix::io::Errno;
@@ -12,9 +13,10 @@ use std::sync::Mutex;
 
 /// The smallest chunk, unless the user wants even small files compared.
 pub const CHUNK_LEAST: u64 = 1 << 20;
+
 /// Bounds of the files that are compared piece by piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Worth {
+pub struct DeltaBounds {
     /// New files below this many bytes travel whole;
     file: u64,
     /// so do those whose older version is below this.
@@ -23,14 +25,14 @@ pub struct Worth {
     chunk: u64,
 }
 
-impl Worth {
+impl DeltaBounds {
     /// Below these asking costs about as much as sending all.
     pub const USUAL: Self = Self { file: 4 << 20, older: CHUNK_LEAST, chunk: CHUNK_LEAST };
     /// For a user who asks for the search by its name: eight of the smallest blocks. Of shorter files nothing is said.
     pub const SMALL: Self = Self { file: 32 << 10, older: 32 << 10, chunk: 64 << 10 };
 
     /// True where comparing costs less than it may save.
-    pub fn is_worth_it(self, size: u64, older: u64) -> bool {
+    pub fn pays(self, size: u64, older: u64) -> bool {
         size >= self.file && older >= self.older
     }
 }
@@ -44,12 +46,12 @@ const THREADS: usize = 4;
 
 /// The chunk in bytes by which a file of `size` bytes is compared with an older version of `older` bytes, where `shared_by`
 /// files of one answer may be; `None` where it isn't worth it.
-pub fn chunk_of(worth: Worth, size: u64, older: u64, shared_by: u64) -> Option<u64> {
-    if !worth.is_worth_it(size, older) {
+pub fn chunk_of(bounds: DeltaBounds, size: u64, older: u64, shared_by: u64) -> Option<u64> {
+    if !bounds.pays(size, older) {
         return None;
     }
     let most = DIGESTS / shared_by.max(1);
-    let chunk = size.div_ceil(most.max(1)).checked_next_power_of_two()?.max(worth.chunk);
+    let chunk = size.div_ceil(most.max(1)).checked_next_power_of_two()?.max(bounds.chunk);
     (chunk <= CHUNK_MOST && chunk <= older && chunk < size).then_some(chunk)
 }
 
@@ -106,17 +108,17 @@ mod tests {
         for (size, shared_by) in
             [(4 << 20, 1), (1 << 40, 1), (100 << 20, 1024), (1 << 34, 1024), (1 << 50, 7)]
         {
-            for worth in [Worth::USUAL, Worth::SMALL] {
-                if let Some(chunk) = chunk_of(worth, size, size, shared_by) {
+            for bounds in [DeltaBounds::USUAL, DeltaBounds::SMALL] {
+                if let Some(chunk) = chunk_of(bounds, size, size, shared_by) {
                     assert!(size / chunk * shared_by <= DIGESTS, "{size} {shared_by}");
                     assert!(chunk.is_power_of_two() && chunk < size);
                 }
             }
         }
-        assert_eq!(chunk_of(Worth::USUAL, 4 << 30, 4 << 30, 1), Some(1 << 20));
-        assert_eq!(chunk_of(Worth::USUAL, 1 << 20, 1 << 20, 1), None);
-        assert_eq!(chunk_of(Worth::SMALL, 1 << 20, 1 << 20, 1), Some(64 << 10));
-        assert_eq!(chunk_of(Worth::SMALL, 1 << 20, 31 << 10, 1), None);
+        assert_eq!(chunk_of(DeltaBounds::USUAL, 4 << 30, 4 << 30, 1), Some(1 << 20));
+        assert_eq!(chunk_of(DeltaBounds::USUAL, 1 << 20, 1 << 20, 1), None);
+        assert_eq!(chunk_of(DeltaBounds::SMALL, 1 << 20, 1 << 20, 1), Some(64 << 10));
+        assert_eq!(chunk_of(DeltaBounds::SMALL, 1 << 20, 31 << 10, 1), None);
     }
 
     #[test]
