@@ -31,6 +31,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("rpm", "rpm"),
     ("systemd-analyze", "systemd"),
     ("ansible-playbook", "ansible-core"),
+    ("nft", "nftables"),
     ("parallel", "parallel"),
     ("sbatch", "slurm-wlm"),
     ("munged", "munge"),
