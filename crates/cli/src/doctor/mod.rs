@@ -86,7 +86,7 @@ pub struct DoctorArgs {
     /// Examine two hosts and the path between them; either may be 'local'
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     path: Vec<OsString>,
-    /// Also examine the file system of DIR, the data's, on each host; may be repeated
+    /// Also examine the file system of DIR, on each host; may be repeated
     #[arg(long, value_name = "DIR", conflicts_with = "root")]
     at: Vec<PathBuf>,
     /// The rate that is needed, as 10gbit [default: the ports' rate]

@@ -250,7 +250,7 @@ fn a_far_end_without_linerate_gets_it_unless_that_is_forbidden() {
     let run = case.cp_by(&shell, args!["--no-install", "x", case.b("")]).exits(5);
     run.says(&["no linerate of this version", "--no-install"]);
     assert!(!case.aside("home").join("cache").exists(), "nothing was brought");
-    case.cp_by(&shell, args!["x", case.b("")]).exits(0).says(&["bringing this binary"]);
+    case.cp_by(&shell, args!["x", case.b("")]).exits(0).says(&["bringing it"]);
     let kept = fs::read_dir(case.aside("home").join("cache/linerate")).unwrap().count();
     assert_eq!(kept, 1, "one copy and no remains");
     let modes = [&case.near, &case.far].map(|top| top.join("x").metadata().unwrap().mode());

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use linerate_testing::has;
 use rustix::process::Signal;
@@ -450,6 +450,9 @@ fn a_file_of_a_similar_name_saves_bytes() {
     let src = case.near.join("src");
     write(src.join("sub/archive-v2.tar"), [noise(3, 5 << 20), b"and newer".to_vec()].concat());
     write(src.join("sub/none like it.x"), noise(4, 100));
+    // The older trees are made in another second, or the directory would have this one's time in some runs.
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    fs::File::open(src.join("sub")).and_then(|sub| sub.set_modified(old)).unwrap();
     for line in [
         "-a --fuzzy --no-whole-file --debug=FUZZY src/ DST/",
         "-aiy --delete src/ DST/",
