@@ -84,7 +84,7 @@ fn ours(command: &[String]) -> Option<Ours<'_>> {
     }
 }
 
-/// `COMMAND` stands for any of them.
+/// True for a word such as `COMMAND`, which stands for any command.
 fn is_placeholder(word: &str) -> bool {
     word.chars().all(|c| c.is_ascii_uppercase())
 }

@@ -59,7 +59,7 @@ pub fn twice(repository: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes that aren't the same, those that only one has among them.
+/// The number of bytes that aren't the same; bytes that only one of the two has count too.
 fn different(one: &[u8], other: &[u8]) -> usize {
     let unequal = one.iter().zip(other).filter(|(one, other)| one != other).count();
     unequal + one.len().abs_diff(other.len())
@@ -74,7 +74,7 @@ pub fn build(repository: &Path) -> anyhow::Result<PathBuf> {
     build_in(repository, &target_directory(repository), &Machine::here())
 }
 
-/// The same in a target directory, for a kind of machine.
+/// Builds the static binary in a target directory, for a kind of machine, and returns its path.
 fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> anyhow::Result<PathBuf> {
     let directories = directories(repository, target_directory)?;
     let renamed = |option: &str| {

@@ -27,7 +27,7 @@ const NOT_BY_QEMU: &[&str] = &[
 /// Directories with entries of every kind; each has some 190.
 const DIRECTORIES: usize = 60;
 
-/// Where the kernel is told which program runs another machine's.
+/// The directory where the kernel is told which program runs those of another machine.
 const BINFMT: &str = "/proc/sys/fs/binfmt_misc";
 
 /// Builds for `machine`, tests there, and copies there and back.
@@ -117,7 +117,7 @@ fn copy(machine: &Machine, ours: &Path, theirs: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As packages lay it out: the program, and the other machine's beside it.
+/// Installs the program as packages do, with the other machine's program beside it.
 fn installed(machine: &Machine, ours: &Path, theirs: &Path, top: &Path) -> anyhow::Result<PathBuf> {
     let program = top.join("usr/bin/linerate");
     let agent = top.join("usr/lib/linerate/agents").join(format!("linerate-{}", machine.name()));

@@ -57,7 +57,7 @@ impl HostileOptions {
     }
 }
 
-/// Runs it, and fails where anything was wrong.
+/// Runs the test, and fails where anything was wrong.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let options = HostileOptions::parse(arguments)?;
     let program = options.program.clone().map_or_else(built_release, Ok)?;

@@ -13,12 +13,12 @@ const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 pub struct Machine(String);
 
 impl Machine {
-    /// This one.
+    /// The kind of this machine.
     pub fn here() -> Self {
         Self(std::env::consts::ARCH.to_owned())
     }
 
-    /// The one of that name.
+    /// The kind of machine with this name.
     ///
     /// # Errors
     /// Where no machine that runs Linux on 64 bits, little-endian, has it.
@@ -45,12 +45,13 @@ impl Machine {
         *self == Self::here()
     }
 
-    /// Debian's C compiler for it.
+    /// Debian's C compiler for this kind of machine.
     fn c_compiler(&self) -> String {
         format!("{}-linux-gnu-gcc", self.name())
     }
 
-    /// Makes cargo build for it, statically, with more options for rustc and the C compiler.
+    /// Makes cargo build for this kind of machine, statically, with more options for rustc and the C
+    /// compiler.
     ///
     /// # Errors
     /// Where no compiler here has Rust's standard library for it.

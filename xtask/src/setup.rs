@@ -40,7 +40,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// Where programs are that an ordinary user's PATH may lack.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Installs what is missing where this is root on Debian or its kin; else says what is missing.
+/// Installs what is missing, as root on Debian or a distribution based on it; else says what is missing.
 ///
 /// # Errors
 /// Where apt-get fails.
@@ -70,7 +70,7 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
     let apt =
         |words: &[&str]| call(Command::new("apt-get").args(words).env("DEBIAN_FRONTEND", "noninteractive"));
     let words = [&["install", "-y", "--no-install-recommends"], packages].concat();
-    // The lists of a fresh image are empty; where they are there, they usually do.
+    // The lists of a fresh image are empty; existing lists usually suffice.
     if apt(&words).is_ok() {
         return Ok(());
     }

@@ -27,7 +27,7 @@ impl Measures {
         self.window.as_ref().map_or(&self.cpu_a, |window| &window.cpu_a)
     }
 
-    /// CPU of the receiving host over that time.
+    /// CPU of the receiving host over the time in which the bytes were counted.
     pub fn receiver_cpu(&self) -> &Cpu {
         self.window.as_ref().map_or(&self.cpu_b, |window| &window.cpu_b)
     }
@@ -38,7 +38,7 @@ impl Measures {
         back.max(self.bytes - back)
     }
 
-    /// Payload rate of that direction in Gbit/s.
+    /// Payload rate in Gbit/s of the direction that had more payload.
     pub fn one_way_gbit_per_second(&self) -> f64 {
         rate(self.one_way_bytes(), self.payload_seconds.unwrap_or(self.seconds))
     }

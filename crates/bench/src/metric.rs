@@ -61,9 +61,10 @@ pub struct About {
     pub words: [&'static str; 2],
     /// True if more is better.
     pub more_is_better: bool,
-    /// True if two results of a study are compared by it.
+    /// True if two results of a study are compared by this metric.
     pub is_compared: bool,
-    /// Payload bytes of a run below which it says nothing: of a handful of bytes the time does.
+    /// The payload bytes below which the metric says nothing about a run: with a handful of bytes only the
+    /// time says something.
     pub least_bytes: u64,
 }
 
@@ -147,7 +148,7 @@ impl Metric {
         let latency = |of: fn(&Latency) -> f64| run.latency.as_ref().map(of);
         let value = match self {
             Metric::PayloadRate => run.payload_gbit_per_second(),
-            // Of what moved during a ramp nobody counted the bytes.
+            // The bytes that moved during a ramp weren't counted.
             Metric::CommandRate if run.window.is_some() => return None,
             Metric::CommandRate => run.gbit_per_second(),
             Metric::TransactionRate => {

@@ -1,6 +1,6 @@
 //! The result types of a study: what a run recorded, and nothing derived from it.
 //!
-//! They are stored as JSON (see `docs/formats.md`), so a field may be added and never renamed.
+//! The types are stored as JSON (see `docs/formats.md`), so a field may be added and never renamed.
 
 mod compared;
 
@@ -29,7 +29,7 @@ pub struct Record {
     /// Its purpose, and what its test bed stands for; a sentence or two.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// When it began, RFC 3339, UTC.
+    /// When the study began, RFC 3339, UTC.
     pub started: String,
     /// The seed of the order of runs and of the data set.
     pub seed: u64,
@@ -103,10 +103,10 @@ pub struct Figure {
     /// The factor along the x axis (scaling), a key of [`Case::factors`].
     #[serde(default)]
     pub x: Option<String>,
-    /// The factor whose levels are its curves or columns, a key of [`Case::factors`].
+    /// The factor whose levels are the figure's curves or columns, a key of [`Case::factors`].
     #[serde(default)]
     pub series: Option<String>,
-    /// The cases in it; empty for all that have the quantity.
+    /// The cases in the figure; empty for all that have the quantity.
     #[serde(default)]
     pub cases: Vec<String>,
 }
@@ -238,7 +238,7 @@ pub struct Run {
     pub block: u32,
     /// The place in the whole order of runs, from 0.
     pub order: u32,
-    /// When it began, RFC 3339, UTC.
+    /// When the run began, RFC 3339, UTC.
     pub started: String,
     /// The outcome.
     #[serde(flatten)]
@@ -253,9 +253,9 @@ pub struct Run {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// It ended well and the destination was right.
+    /// The run ended well and the destination was right.
     Measured(Measures),
-    /// It ran and failed, or left a wrong destination.
+    /// The run failed, or left a wrong destination.
     Failed {
         /// The reason of the failure, for people.
         reason: String,
@@ -272,7 +272,8 @@ pub enum Outcome {
 pub struct Measures {
     /// Payload bytes delivered.
     pub bytes: u64,
-    /// Those of them that went from the receiving end to the sending one, if the tool moves data both ways.
+    /// The part of `bytes` that went from the receiving end to the sending one, if the tool moves data both
+    /// ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_back: Option<u64>,
     /// Files delivered; 0 for memory to memory.
@@ -342,7 +343,7 @@ pub struct Measures {
 /// The part of a run in which its tool counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CountedWindow {
-    /// Its begin, in seconds since the sending host's sampler began.
+    /// Its start, in seconds since the sending host's sampler began.
     pub begin: f64,
     /// Its end.
     pub end: f64,
@@ -437,9 +438,9 @@ pub struct Interrupts {
 pub struct Cpu {
     /// Processors on line.
     pub processors: u32,
-    /// In user mode, nice included.
+    /// Time in user mode, nice included.
     pub user: f64,
-    /// In the kernel.
+    /// Time in the kernel.
     pub system: f64,
     /// Hard interrupts.
     pub irq: f64,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Record, Run, SCHEMA};
 use crate::spec::MOST_BLOCKS;
 
-/// Disturbed runs in whose place others count; only there if there is one.
+/// The file of disturbed runs in whose place others count; there only if there is one.
 const DISTURBED: &str = "disturbed.jsonl";
 
 /// A directory of results that is being written.
@@ -71,7 +71,7 @@ pub enum StoreError {
         action: &'static str,
         /// Its object.
         path: PathBuf,
-        /// Why it failed.
+        /// Why the action failed.
         cause: io::Error,
     },
     /// A file isn't a stored record.
@@ -84,10 +84,10 @@ pub enum StoreError {
         /// The error message.
         cause: serde_json::Error,
     },
-    /// Another process is writing there.
+    /// Another process is writing in the directory.
     #[error("{0} is being written by another linerate, which must end first")]
     Busy(PathBuf),
-    /// A newer program wrote it.
+    /// A newer program wrote the file.
     #[error(
         "{path} has format {found}, and this program knows up to {SCHEMA}; read it with a newer linerate"
     )]
@@ -184,7 +184,7 @@ impl Store {
         if path.exists() { self.cut(DISTURBED, &append_to(&path)?) } else { Ok(0) }
     }
 
-    /// Its directory.
+    /// The directory of the results.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -192,7 +192,7 @@ impl Store {
     /// Replaces the stored record, without its runs.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The record can't be written.
     pub fn write_head(&self, record: &Record) -> Result<(), StoreError> {
         let head = Record { runs: Vec::new(), ..record.clone() };
         let path = self.dir.join("record.json");
@@ -207,7 +207,7 @@ impl Store {
     /// Appends a run; when this returns it is on disk.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The run can't be written.
     pub fn append(&mut self, run: &Run) -> Result<(), StoreError> {
         append_line(&mut self.runs, run).map_err(|cause| self.failed("runs.jsonl", cause))
     }
@@ -215,7 +215,7 @@ impl Store {
     /// Appends an untimed run.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The run can't be written.
     pub fn append_warmup(&mut self, run: &Run) -> Result<(), StoreError> {
         append_line(&mut self.warmups, run).map_err(|cause| self.failed("warmups.jsonl", cause))
     }
@@ -223,7 +223,7 @@ impl Store {
     /// Appends a disturbed run in whose place another counts.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The run can't be written.
     pub fn append_disturbed(&self, run: &Run) -> Result<(), StoreError> {
         let mut file = append_to(&self.dir.join(DISTURBED))?;
         append_line(&mut file, run).map_err(|cause| self.failed(DISTURBED, cause))
@@ -232,7 +232,7 @@ impl Store {
     /// Stores the output of a run's commands, compressed, as `raw/NAME.log.zst`.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The output can't be written.
     pub fn write_log(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let path = self.dir.join("raw").join(format!("{}.log.zst", file_name(name)));
         let packed = zstd::bulk::compress(bytes, 3);
@@ -244,7 +244,7 @@ impl Store {
     /// Stores a sampler's recording of a run, compressed, as `samples/NAME.rec.zst`, and returns that path.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The recording can't be written.
     pub fn write_samples(&self, name: &str, bytes: &[u8]) -> Result<String, StoreError> {
         make(&self.dir.join("samples"))?;
         let path = format!("samples/{}.rec.zst", file_name(name));
@@ -360,7 +360,7 @@ fn append_line(file: &mut File, run: &Run) -> io::Result<()> {
     file.sync_data()
 }
 
-/// A name with nothing in it that a path could mean.
+/// The name without characters that mean something in a path.
 fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let name: String = name.chars().map(plain).collect();

@@ -67,7 +67,7 @@ struct CleanedUp {
     bytes: u64,
 }
 
-/// Cleans.
+/// Carries out `linerate clean`.
 ///
 /// # Errors
 /// If the directory or the far end can't be reached.

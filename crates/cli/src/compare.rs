@@ -53,7 +53,7 @@ pub struct CompareArgs {
     equal: bool,
 }
 
-/// Compares.
+/// Carries out `linerate compare`.
 ///
 /// # Errors
 /// If the results can't be read or compared.

@@ -81,7 +81,7 @@ pub struct CpArgs {
     places: Vec<OsString>,
 }
 
-/// Copies.
+/// Carries out `linerate cp`.
 ///
 /// # Errors
 /// If the command failed as a whole.

@@ -25,15 +25,15 @@ pub fn table(meanings: &[Meaning]) -> String {
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Everything is there.
+    /// The command did everything.
     Done,
-    /// It failed as a whole, or its output could not be written.
+    /// The command failed as a whole, or its output could not be written.
     Failed,
     /// Another run of the same command is at work: it failed as a whole, and a later try may help.
     Busy,
     /// The arguments can't be served.
     Usage,
-    /// The same, since not one of the sources is there.
+    /// Not one of the sources is there. The number is that of `Usage`.
     NoSource,
     /// Some entries failed, or lost something.
     Some,
@@ -41,7 +41,7 @@ pub enum Code {
     Changed,
     /// The far end could not be started or went away.
     FarEnd,
-    /// The same: the remote shell ended by itself, with this code.
+    /// The remote shell ended by itself, with this code. The number is that of `FarEnd`.
     Shell(u8),
     /// A doctor's finding is as severe as the user said.
     Found,
@@ -83,7 +83,7 @@ impl Code {
     pub fn severity(self) -> u8 {
         match self.number() {
             0 => 0,
-            // What is there may be used; a rerun may help; and only the user can help.
+            // In this order: what is there may be used; a rerun may help; only the user can help.
             4 => 1,
             25 => 2,
             3 => 3,

@@ -142,7 +142,7 @@ impl KeepArgs {
     }
 }
 
-/// The same options, for commands that compare.
+/// The options of [`KeepArgs`], for commands that compare.
 #[derive(Clone, Debug, Default)]
 pub struct AspectArgs(pub KeepArgs);
 

@@ -177,7 +177,7 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
         Err(answer) => return Ok(Err(answer)),
     };
     let given = matches.subcommand().map(|(name, given)| match given.subcommand() {
-        // Its own commands log in, and name their hosts in the plan.
+        // `fleet`'s own subcommands log in; their hosts are named in the plan.
         Some((_, below)) if name == "fleet" => below,
         _ => given,
     });

@@ -64,7 +64,7 @@ pub fn line(text: Arguments<'_>) {
     note_loss(writeln!(out, "{}", fit(&text.to_string())).and_then(|()| out.flush()));
 }
 
-/// A line on standard output with bytes that are no characters, of which the caller wants these to pass.
+/// A line on standard output. Bytes in it that are no characters pass as they are.
 pub fn bytes(text: &[u8]) {
     if ASIDE.load(Ordering::Relaxed) {
         // There is no other place to report that it is lost.
@@ -75,7 +75,7 @@ pub fn bytes(text: &[u8]) {
     note_loss(out.write_all(&[&fit_bytes(text)[..], b"\n"].concat()).and_then(|()| out.flush()));
 }
 
-/// The same as [`fit`] of the characters in it; other bytes pass.
+/// Bytes with [`fit`] applied to the characters in them; other bytes pass.
 pub fn fit_bytes(text: &[u8]) -> Vec<u8> {
     let chunks = text.utf8_chunks();
     chunks.flat_map(|chunk| [fit(chunk.valid()).as_bytes(), chunk.invalid()].concat()).collect()

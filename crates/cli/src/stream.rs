@@ -69,7 +69,7 @@ pub struct StreamArgs {
     host: OsString,
 }
 
-/// Measures.
+/// Carries out `linerate stream`.
 ///
 /// # Errors
 /// If the path can't be measured.

@@ -79,7 +79,7 @@ pub struct VerifyArgs {
     destination: OsString,
 }
 
-/// Compares.
+/// Carries out `linerate verify`.
 ///
 /// # Errors
 /// If the trees can't be compared as a whole.
@@ -100,7 +100,7 @@ pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
 
 /// The two trees, by where they are.
 enum ComparedTrees {
-    /// One is here.
+    /// One tree is here.
     Near {
         near: OsString,
         /// `None` is this host.
@@ -108,7 +108,7 @@ enum ComparedTrees {
         far: Vec<u8>,
         near_is_source: bool,
     },
-    /// Both are at far hosts, source and destination.
+    /// Both trees are at far hosts, source and destination.
     Far([(OsString, Vec<u8>); 2]),
 }
 
@@ -124,7 +124,7 @@ impl VerifyArgs {
         };
         let compared = match ComparedTrees::find(&self.source, &self.destination) {
             ComparedTrees::Near { near, host, far, near_is_source } => {
-                // Before any login: a name that was mistyped needs none.
+                // Before any login: a mistyped name is found without one.
                 let near = open(&Bounds::here(), near.as_bytes())?;
                 self.with_near(output, &near, (host.as_deref(), far, near_is_source), near_end)?
             }
@@ -155,7 +155,7 @@ impl VerifyArgs {
         Ok(far.work(|session| compare(session, near, near_is_source, keep, show))?)
     }
 
-    /// Compares what two agents tell.
+    /// Compares the digests that two agents send.
     fn both_far(
         &self,
         output: &Arc<Output>,
@@ -250,7 +250,7 @@ impl ComparedTrees {
     }
 }
 
-/// Tells of one of two far hosts.
+/// Reports problems of one of two far hosts.
 struct FarTeller {
     host: String,
     output: Arc<Output>,

@@ -178,7 +178,7 @@ impl LabError {
             || matches!(self, Self::Missing { program, .. } if *program == qemu)
     }
 
-    /// For `map_err`: an [`io::Error`] while doing `action` to `path`.
+    /// A function for `map_err`: makes the error of an [`io::Error`] while doing `action` to `path`.
     pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { action, path: path.to_owned(), source }
     }

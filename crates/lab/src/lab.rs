@@ -121,17 +121,17 @@ impl Lab {
         self.site.remove()
     }
 
-    /// Its description, for a record of results.
+    /// The lab's description, for a record of results.
     pub fn description(&self) -> &Description {
         &self.site.state.description
     }
 
-    /// Its name.
+    /// The lab's name.
     pub fn name(&self) -> &LabName {
         &self.description().name
     }
 
-    /// One of its hosts.
+    /// One of the lab's hosts.
     pub fn host(&self, end: End) -> &LabHost {
         match end {
             End::A => &self.description().a,

@@ -18,13 +18,13 @@ const LATENCY: &str = "20ms";
 /// The minimum and default of the kernel's buffers; only the maximum is an option.
 const BUFFER_FLOOR: &str = "4096 262144";
 
-/// The common part of a link's addresses.
+/// The number of bits that the addresses of a link have in common.
 const LINK_PREFIX: u8 = 30;
 
-/// The same for one link that guests share: room for 120 of them.
+/// [`LINK_PREFIX`] for one link that guests share: room for 120 guests.
 const SHARED_PREFIX: u8 = 25;
 
-/// The same for several links that guests share: room for 12 of them.
+/// [`LINK_PREFIX`] for several links that guests share: room for 12 guests.
 const SEVERAL_SHARED_PREFIX: u8 = 28;
 
 /// Packets of up to 64 KiB that may wait for the emulator.
@@ -232,7 +232,7 @@ fn settle(lab: &Description, host: &LabHost, port: &LinkPort) -> Result<(), LabE
     settings(lab, port).into_iter().try_for_each(|line| ip(&format!("-n {} {line}", host.namespace)))
 }
 
-/// The same, as ip(8)'s arguments.
+/// Addresses and routes of one interface, as ip(8)'s arguments.
 fn settings(lab: &Description, port: &LinkPort) -> Vec<String> {
     let LinkPort { interface, address, address6 } = port;
     let prefix = match (lab.guests.is_empty(), lab.b.further.is_empty()) {

@@ -41,17 +41,17 @@ impl Process {
         Ok(Self { pid, start, boot })
     }
 
-    /// True while it runs.
+    /// True while the process runs.
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid).is_ok_and(|now| now == *self)
     }
 
-    /// Sends it a signal; if it has ended, no other process with its number gets one.
+    /// Sends the process a signal; if it has ended, no other process with its number gets one.
     pub(crate) fn signal(&self, signal: Signal) {
         signal_if(self.pid, signal, || self.is_alive());
     }
 
-    /// Waits until it has ended, at most for `patience`; true if it has.
+    /// Waits until the process has ended, at most for `patience`; true if it has.
     pub(crate) fn gone_within(&self, patience: Duration) -> bool {
         wait_until(patience, || !self.is_alive())
     }
@@ -59,7 +59,7 @@ impl Process {
 
 /// Sends SIGTERM to all `pids()`, and SIGKILL after `patience`. Returns those that are still left.
 ///
-/// It calls `pids` again before each step, so that a reused number gets no signal.
+/// `pids` is called again before each step, so that a reused number gets no signal.
 pub(crate) fn end_all(pids: impl Fn() -> Vec<u32>, patience: Duration) -> Vec<u32> {
     for signal in [Signal::TERM, Signal::KILL] {
         for pid in pids() {

@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// without a limit, unless they come from the terminal, which sends them to the command itself.
 ///
 /// # Errors
-/// Those of [`Lab::up`] and [`Lab::down`].
+/// The errors of [`Lab::up`] and [`Lab::down`].
 pub fn run(options: &LabOptions, argv: &[OsString]) -> Result<u8, LabError> {
     // Before anything is created: from here on, a signal can't end this process without its cleanup.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]);

@@ -87,7 +87,7 @@ pub(crate) struct LabState {
     pub(crate) slot: u8,
     /// The lab lives as long as this process.
     pub(crate) holder: Process,
-    /// True if it stays until it is taken down: then the ssh server holds it.
+    /// True if the lab stays until it is taken down: then the ssh server holds it.
     pub(crate) kept: bool,
     pub(crate) sshd: Option<Process>,
     /// The link's emulator, if it has one.
@@ -110,12 +110,12 @@ pub(crate) struct LabState {
 pub(crate) struct StateRoot(PathBuf);
 
 impl LabHost {
-    /// The file of its namespace.
+    /// The file of the host's namespace.
     pub fn namespace_path(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.namespace)
     }
 
-    /// Its end of each link.
+    /// The host's end of each link.
     pub fn ports(&self) -> Vec<LinkPort> {
         let Self { interface, address, address6, .. } = self;
         let first = LinkPort { interface: interface.clone(), address: *address, address6: *address6 };

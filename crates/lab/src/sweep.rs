@@ -38,7 +38,7 @@ pub struct Status {
     pub description: crate::state::Description,
     /// The process whose end ends the lab.
     pub holder: u32,
-    /// True if it stays until it is taken down, instead of until its command ends.
+    /// True if the lab stays until it is taken down, instead of until its command ends.
     pub kept: bool,
     /// True if its holder is alive; otherwise the lab couldn't be removed.
     pub alive: bool,
@@ -64,7 +64,7 @@ pub fn sweep() -> Result<Vec<Swept>, LabError> {
 /// [`sweep`], with a line on standard error for each lab that was found.
 ///
 /// # Errors
-/// Those of [`sweep`].
+/// The errors of [`sweep`].
 pub fn sweep_and_tell() -> Result<(), LabError> {
     sweep()?.iter().for_each(tell);
     Ok(())
@@ -192,8 +192,7 @@ fn members(name: &LabName, state: Option<&LabState>) -> Vec<u32> {
     let mut found: Vec<u32> =
         hosts.iter().filter_map(named).flat_map(|namespace| in_namespace(namespace, |_| true)).collect();
     // A namespace without a file in this mount namespace belonged to a user namespace of this user. Its
-    // number
-    // may have been reused since, so each process must also carry the lab's name.
+    // number may have been reused since, so each process must also carry the lab's name.
     let mark = format!("LINERATE_LAB={name}");
     for namespace in state.map(|state| state.namespaces.as_slice()).unwrap_or_default() {
         found.extend(in_namespace(*namespace, |pid| has_variable(pid, &mark)));

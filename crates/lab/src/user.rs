@@ -16,7 +16,8 @@ use crate::account;
 use crate::error::LabError;
 use crate::tool::{self, UNSHARE};
 
-/// Set for the second start, so that a system that grants the namespace without its rights causes an error.
+/// The environment variable of the second start, so that a system that grants the namespace without its
+/// rights causes an error.
 const MARK: &str = "LINERATE_LAB_USER_NAMESPACE";
 
 /// Options of unshare(1): this user keeps name and files, and has all rights over mounts and networks made
@@ -40,7 +41,7 @@ pub fn ensure_privileges() -> Result<(), LabError> {
     }
     // From inside, the processes of an earlier user namespace would be inaccessible.
     crate::sweep::sweep_and_tell()?;
-    // The same steps are tried first, for a better message than that of a failed start.
+    // The steps of the start are tried first: their message is better than that of a failed start.
     let mut trial = Command::new(UNSHARE.find()?);
     trial.args(UNSHARE_OPTIONS).args(["mount", "-t", "tmpfs", "tmpfs", "/run"]);
     tool::output(&mut trial).map_err(|error| refused(error.to_string()))?;

@@ -48,12 +48,12 @@ impl LatencyHistogram {
         self.0.len()
     }
 
-    /// Their mean in seconds; 0 if there are none.
+    /// The mean of the times in seconds; 0 if there are none.
     pub fn mean_seconds(&self) -> f64 {
         self.0.mean() * 1e-9
     }
 
-    /// Its summary; none without transactions.
+    /// The summary of the times; all zero without transactions.
     pub fn summary(&self) -> LatencySummary {
         let at = |quantile| micros(self.0.value_at_quantile(quantile));
         LatencySummary {
@@ -112,7 +112,7 @@ pub struct LatencySummary {
     pub p99_us: f64,
     /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The longest.
+    /// The longest time.
     pub max_us: f64,
     /// Upper bounds in microseconds, each with the number of transactions up to it from the bound before;
     /// logarithmically spaced, at most 60.

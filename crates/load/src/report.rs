@@ -19,12 +19,12 @@ pub struct LoadReport {
     pub kind: &'static str,
     /// Payload bytes received in the window; for `pairs`, as their receivers counted them.
     pub bytes: u64,
-    /// Those of them that the server sent, of a load that moves data both ways.
+    /// The part of `bytes` that the server sent, if the load moves data both ways.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_back: Option<u64>,
     /// Length of the window.
     pub seconds: f64,
-    /// When it began and ended; none if a number of bytes and not a time was asked for.
+    /// The start and end of the window; none if a number of bytes and not a time was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<CountedTime>,
     /// Transactions that ended in the window.
@@ -33,7 +33,7 @@ pub struct LoadReport {
     /// Transactions a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions_per_second: Option<f64>,
-    /// Their durations.
+    /// The durations of the transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySummary>,
     /// Transactions a second that were due, with `--rate`; `latency` then counts from the moments at which
@@ -118,7 +118,7 @@ impl LoadReport {
         }
     }
 
-    /// The same, with the counts of transactions.
+    /// This report, with the counts of transactions.
     pub fn with_transactions(mut self, count: u64, latency: LatencySummary) -> Self {
         self.transactions = Some(count);
         self.transactions_per_second = Some(per_second(count as f64, self.seconds));
@@ -137,7 +137,7 @@ pub fn per_second(count: f64, seconds: f64) -> f64 {
 pub struct ConnectionCounts {
     /// Address and port.
     pub port: String,
-    /// Attempted.
+    /// Connections that were attempted.
     pub attempted: u64,
     /// Attempts that were established.
     pub made: u64,
@@ -198,20 +198,20 @@ pub struct PairReport {
 /// Datagrams as their receiver counted them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DatagramCounts {
-    /// Arrived.
+    /// Datagrams that arrived.
     pub received: u64,
-    /// Sent, and didn't arrive.
+    /// Datagrams that were sent and didn't arrive.
     pub lost: u64,
-    /// Arrived after a later one.
+    /// Datagrams that arrived after a later one.
     pub reordered: u64,
-    /// Arrived in a second.
+    /// Datagrams that arrived in a second.
     pub per_second: f64,
     /// Jitter in microseconds (RFC 3550, 6.4.1); of several pairs the largest.
     pub jitter_us: f64,
 }
 
 impl DatagramCounts {
-    /// The counts of both.
+    /// The sum of both counts.
     pub(crate) fn with(self, other: Self) -> Self {
         Self {
             received: self.received + other.received,

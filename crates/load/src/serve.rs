@@ -169,7 +169,7 @@ impl PatientStream<'_> {
     /// Reads the available bytes, at least one; 0 at the end.
     ///
     /// # Errors
-    /// Those of the socket; `TimedOut`, or `Interrupted` by the stop flag.
+    /// The errors of the socket; `TimedOut`, or `Interrupted` by the stop flag.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.repeat(|mut connection| connection.read(buffer))
     }
@@ -177,7 +177,7 @@ impl PatientStream<'_> {
     /// Reads exactly this number of bytes, and discards those that don't fit in `buffer`.
     ///
     /// # Errors
-    /// Those of [`PatientStream::read`]; `UnexpectedEof` if the peer ends earlier.
+    /// The errors of [`PatientStream::read`]; `UnexpectedEof` if the peer ends earlier.
     pub fn take(&self, mut wanted: usize, buffer: &mut [u8]) -> io::Result<()> {
         while wanted > 0 {
             let length = wanted.min(buffer.len());
@@ -192,7 +192,7 @@ impl PatientStream<'_> {
     /// Fills a buffer.
     ///
     /// # Errors
-    /// Those of [`PatientStream::take`].
+    /// The errors of [`PatientStream::take`].
     pub fn fill(&self, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read(buffer)? {
@@ -206,7 +206,7 @@ impl PatientStream<'_> {
     /// Writes some of the bytes.
     ///
     /// # Errors
-    /// Those of [`PatientStream::read`].
+    /// The errors of [`PatientStream::read`].
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.repeat(|mut connection| connection.write(bytes))
     }
@@ -214,7 +214,7 @@ impl PatientStream<'_> {
     /// Writes two parts, as one segment if they fit.
     ///
     /// # Errors
-    /// Those of [`PatientStream::read`].
+    /// The errors of [`PatientStream::read`].
     pub fn write_both(&self, first: &[u8], second: &[u8]) -> io::Result<()> {
         let parts = [IoSlice::new(first), IoSlice::new(second)];
         let n = self.repeat(|mut connection| connection.write_vectored(&parts))?;
@@ -225,7 +225,7 @@ impl PatientStream<'_> {
     /// Writes all bytes.
     ///
     /// # Errors
-    /// Those of [`PatientStream::read`].
+    /// The errors of [`PatientStream::read`].
     pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let n = self.write(bytes)?;

@@ -49,20 +49,20 @@ impl Window {
 /// A window in seconds since the host was booted, the time of a suspended host included (CLOCK_BOOTTIME).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CountedTime {
-    /// Its begin.
+    /// The start of the window.
     pub begin: f64,
-    /// Its end.
+    /// The end of the window.
     pub end: f64,
 }
 
 /// A running window.
 #[derive(Clone, Copy, Debug)]
 pub struct Phases {
-    /// The load's begin.
+    /// The start of the load.
     pub begin: Instant,
-    /// The window's begin.
+    /// The start of the window.
     pub from: Instant,
-    /// The window's end.
+    /// The end of the window.
     pub until: Instant,
 }
 
@@ -116,7 +116,7 @@ mod tests {
         let before = uptime();
         let window = Window { warm_up: Duration::from_secs(2), measured: Duration::from_secs(3) };
         let CountedTime { begin, end } = window.after(Instant::now()).counted();
-        // It shows hundredths of a second.
+        // /proc/uptime shows hundredths of a second.
         assert!((before + 1.98..uptime() + 2.02).contains(&begin), "{begin} {before}");
         assert!((end - begin - 3.0).abs() < 1e-6, "{begin} {end}");
     }

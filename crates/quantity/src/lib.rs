@@ -27,7 +27,7 @@ pub struct Seconds(pub f64);
 pub struct Share(pub f64);
 
 impl Bytes {
-    /// That many.
+    /// `count` bytes.
     pub fn of(count: u64) -> Bytes {
         Bytes(count as f64)
     }

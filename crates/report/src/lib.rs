@@ -32,7 +32,7 @@ pub struct NamedFigure {
 /// One HTML file that needs no other: style, figures, data and downloads are inside, and it asks no host for
 /// anything.
 ///
-/// It is complete without JavaScript; with it, figures can be taken away as PNG besides. It follows the
+/// The file is complete without JavaScript; with it, figures can be taken away as PNG besides. It follows the
 /// reader's light or dark preference, re-lays its figures on narrow screens, and prints in black on white.
 pub fn html(record: &Record) -> String {
     export::valid_characters(&page::render(record).into_string())

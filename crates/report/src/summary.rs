@@ -50,7 +50,7 @@ pub(crate) struct Note<'a> {
 /// Whether a case has a figure to show.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum State<'a> {
-    /// It has.
+    /// The case has a figure.
     Measured,
     /// Every run failed; the first reason.
     Failed(&'a str),

@@ -3,19 +3,20 @@
 use crate::Controls;
 use crate::journal::{PlannedStep, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 
-/// How often the way back is gone: restoring one setting may change another, as queues change their masks.
+/// How often the settings are restored at most: restoring one may change another, as the number of queues
+/// changes their masks.
 const ROUNDS: usize = 3;
 
-/// What became of a step.
+/// How a step ended when it was to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepFate {
-    /// It was made; this value was read back.
+    /// The step was made; this value was read back.
     Holds(String),
-    /// It was refused, and the former value holds.
+    /// The step was refused for this reason, and the former value holds.
     Refused(String),
 }
 
-/// What became of a step on the way back.
+/// How a step ended when it was to be taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WayBack {
     /// The former value holds.
@@ -24,7 +25,7 @@ pub enum WayBack {
     Left(String),
 }
 
-/// Who takes a treatment back.
+/// The person or process that takes a treatment back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenBy {
     /// The user; what others have changed since stays.
@@ -118,7 +119,7 @@ pub fn take_back(
     Ok(ends)
 }
 
-/// Notes that the host's new start took it back.
+/// Notes that a new start of the host took the treatment back.
 ///
 /// # Errors
 /// A sentence if the journal can't be written.
@@ -143,7 +144,7 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
             _ => None,
         })
     };
-    // A restart took back everything without a word about each.
+    // A restart took back everything, without an event for each step.
     made.filter(|step| last(*step) == Some(false)).collect()
 }
 
@@ -177,7 +178,7 @@ fn give_back(
                 "it is {now}, which somebody else has set since; --force restores {before}"
             ));
         }
-        // What can't be read may still be written.
+        // A setting that can't be read may still be written.
         _ => {}
     }
     match restore(controls, planned, before) {
@@ -186,7 +187,8 @@ fn give_back(
     }
 }
 
-/// Where a step was cut off, it isn't known what this program made of it.
+/// True if the value `now` isn't one that this program set. Of a step that was cut off that isn't known:
+/// false.
 fn is_others(journal: &TreatmentJournal, step: usize, now: &str) -> bool {
     let PlannedStep { setting, new, .. } = &journal.head.steps[step];
     // A driver that adapts its coalescing changes the other values by itself.
@@ -285,7 +287,7 @@ mod tests {
             let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 apply(&mut shelf.journal(&id).unwrap(), &mut host, &mut |_, _| {}).unwrap();
             }));
-            // The one who takes it back may die as well.
+            // The program that takes it back may die as well.
             host.dies_after = Some(deaths % 7);
             let back = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 take_back(&mut shelf.journal(&id).unwrap(), &mut host, TakenBy::Switch).unwrap();
@@ -305,7 +307,7 @@ mod tests {
         let (_, fates) = applied(&shelf, &mut host);
         assert_eq!(fates[0], StepFate::Holds("4096 131072 8388608".into()));
         assert_eq!(fates[1], StepFate::Refused("Invalid argument".into()));
-        // What it makes of a value may be less than before: then it goes.
+        // A host may set less than it held before: then the step is taken back.
         let mut host = Pretended::of(&steps());
         host.rounded = Some((sysctl("net.ipv4.tcp_rmem"), "4096 131072 65536".into()));
         let before = host.values.clone();

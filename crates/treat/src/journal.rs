@@ -38,14 +38,14 @@ pub struct Shelf(PathBuf);
 pub struct TreatmentJournal {
     /// Its identifier.
     pub id: String,
-    /// How it began.
+    /// The first line: how the treatment began.
     pub head: JournalHead,
-    /// What happened since.
+    /// The events since then, in their order.
     pub events: Vec<Stamped>,
     file: File,
 }
 
-/// The first line.
+/// The first line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JournalHead {
     /// `doctor-journal`.
@@ -77,10 +77,11 @@ pub struct PlannedStep {
     pub before: String,
     /// Its new value.
     pub new: String,
-    /// Who sets it at each start of the host, for people; none if nobody is known to.
+    /// The file or profile that sets the setting at each start of the host, in words for people; none if none
+    /// is known.
     #[serde(default)]
     pub owner: Option<String>,
-    /// The file that would keep it; none if none can.
+    /// The file that would keep the new value beyond a restart; none if none can.
     #[serde(default)]
     pub kept: Option<String>,
 }
@@ -95,13 +96,13 @@ pub struct Stamped {
     pub event: TreatmentEvent,
 }
 
-/// What is about to happen, or has happened. Steps are numbered from 0.
+/// A step of a treatment's course that is about to happen, or has happened. Steps are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum TreatmentEvent {
-    /// The switch waits.
+    /// The switch waits: the process that takes the treatment back unless it is confirmed.
     Watching {
-        /// Its process.
+        /// The process of the switch.
         pid: u32,
     },
     /// A step is about to be made: from now on the setting may differ.
@@ -111,14 +112,14 @@ pub enum TreatmentEvent {
         /// The value before.
         before: String,
     },
-    /// It was made.
+    /// A step was made.
     Changed {
         /// The step.
         step: usize,
         /// The value that was read back.
         holds: String,
     },
-    /// It was refused by the host; nothing changed, or the former value is there again.
+    /// The host has refused a step; nothing changed, or the former value is there again.
     Refused {
         /// The step.
         step: usize,
@@ -127,16 +128,16 @@ pub enum TreatmentEvent {
     },
     /// All steps were made or refused.
     Applied,
-    /// The user has confirmed it from another login.
+    /// The user has confirmed the treatment from another login.
     Confirmed,
-    /// These steps are kept beyond a restart.
+    /// Some steps are kept beyond a restart.
     Kept {
         /// The steps.
         steps: Vec<usize>,
         /// The files.
         files: Vec<String>,
     },
-    /// They aren't any more.
+    /// No step is kept beyond a restart any more.
     Forgotten,
     /// A step's former value was set again, or was there already.
     Restored {
@@ -161,17 +162,17 @@ pub enum TreatmentEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreatmentStanding {
-    /// It is being applied, or was cut off.
+    /// The treatment is being applied, or was cut off.
     Applying,
-    /// It waits for its confirmation.
+    /// The treatment waits for its confirmation.
     Unconfirmed,
-    /// It is confirmed.
+    /// The treatment is confirmed.
     Confirmed,
-    /// It was taken back.
+    /// The treatment was taken back.
     TakenBack,
 }
 
-/// Held while settings are changed.
+/// The lock on a directory of journals, held while settings are changed.
 #[derive(Debug)]
 pub struct ShelfLock(#[expect(dead_code, reason = "held for its drop")] File);
 
@@ -200,7 +201,7 @@ impl Shelf {
         path.is_dir().then(|| Self::open(path).ok()).flatten()
     }
 
-    /// Its path.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -256,12 +257,12 @@ impl Shelf {
             journal.standing() == TreatmentStanding::TakenBack && outstanding(journal).is_empty()
         };
         for journal in self.all().0.iter().filter(|journal| is_old(journal) && is_done(journal)) {
-            // One that stays is listed, and does no harm.
+            // A journal that can't be removed is listed, and does no harm.
             let _ = fs::remove_dir_all(self.0.join(&journal.id));
         }
     }
 
-    /// It gets its name when it is whole.
+    /// Writes a new journal. Its directory gets the name `id` only when the journal is whole.
     fn make(&self, id: &str, head: &JournalHead) -> io::Result<()> {
         let (new, place) = (self.0.join(format!(".new-{id}")), self.0.join(id));
         DirBuilder::new().mode(0o700).create(&new)?;
@@ -359,7 +360,7 @@ impl TreatmentJournal {
         Ok(())
     }
 
-    /// How it stands.
+    /// How the treatment stands.
     pub fn standing(&self) -> TreatmentStanding {
         let has =
             |wanted: fn(&TreatmentEvent) -> bool| self.events.iter().any(|stamped| wanted(&stamped.event));
@@ -374,12 +375,12 @@ impl TreatmentJournal {
         }
     }
 
-    /// True if nobody has confirmed it, and it wasn't taken back.
+    /// True if the treatment is neither confirmed nor taken back.
     pub fn is_open(&self) -> bool {
         matches!(self.standing(), TreatmentStanding::Applying | TreatmentStanding::Unconfirmed)
     }
 
-    /// The uptime in milliseconds until which it may be confirmed. It moves while steps are made.
+    /// The uptime in milliseconds until which the treatment may be confirmed. It moves while steps are made.
     pub fn deadline(&self) -> u64 {
         let is_step = |event: &TreatmentEvent| {
             !matches!(

@@ -1,5 +1,5 @@
-//! What is kept beyond a restart: files of this program's own, made anew from all treatments that are kept. Nobody else's
-//! file is touched.
+//! Keeps settings beyond a restart, by files of this program's own, made anew from all treatments that are kept. Nobody
+//! else's file is touched.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -20,7 +20,7 @@ const UNITS: &str = "etc/systemd/system";
 const UNIT: &str = "linerate-doctor.service";
 const WANTS: &str = "etc/systemd/system/multi-user.target.wants";
 
-/// What became of the steps of a treatment that is to be kept.
+/// The steps of a treatment that are kept beyond a restart, and those that aren't.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
     /// Files that were written.
@@ -36,12 +36,12 @@ pub struct Keeping {
 pub struct System(PathBuf);
 
 impl System {
-    /// Those below `root`.
+    /// The host's files, with `root` in place of `/`.
     pub fn below(root: &Path) -> Self {
         Self(root.to_owned())
     }
 
-    /// Who sets values of this host.
+    /// The files and profiles that set values of this host.
     pub fn owners(&self) -> Owners {
         Owners::read(&self.0)
     }
@@ -265,7 +265,7 @@ mod tests {
         assert!(read(unit).contains(line), "{}", read(unit));
         assert!(read(unit).contains("sys-subsystem-net-devices-eth0.device"));
         assert!(root.join(WANTS).join(UNIT).is_symlink());
-        // The other one's lines stay.
+        // The lines of the other treatment stay.
         let mut first = shelf.journal(&first.id).unwrap();
         system.forget(&shelf, &mut first).unwrap();
         take_back(&mut first, &mut host, TakenBy::User).unwrap();

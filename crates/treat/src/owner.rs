@@ -1,4 +1,5 @@
-//! Who sets a value at each start of the host: files of sysctl.d(5), and the active profile of tuned.
+//! The owners of settings: files of sysctl.d(5) and the active profile of tuned, which set values at each
+//! start of the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +13,7 @@ pub const OWN_SYSCTLS: &str = "90-linerate.conf";
 /// Directories of sysctl.d, the strongest first: a file hides those of the same name in the others.
 const SYSCTLS: [&str; 5] =
     ["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"];
-/// sysctl(8) reads it last.
+/// The file that sysctl(8) reads last.
 const LAST: &str = "etc/sysctl.conf";
 const PROFILE: &str = "etc/tuned/active_profile";
 /// Directories of tuned's profiles, the strongest first.
@@ -20,7 +21,7 @@ const PROFILES: [&str; 4] = ["etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/p
 /// The most profiles that include one another.
 const MOST_PROFILES: usize = 32;
 
-/// Who sets values of this host.
+/// The files and profiles that set values of this host at each start.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
     /// Assignments by key, in the order in which they are made.
@@ -34,12 +35,12 @@ pub struct Owners {
 struct Assignment {
     file: String,
     value: String,
-    /// True if it comes after our own file.
+    /// True if the assignment comes after our own file.
     is_later: bool,
 }
 
 impl Owners {
-    /// Reads those of the host whose `/` is `root`.
+    /// Reads the files of the host whose `/` is `root`.
     pub fn read(root: &Path) -> Self {
         let mut owners = Self::default();
         for (name, path) in files(root) {
@@ -85,7 +86,7 @@ impl Owners {
         }
     }
 
-    /// Who sets a value now, for people; none if nobody is known to.
+    /// The file or profile that sets a value now, in words for people; none if none is known.
     pub fn of(&self, setting: &Setting) -> Option<String> {
         let tuned = |key: &str| Some(format!("tuned's profile {} sets it", self.tuned.get(key)?));
         match setting {
@@ -100,10 +101,10 @@ impl Owners {
         }
     }
 
-    /// Who would set another value than one in a file of ours.
+    /// Checks that no profile or later file would set another value than a file of ours.
     ///
     /// # Errors
-    /// The reason why it can't be kept by us.
+    /// The reason why the value can't be kept by us.
     pub fn allow(&self, setting: &Setting) -> Result<(), String> {
         let key = match setting {
             Setting::Sysctl { key } => key.as_str(),
@@ -139,7 +140,7 @@ fn files(root: &Path) -> Vec<(String, PathBuf)> {
             }
         }
     }
-    // Behind all names.
+    // This name sorts behind all others.
     by_name.insert("~".into(), root.join(LAST));
     by_name.into_iter().collect()
 }

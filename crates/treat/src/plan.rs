@@ -10,7 +10,7 @@ use crate::Controls;
 use crate::journal::PlannedStep;
 use crate::keep::System;
 
-/// What would be changed, and what not.
+/// The changes that a treatment would make, and the remedies that it leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreatmentPlan {
     /// The changes, in the order in which they are made.
@@ -32,7 +32,7 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// What the user allows.
+/// The remedies that the user allows.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
     /// Checks by name; the remedies of notes are applied only if they are named. Empty: all but notes.
@@ -47,7 +47,7 @@ impl TreatmentPlan {
         Self::asked(findings, allowed).looked(controls)
     }
 
-    /// What a host's findings ask for, without a look at the host.
+    /// The plan that a host's findings ask for, before the host is looked at.
     pub fn asked(findings: &[Finding], allowed: &Allowed) -> Self {
         let mut plan = Self::default();
         let mut wanted: Vec<PlannedStep> = Vec::new();
@@ -65,7 +65,7 @@ impl TreatmentPlan {
         plan.advice.dedup();
         wanted.sort_by_key(|step| order(&step.setting));
         plan.prefer_queues(&mut wanted);
-        // What one check leaves out another one may ask for.
+        // A setting that one check leaves out may be changed for another check.
         plan.left.retain(|left| wanted.iter().all(|step| step.setting.to_string() != left.setting));
         plan.steps = wanted;
         plan
@@ -88,12 +88,13 @@ impl TreatmentPlan {
         wanted.retain(|step| !is_needless(step));
     }
 
-    /// A plan that was made before.
+    /// The plan of steps that were planned before, after a look at the host.
     pub fn again(steps: Vec<PlannedStep>, controls: &mut dyn Controls) -> Self {
         Self { steps, ..Self::default() }.looked(controls)
     }
 
-    /// Of its steps those that the host can have, each with its value now.
+    /// Looks at the host: keeps the steps that the host can have, each with its value now, and leaves out the
+    /// others.
     pub fn looked(mut self, controls: &mut dyn Controls) -> Self {
         for step in std::mem::take(&mut self.steps) {
             self.consider(step, controls);
@@ -182,7 +183,8 @@ fn add(steps: &mut Vec<PlannedStep>, check: &str, remedy: &Remedy) {
     }
 }
 
-/// What may interrupt a port comes last, and queues come before their masks.
+/// The place of a setting in the order of changes: those that may interrupt a port come last, and queues come
+/// before their masks.
 fn order(setting: &Setting) -> u8 {
     match setting {
         Setting::Sysctl { .. } | Setting::Governor => 0,

@@ -14,7 +14,7 @@ const NO_SESSION: &str = "4294967295";
 /// The kernel has this setting in its first network namespace only.
 const FIRST_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 
-/// What settings belong to.
+/// The start of the host and the network namespace that settings belong to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whereabouts {
     /// The kernel's identifier of this start of the host.
@@ -33,7 +33,7 @@ pub struct Entrance {
 }
 
 impl Whereabouts {
-    /// The one of this process.
+    /// The start of the host and the network namespace of this process.
     pub fn here() -> Self {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let namespace = fs::read_link("/proc/self/ns/net").unwrap_or_default();
@@ -42,7 +42,7 @@ impl Whereabouts {
 }
 
 impl Entrance {
-    /// The one through which this process was started. sudo(8) hides the connection, so that parents are asked too.
+    /// The login from which this process was started. sudo(8) hides the connection, so that parents are asked too.
     pub fn here() -> Self {
         let session = fs::read_to_string("/proc/self/sessionid").ok().map(|text| text.trim().to_owned());
         Self { connection: connection(), session: session.filter(|id| id != NO_SESSION && !id.is_empty()) }

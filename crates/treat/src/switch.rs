@@ -15,20 +15,20 @@ use crate::course::{TakenBy, WayBack, take_back};
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
 use crate::surroundings::uptime;
 
-/// How often it looks at the journal.
+/// The pause between two looks of the switch at the journal.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest time until it waits.
+/// The longest time until the switch waits.
 const STARTS: Duration = Duration::from_secs(10);
-/// How long it waits for the program that applies the treatment, at the deadline.
+/// How long the switch waits at the deadline for the program that applies the treatment.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often, and after which pause, it tries to restore what refused.
+/// How often, and after which pause, the switch tries again to restore a setting that refused.
 const TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Starts the switch of a treatment, by a command that calls [`stand`]; nothing may be changed before this returns.
 ///
 /// # Errors
-/// A sentence if it doesn't come to wait.
+/// A sentence if the switch doesn't start to wait.
 pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(), String> {
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     new_session(&mut command);
@@ -63,7 +63,7 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
     journal.note(TreatmentEvent::Watching { pid: std::process::id() })?;
     while journal.is_open() && uptime() < journal.deadline() {
         sleep(PAUSE);
-        // What can't be read now was read before.
+        // If the journal can't be read now, what was read before counts.
         let _ = journal.refresh();
     }
     if !journal.is_open() {

@@ -7,18 +7,18 @@ use linerate_doctor::remedy::Setting;
 use crate::Controls;
 use crate::journal::PlannedStep;
 
-/// Its settings, and what it does to those who change them.
+/// The settings of a host that is made up, and how it fails when they are changed.
 #[derive(Default)]
 pub struct Pretended {
     /// All settings.
     pub values: BTreeMap<Setting, String>,
-    /// One that can't be changed.
+    /// A setting that can't be changed.
     pub refused: Option<Setting>,
-    /// One that becomes another value than the one that was asked for.
+    /// A setting that gets this value instead of the one that was asked for.
     pub rounded: Option<(Setting, String)>,
     /// The number of accesses after which the program dies.
     pub dies_after: Option<usize>,
-    /// What [`Controls::look`] refuses.
+    /// The settings that [`Controls::look`] refuses, with the reason.
     pub impossible: BTreeMap<Setting, String>,
 }
 

@@ -13,7 +13,7 @@ use super::ground::{Ground, KINDS};
 use super::processes::within;
 use super::tree::{Shape, make_shapes};
 
-/// Where no host is.
+/// An Ethernet address that no host has.
 const NOBODYS_ADDRESS: &str = "02:00:00:00:00:01";
 
 /// Everything that the rounds share. They run one after the other.
@@ -70,7 +70,7 @@ impl ChaosBed {
         self.work.join("ssh_config")
     }
 
-    /// What begins the environment of processes at a far end.
+    /// The variable by which processes at a far end are found: `NAME=VALUE` in their environment.
     pub fn far_mark(&self) -> String {
         format!("LINERATE_LAB={}", self.lab.name().as_str())
     }
@@ -85,7 +85,7 @@ impl ChaosBed {
         self.neighbours(&["replace"], &["lladdr", NOBODYS_ADDRESS, "nud", "permanent"])
     }
 
-    /// The link is as it was.
+    /// Restores the link.
     pub fn mend(&self) -> anyhow::Result<()> {
         self.neighbours(&["del"], &[])
     }

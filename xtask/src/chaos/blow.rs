@@ -1,4 +1,4 @@
-//! What hits a transfer, and when.
+//! Blows: what hits a transfer, and when.
 
 use anyhow::Context;
 use fastrand::Rng;
@@ -16,15 +16,15 @@ pub struct Blow {
     pub moment: Moment,
 }
 
-/// When it comes.
+/// The moment at which a blow comes.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment {
     After(Duration),
-    /// When so many bytes have come over the link.
+    /// When this number of bytes has come over the link.
     Bytes(u64),
 }
 
-/// What it is.
+/// The kind of a blow.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlowKind {
     Client(Signal),
@@ -174,7 +174,7 @@ impl Moment {
         Self::Bytes((bytes as f64 * rng.f64() * 1.02) as u64)
     }
 
-    /// Waits for it; false where the run has ended before.
+    /// Waits for the moment; false if the run has ended before.
     pub fn wait(&self, run: &mut RunningRound<'_>) -> bool {
         let begun = Instant::now();
         let has_come = |run: &RunningRound<'_>| match self {

@@ -1,4 +1,4 @@
-//! What is there at the end, by rsync's word and by our own.
+//! Compares a tree and its copy at the end, by rsync and by hand.
 
 use anyhow::Context;
 use std::fs::Metadata;
@@ -17,7 +17,7 @@ pub fn differences(operation: &Operation, tree: &Path, copy: &Path) -> anyhow::R
     Ok(lines)
 }
 
-/// What rsync would still change.
+/// The changes that rsync would still make, a line for each.
 fn by_rsync(operation: &Operation, tree: &Path, copy: &Path) -> anyhow::Result<Vec<String>> {
     let mut rsync = Command::new("rsync");
     rsync.args(["--dry-run", "--checksum", "--itemize-changes", operation.kept]);

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::call;
 
-/// Bytes that each of them holds: enough for two of the largest trees, little enough to be filled.
+/// Bytes that each file system holds: enough for two of the largest trees, little enough to be filled.
 pub const ROOM: u64 = 400 << 20;
 
 /// A kind of file system.
@@ -20,13 +20,13 @@ pub enum GroundKind {
     Ext4,
     Xfs,
     Btrfs,
-    /// One without O_TMPFILE.
+    /// A file system without O_TMPFILE.
     Bindfs,
-    /// One that is full before everything has arrived, and then grows.
+    /// A file system that is full before everything has arrived, and then grows.
     Small,
 }
 
-/// All of them, in the order of their numbers.
+/// All kinds, in the order of their numbers.
 pub const KINDS: [GroundKind; 6] = [
     GroundKind::Tmpfs,
     GroundKind::Ext4,
@@ -43,7 +43,7 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Makes and mounts it below `directory`. The error says what is missing.
+    /// Makes a file system and mounts it below `directory`. The error says what is missing.
     pub fn mount(kind: GroundKind, directory: &Path) -> anyhow::Result<Self> {
         let ground = Self { kind, top: directory.join(format!("{kind:?}").to_lowercase()) };
         fs::create_dir_all(&ground.top)?;
@@ -75,13 +75,13 @@ impl Ground {
         KINDS.iter().position(|kind| *kind == self.kind).expect("one of them") as u64
     }
 
-    /// Gives a small one this size.
+    /// Gives a small file system this size.
     pub fn resize(&self, bytes: u64) -> anyhow::Result<()> {
         let option = format!("remount,size={bytes}");
         quietly(Command::new("mount").args(["-o", &option]).arg(&self.top))
     }
 
-    /// Removes everything in it.
+    /// Removes everything in the file system.
     pub fn empty(&self) -> anyhow::Result<()> {
         for entry in fs::read_dir(&self.top)?.flatten() {
             if entry.file_name() == "lost+found" {
@@ -92,7 +92,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Takes the room that is left, until the answer is dropped.
+    /// Takes the room that is left, until the result is dropped.
     pub fn fill(&self) -> anyhow::Result<Filling> {
         let filling = Filling(self.top.join("filling"));
         let file = File::create(&filling.0)?;
@@ -145,7 +145,7 @@ impl Drop for Filling {
     }
 }
 
-/// Runs it; its words are in the error.
+/// Runs a command; its output is in the error.
 fn quietly(command: &mut Command) -> anyhow::Result<()> {
     let shown = crate::show(command);
     let output = command.output().with_context(|| format!("running {shown}"))?;

@@ -99,7 +99,8 @@ struct ChaosFigures {
 }
 
 impl ChaosFigures {
-    /// Until there were so many kills, and at least once each operation and each file system.
+    /// Plays rounds until there were as many kills as asked for, and each operation and each file system at
+    /// least once.
     fn play_all(&mut self, bed: &ChaosBed, options: &ChaosOptions) -> anyhow::Result<()> {
         let (operations, grounds) = (OPERATIONS.len() as u64, bed.grounds.len() as u64);
         let mut rng = Rng::with_seed(options.seed);
@@ -109,7 +110,8 @@ impl ChaosFigures {
             }
             // The seed itself says which operation and which file system, so that it repeats the round alone.
             let draw = rng.u64(..1 << 32);
-            // Both walk round, and the second one step further behind each turn of the first: all pairs come.
+            // Both are taken in turn; after each turn of the operations the file systems begin one further,
+            // so all pairs come.
             let (operation, ground) = (number % operations, (number + number / operations) % grounds);
             self.play(
                 bed,

@@ -27,16 +27,16 @@ pub enum SourceForm {
     Relative,
 }
 
-/// What else an operation does.
+/// A property of an operation that the test has to know of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Special {
     None,
     Delete,
-    /// Readers may see a mixture.
+    /// Existing files are written in place: readers may see a mixture.
     InPlace,
-    /// The same with backups, of which a rerun makes others.
+    /// As [`Special::InPlace`], with backups; a rerun makes other backups.
     InPlaceBackup,
-    /// What is there is kept, and the rest is written behind it.
+    /// The bytes of a file that are there are kept, and the rest is written behind them.
     Append,
     Follow,
     Backup,
@@ -57,12 +57,12 @@ impl Operation {
         matches!(self.special, Special::InPlace | Special::InPlaceBackup | Special::Append)
     }
 
-    /// True where it copies devices, and links that lead nowhere.
+    /// True if the operation copies devices, and links that lead nowhere.
     pub fn takes_all(&self) -> bool {
         self.kept.contains('a') && self.special != Special::Follow
     }
 
-    /// The directories that some of them name, as one option.
+    /// The option with a directory that some operations have.
     pub fn directory_option(&self, there: &Path) -> Option<String> {
         match self.special {
             Special::LinkDest => Some(format!("--link-dest={}", there.join("before").display())),
@@ -83,7 +83,7 @@ const fn synced(name: &'static str, words: &'static [&'static str], kept: &'stat
     Operation { source: SourceForm::Contents, is_onto: true, ..plain(name, words, kept) }
 }
 
-/// All of them.
+/// All operations.
 pub const OPERATIONS: &[Operation] = &[
     plain("cp -r", &["cp", "-r"], "-rl"),
     synced("sync --delete", &["sync", "--delete"], "-aHAX").with(Special::Delete),

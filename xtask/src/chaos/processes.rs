@@ -18,7 +18,7 @@ pub fn marked(mark: &str) -> Vec<i32> {
     .collect()
 }
 
-/// Those of them that run this program, whatever the copy of it is called.
+/// The processes of `pids` whose program has a name that `is_it` accepts.
 pub fn running(pids: Vec<i32>, is_it: impl Fn(&str) -> bool) -> Vec<i32> {
     pids.into_iter().filter(|pid| name_of(*pid).is_some_and(|name| is_it(&name))).collect()
 }
@@ -30,7 +30,7 @@ fn name_of(pid: i32) -> Option<String> {
 
 pub fn signal(pids: &[i32], signal: Signal) {
     for pid in pids.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-        // One that has just ended needs none.
+        // A process that has just ended needs no signal.
         let _ = kill_process(pid, signal);
     }
 }

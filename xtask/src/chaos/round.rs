@@ -22,12 +22,12 @@ use super::tree::{Shape, names};
 use super::watch::{Scene, SceneWatch};
 use crate::call;
 
-/// How long a run may take that nobody hits any more.
+/// The longest time of a run that isn't hit any more.
 const PATIENCE: Duration = Duration::from_secs(150);
 /// Reruns that may fail: the end of an earlier run may still be at work, or the machine slow.
 const TRIES: u32 = 4;
 
-/// Where files go.
+/// The way of the files.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RoundWay {
     Push,
@@ -53,7 +53,7 @@ pub struct ChaosRound<'a> {
     hurries: bool,
 }
 
-/// What came of it.
+/// The result of a round.
 pub struct RoundOutcome {
     pub blows: Vec<&'static str>,
     pub wrong: Vec<String>,
@@ -76,7 +76,7 @@ impl<'a> ChaosRound<'a> {
         let way = draw_way(&mut rng, operation);
         let timeout = if operation.words[0] == "scp" { 30 } else { rng.u64(5..9) };
         let options = draw_options(&mut rng, operation, way, timeout);
-        // Of an older tree a part is right.
+        // A part of the older tree is right already: less is sent.
         let bytes = if operation.is_onto { shape.bytes / 3 } else { shape.bytes };
         let blows = (0..[1, 1, 2, 3][rng.usize(0..4)]).map(|_| Blow {
             kind: BlowKind::draw(&mut rng, way == RoundWay::Within, timeout < 30),
@@ -91,7 +91,7 @@ impl<'a> ChaosRound<'a> {
         Ok(Self { bed, operation, ground, shape, way, options, timeout, blows, small, hurries })
     }
 
-    /// Plays it.
+    /// Plays the round.
     pub fn play(&self) -> anyhow::Result<RoundOutcome> {
         self.prepare()?;
         let watch = SceneWatch::start(self.scene());
@@ -179,7 +179,7 @@ impl<'a> ChaosRound<'a> {
         Ok(())
     }
 
-    /// Runs it until it is done.
+    /// Runs the command again until it is done.
     fn finish(&self, outcome: &mut RoundOutcome) -> anyhow::Result<()> {
         let mut said = String::new();
         for number in 0..TRIES {
@@ -404,7 +404,7 @@ impl<'a> RunningRound<'a> {
         self.round.ground
     }
 
-    /// Bytes that the link has carried since it began.
+    /// Bytes that the link has carried since the run began.
     pub fn bytes(&self) -> u64 {
         self.carried().saturating_sub(self.carried)
     }
@@ -437,12 +437,12 @@ impl<'a> RunningRound<'a> {
         signal(&shells, number);
     }
 
-    /// True if it ends in time.
+    /// True if the run ends in time.
     pub fn wait_for(&mut self, patience: Duration) -> bool {
         within(patience, || self.has_ended())
     }
 
-    /// The client has to go by itself.
+    /// Checks that the client ends by itself in time.
     pub fn must_end_client(&mut self, why: &str) {
         let patience = self.patience();
         if !self.wait_for(patience) {
@@ -451,7 +451,7 @@ impl<'a> RunningRound<'a> {
         }
     }
 
-    /// Both ends have to go by themselves.
+    /// Checks that both ends end by themselves in time.
     pub fn must_end_alone(&mut self, why: &str) {
         self.must_end_client(why);
         let patience = Duration::from_secs(2 * self.round.timeout + 4);
@@ -460,9 +460,9 @@ impl<'a> RunningRound<'a> {
         }
     }
 
-    /// It has to end now, done or not.
+    /// The command has to end after this blow, done or not.
     fn must_end(&mut self, kind: &BlowKind) {
-        // Where nothing was lost, it goes on as if nothing had been.
+        // Where nothing was lost, the command goes on as if nothing had happened.
         let lasts = matches!(
             kind,
             BlowKind::Cut(_)
@@ -493,7 +493,7 @@ impl<'a> RunningRound<'a> {
         said.lines().take(6).collect::<Vec<_>>().join(" | ")
     }
 
-    /// What was wrong with it; it is ended if it hasn't.
+    /// The things that went wrong with the run, which is ended if it hasn't.
     fn wrong(mut self) -> Vec<String> {
         if !self.has_ended() {
             signal(&marked(&self.round.near_mark()), Signal::KILL);

@@ -237,7 +237,7 @@ pub fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
     }
 }
 
-/// Opens it, and waits for nobody who writes into a fifo.
+/// Opens a file; for a fifo it doesn't wait until somebody writes into it.
 fn open(path: &Path) -> io::Result<File> {
     Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?.into())
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::tree::{is_same, names};
 
-/// What it looks at.
+/// The files that the watch looks at, and what it judges.
 #[derive(Clone)]
 pub struct Scene {
     pub tree: PathBuf,
@@ -31,7 +31,7 @@ pub struct SceneWatch {
     thread: JoinHandle<Seen>,
 }
 
-/// What it has seen.
+/// The things that the watch has seen.
 #[derive(Default)]
 pub struct Seen {
     pub read: u64,

@@ -129,7 +129,7 @@ fn missing() -> Option<String> {
     (!has_groups || !loops).then(|| "it needs control groups, /dev/loop-control and /dev/net/tun".into())
 }
 
-/// Where the limits are made; it goes when this is dropped.
+/// The bed in which the limits are made; it is taken down when this is dropped.
 struct LimitBed {
     program: PathBuf,
     work: PathBuf,

@@ -85,7 +85,7 @@ impl RaceBed {
         Ok(RaceTime { seconds, bytes, first_seconds: first.unwrap_or(seconds), memory })
     }
 
-    /// The destination is what the source is, where it moved something.
+    /// Checks that the destination is what the source is, if the racer moves something there.
     pub fn check(&self, racer: &Racer) -> anyhow::Result<()> {
         if !racer.line.contains("{to}") {
             return Ok(());
@@ -116,7 +116,7 @@ impl RaceBed {
         racer.line.split(' ').map(|word| fill(word).into()).collect()
     }
 
-    /// The destination is as it was: missing, or the older version.
+    /// Makes the destination as it was: missing, or the older version.
     fn reset(&self) -> anyhow::Result<()> {
         if matches!(self.data, RaceData::Inserted | RaceData::AllNew) {
             let _ = fs::remove_file(&self.destination);
@@ -153,7 +153,7 @@ impl RaceBed {
 struct Watch<'a> {
     bed: &'a RaceBed,
     racer: &'a Racer,
-    /// Bytes on the link at its beginning.
+    /// The count of bytes on the link when the run began.
     before: u64,
     begun: Instant,
 }
@@ -192,7 +192,7 @@ fn greatest_memory(racer: &Racer) -> u64 {
     let of = |process: PathBuf| {
         let text = fs::read_to_string(process.join("status")).ok()?;
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        // The copy that is brought to a host is called otherwise.
+        // The copy of linerate that is brought to a host has another name.
         let is_it = field("Name:").is_some_and(|is| is == name || name == OURS && is.starts_with("agent-"));
         let kibibytes = field("VmHWM:")?.split(' ').next()?.parse::<u64>().ok()?;
         is_it.then_some(kibibytes << 10)
@@ -202,7 +202,7 @@ fn greatest_memory(racer: &Racer) -> u64 {
 
 fn lab(link: &RaceLink, program: &Path) -> anyhow::Result<Lab> {
     let wan = link.path.map(wan).transpose()?;
-    // The emulator of a path is the program.
+    // A path with an emulator needs the program, which is the emulator.
     let linerate = wan.is_some().then(|| program.to_owned());
     let rate = parse_link(link.rate)?;
     let options = LabOptions { link: rate, links: Some(link.count), wan, linerate, ..LabOptions::default() };
@@ -241,7 +241,7 @@ fn make(data: RaceData, source: &Path, older: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// So many times 0.2 GB.
+/// Makes small and large files, `times` times 0.2 GB.
 pub fn make_mix(top: &Path, times: usize, rng: &mut Rng) -> anyhow::Result<()> {
     make_files(&top.join("small"), 110 * times, 700_000, rng)?;
     make_files(&top.join("large"), 15 * times, 8_000_000, rng)

@@ -73,7 +73,7 @@ const WITHIN: &[Racer] = &[
     racer("rsync -a", "rsync -a {from}/ {to}/"),
 ];
 
-/// With the number of streams that linerate chooses, and with fixed ones.
+/// linerate with the number of streams that it chooses, and with fixed ones.
 const STREAMS: &[Racer] = &[
     racer("linerate", "{linerate} cp -q -a -F {config} {from}/. {to}/"),
     racer("--streams 1", "{linerate} cp -q -a --streams 1 -F {config} {from}/. {to}/"),

@@ -81,7 +81,8 @@ type RaceTimes = BTreeMap<&'static str, Vec<RaceTime>>;
 
 fn blocks(case: &RaceCase, bed: &RaceBed, blocks: usize) -> anyhow::Result<RaceTimes> {
     let mut order: Vec<_> = case.racers.iter().collect();
-    // Whatever is done but once is done: the program is at the far end, the caches are warm.
+    // A run before the first block does what is done only once: it brings the program to the far end, and
+    // warms the caches.
     for racer in &order {
         bed.race(racer)?;
         bed.check(racer)?;

@@ -7,7 +7,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::product::InstalledFile;
 
-/// The same files below another directory.
+/// The files, moved below a directory.
 pub fn below(directory: &str, files: &[InstalledFile]) -> Vec<InstalledFile> {
     let moved =
         |file: &InstalledFile| InstalledFile { path: format!("{directory}/{}", file.path), ..file.clone() };

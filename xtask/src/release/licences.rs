@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::parts::{Part, Parts};
 
-/// The C library's, of which each copy of the binary brings a copy (section 6 of it).
+/// The licence of the C library. Each copy of the binary comes with a copy of it, as its section 6 asks.
 const LGPL: &str = include_str!("lgpl-2.1.txt");
 
 /// Names and texts: ours, and one file with those of all crates.

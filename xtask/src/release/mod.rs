@@ -19,7 +19,7 @@ use crate::machine::Machine;
 use crate::{call, dist};
 use product::Product;
 
-/// What a signature is for, so that it can't be taken for one of something else (ssh-keygen(1), `-n`).
+/// The purpose of the signature, so that it can't be taken for one of something else (ssh-keygen(1), `-n`).
 const NAMESPACE: &str = "linerate-release";
 
 /// Writes all files of a release into a directory.
@@ -60,11 +60,11 @@ fn sign(file: &Path, key: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a release is made of, and where it goes.
+/// The options of a release: the files that it is made of, and where it goes.
 #[derive(Debug, PartialEq, Eq)]
 struct ReleaseOptions {
     out: PathBuf,
-    /// Is packed instead of building one.
+    /// A program that is packed instead of one that is built here.
     program: Option<PathBuf>,
     /// The binaries for other machines, with the machines' names.
     agents: Vec<(String, PathBuf)>,
@@ -104,7 +104,7 @@ fn date(repository: &Path) -> anyhow::Result<u32> {
         .with_context(|| format!("dating the release: '{}' is no time in seconds", text.trim()))
 }
 
-/// What a command prints.
+/// The standard output of a command.
 fn output(command: &mut Command) -> anyhow::Result<String> {
     let shown = crate::show(command);
     let output = command.output().with_context(|| format!("running {shown}"))?;

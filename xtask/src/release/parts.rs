@@ -1,4 +1,4 @@
-//! What the binary is made of: the crates that cargo resolves, and what the toolchain brings.
+//! The parts of the binary: the crates that cargo resolves, and what the toolchain brings.
 
 use anyhow::Context;
 use serde::Deserialize;
@@ -37,9 +37,9 @@ impl Part {
 /// Pairs of ids: the first needs the second.
 type Needs = Vec<(String, String)>;
 
-/// All of them: those that the program is linked from, and the macros that wrote parts of it.
+/// All parts: those that the program is linked from, and the macros that wrote parts of it.
 pub struct Parts {
-    /// Sorted by name and version; the program is among them.
+    /// The crates, sorted by name and version, with that of the program.
     pub crates: Vec<Part>,
     /// Which needs which, by their ids.
     pub needs: Needs,

@@ -1,4 +1,4 @@
-//! What is released: the files that every package installs, and the packages made of them.
+//! The product that is released: the files that every package installs, and the packages made of them.
 
 use anyhow::Context;
 use flate2::{Compression, GzBuilder};
@@ -13,7 +13,7 @@ use super::{archive, deb, hexadecimal, licences, output, rpm, sbom};
 
 /// One sentence, as package managers list it.
 const SUMMARY: &str = "moves file trees between Linux servers at the line rate";
-/// More of them, of at most 80 characters a line.
+/// More sentences, in lines of at most 80 characters.
 const DESCRIPTION: &str = "\
 linerate copies and syncs file trees between Linux servers over the user's own
 ssh: encrypted, verified, and continued after an interruption. It measures a
@@ -38,13 +38,13 @@ pub struct InstalledFile {
     pub bytes: Vec<u8>,
 }
 
-/// All of a package.
+/// Everything that is in a package.
 pub struct Product {
     pub name: &'static str,
     pub summary: &'static str,
     pub description: &'static str,
     pub version: String,
-    /// As Rust calls it: `x86_64`. None where it is for all.
+    /// The architecture as Rust calls it: `x86_64`. None if the package is for all.
     pub arch: Option<&'static str>,
     /// The time of every file, in seconds since 1970.
     pub seconds: u32,

@@ -18,7 +18,7 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let told = std::env::var_os(AGENT).context("no file for the far end's process")?;
     std::fs::write(told, child.id().to_string())?;
     let (input, output) = (child.stdin.take().context("piped")?, child.stdout.take().context("piped")?);
-    // It ends with this process, when its end of the pipe is gone.
+    // The far end ends when this process does: its pipe has no other end any more.
     thread::spawn(move || relay(std::io::stdin(), input));
     relay(output, std::io::stdout());
     std::process::exit(child.wait()?.code().unwrap_or(255));

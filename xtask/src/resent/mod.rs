@@ -18,10 +18,10 @@ pub use far::run as far;
 use run::{EndWay, ResentBed, RunEnd};
 use watch::HalfWatch;
 
-/// From so many kills on the bytes that were sent again are judged. In fewer, what waited for busy storage at
-/// one kill outweighs them all.
+/// The number of kills from which on the bytes that were sent again are judged. With fewer kills, what waited
+/// for busy storage at one of them outweighs the others.
 const ENOUGH_KILLS: u32 = 100;
-/// So many percent of what had to be sent may have been sent again beyond chunk size times streams.
+/// The percentage of what had to be sent that may be sent again, beyond chunk size times streams.
 const MAX_BEYOND: f64 = 2.0;
 
 /// Names the process that is in its own namespace.

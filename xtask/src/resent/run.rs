@@ -31,7 +31,7 @@ pub enum Whom {
     Both,
 }
 
-/// In the order of the figures.
+/// All of [`Whom`], in the order of the figures.
 pub const WHOM: [Whom; 4] = [Whom::Sender, Whom::Receiver, Whom::Shell, Whom::Both];
 
 /// How a run ended that was not killed.
@@ -140,7 +140,7 @@ impl RunningCopy {
         Ok(RunEnd::Failed(format!("{status}: {}", fs::read_to_string(&self.said)?)))
     }
 
-    /// Kills, and waits until nobody of this run is there any more.
+    /// Kills, and waits until no process of this run is left.
     pub fn kill(mut self, whom: Whom, way: EndWay) -> anyhow::Result<()> {
         let client = Some(self.child.id() as i32);
         let (sender, receiver) =
@@ -180,7 +180,7 @@ impl RunningCopy {
     }
 }
 
-/// The far end's own parent may be gone, and whoever has it now slow.
+/// True for a zombie. The far end's own parent may be gone, and its new one slow to wait for it.
 fn is_zombie(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('Z'))

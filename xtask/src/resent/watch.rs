@@ -51,7 +51,7 @@ fn look(tree: &Path, destination: &Path, seen: &mut HashSet<(PathBuf, u64)>, wro
         match is_same(&tree.join(&path), &destination.join(&path)) {
             Ok(true) => {}
             Ok(false) => wrong.push(format!("{} was half a file under its real name", path.display())),
-            // It has gone again, which the comparison at the end finds.
+            // The file has gone again, which the comparison at the end finds.
             Err(_) => drop(seen.remove(&(path, meta.ino()))),
         }
     }

@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// What is expected of a case.
+/// The expected result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     Passes,
-    /// It tests what linerate isn't: it isn't run.
+    /// The case tests something that linerate isn't, and isn't run.
     NotApplicable,
-    /// It fails, and shall.
+    /// The case fails, and linerate differs on purpose.
     DiffersOnPurpose,
-    /// It fails.
+    /// The case fails, and isn't meant to.
     NotYet,
 }
 
@@ -70,7 +70,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Whether it has the case, and what is expected of it.
+    /// The expected result of a case; none if the list doesn't have the case.
     pub fn standing(&self, case: &str) -> Option<Standing> {
         let is = |name: &String| name == case;
         let group = || self.groups.iter().find(|group| group.cases.iter().any(is));
@@ -81,7 +81,7 @@ impl Listing {
         self.may_skip.contains_key(case)
     }
 
-    /// The cases to run: all that apply, or those of them with these names.
+    /// The cases to run: all that apply, or only those with the names in `only`.
     ///
     /// # Errors
     /// For a name that isn't listed.

@@ -41,7 +41,7 @@ const CONFIGURED: &[&str] = &[
 const CASE_SECONDS: &str = "60";
 const RACE_SECONDS: &str = "2";
 
-/// What a failing case printed, as far as it is shown.
+/// The lines of a failing case's output that are shown, at most.
 const SHOWN_LINES: usize = 12;
 
 pub struct RsyncSuite {

@@ -24,7 +24,8 @@ for last; do :; done
 exec sh -c "$last"
 "#;
 
-/// What the scripts take from the suite's driver, which builds ssh and its server first. A case ends where the next begins.
+/// The parts of the suite's driver that the scripts need; the driver itself builds ssh and its server first. A case ends
+/// where the next begins.
 const DRIVER: &str = r#"
 exec 2>&1
 SCRIPT=$1
@@ -43,7 +44,7 @@ cd "$OBJ"
 /// A script runs as long at most, in seconds.
 const SCRIPT_SECONDS: &str = "240";
 
-/// What a failing case printed, as far as it is shown.
+/// The lines of a failing case's output that are shown, at most.
 const SHOWN_LINES: usize = 6;
 
 pub struct ScpSuite {
@@ -127,7 +128,7 @@ impl Suite for ScpSuite {
     }
 }
 
-/// Each case with its end, and what it printed.
+/// Each case with its end and its output.
 fn ends_of(text: &str) -> Vec<(String, CaseEnd, Vec<String>)> {
     let mut ends: Vec<(String, CaseEnd, Vec<String>)> = Vec::new();
     for line in text.lines() {

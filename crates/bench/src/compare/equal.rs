@@ -22,13 +22,13 @@ pub struct Equal {
     pub between_different: usize,
 }
 
-/// Why a result says nothing of equal things.
+/// The reason why a result can't be judged as that of an A/A study.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EqualError {
-    /// It has another number of cases.
+    /// The result has another number of cases than two.
     #[error("it has {0} cases; an A/A study has two, which are the same")]
     Cases(usize),
-    /// The cases aren't the same.
+    /// The two cases aren't the same.
     #[error("its two cases aren't the same: they differ in tool, streams, cipher, data or link")]
     Unlike,
     /// There is nothing to compare.
@@ -39,7 +39,7 @@ pub enum EqualError {
 /// Compares the two cases of an A/A study in groups of five blocks.
 ///
 /// # Errors
-/// It isn't one, or is too small.
+/// The record isn't that of an A/A study, or has too few blocks.
 pub fn equal(record: &Record) -> Result<Vec<Equal>, EqualError> {
     let [a, b] = record.cases.as_slice() else { return Err(EqualError::Cases(record.cases.len())) };
     let alike = (&a.tool, a.streams, &a.cipher, &a.dataset, &a.link)

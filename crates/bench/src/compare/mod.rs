@@ -33,7 +33,7 @@ pub struct Row {
     pub quantity: Option<Metric>,
     /// The first result's median over blocks.
     pub base: Option<f64>,
-    /// The second's.
+    /// The second result's median over blocks.
     pub new: Option<f64>,
     /// How much larger the second is.
     pub difference: Option<Difference>,

@@ -133,7 +133,7 @@ fn tool(case: &Case, new: &Record) -> Option<String> {
     differ(&format!("tools of {}", case.id), describe(case).trim_end(), describe(other).trim_end())
 }
 
-/// A result that isn't whole, or wasn't made in peace.
+/// Lines about a result that isn't whole, or in which runs were disturbed.
 fn runs(name: &str, record: &Record) -> Vec<String> {
     let expected = record.cases.len() * record.blocks as usize;
     let made = record.runs.len();

@@ -16,14 +16,14 @@ const BALLAST: &str = ".ballast";
 pub(crate) struct Destination(pub PathBuf);
 
 impl Destination {
-    /// Makes it empty, with room at hand for `bytes`.
+    /// Makes the directory empty, with room at hand for `bytes`.
     ///
     /// The run fills the memory that is freed here. On a tmpfs it is first filled up to `bytes`, because the
     /// first write into memory that a virtual machine hasn't used for a while goes to the hypervisor, which
     /// would be measured as the tool's work.
     ///
     /// # Errors
-    /// It can't be filled, removed or made.
+    /// The directory can't be filled, removed or made.
     pub fn clear(&self, bytes: u64) -> io::Result<()> {
         fs::create_dir_all(&self.0)?;
         if is_on_tmpfs(&self.0) {

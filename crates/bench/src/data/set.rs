@@ -14,9 +14,9 @@ use crate::spec::study::{DatasetSpec, Sizes};
 /// Files on this host that cases move.
 #[derive(Clone, Debug)]
 pub struct DataSet {
-    /// The directory that holds them; its name is the set's.
+    /// The directory that holds the files; its name is the set's.
     pub root: PathBuf,
-    /// The entries below it.
+    /// The entries below the directory.
     pub tree: Tree,
     /// Its description in the record.
     pub described: record::Dataset,
@@ -73,7 +73,7 @@ pub enum DataError {
 /// The entries of a user's own tree, which must hold a file that isn't empty.
 ///
 /// # Errors
-/// It can't be read, or holds no byte.
+/// The tree can't be read, or holds no byte.
 pub fn read_own_tree(root: &Path) -> Result<Tree, DataError> {
     let tree = Tree::read(root).map_err(DataError::Tree)?;
     if tree.bytes() == 0 { Err(DataError::Empty(root.to_owned())) } else { Ok(tree) }

@@ -59,13 +59,13 @@ pub enum Answer {
     Made(Dataset),
     /// The directories of the slices.
     Sliced(Vec<PathBuf>),
-    /// It is done.
+    /// The task is done, and has no other result.
     Done,
     /// Files and bytes.
     Counted(u64, u64),
     /// Every entry with its kind and its contents' digest; sorted by path.
     Digest(Vec<(PathBuf, String)>),
-    /// It failed, and why.
+    /// The task failed, and why.
     Failed(String),
 }
 
@@ -85,7 +85,7 @@ enum ShapeSizes {
 }
 
 impl Task {
-    /// Does it here.
+    /// Does the task on this host.
     pub fn perform(&self) -> Answer {
         self.try_perform().unwrap_or_else(Answer::Failed)
     }

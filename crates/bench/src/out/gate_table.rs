@@ -6,7 +6,7 @@ use super::grid::{Grid, wrap};
 use crate::record::{Record, Relation};
 use crate::stats::{BoundVerdict, GateRow, Interval, LEAST_BLOCKS, outcome};
 
-/// The rows, why those don't hold that don't, and the outcome.
+/// The rows, the reasons of those that don't hold, and the outcome.
 pub fn gate_table(record: &Record, rows: &[GateRow]) -> String {
     let judges = rows.iter().any(|row| row.bound.limit.is_some());
     let mut heading = vec!["row", "value", "95 % interval"];

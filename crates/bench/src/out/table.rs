@@ -27,7 +27,7 @@ pub fn table(record: &Record) -> String {
 /// The columns of tools that move data; the first has its interval.
 const MOVERS: [Metric; 5] =
     [Metric::PayloadRate, Metric::Seconds, Metric::BusyPercent, Metric::FarBusyPercent, Metric::CpuPerGb];
-/// The same with the times of the requests beside them.
+/// [`MOVERS`] with the times of the requests that ran beside the tool.
 const BESIDE: [Metric; 7] = [
     Metric::PayloadRate,
     Metric::P50,
@@ -180,7 +180,7 @@ fn streams(summary: &CaseSummary) -> String {
     }
 }
 
-/// The short name by which people know it.
+/// The short name by which people know a cipher.
 fn cipher(name: Option<&str>) -> String {
     name.map_or("-".into(), |name| name.trim_end_matches("-poly1305").to_owned())
 }

@@ -78,7 +78,7 @@ pub enum Relation {
 }
 
 impl Limit {
-    /// True if a value holds it.
+    /// True if a value holds the limit.
     pub fn holds(self, value: f64) -> bool {
         match self.relation {
             Relation::AtLeast => value >= self.value,

@@ -45,9 +45,9 @@ pub(crate) struct Attempt<'a> {
 /// Why a run gave no measures.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It failed, and why.
+    /// The run failed, and why.
     Failed(String),
-    /// It can't be made here, and why.
+    /// The run can't be made here, and why.
     Unavailable(String),
     /// The user wants to end.
     Interrupted,
@@ -57,9 +57,9 @@ pub(crate) enum Failure {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub text: Vec<u8>,
-    /// By the host's name.
+    /// The samplers' recordings of both ends, by the host's name.
     pub recordings: Vec<(&'static str, Vec<u8>)>,
-    /// Those of other hosts that are watched.
+    /// The recordings of other hosts that are watched, by the host's name.
     pub watched: Vec<(String, Vec<u8>)>,
 }
 
@@ -145,7 +145,7 @@ impl Attempt<'_> {
         Ok([a, b])
     }
 
-    /// Also after a run that failed: the next one starts them again.
+    /// Stops the samplers, also after a run that failed: the next run starts them again.
     fn stop_samples(&mut self) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
         let mut recordings = Vec::new();
         for (name, end) in [("a", End::A), ("b", End::B)] {
@@ -290,7 +290,7 @@ impl Attempt<'_> {
         disturbance::of_hosts(cpu, foreign)
     }
 
-    /// A tool's own figures are believed only if they are possible.
+    /// Checks a tool's own figures: they are believed only if they are possible.
     fn check_measures(&self, measures: &Measures, stated: Option<u64>) -> Result<(), Failure> {
         if let (Moves::Files, Some(stated)) = (self.tool.moves, stated)
             && stated != measures.bytes
@@ -327,14 +327,14 @@ impl Log {
         }
     }
 
-    /// The output of a command, and how it ended.
+    /// Adds the output of a command, and how it ended.
     pub fn add_output(&mut self, what: &str, output: &Output) {
         self.section(&format!("{what}: {}", output.status), b"");
         self.section("stdout", &output.stdout);
         self.section("stderr", &output.stderr);
     }
 
-    /// The output of commands that didn't finish.
+    /// Adds the output of commands that didn't finish.
     pub fn add_partial(&mut self, work: &Path, copies: usize) {
         for name in (0..copies).flat_map(|copy| ["out", "err"].map(|kind| format!("output-{copy}.{kind}"))) {
             // A command that couldn't be started has no output.

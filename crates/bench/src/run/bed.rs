@@ -97,7 +97,7 @@ pub trait Bed {
     /// that can't be had, or this is it.
     ///
     /// # Errors
-    /// It can't be made.
+    /// Such a bed can't be made.
     fn unshaped(&self) -> io::Result<Option<Box<dyn Bed>>> {
         Ok(None)
     }
@@ -173,7 +173,7 @@ pub trait Bed {
         Ok(())
     }
 
-    /// The recordings of their samplers since the start, by the host's name.
+    /// The recordings of the watched hosts' samplers since the start, by the host's name.
     ///
     /// # Errors
     /// A host's agent doesn't answer.
@@ -181,7 +181,7 @@ pub trait Bed {
         Ok(Vec::new())
     }
 
-    /// The facts of these hosts, by name.
+    /// The facts of the watched hosts, by name.
     ///
     /// # Errors
     /// A host's agent doesn't answer.
@@ -249,8 +249,8 @@ pub(crate) fn values(bed: &dyn Bed, copy: usize) -> Values {
     ])
 }
 
-/// The same for the commands of a tool or of this program at an end: `port`, and `linerate`, which is `program` where
-/// the bed knows no other.
+/// The values of [`values`], and two more for the commands of a tool or of this program at an end: `port`, and
+/// `linerate`, which is `program` if the bed knows no other.
 pub(crate) fn values_at(bed: &dyn Bed, end: End, copy: usize, program: &Path, port: u16) -> Values {
     let mut values = values(bed, copy);
     values.insert("linerate", one(bed.linerate(end).as_deref().unwrap_or(program)));

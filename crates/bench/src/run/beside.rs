@@ -50,7 +50,7 @@ impl Attempt<'_> {
 /// The times that the first copy's command states on standard error.
 ///
 /// # Errors
-/// It states none.
+/// The command states no times.
 pub(super) fn times(outputs: &[Output]) -> Result<Latency, String> {
     #[derive(Deserialize)]
     struct Stated {

@@ -26,7 +26,7 @@ const PAIRS: &str = "linerate-pairs";
 /// How the record names the path as it is.
 const PATH: &str = "path";
 
-/// How it names one of the same kind whose rate nothing shapes.
+/// How the record names a path of the same kind whose rate nothing shapes.
 const UNSHAPED: &str = "path, unshaped";
 
 /// How the record names a tool that makes requests.
@@ -118,7 +118,7 @@ fn pairs(on: &CaseSpec, streams: u32) -> CaseSpec {
     }
 }
 
-/// For each tool that makes requests over the link, its case of most streams.
+/// The case with the highest load of each tool that makes requests over the link.
 fn generators<'s>(setup: &Setup<'s>, link: &str) -> Vec<&'s CaseSpec> {
     let mut found: Vec<&CaseSpec> = Vec::new();
     for case in setup.study.cases.iter().filter(|case| case.link == link) {
@@ -134,7 +134,7 @@ fn generators<'s>(setup: &Setup<'s>, link: &str) -> Vec<&'s CaseSpec> {
     found
 }
 
-/// How much a case asks of its generator: users or tiles, and streams.
+/// The load that a case asks of its generator: users or tiles, and streams.
 fn load(case: &CaseSpec) -> (u64, Option<u32>) {
     let level = |name: &str| case.parameters.get(name)?.parse().ok();
     (level("users").or_else(|| level("tiles")).unwrap_or(0), case.streams.number())
@@ -176,7 +176,7 @@ fn named(what: &str, failure: Failure) -> Failure {
     }
 }
 
-/// Both ends are the sending one, and the path its loopback.
+/// A bed within the sending host: both ends are the sending one, and the path is its loopback.
 struct Inside<'a>(&'a mut dyn Bed);
 
 impl Bed for Inside<'_> {

@@ -26,11 +26,11 @@ pub fn hold(argv: &[OsString]) -> io::Result<u8> {
     let group = Pid::from_child(&child);
     let handle = pidfd_open(group, PidfdFlags::empty())?;
     if wait(&handle, None)? {
-        // Its group is still its own: it isn't waited for yet.
+        // The command isn't waited for yet, so the number of its group is still its own.
         let _ = kill_process_group(group, Signal::TERM);
         wait(&handle, Some(GRACE))?;
     }
-    // Those that it leaves behind; there may be none.
+    // Processes that the command leaves behind; there may be none.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait()?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));

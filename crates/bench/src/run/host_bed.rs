@@ -103,8 +103,8 @@ impl HostBed {
         })
     }
 
-    /// The same bed for this link of a study's `links`: as many links of the path as it asks for, or the
-    /// reason why the path isn't such a link.
+    /// This bed, standing for a link of a study's `links`: it has as many links of the path as the study asks
+    /// for, or the reason why the path isn't such a link.
     #[must_use]
     pub fn standing_for(mut self, spec: &LinkSpec, links: &[LinkSpec]) -> HostBed {
         self.lacks = self.path.lacks(spec, links);
@@ -401,7 +401,7 @@ fn output(command: &mut Command) -> io::Result<String> {
     output_of(command, b"")
 }
 
-/// Its standard output, trimmed; without success, an error with its output.
+/// Runs a command and returns its standard output, trimmed; without success, an error with its output.
 fn output_of(command: &mut Command, input: &[u8]) -> io::Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

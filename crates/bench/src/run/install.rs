@@ -13,10 +13,10 @@ use crate::spec::tool::Toolbox;
 /// Why packages can't be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// Not root.
+    /// This process isn't root.
     #[error("installing packages needs root; as root: apt-get install {0}")]
     NotRoot(String),
-    /// Not Debian or one of its kin.
+    /// The host isn't Debian or a distribution based on it.
     #[error("there is no apt-get here; install what Debian calls {0}")]
     NoApt(String),
     /// apt-get failed or couldn't be run.
@@ -65,7 +65,7 @@ pub fn install(packages: &[String]) -> Result<(), InstallError> {
 /// `sudo -n`. Each installation is reported to `note` first.
 ///
 /// # Errors
-/// It fails at an end; the message has the command.
+/// The installation fails at an end; the message has the command.
 pub fn install_at(bed: &dyn Bed, study: &Study, tools: &Toolbox, note: &dyn Fn(&str)) -> Result<(), String> {
     for (name, end) in [("a", End::A), ("b", End::B)] {
         let packages = missing(bed, end, study, tools);

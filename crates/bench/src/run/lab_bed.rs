@@ -42,7 +42,7 @@ pub struct LabBed {
 /// Why a lab can't serve as a bed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabBedError {
-    /// It can't be made.
+    /// The lab can't be made.
     #[error(transparent)]
     Lab(#[from] LabError),
     /// The link's rate is none that a lab can have.
@@ -264,8 +264,8 @@ impl Bed for LabBed {
         if self.spec.rate.is_none() {
             return Ok(None);
         }
-        // With a delay the short streams that measure it would tell TCP's start; with a loss, TCP's answer to
-        // it.
+        // With a delay, the short streams of the measurement would show how TCP starts; with a loss, how TCP
+        // answers it.
         let (rtt, loss) = (self.spec.rtt.map(|_| Rtt::default()), self.spec.loss.map(|_| Loss::default()));
         let open = LinkSpec { rate: None, rtt, loss, ..self.spec.clone() };
         let bed = LabBed::up(&open, &self.linerate).map_err(io::Error::other)?;

@@ -104,7 +104,8 @@ impl HostPath {
         ))
     }
 
-    /// What the path has instead, and what to do.
+    /// The difference between the path and the link of the study, and advice; `None` if the path is such a
+    /// link.
     fn difference(&self, spec: &LinkSpec, links: &[LinkSpec]) -> Option<(String, &'static str)> {
         const LAB: &str = "run the study without --hosts, in a lab";
         let count = spec.count as usize;
@@ -161,7 +162,7 @@ impl HostPath {
 /// The interface in the output of `ip -j route get`.
 ///
 /// # Errors
-/// It is something else.
+/// The output is something else.
 pub(super) fn routed(shown: &str) -> io::Result<String> {
     let route: Value = serde_json::from_str(shown).map_err(io::Error::other)?;
     let name = route[0]["dev"].as_str().map(str::to_owned);

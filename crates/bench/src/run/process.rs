@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// Set from outside when the user wants to end.
+/// A flag that is set from outside when the user wants to end.
 pub type Stop = Arc<AtomicBool>;
 
 /// More of a tool's output than this is cut off.
@@ -137,7 +137,7 @@ impl Group {
         String::from_utf8_lossy(&both.concat()).into_owned()
     }
 
-    /// The end of its stderr.
+    /// The end of the command's stderr.
     pub fn said(&self) -> String {
         tail(&self.read("err").unwrap_or_default())
     }
@@ -150,7 +150,7 @@ impl Group {
     /// Kills what is left of the group, while its leader still holds the number, and takes the leader's
     /// status.
     fn end(&mut self) -> io::Result<ExitStatus> {
-        // Nobody may be left, which is no error.
+        // There may be no process left, which is no error.
         let _ = kill_process_group(pid(&self.child), Signal::KILL);
         self.reaped = true;
         self.child.wait()
@@ -180,7 +180,7 @@ impl Drop for Group {
     }
 }
 
-/// Waits until the leader of one of the groups has ended, for so long at most.
+/// Waits until the leader of one of the groups has ended, at most for `patience`; true if one has.
 fn ended(groups: &[&Group], patience: Duration) -> io::Result<bool> {
     let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
     let mut handles: Vec<PollFd> =

@@ -105,7 +105,7 @@ impl Written {
         match self {
             Written::Json(document) => document.pointer(place).filter(|value| !value.is_null()).cloned(),
             Written::Text(text) => {
-                // It was read with its file, and is right.
+                // The pattern was checked when its tool file was read.
                 let matched = Regex::new(place).ok()?.captures_iter(text).last()?;
                 Some(Value::String(matched.get(1)?.as_str().to_owned()))
             }

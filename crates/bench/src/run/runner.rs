@@ -123,7 +123,7 @@ impl<'a> Runner<'a> {
         made.map(|()| self.record)
     }
 
-    /// Ends early after a stop.
+    /// Makes the runs that are missing; ends early after a stop.
     fn make_runs(&mut self, watch: &mut dyn FnMut(Event)) -> Result<(), RunnerError> {
         let missing = self.missing();
         if !missing.is_empty() && !self.test_capacity(watch)? {
@@ -186,7 +186,7 @@ impl<'a> Runner<'a> {
         self.store.append_warmup(&run)?;
         self.took[case] = clock.elapsed().as_secs_f64();
         match &run.outcome {
-            // It would fail again in each block, perhaps only after its time is up.
+            // A case whose warm-up failed would fail again in each block, perhaps only after its time is up.
             Outcome::Failed { reason } => {
                 let reason = format!("its warm-up failed: {reason}");
                 self.barred[case] = Some(Outcome::Failed { reason });
@@ -305,7 +305,7 @@ impl<'a> Runner<'a> {
             compare: phase == Phase::WarmUp,
             work: setup.work,
             linerate: setup.linerate,
-            // Another port each time: the last one's connections may still linger.
+            // Another port for each run: connections of the run before may still linger.
             port: 5201 + (number % 1000) as u16,
             settle: setup.study.settle,
             timeout: setup.study.timeout,
@@ -355,7 +355,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// How much a run was disturbed; one without figures is made once.
+/// How much a run was disturbed; 0 for a run without figures, which isn't repeated.
 fn degree(run: &Run) -> f64 {
     match &run.outcome {
         Outcome::Measured(measures) => disturbance::degree(measures),

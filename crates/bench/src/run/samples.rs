@@ -27,16 +27,16 @@ pub(super) struct Surroundings {
 
 /// The processes of an end that are sampled with their descendants.
 pub enum Followed {
-    /// This one.
+    /// The process with this number.
     Process(u32),
-    /// Those of these names.
+    /// The processes with these names.
     Named(Vec<String>),
 }
 
 /// Lets an end's agent sample, the processes that are followed among others.
 ///
 /// # Errors
-/// The agent is gone.
+/// The agent has gone away.
 pub(super) fn start(agent: &mut HostAgent, followed: Followed) -> io::Result<()> {
     let (processes, names) = match followed {
         Followed::Process(process) => (vec![process], Vec::new()),
@@ -49,7 +49,7 @@ pub(super) fn start(agent: &mut HostAgent, followed: Followed) -> io::Result<()>
 /// Adds the series of a host's recording to the run's measures.
 ///
 /// # Errors
-/// It is no recording.
+/// The bytes are no recording.
 pub(super) fn add(
     measures: &mut Measures,
     host: &str,

@@ -14,14 +14,14 @@ use crate::spec::{Values, Word};
 use super::bed::{self, Bed, End};
 use super::process::{self, Stop, tail};
 
-/// How long reading or setting one may take.
+/// The longest time to read or set a value.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The settings of one link's hosts. Dropping it puts the original values back; so does the next lab of this
 /// user where this process is killed.
 pub(crate) struct HostSettings {
     specs: Vec<SettingSpec>,
-    /// By setting and host: the value before the study, and the one that was set last.
+    /// The values by setting and host: the value before the study, and the one that was set last.
     values: BTreeMap<(String, String), (String, String)>,
     journal: Option<UndoJournal>,
     /// Why a host lacks an optional setting, by its name.
@@ -139,7 +139,7 @@ impl Shell<'_> {
         Ok(printed.trim().to_owned())
     }
 
-    /// The value, and how to put it back.
+    /// The value of a setting at a host, and how to put it back.
     fn original(&self, spec: &SettingSpec, host: &str) -> Result<(String, Undo), String> {
         let value = self.read(spec, host)?;
         let undo = self.undo(spec, host, &value)?;
@@ -192,7 +192,8 @@ fn end(host: &str) -> End {
     if host == "a" { End::A } else { End::B }
 }
 
-/// The kernel prints several numbers with tabs between, whatever they were written with.
+/// True if two values are the same but for blanks: the kernel prints tabs between numbers, whatever they were
+/// written with.
 fn same(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }

@@ -30,7 +30,7 @@ pub struct Setup<'a> {
     pub linerate: &'a Path,
     /// The study's arguments, with which it can be continued later.
     pub invocation: Invocation,
-    /// Set from outside to end after the current run.
+    /// A flag that is set from outside: then the study ends after the current run.
     pub stop: Stop,
 }
 
@@ -54,7 +54,7 @@ pub enum Event<'e> {
         /// The remaining time, if it is known.
         left: Option<Duration>,
     },
-    /// It ended.
+    /// A run ended.
     Ended(&'e Case, &'e Outcome),
     /// A setting is not as it was before the study, and why.
     NotPutBack(&'e str),

@@ -107,7 +107,7 @@ type Parsed<T> = Result<T, ExpressionError>;
 
 /// More nesting than anyone writes, and less than a stack holds.
 const DEEPEST: u32 = 50;
-/// Likewise for operators: each makes the tree of parts one deeper.
+/// More operators than anyone writes; each makes the tree of parts one deeper, so the stack limits them too.
 const MOST_OPERATORS: u32 = 500;
 
 struct Parser<'a> {

@@ -70,7 +70,7 @@ pub(crate) fn check_levels(section: &Section, entry: &FreeLevels, tool: &Tool) -
 }
 
 impl Tool {
-    /// The search for its best level of the parameter; `None` without one.
+    /// The search for the tool's best level of the parameter; `None` without one.
     pub(crate) fn search_of(&self, parameter: &str) -> Option<&Search> {
         self.search.as_ref().filter(|search| search.parameter == parameter)
     }

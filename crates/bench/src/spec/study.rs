@@ -177,7 +177,8 @@ pub struct CaseSpec {
 }
 
 impl CaseSpec {
-    /// The levels of all its factors, by name. One of them is the tool, with its variant, if it has one.
+    /// The levels of all factors of the case, by name. One factor is the tool, with its variant, if it has
+    /// one.
     pub fn factors(&self) -> BTreeMap<String, String> {
         let own = [
             ("tool", self.tool_and_variant()),
@@ -190,7 +191,7 @@ impl CaseSpec {
         own.chain(self.bed.clone()).chain(self.parameters.clone()).chain(self.settings.clone()).collect()
     }
 
-    /// Its level of a parameter of its tool, or else the tool's default.
+    /// The case's level of a parameter of its tool, or else the tool's default.
     pub(crate) fn level<'c>(&'c self, tool: &'c Tool, parameter: &str) -> Option<&'c str> {
         self.parameters.get(parameter).or_else(|| tool.parameters.get(parameter)).map(String::as_str)
     }
@@ -211,7 +212,7 @@ impl CaseSpec {
 pub enum Streams {
     /// This number of streams.
     Fixed(u32),
-    /// As many as the tool finds best.
+    /// The number that the tool finds best.
     Auto,
 }
 
@@ -272,7 +273,7 @@ impl Study {
 }
 
 impl DatasetSpec {
-    /// True if `--size` and `--tree` put something else in its place.
+    /// True if `--size` and `--tree` put something else in the place of this data set.
     pub fn is_replaceable(&self) -> bool {
         matches!(self.sizes, Sizes::LogNormal { .. })
     }

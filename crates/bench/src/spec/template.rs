@@ -57,7 +57,7 @@ const TOOL: [&str; 16] = [
     "url_hosts",
 ];
 
-/// Those of a setting's commands.
+/// The placeholders of a setting's commands.
 const SETTING: [&str; 5] = ["address", "addresses", "host", "interface", "value"];
 
 /// Placeholders whose value is any number of words.

@@ -33,11 +33,11 @@ pub enum Moves {
 /// How a tool does several things at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallel {
-    /// By an option of its own (`{streams}`).
+    /// The tool has an option for it (`{streams}`).
     Streams,
-    /// By n copies of the tool, over n slices of equal bytes.
+    /// N copies of the tool run, over N slices of equal bytes.
     Copies,
-    /// Not at all.
+    /// The tool does one thing at a time.
     None,
 }
 
@@ -52,9 +52,9 @@ pub struct Tool {
     pub group: String,
     /// The kind of data that it moves.
     pub moves: Moves,
-    /// How it does several things at once.
+    /// How the tool does several things at once.
     pub parallel: Parallel,
-    /// True if it takes `auto` for its number of streams.
+    /// True if the tool takes `auto` for its number of streams.
     pub auto: bool,
     /// The cipher of the payload; `None` is clear text.
     pub cipher: Option<String>,
@@ -123,7 +123,7 @@ pub struct Reading {
     pub latency: Option<String>,
     /// An array of connections, each of the form of [`crate::record::Connections`].
     pub connections: Option<String>,
-    /// An object with the begin and the end of the time in which it counted.
+    /// An object with the start and the end of the time in which the tool counted.
     pub window: Option<String>,
     /// Factors for numbers whose unit isn't ours, by key.
     pub scale: BTreeMap<String, f64>,
@@ -241,7 +241,7 @@ impl Tool {
         section::read(file, text, tool_reader::tool)
     }
 
-    /// True if it moves files, or at least reads them.
+    /// True if the tool moves files, or at least reads them.
     pub fn takes_files(&self) -> bool {
         self.moves == Moves::Files || self.command.iter().any(|word| word.mentions("source"))
     }

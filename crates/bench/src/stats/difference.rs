@@ -23,9 +23,9 @@ pub struct Difference {
     pub percent: f64,
     /// The 95 % interval of that, in percent.
     pub interval: Interval,
-    /// Whether they differ.
+    /// Whether the two sides differ.
     pub called: Called,
-    /// Blocks that it is from, of the side with fewer.
+    /// The number of blocks, of the side with fewer.
     pub blocks: usize,
 }
 
@@ -33,16 +33,17 @@ pub struct Difference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Called {
-    /// Both intervals exclude that there is none.
+    /// Both intervals exclude that there is no difference.
     Different,
-    /// There may be none.
+    /// There may be no difference.
     Same,
     /// Too few blocks.
     Insufficient,
 }
 
 impl Difference {
-    /// From one ratio of two cases a block, taken inside it; `None` without any, or where one isn't positive.
+    /// The difference from one ratio of two cases a block, taken inside it; `None` without any, or if one
+    /// isn't positive.
     pub fn paired(ratios: &[f64], seed: u64) -> Option<Difference> {
         let estimate = Estimate::of(ratios, seed)?;
         let logs = Moments::of(&logarithms(ratios)?)?;
@@ -51,8 +52,8 @@ impl Difference {
         Some(Difference { percent: percent(estimate.median), interval, called, blocks: estimate.blocks })
     }
 
-    /// From the blocks of two studies. The bootstrap draws blocks from each. `None` without values on either
-    /// side, or where one isn't positive.
+    /// The difference from the blocks of two studies. The bootstrap draws blocks from each. `None` without
+    /// values on either side, or if one isn't positive.
     pub fn unpaired(base: &[f64], new: &[f64], seed: u64) -> Option<Difference> {
         let welch = Moments::of(&logarithms(new)?)?.difference(Moments::of(&logarithms(base)?)?, LEVEL);
         let interval = bootstrap(base, new, seed);

@@ -28,9 +28,9 @@ pub struct DifferenceRow {
 pub struct Differences {
     /// The baseline's label.
     pub baseline: String,
-    /// Its median.
+    /// The baseline's median.
     pub base: Option<f64>,
-    /// The other cases over its files, in the study's order.
+    /// The other cases over the baseline's files, in the study's order.
     pub rows: Vec<DifferenceRow>,
     /// The noise of single runs, if it decides: in records of fewer than five blocks with repeated runs.
     pub repeats: Option<Repeats>,
@@ -117,7 +117,8 @@ fn value(record: &Record, quantity: Metric, case: &str) -> Option<f64> {
     Estimate::of(&values, record.seed).map(|estimate| estimate.median)
 }
 
-/// From the cases that have the factor `run`: cases whose other factors are equal form one configuration.
+/// The noise of single runs, from the cases that have the factor `run`: those whose other factors are equal
+/// form one configuration.
 fn repeats(record: &Record, quantity: Metric) -> Option<Repeats> {
     let repeated = record.cases.iter().filter(|case| case.factors.contains_key(REPEAT));
     Repeats::of(repeated.filter_map(|case| {
@@ -182,7 +183,7 @@ mod tests {
         assert!((repeats.range() - 1.1461).abs() < 1e-4, "{repeats:?}");
         assert!(made.rows.iter().all(|row| row.difference.unwrap().called == Called::Same));
         assert!(made.conclusion().starts_with("No row differs significantly from"), "{}", made.conclusion());
-        // The same table with a run that is further off than that says so.
+        // A difference that is larger than the range is called different.
         assert_eq!(repeats.difference(23.89, 22.70).unwrap().called, Called::Different);
     }
 

@@ -17,7 +17,7 @@ pub struct GateRow {
     pub estimate: Option<Estimate>,
     /// The median, or the worst block if every block must hold.
     pub value: Option<f64>,
-    /// Whether it holds.
+    /// Whether the bound holds.
     pub verdict: BoundVerdict,
 }
 
@@ -38,9 +38,9 @@ pub enum BoundVerdict {
     Disturbed,
     /// Too few blocks for an interval.
     NotJudged,
-    /// There is no limit.
+    /// The row is only compared: it has no limit.
     Compared {
-        /// Why there is no value, or one of fewer blocks.
+        /// The reason why there is no value, or one of fewer blocks.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -88,7 +88,7 @@ impl BoundVerdict {
         }
     }
 
-    /// Why it isn't simply held, for people.
+    /// The reason why the bound isn't simply held, for people; none if it is held.
     pub fn reason(&self) -> Option<&str> {
         match self {
             BoundVerdict::Ok => None,

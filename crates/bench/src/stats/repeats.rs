@@ -25,7 +25,7 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// From each run's configuration and value; `None` if nothing was repeated.
+    /// The noise from each run's configuration and value; `None` if nothing was repeated.
     pub fn of<K: Ord>(runs: impl IntoIterator<Item = (K, f64)>) -> Option<Repeats> {
         let mut groups: BTreeMap<K, Vec<f64>> = BTreeMap::new();
         for (configuration, value) in runs {

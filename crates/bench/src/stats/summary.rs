@@ -109,12 +109,12 @@ fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary 
     }
 }
 
-/// Rates over other files or another link say nothing beside one another.
+/// True if the rates of two cases can be compared: over the same link, and with the same files or none.
 pub(crate) fn is_comparable(case: &Case, base: &Case) -> bool {
     base.link == case.link && has_its_files(case, base)
 }
 
-/// The same files, or none.
+/// True if a case has the same files as `base`, or none.
 pub(crate) fn has_its_files(case: &Case, base: &Case) -> bool {
     case.dataset.is_none() || case.dataset == base.dataset
 }

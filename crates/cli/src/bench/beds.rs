@@ -10,8 +10,9 @@ use linerate_bench::spec::study::Study;
 /// Test beds by the name of their link.
 pub(super) type Beds<'a> = BTreeMap<String, Box<dyn Bed + 'a>>;
 
-/// The same two hosts for each link that a case names: the path is the one that is there. What commands print
-/// is kept in a directory of this host, which goes at the end. `prepare` sees the hosts first.
+/// A bed of the same two hosts for each link that a case names: the path is the one that is there. The
+/// commands' output is kept in a directory of this host, which is removed at the end. `prepare` sees the
+/// hosts first.
 pub(super) fn host_beds<'a>(
     study: &Study,
     hosts: &Hosts,

@@ -1,4 +1,4 @@
-//! `linerate bench list`: what is built in.
+//! `linerate bench list`: the built-in studies and tools.
 
 use linerate_bench::spec::papers::{EXPERIMENTS, Experiment, PAPERS};
 use linerate_bench::spec::study::Study;

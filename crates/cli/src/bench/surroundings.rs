@@ -69,7 +69,7 @@ pub(super) fn stop_on_signals() -> anyhow::Result<Stop> {
         for signal in signals.forever() {
             seen.store(true, Ordering::Relaxed);
             if first.get_or_insert_with(Instant::now).elapsed() > SAME_REQUEST {
-                // It can only fail for signals that have no default, and these have.
+                // This call fails only for signals that have no default, and these have one.
                 let _ = emulate_default_handler(signal);
             }
         }

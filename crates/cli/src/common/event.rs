@@ -28,7 +28,7 @@ pub struct Versioned<'a> {
 pub enum Event {
     /// The progress of a copy, twice a second.
     Progress {
-        /// Since the first data connection.
+        /// Seconds since the first data connection.
         seconds: f64,
         /// Bytes that the receiver has.
         bytes: u64,
@@ -56,7 +56,7 @@ pub enum Event {
     /// The copies to several destinations have ended.
     FanOut {
         destinations: usize,
-        /// Those that have everything.
+        /// Destinations that have everything.
         done: usize,
         /// Bytes that were read of files.
         read_bytes: u64,
@@ -108,7 +108,7 @@ impl Event {
         Versioned { schema: SCHEMA, destination: None, event: self }
     }
 
-    /// The same, of the copy to one of several destinations.
+    /// The event as a line; with the name of the destination, if it is of the copy to one of several.
     pub fn of_destination<'a>(&'a self, destination: Option<&'a str>) -> Versioned<'a> {
         Versioned { destination, ..self.versioned() }
     }
@@ -183,11 +183,11 @@ pub struct DestinationFields {
     /// As the user wrote it.
     pub destination: String,
     pub result: &'static str,
-    /// Why it failed as a whole.
+    /// The reason, if the copy failed as a whole.
     pub message: Option<String>,
-    /// It was slower than the others, and read on its own.
+    /// The destination was slower than the others, and the source was read for it alone.
     pub left_behind: bool,
-    /// It got everything through a chain of hosts.
+    /// The destination got everything through a chain of hosts.
     pub chained: bool,
     /// Entries and bytes that are in place.
     #[serde(flatten)]

@@ -108,7 +108,7 @@ impl FarSession {
     /// Does `work`. Where it fails, the far end gets the reason, and all data connections are cut.
     ///
     /// # Errors
-    /// Those of `work`, or the far end's reason where that comes first.
+    /// The error of `work`, or the far end's reason if that comes first.
     pub fn work<T>(
         &mut self,
         work: impl FnOnce(&mut Session) -> Result<T, TransferError>,
@@ -141,7 +141,8 @@ fn start(
     Ok((shell, reader, writer, Client { job, interrupted, observer, pulse, neighbour: None, interfaces }))
 }
 
-/// What holds the far end, and is waited for when this is dropped. How it ended says no more than the session did.
+/// The process or thread of the far end, which is waited for when this is dropped. How it ended says no more than
+/// the session did.
 enum FarProcess {
     Shell(RemoteShell),
     Thread(Option<JoinHandle<()>>),

@@ -6,9 +6,9 @@ use linerate_wire::path::printable_path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Prints on standard output what that program prints.
+/// Prints on standard output what another program prints, in whose place this one is used.
 pub trait Look: Send + Sync {
-    /// Begins each line on standard error.
+    /// The name that begins each line on standard error.
     fn program(&self) -> &'static str {
         "linerate"
     }
@@ -16,7 +16,8 @@ pub trait Look: Send + Sync {
     fn error(&self, path: &str, message: &str) -> String {
         format!("{}: {path}: {message}", self.program())
     }
-    /// Whether it is no error that the entry at this path is left out, for what the message says.
+    /// True if the entry at this path is left out on purpose, for the reason in the message: then it is no
+    /// error.
     fn leaves_out(&self, _path: &str, _message: &str) -> bool {
         true
     }
@@ -34,7 +35,7 @@ pub trait Look: Send + Sync {
     fn skip(&self, path: &str, message: &str);
     /// Something that was done with an entry, in the words of the end that did it.
     fn remark(&self, _message: &str) {}
-    /// How far it is. Called a few times a second.
+    /// The progress of the run. Called a few times a second.
     fn progress(&self, done: &Done);
     /// The end of a run that went through.
     fn end(&self, sums: &Sums);
@@ -43,11 +44,11 @@ pub trait Look: Send + Sync {
 /// How far a run is.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// Bytes that are there, and of those that were found.
+    /// Bytes that are there, and bytes that were found.
     pub bytes: (u64, u64),
-    /// Entries likewise.
+    /// Entries that are there, and entries that were found.
     pub entries: (u64, u64),
-    /// Since the beginning.
+    /// Seconds since the beginning.
     pub seconds: f64,
     /// Everything was found.
     pub scanned: bool,
@@ -68,7 +69,7 @@ pub struct Sums {
     pub matched: u64,
     /// Bytes that the data connections carried for it.
     pub wire: u64,
-    /// Of the whole command.
+    /// The time that the whole command took.
     pub elapsed: Duration,
     /// True where this end received.
     pub received: bool,

@@ -15,7 +15,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Counts one.
+    /// Counts a loss.
     pub fn add(&mut self, message: String, path: String) {
         if self.counted.len() == MOST && !self.counted.contains_key(&message) {
             self.others += 1;
@@ -24,7 +24,7 @@ impl Losses {
         self.counted.entry(message).or_insert((0, path)).0 += 1;
     }
 
-    /// A line for each kind.
+    /// A line for each kind of loss.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let told = self.counted.iter().map(|(message, (count, path))| match count {
             1 => format!("{path}: {message}"),

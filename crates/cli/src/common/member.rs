@@ -25,7 +25,7 @@ pub struct MemberDone {
 }
 
 impl MemberOutput {
-    /// That of a destination.
+    /// The additions for the destination `name`.
     pub fn new(name: String) -> Self {
         Self { name, done: Mutex::default() }
     }

@@ -40,13 +40,13 @@ pub enum Style {
 /// The end of a transfer that this process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Here {
-    /// It sends.
+    /// This process sends.
     Sender,
-    /// It receives.
+    /// This process receives.
     Receiver,
-    /// Nothing leaves it.
+    /// This process does both: the copy stays within this host.
     Both,
-    /// Both are far hosts.
+    /// This process does neither: both ends are far hosts.
     Neither,
 }
 
@@ -59,12 +59,12 @@ pub struct Output {
     itemize: bool,
     deleted: AtomicU64,
     losses: Mutex<Losses>,
-    /// It prints what another program prints.
+    /// Lines are printed as another program prints them: rsync or scp.
     look: Option<Box<dyn Look>>,
-    /// Entries that were left out on purpose, as that program does.
+    /// Entries that were left out on purpose, as the other program leaves them out.
     left_out: AtomicU64,
     metrics: Arc<RunMetrics>,
-    /// It is that of one of several copies.
+    /// The additions, if this is the output of one of several copies.
     member: Option<MemberOutput>,
 }
 
@@ -98,12 +98,12 @@ impl Output {
         }
     }
 
-    /// The same, printing what another program prints.
+    /// This output, printing what another program prints.
     pub fn looking_like(self, look: impl Look + 'static) -> Self {
         Self { look: Some(Box::new(look)), ..self }
     }
 
-    /// Entries that were left out as that program leaves them out: for it they are no errors.
+    /// Entries that were left out as the other program leaves them out: they count as no errors.
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }
@@ -115,7 +115,7 @@ impl Output {
         Self { member: Some(MemberOutput::new(name)), ..own }
     }
 
-    /// The additions for that.
+    /// The additions of [`Self::of_member`]; none for the output of a whole command.
     pub fn member(&self) -> Option<&MemberOutput> {
         self.member.as_ref()
     }
@@ -130,7 +130,7 @@ impl Output {
         &self.bar
     }
 
-    /// Begins each line for people.
+    /// The program's name, which begins each line for people.
     fn program(&self) -> String {
         match (&self.look, &self.member) {
             (Some(look), _) => look.program().to_owned(),
@@ -139,7 +139,7 @@ impl Output {
         }
     }
 
-    /// The same, with the figures of the run also in a file.
+    /// This output, with the figures of the run also in a file.
     pub fn measured(self, metrics: &Arc<RunMetrics>) -> Self {
         Self { metrics: metrics.clone(), ..self }
     }
@@ -149,7 +149,7 @@ impl Output {
         &self.metrics
     }
 
-    /// The same, with a line for each change where `itemize` is set.
+    /// This output, with a line for each change if `itemize` is set.
     pub fn itemizing(self, itemize: bool) -> Self {
         Self { itemize, ..self }
     }
@@ -194,7 +194,7 @@ impl Output {
         }
     }
 
-    /// True where it prints what another program prints, whose messages name no hosts.
+    /// True if this output prints what another program prints: then messages name no hosts.
     pub fn looks_like_another(&self) -> bool {
         self.look.is_some()
     }
@@ -227,7 +227,7 @@ impl Output {
         let limiter = transfer::name(&evidence);
         let there = meters.local.unchanged.get();
         let came = receiver.stages.bytes.saturating_add(there.bytes);
-        // Of two far hosts, only the receiver's sums have what was there already.
+        // Between two far hosts, only the receiver's sums count what was there already.
         let came = if here == Here::Neither { came.max(receiver.landed.bytes) } else { came };
         let done = came.min(sender.found.bytes);
         if let Some(look) = &self.look {
@@ -307,7 +307,7 @@ impl Output {
         ));
     }
 
-    /// Takes the bar away.
+    /// Removes the progress bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }

@@ -76,7 +76,7 @@ impl Reach {
     pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, Failure> {
         let own = self.configured(host)?;
         if let (None, Some(rsh), false) = (&self.rsh, &own.rsh, quiet) {
-            // Whoever the far end is, that program says.
+            // Which host the far end is depends on that program.
             tell!("linerate: the remote shell is '{}', by the configuration", printable(rsh.as_bytes()));
         }
         Ok(FarEnd {
@@ -88,15 +88,15 @@ impl Reach {
         })
     }
 
-    /// The same, with what the configuration says about the host where nothing was given.
+    /// These options; where one isn't given, the configuration's value for the host counts.
     ///
     /// # Errors
-    /// If a value of it isn't one.
+    /// If a configured value is wrong.
     pub fn configured(&self, host: &OsStr) -> Result<Self, Failure> {
         configured::fill(self, current(), host).map_err(Failure::usage)
     }
 
-    /// The same, without the user's ssh agent at the far end, whatever is configured.
+    /// These options, without the user's ssh agent at the far end, whatever is configured.
     pub fn keeping_agent(&self) -> Self {
         Self { keeps_agent: true, ..self.clone() }
     }
@@ -126,7 +126,8 @@ impl Reach {
         self.config.iter().for_each(|file| pair("-F", file));
         self.jump.iter().for_each(|host| pair("-J", host));
         if self.keeps_agent {
-            // Of several the first one counts; another remote shell has its own options.
+            // Of several ForwardAgent options the first one counts; another remote shell than ssh has its own
+            // options.
             pair("-o", OsStr::new("ForwardAgent=no"));
         }
         self.option.iter().for_each(|option| pair("-o", option));
@@ -187,7 +188,8 @@ pub fn interrupted_exits_with(code: u8) {
     EXIT.store(code, Ordering::Relaxed);
 }
 
-/// Set by Ctrl-C and the signals that end a program. A second Ctrl-C ends it at once, and so does the time.
+/// A flag that is set by Ctrl-C and the other signals that end a program. A second signal ends the program at
+/// once; without one it ends after [`LAST_MOMENTS`].
 ///
 /// # Errors
 /// If the handlers can't be set.

@@ -49,9 +49,9 @@ pub enum Ends {
     Within,
     /// Both are far hosts.
     Between {
-        /// The sender's.
+        /// The sender's host.
         from: String,
-        /// The receiver's.
+        /// The receiver's host.
         to: String,
         /// The data went through this host.
         through: bool,
@@ -63,7 +63,7 @@ pub enum Ends {
 pub struct Synced {
     /// Files that were there already; the bytes include chunks that were there.
     pub unchanged: Totals,
-    /// Bytes among them of files that have changed.
+    /// Bytes of changed files that were there already, and weren't sent.
     pub matched: u64,
     /// Bytes of links' texts, and of files' further names, which only rsync counts.
     pub further: u64,
@@ -180,14 +180,14 @@ impl Summary {
         }
     }
 
-    /// How much in which time.
+    /// The moved bytes, the time that they took, and the rate, in words.
     fn rate(&self) -> String {
         let (bytes, seconds) = (self.moved().bytes, self.payload_seconds);
         let time = show_time(Duration::from_secs_f64(seconds));
         format!("{} in {time}: {}", show_bytes(bytes), show_rate(bytes, seconds))
     }
 
-    /// How the data travelled.
+    /// The way of the data in words: encryption, streams or workers, and bytes on the wire.
     fn way(&self) -> String {
         let cipher = if self.cipher.is_some() { "encrypted" } else { "NOT ENCRYPTED" };
         match (self.is_within(), u64::from(self.streams)) {
@@ -223,7 +223,7 @@ impl Summary {
         Event::Summary(self.fields(limiter, code, meters))
     }
 
-    /// Its fields.
+    /// The fields of the last event of `--json`.
     pub fn fields(&self, limiter: &Verdict, code: Code, meters: &Meters) -> Box<CopySummary> {
         let end = |(stages, usage): (Stages, Usage)| EndFields {
             cpu_seconds: usage.cpu_seconds,

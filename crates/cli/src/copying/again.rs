@@ -23,7 +23,7 @@ impl Copy {
         self.run_as(&mut Self::once)
     }
 
-    /// The same of one try.
+    /// Runs as [`Copy::run`] does; `once` makes each try.
     ///
     /// # Errors
     /// The last failure.

@@ -107,7 +107,7 @@ type Streams = std::option::Option<u32>;
 type Limit = std::option::Option<u64>;
 
 impl Prove {
-    /// The same options, with these proofs.
+    /// `options` with these proofs.
     pub fn options(&self, options: Options) -> Options {
         Options { digests: self.verify || self.manifest.is_some(), verify: self.verify, ..options }
     }
@@ -129,7 +129,7 @@ impl CopyingArgs {
         Patience::by_option(self.timeout)
     }
 
-    /// The part of these that both ends must know.
+    /// The part of these arguments that both ends must know.
     pub fn options(&self) -> Options {
         Options {
             clear: self.no_encrypt,

@@ -75,7 +75,7 @@ impl Copy {
             FarRole::Sender => &self.task.reach,
             FarRole::Receiver => self.task.destination_reach.as_ref().unwrap_or(&self.task.reach),
         };
-        // Nobody needs it there: the two prove who they are by keys of their own.
+        // The user's ssh agent isn't needed there: the two ends prove who they are by keys of their own.
         let far_end = reach.keeping_agent().far_end(host, self.task.quiet)?;
         let far_end = FarEnd { patience: self.task.login, ..far_end };
         let shown = printable(host.as_bytes());
@@ -179,7 +179,7 @@ fn of_contents(contents: DeliveredContents) -> Told {
     }
 }
 
-/// Tells of one of the two hosts.
+/// Reports problems and notes of one of the two hosts.
 struct HostTeller {
     host: String,
     delivered: Arc<Delivered>,
@@ -195,7 +195,7 @@ impl Observer for HostTeller {
     }
 
     fn note(&self, note: &str) {
-        // It names the host itself.
+        // The note names the host itself.
         self.delivered.note(note);
     }
 }

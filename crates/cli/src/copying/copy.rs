@@ -27,7 +27,7 @@ use crate::units::show_counted;
 /// Follows the reason why a run ended early.
 const GO_ON: &str =
     "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
-/// The same where files that are under way lie in a directory of which no journal knows.
+/// As [`GO_ON`], if files under way lie in a directory of which no journal knows.
 const BEGIN_AGAIN: &str = "; run the same command again: what isn't whole begins anew, since --temp-dir without --partial-dir keeps no parts";
 
 /// The state of a run.
@@ -69,7 +69,7 @@ impl Copy {
         Self::interruptible(Arc::new(task), output, interrupted)
     }
 
-    /// The same as one of several runs, which end where `interrupted` is set.
+    /// A run with these arguments that ends when `interrupted` is set; it may be one of several.
     ///
     /// # Errors
     /// If the manifest can't be written.
@@ -253,7 +253,7 @@ impl Copy {
     }
 }
 
-/// What was sent and didn't arrive.
+/// A message about entries that were sent and didn't arrive.
 fn incomplete(sent: &Totals, landed: &Totals) -> String {
     let (left, arrived) = (show_counted(sent.entries(), "entry was", "entries were"), landed.entries());
     format!(
@@ -261,7 +261,8 @@ fn incomplete(sent: &Totals, landed: &Totals) -> String {
         sent.bytes, landed.bytes,
     )
 }
-/// Refuses `--interfaces` where no data leaves this host, and where it would lead data in clear to where nobody has said.
+/// Refuses `--interfaces` if no data leaves this host, and `--interfaces=all` with `--no-encrypt`: data in clear goes
+/// only by interfaces that are named.
 fn check_interfaces(task: &Task, route: &Route) -> Result<(), Failure> {
     let why = match (&task.interfaces, route) {
         (Interfaces::Named(_) | Interfaces::All, Route::Within { .. }) => {

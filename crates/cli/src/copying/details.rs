@@ -57,7 +57,7 @@ type Owners = [std::option::Option<std::vec::Vec<IdentityRule>>; 2];
 type Rules = std::vec::Vec<IdentityRule>;
 
 impl DetailArgs {
-    /// What both ends must know of it.
+    /// These options, as both ends get them.
     pub fn details(&self) -> Details {
         let [user, group] = self.chown.clone().unwrap_or_default();
         Details {

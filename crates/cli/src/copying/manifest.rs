@@ -28,7 +28,7 @@ pub struct Delivered {
 pub struct Landed<'a> {
     /// The sources' own names.
     pub sources: Vec<RelPath>,
-    /// They kept these names, below the destination; else the destination is the one source's new name.
+    /// The sources keep these names below the destination; else the destination is the one source's new name.
     pub within: bool,
     /// As the user wrote it.
     pub destination: &'a [u8],
@@ -76,13 +76,13 @@ impl Delivered {
         }
     }
 
-    /// Another try begins: it reports everything anew.
+    /// Drops what was gathered, because another try begins and reports everything anew.
     pub fn begin(&self) {
         lock(&self.files).clear();
         lock(&self.failed).clear();
     }
 
-    /// A file's digest, or what else is known of it.
+    /// Notes a file's digest, or what else is known of it.
     pub fn known(&self, source: u32, path: &RelPath, told: Told) {
         if self.file.is_none() {
             return;
@@ -94,7 +94,7 @@ impl Delivered {
         };
     }
 
-    /// Writes the manifest, if one is wanted; `tell` gets the names that it can't hold.
+    /// Writes the manifest, if one is wanted. `tell` gets a problem for each name that it can't hold.
     ///
     /// # Errors
     /// A message if it can't be written.
@@ -118,7 +118,7 @@ impl Delivered {
 }
 
 impl Landed<'_> {
-    /// The name below the destination, or beside it where the destination is a file.
+    /// A file's name in the manifest: below the destination, or the destination's own name if that is a file.
     fn name(&self, source: &RelPath, path: &RelPath) -> Vec<u8> {
         let top = match (self.within, path.is_root()) {
             (true, _) => source.as_bytes(),

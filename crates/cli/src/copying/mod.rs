@@ -43,7 +43,7 @@ pub fn perform(output: Output, task: Result<Task, Failure>) -> Result<Code, Fail
     perform_all(output, task.map(|task| (task, None)))
 }
 
-/// The same to several destinations, where they are named.
+/// Runs a task to its exit code, as [`perform`] does, or to each of several destinations if they are named.
 ///
 /// # Errors
 /// If the command failed as a whole.

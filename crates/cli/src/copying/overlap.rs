@@ -39,7 +39,7 @@ fn check_one(
     sync: Option<&Sync>,
 ) -> Result<(), String> {
     let written = source.shown(path);
-    // What can't be looked at is reported by whoever opens it.
+    // A source that can't be looked at is reported when it is opened.
     let Ok(there) = fs::metadata(&written) else { return Ok(()) };
     let mirrors = sync.is_some_and(|sync| !sync.into);
     let top = place(source, destination, mirrors);

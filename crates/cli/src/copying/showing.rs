@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::output::{Here, Output};
 
-/// How often it looks.
+/// The time between two drawings.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// The display; it ends when this is dropped.
@@ -18,13 +18,13 @@ pub struct Showing {
 }
 
 impl Showing {
-    /// Shows what `meters` count, until it is dropped.
+    /// Shows what `meters` count, until the result is dropped.
     pub fn start(output: Arc<Output>, meters: Meters, here: Here) -> Self {
         let begun = Instant::now();
         Self::draw(move || output.progress(&meters, begun, here))
     }
 
-    /// Draws again and again, until it is dropped.
+    /// Draws again and again, until the result is dropped.
     pub fn draw(mut draw: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();

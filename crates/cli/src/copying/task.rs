@@ -72,7 +72,7 @@ impl Stop {
 }
 
 impl Task {
-    /// The same task; another run of it goes on where this one was cut off.
+    /// This task, made resumable: another run of it goes on where this one was cut off.
     pub fn resumable(mut self) -> Self {
         let changes = !self.list && self.options.sync.as_ref().is_none_or(|sync| !sync.dry_run);
         self.options.resume = changes.then(|| name_of(&self.sources));
@@ -101,8 +101,8 @@ pub fn name_of(sources: &[OsString]) -> [u8; 16] {
     name
 }
 
-/// The same from whichever directory it is named; a slash or a dot at the end is kept, since it may mean
-/// something.
+/// The bytes of a path, the same from whichever directory it is named. A slash or a dot at its end is kept,
+/// since it may mean something.
 fn real(path: &OsStr) -> Vec<u8> {
     let bytes = path.as_bytes();
     let end = bytes.iter().rposition(|byte| !b"/.".contains(byte)).map_or(0, |at| at + 1);

@@ -18,7 +18,7 @@ pub struct WatchedTask {
     /// Ends the task where it is set.
     pub interrupted: Arc<AtomicBool>,
     begun: Instant,
-    /// Those of its last try.
+    /// The counters of the task's last try.
     meters: Mutex<Meters>,
 }
 
@@ -28,11 +28,11 @@ pub struct Sight {
     pub seconds: f64,
     /// Bytes that are there, or on their way into their files.
     pub bytes: u64,
-    /// Of these the ones that were sent.
+    /// Bytes that were sent.
     pub sent: u64,
     /// Files in place.
     pub files: u64,
-    /// What limits it.
+    /// The limiter of the copy.
     pub limiter: Verdict,
 }
 
@@ -42,7 +42,7 @@ impl WatchedTask {
         Self { interrupted, begun: Instant::now(), meters: Mutex::default() }
     }
 
-    /// Runs it.
+    /// Runs the task.
     ///
     /// # Errors
     /// If it failed as a whole.
@@ -56,12 +56,12 @@ impl WatchedTask {
         })
     }
 
-    /// The counters of its last try.
+    /// The counters of the task's last try.
     pub fn meters(&self) -> Meters {
         lock(&self.meters).clone()
     }
 
-    /// How far it is by now. `within`: nothing leaves this host.
+    /// How far the task is by now. `within`: nothing leaves this host.
     pub fn look(&self, within: bool) -> Sight {
         let meters = self.meters();
         let (sender, receiver) = (meters.local.progress(), *lock(&meters.remote));

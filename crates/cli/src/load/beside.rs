@@ -49,7 +49,7 @@ fn result(running: LoadThread<'_>) -> Result<TransactionsResult, LoadError> {
     running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The command's exit code; it is ended if the load is.
+/// Waits for the command and returns its exit code; the command is ended if the load is.
 fn wait(command: &Running, stop: &StopFlag) -> Result<u8, Failure> {
     let mut is_ended = false;
     loop {

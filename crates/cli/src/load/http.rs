@@ -61,7 +61,7 @@ fn parse_pause(text: &str) -> Result<Duration, String> {
     fits.map(Duration::from_secs_f64).ok_or_else(|| format!("'{text}' is too long; write at most an hour"))
 }
 
-/// Requests a second.
+/// Reads a rate in requests a second.
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate| (0.001..=1e6).contains(rate));
     rate.ok_or_else(|| format!("'{text}' isn't a rate; write requests a second, 0.001 to 1000000"))

@@ -85,11 +85,11 @@ pub struct RoundTripArgs {
     command: Vec<OsString>,
 }
 
-/// Longer than any command.
+/// A time that is longer than any command takes.
 const ENDLESS: Duration = Duration::from_secs(366 * 86_400);
 
 impl RoundTripArgs {
-    /// The result, and the code of the command, if there is one.
+    /// Runs the load, and returns its result, and the code of the command, if there is one.
     pub(super) fn run(&self, stop: &StopFlag) -> Result<(LoadReport, Option<Code>), Failure> {
         let mut load = self.common.load(ConnectionStyle::Kept);
         let Some(rate) = self.rate else {

@@ -130,7 +130,7 @@ impl Host {
         }
     }
 
-    /// Ends the recording, and saves it in `out`, if given. The second result is the saving's.
+    /// Ends the recording, and saves it in `out`, if given. The second result says whether it was saved.
     pub fn stop(mut self, out: Option<&Path>) -> (Recorded, Result<(), Failure>) {
         let is_here = matches!(self.source, SampleSource::Here(_));
         let taken = match std::mem::replace(&mut self.source, SampleSource::Gone) {

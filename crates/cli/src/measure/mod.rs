@@ -109,7 +109,7 @@ enum Format {
     Json,
 }
 
-/// Measures.
+/// Carries out `linerate measure`.
 ///
 /// # Errors
 /// If the command can't be run, a host can't be sampled, or a recording can't be saved.
@@ -166,7 +166,7 @@ fn show(measured: &Measured<'_>, format: Option<Format>) {
 }
 
 impl MeasureArgs {
-    /// Far hosts start first, so that they record the command's beginning.
+    /// Starts sampling on the hosts, the far ones first, so that they record the command's beginning.
     fn start_hosts(&self, signals: &Signals) -> Result<Vec<Host>, Failure> {
         let far = self.hosts.iter().map(|host| {
             let far_end = self.reach.far_end(host, false)?;
@@ -215,7 +215,7 @@ impl MeasureArgs {
 /// The signals that end a program. A terminal sends Ctrl-C to the command too; the other signals are passed
 /// on.
 struct Signals {
-    /// True once any of them has come.
+    /// True once any of the signals has come.
     end: Arc<AtomicBool>,
     /// Each signal to pass on, and whether it has come.
     passed: Vec<(i32, Arc<AtomicBool>)>,

@@ -1,4 +1,4 @@
-//! Options whose values rsync checks, and of which nothing else is seen.
+//! Options whose values are checked as rsync does, and that have no other effect on the copy.
 
 use std::ffi::OsStr;
 
@@ -111,7 +111,7 @@ impl Checked {
         (compares && of_files == "none").then(|| "--checksum can't be used with a choice of none".to_owned())
     }
 
-    /// The sums that were chosen: of files that are sent, and of those that are compared by it.
+    /// The sums that were chosen: for files that are sent, and for files that are compared by their sums.
     pub fn sums(&self) -> [FileSum; 2] {
         self.names().map(|name| FileSum::of(name).unwrap_or_default())
     }

@@ -5,19 +5,19 @@ use crate::exit::Code;
 
 /// The command line can't be served.
 pub const USAGE: Code = Code::Command(1);
-/// This rsync hasn't what is asked for.
+/// This rsync doesn't have what is asked for.
 pub const UNSUPPORTED: Code = Code::Command(4);
 const INCOMPATIBLE: u8 = 2;
 const FILE_SELECTION: u8 = 3;
 const FILE: u8 = 11;
 const STREAM: u8 = 12;
-/// A signal ended it.
+/// A signal ended the run.
 pub const SIGNAL: u8 = 20;
 const PARTIAL: u8 = 23;
 /// Sources vanished; a warning.
 pub const VANISHED: u8 = 24;
 const DELETE_LIMIT: u8 = 25;
-/// `--stop-after` or `--stop-at` ended it.
+/// `--stop-after` or `--stop-at` ended the run.
 pub const TIMEOUT: u8 = 30;
 
 /// The codes and their meanings, as the help and the guide have them.

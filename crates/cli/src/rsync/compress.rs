@@ -9,7 +9,7 @@ const USUAL: u8 = 3;
 /// The first level, which is about as fast as lz4.
 const FAST: u8 = 1;
 
-/// What the options said so far.
+/// The options about compression, as they were read so far.
 #[derive(Clone, Debug, Default)]
 pub struct CompressWords {
     on: Option<bool>,
@@ -86,7 +86,7 @@ impl CompressWords {
         }
     }
 
-    /// What becomes of all this.
+    /// The compression that these options ask for.
     pub fn compression(&self) -> Compression {
         let fixed = |level: i32| CompressionLevel::Fixed(level.clamp(1, MAX_COMPRESSION.into()) as u8);
         let level = match (self.on, self.level, self.method) {

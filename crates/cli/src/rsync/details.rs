@@ -113,7 +113,7 @@ pub fn iconv(line: &mut Line, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Names are as they are.
+/// `--no-iconv`: names aren't converted.
 pub fn no_iconv(line: &mut Line) {
     line.details.charsets = None;
 }
@@ -196,7 +196,7 @@ impl DetailWishes {
         NameConversion::between(&self.charsets(Way::Pull)?).ok()?
     }
 
-    /// What both ends must know of it.
+    /// These options, as both ends get them.
     pub fn details(&self, way: Way) -> Details {
         let far = &self.far;
         let rules = |mapped: &Option<Mapped>| mapped.as_ref().map(|mapped| mapped.rules.clone());
@@ -220,14 +220,16 @@ impl DetailWishes {
         }
     }
 
-    /// That a far receiver isn't to act as root, only its own option says.
+    /// Whether the receiver is to act as root; none if no option says so. A far receiver is forbidden it by
+    /// its own option alone.
     fn superuser(&self, way: Way) -> Option<bool> {
         let here = self.acting.filter(|acting| *acting == Acting::AsRoot || way != Way::Push);
         let acting = self.far.acting.filter(|_| way != Way::Pull).or(here);
         acting.filter(|acting| *acting != Acting::Faking).map(|acting| acting == Acting::AsRoot)
     }
 
-    /// Attributes in which --fake-super stores what files stand for go with a second --xattrs alone.
+    /// The rule that leaves out the attributes in which --fake-super stores what files stand for: they are
+    /// sent only with a second --xattrs.
     pub fn attribute_rule(&self) -> Option<&'static str> {
         (self.xattrs == 1).then_some("-xs user.rsync.%*")
     }

@@ -13,18 +13,18 @@ const CONTROL: Range<u8> = 0x80..0xa0;
 pub enum Escape {
     /// `-8`: bytes that are no characters are written as they are, too.
     Bytes,
-    /// The same on a terminal, which could take some of them for control characters.
+    /// As [`Escape::Bytes`] on a terminal: bytes that it could take for control characters are escaped.
     TerminalBytes,
     /// Characters beyond ASCII are written as they are.
     Wide,
-    /// They are escaped, since the locale hasn't them.
+    /// Characters beyond ASCII are escaped, since the locale doesn't have them.
     Ascii,
     /// In a log: as they are, but for bytes that a terminal could take for control characters.
     Log,
 }
 
 impl Escape {
-    /// By the user's locale, unless `-8` says that everything may pass.
+    /// The escaping that fits the user's locale, unless `-8` says that all bytes may pass.
     pub fn of_locale(eight_bit: bool) -> Self {
         let set = |name: &&&str| std::env::var(name).is_ok_and(|value| !value.is_empty());
         let locale =

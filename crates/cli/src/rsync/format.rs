@@ -13,7 +13,7 @@ use super::numbers::{Human, permissions};
 /// The form of a line.
 pub struct LineFormat(Vec<Piece>);
 
-/// A piece of it.
+/// A piece of a line's form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
@@ -36,7 +36,7 @@ struct Width {
 const ESCAPES: &str = "inflLUGMBbcCotpm%";
 /// rsync takes no more characters between the percent sign and the letter.
 const MOST_DIGITS: usize = 23;
-/// A wider field is the widest.
+/// The greatest width of a field; a larger number counts as this one.
 const MOST_WIDTH: usize = 4096;
 
 /// The subject of a line.
@@ -47,7 +47,7 @@ pub struct Subject<'a> {
     pub pulls: bool,
     /// The name as the sender has it, for a file of this host.
     pub full: &'a [u8],
-    /// The text before its name and that of another.
+    /// The text before the entry's name, and before that of the file that it is a further name of.
     pub root: &'a str,
     /// The sum of its contents, or as many spaces.
     pub sum: &'a str,
@@ -56,19 +56,19 @@ pub struct Subject<'a> {
 }
 
 impl LineFormat {
-    /// `%i %n%L`.
+    /// The form `%i %n%L`.
     pub fn itemized() -> Self {
         let plain = |letter| Piece::Escaped(letter, Width::default());
         Self(vec![plain('i'), Piece::Text(" ".into()), plain('n'), plain('L')])
     }
 
-    /// `%n%L`.
+    /// The form `%n%L`.
     pub fn named() -> Self {
         Self(vec![Piece::Escaped('n', Width::default()), Piece::Escaped('L', Width::default())])
     }
 
     /// # Errors
-    /// If it isn't text.
+    /// If the format isn't text.
     pub fn parse(option: &str, format: &OsStr) -> Result<Self, String> {
         let text = std::str::from_utf8(format.as_bytes()).map_err(|_| format!("{option} is not text"))?;
         let (mut pieces, mut rest) = (Vec::new(), text);
@@ -95,22 +95,23 @@ impl LineFormat {
         self.0.iter().any(|piece| matches!(piece, Piece::Escaped(letter, _) if letters.contains(*letter)))
     }
 
-    /// Changes of attributes alone have a line too.
+    /// True if changes of attributes alone have a line too.
     pub fn itemizes(&self) -> bool {
         self.has("i")
     }
 
-    /// It needs properties of the entries.
+    /// True if the format needs properties of the entries.
     pub fn needs_facts(&self) -> bool {
         self.has("lUGMBbC")
     }
 
-    /// It needs sums of their contents.
+    /// True if the format needs sums of the files' contents.
     pub fn needs_sums(&self) -> bool {
         self.has("C")
     }
 
-    /// The line for a change of an entry; none where it has no line. `also` where changes of attributes have one.
+    /// The line for a change of an entry; none if it has no line. If `also` is set, changes of attributes alone
+    /// have one too.
     pub fn line(&self, subject: &Subject, also: bool) -> Option<Vec<u8>> {
         let change = subject.change;
         if change.item == Change::DELETED && !self.has("io") {
@@ -207,7 +208,7 @@ impl Width {
 }
 
 impl Subject<'_> {
-    /// A directory's has a slash behind it.
+    /// The entry's name; a directory's has a slash behind it.
     pub fn name(&self) -> Vec<u8> {
         let path = self.change.path.as_bytes();
         let path: &[u8] = if path.is_empty() { b"." } else { path };
@@ -236,12 +237,12 @@ impl Subject<'_> {
     }
 }
 
-/// Nothing of it changes: it is there as it should be.
+/// True if nothing of the entry changes: it is there as it should be.
 pub fn is_unchanged(change: &Change) -> bool {
     change.item[0] != b'*' && !matches!(change.link, Some(Link::SameAs(_))) && has_no_letters(change)
 }
 
-/// Nothing of it changes but that it becomes one more name.
+/// True if nothing of the entry changes but that it becomes one more name of a file.
 pub fn is_mere_name(change: &Change) -> bool {
     matches!(change.link, Some(Link::SameAs(_))) && has_no_letters(change)
 }

@@ -8,11 +8,11 @@ const MOST: u8 = 4;
 /// The words of `--info`, in rsync's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InfoWord {
-    /// What is kept by `--backup`.
+    /// Files that `--backup` keeps.
     Backup,
     /// Files that are copied on the receiver's side.
     Copied,
-    /// What is deleted.
+    /// Entries that are deleted.
     Del,
     /// The list of files.
     Flist,
@@ -20,7 +20,7 @@ pub enum InfoWord {
     Misc,
     /// Mount points that are skipped.
     Mount,
-    /// Names of what comes; at 2 also of what doesn't.
+    /// Names of the entries that come; at 2 also of those that stay as they are.
     Name,
     /// Files that are no regular ones and are left out.
     Nonreg,
@@ -115,11 +115,11 @@ impl Line {
 pub struct Levels {
     pub backup: u8,
     pub symsafe: u8,
-    /// What `--fuzzy` chooses.
+    /// The basis that `--fuzzy` chooses is named.
     pub fuzzy: bool,
     pub skip: u8,
     pub nonreg: u8,
-    /// Each file that comes is named; at 2, what stays as it is, too.
+    /// At 1, each file that comes is named; at 2, also each that stays as it is.
     pub name: u8,
     pub stats: u8,
     pub progress: u8,
@@ -128,7 +128,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Of a command line whose lines itemize changes, or don't.
+    /// The levels of a command line; `itemizes` is true if its lines itemize changes.
     pub fn of(line: &Line, itemizes: bool) -> Self {
         Self {
             backup: line.info(Backup),
@@ -143,12 +143,12 @@ impl Levels {
         }
     }
 
-    /// What stays as it is has a line as what changes.
+    /// True if an entry that stays as it is has an itemized line, as one that changes has.
     pub fn itemizes_all(&self) -> bool {
         self.itemize > 1 || self.itemize > 0 && self.name > 1
     }
 
-    /// It has a line that says so.
+    /// True if an entry that stays as it is has a line that says so.
     pub fn says_uptodate(&self) -> bool {
         self.itemize == 0 && self.name > 1
     }

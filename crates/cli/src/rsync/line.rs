@@ -14,19 +14,19 @@ use super::table::{DEBUG_HELP, Does, OPTIONS, RsyncOption};
 use crate::common::spec::Spec;
 use crate::sync::selecting::RuleOption;
 
-/// What an rsync command line asks for.
+/// The wishes of an rsync command line.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub recursive: bool,
-    /// By `-r` itself, not by `-a`.
+    /// `recursive` was set by `-r` itself, not by `-a`.
     pub recursion_named: bool,
     /// Directories without what is in them, unless they come whole.
     pub dirs: bool,
-    /// They do not, and what is in a source itself does.
+    /// Directories don't come whole, but the entries of a source itself come.
     pub shallow: bool,
     /// Nothing is copied; there may be no destination.
     pub list: bool,
-    /// Of the permissions those to execute, unless all are kept.
+    /// The permissions to execute are kept, unless all permissions are.
     pub executability: bool,
     pub links: bool,
     pub keep: Keep,
@@ -83,13 +83,13 @@ pub struct Line {
     pub whole_list: bool,
     pub human: u8,
     pub help: bool,
-    /// What `help` in the place of words prints.
+    /// The text that `help` in place of an option's words prints.
     pub words_help: Option<&'static str>,
     /// A far shell would split what is behind `HOST:` into words.
     pub old_args: bool,
     /// `-8`.
     pub eight_bit: bool,
-    /// How often it was asked for.
+    /// How often `--version` was named.
     pub version: u8,
     /// Sources, and behind them the destination.
     pub paths: Vec<OsString>,
@@ -224,7 +224,7 @@ impl Line {
 
     fn apply(&mut self, option: &RsyncOption, shown: &str, value: Option<OsString>) -> Result<(), String> {
         let missing = || format!("{shown} needs a value");
-        // With these a variable of the environment counts.
+        // With these options RSYNC_PARTIAL_DIR counts too.
         self.details.placing.partial |= matches!(shown, "-P" | "--partial");
         match option.does {
             Does::Flag(set) => set(self),
@@ -264,7 +264,7 @@ impl Line {
         }
     }
 
-    /// What options come to together.
+    /// Works out what the options mean together, once all are read.
     fn settle(mut self) -> Result<Self, String> {
         self.name_hosts();
         if self.old_args {
@@ -307,7 +307,7 @@ impl Line {
 }
 
 impl Line {
-    /// A source `:PATH` is on the host of the one before it.
+    /// Gives a source `:PATH` the host of the source before it.
     fn name_hosts(&mut self) {
         let mut host: Option<Vec<u8>> = None;
         for path in &mut self.paths {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How many lines are held back at most.
 const MOST_HELD: usize = 1000;
 
-/// What was written there.
+/// The lines on standard output, and the line of the progress below them.
 #[derive(Default)]
 pub struct StandardLines {
     /// The line of the progress has no end yet.
@@ -35,7 +35,7 @@ impl StandardLines {
         }
     }
 
-    /// A line, below the progress that is shown.
+    /// Prints a line, below the progress that is shown.
     pub fn say(&self, line: &[u8]) {
         match self.waits_for_count.load(Ordering::Relaxed) {
             true => self.hold(line.to_vec()),
@@ -48,7 +48,7 @@ impl StandardLines {
         crate::say::bytes(&[end, line].concat());
     }
 
-    /// The progress, in the place of the last one.
+    /// Prints the progress, in the place of the line before.
     pub fn progress(&self, line: &str, is_last: bool) {
         if self.waits_for_count.load(Ordering::Relaxed) {
             return;

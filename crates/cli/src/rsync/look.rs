@@ -1,4 +1,4 @@
-//! What rsync prints on standard output: lines of changes, sums, progress.
+//! Prints what rsync prints on standard output: lines of changes, sums, progress.
 
 use linerate_transfer::NOT_ALL_READ;
 use linerate_transfer::lock::lock;
@@ -47,7 +47,7 @@ pub struct RsyncLook {
     dry_run: bool,
     /// `--link-dest`.
     links_others: bool,
-    /// A list has what links lead to.
+    /// A list shows the targets of links.
     shows_links: bool,
     human: Human,
     /// Where the sources are on this host.
@@ -64,7 +64,7 @@ pub struct RsyncLook {
     /// A directory was left out.
     skipped: AtomicBool,
     has_errors: AtomicBool,
-    /// The text before the names of sent entries: the root, of which `-R` keeps all.
+    /// The text before the names of sent entries: a slash if `-R` keeps their absolute paths, else nothing.
     root: &'static str,
     /// Changes that wait for sums of their files.
     summed: Option<Summed>,
@@ -72,19 +72,19 @@ pub struct RsyncLook {
     choices: Vec<String>,
 }
 
-/// What was told of, by kind.
+/// The changes that were counted so far, by kind, and what was printed about them.
 #[derive(Default)]
 struct Told {
     created: Totals,
     deleted: Totals,
     transferred: u64,
     progress: Option<Instant>,
-    /// That the destination was made.
+    /// True once the line about the destination that is made had its turn.
     made: bool,
 }
 
 impl RsyncLook {
-    /// As `line` asks for it.
+    /// The look that `line` asks for.
     ///
     /// # Errors
     /// If its format has something that isn't known.
@@ -132,12 +132,12 @@ impl RsyncLook {
         })
     }
 
-    /// The same with a log.
+    /// This look, with a log.
     pub fn logging(self, log: Option<Arc<LogFile>>) -> Self {
         Self { log, ..self }
     }
 
-    /// The first lines, once.
+    /// Prints the first lines, once.
     pub fn begin(&self) {
         if self.has_begun.swap(true, Ordering::Relaxed) {
             return;
@@ -165,7 +165,7 @@ impl RsyncLook {
 
     /// The destination itself is made.
     fn created(&self, shown: &str) {
-        // Where both ends know of it, the first says it.
+        // Both ends may report it: only the first report is printed.
         let is_first = !std::mem::replace(&mut lock(&self.told).made, true);
         if is_first && (self.levels.name > 0 || self.levels.itemize > 0) {
             self.print(format!("created directory {}", shown.trim_end_matches('/')));
@@ -194,7 +194,7 @@ impl RsyncLook {
         (unchanged, formats.into_iter().any(LineFormat::needs_facts))
     }
 
-    /// True for a directory of this host, which comes with `-r` alone; that has a line.
+    /// True for a directory of this host, which comes only with `-r`; a line is printed about it.
     pub fn skips_directory(&self, source: &OsStr, relative: bool) -> bool {
         let is_one = matches!(Spec::parse(source), Spec::Local(path) if is_directory(&path));
         if is_one {
@@ -231,7 +231,7 @@ impl RsyncLook {
         let path = path.strip_prefix("./").unwrap_or(path);
         let named = self.named(path);
         let pattern = self.sources.iter().find(|source| source.contains(['*', '?', '[']));
-        // A pattern matches no slash, so that the name begins behind as many.
+        // A pattern matches no slash, so the name begins behind as many slashes as the pattern has.
         let slashes = pattern.map_or(0, |pattern| pattern.matches('/').count());
         let start = path.match_indices('/').nth(slashes.wrapping_sub(1)).map_or(0, |(at, _)| at + 1);
         if named.len() == path.len() { &path[start..] } else { named }
@@ -267,7 +267,8 @@ impl RsyncLook {
         }
     }
 
-    /// Where rsync's receiver also writes lines of its own, those of the sender come a little later.
+    /// Prints a line of the sender's; it is held back where rsync's receiver also prints lines, which then
+    /// come first.
     fn say_in_turn(&self, line: Vec<u8>) {
         if self.levels.says_uptodate() || self.levels.skip > 0 {
             self.lines.hold(line)
@@ -297,7 +298,7 @@ impl RsyncLook {
         }
     }
 
-    /// Something stays as it is.
+    /// Prints a line for an entry that stays as it is, if such entries have one.
     fn uptodate(&self, change: &Change, sum: &str) {
         if self.levels.itemizes_all() {
             if let Some(format) = self.format.as_ref().filter(|_| !self.quiet) {
@@ -314,7 +315,7 @@ impl RsyncLook {
         }
     }
 
-    /// Something is left alone, and why.
+    /// Prints a line for an entry that is left alone, with the reason, if the levels ask for it.
     fn left(&self, change: &Change) {
         if self.levels.skip == 0 {
             return;
@@ -338,7 +339,7 @@ impl RsyncLook {
     fn count(&self, change: &Change) {
         let mut told = lock(&self.told);
         if change.item == Change::DELETED {
-            // What was there is known as a directory or not.
+            // Of a deleted entry it is known only whether it was a directory.
             let deleted = &mut told.deleted;
             *(if change.directory { &mut deleted.directories } else { &mut deleted.files }) += 1;
             return;
@@ -441,7 +442,7 @@ impl Look for RsyncLook {
         let shown = self.escape.shown(path);
         let name = self.listed_name(&shown);
         let names: Vec<_> = path.split(|byte| *byte == b'/').collect();
-        // It has the last names of the path, which may be other bytes than are shown elsewhere.
+        // `name` has the last names of the path; here their bytes may be written otherwise than elsewhere.
         let own = names.len().saturating_sub(name.split('/').count());
         let own = names[own..].join(&b'/');
         let name = if name == "." { b".".to_vec() } else { self.escape.bytes(&own) };
@@ -531,7 +532,7 @@ impl Look for RsyncLook {
     }
 }
 
-/// `(new)` where it is known that it isn't there.
+/// The line about `--backup-dir`, with `(new)` if it is known that the directory isn't there.
 fn backup_dir(line: &Line, escape: Escape) -> Option<String> {
     let directory = line.sync.backup.as_ref()?.directory.as_ref()?;
     let shown = escape.shown(directory);
@@ -542,7 +543,8 @@ fn backup_dir(line: &Line, escape: Escape) -> Option<String> {
     Some(format!("{new}backup_dir is {shown}"))
 }
 
-/// With `-R`, a sender has absolute paths as they are, where no `/./` says from where on they are kept.
+/// True if a sender keeps absolute paths whole: with `-R`, and without a `/./` that says from where on they
+/// are kept.
 fn keeps_root(line: &Line) -> bool {
     let is_whole = |path: &OsString| {
         path.as_bytes().starts_with(b"/") && !path.as_bytes().windows(3).any(|three| three == b"/./")

@@ -141,14 +141,14 @@ pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
     look.show_held();
     let done = match done {
         Err(Failure(message, _)) if line.ignore_missing && message == NONE_IS_THERE => Ok(Code::Done),
-        // It has only directories there, which -r alone would copy.
+        // Only directories were found, which aren't copied without -r.
         Err(Failure(message, _)) if message == NONE_FOUND && look.skipped_all() => {
             look.end(&Sums::default());
             Ok(Code::Done)
         }
-        // A far end's word for it has the code of wrong arguments.
+        // A far end reports this with the code of wrong arguments.
         Err(Failure(message, Code::Usage)) if message == NONE_FOUND => Err(Failure(message, Code::NoSource)),
-        // As rsync has it, though it is the destination's.
+        // rsync has this code for it, although the fault is at the destination.
         Err(Failure(message, Code::Usage)) if message.starts_with(NO_TEMP_DIR) => {
             Err(Failure(message, USAGE))
         }
@@ -178,12 +178,12 @@ fn last_words(done: &Result<Code, Failure>) -> String {
     if code == 0 { message } else { format!("{message}rsync {kind}: {} (code {code})", rsync_name(code)) }
 }
 
-/// A list of files is the far end's.
+/// True if a list of files is at the far end.
 fn is_far(list: &OsString) -> bool {
     list.as_bytes().starts_with(b":") || matches!(Spec::parse(list), Spec::Remote(..))
 }
 
-/// How it is called, and what becomes of each of rsync's options.
+/// The help: how the command is called, and the effect of each of rsync's options.
 fn help() -> String {
     let rows = OPTIONS.iter().map(|option| format!("\n  {:<42} {}", option.shown(), option.verdict()));
     format!("{HELP}\n\nrsync's options:{}\n\n{}", rows.collect::<String>(), codes_table())
@@ -278,12 +278,12 @@ impl Line {
         })
     }
 
-    /// With `-R` directories are left out before the sources become a list.
+    /// True with `-R` where directories don't come: they are left out before the sources become a list.
     fn leaves_directories(&self) -> bool {
         self.relative == Some(true) && !self.recursive && !self.shallow && self.files_from.is_none()
     }
 
-    /// Leaves out what are directories of this host; true where other sources are left then.
+    /// Leaves out the sources that are directories of this host; true if other sources are left.
     fn leave_directories(&mut self, look: &RsyncLook) -> bool {
         let destination = self.paths.pop();
         self.paths.retain(|source| !look.skips_directory(source, true));
@@ -448,7 +448,8 @@ fn is_daemon(path: &OsString) -> bool {
     bytes.starts_with(b"rsync://") || head.windows(2).any(|pair| pair == b"::")
 }
 
-/// A slash behind a source's name says what is in it; so does a list of files.
+/// The source as a command line of linerate has it: with a slash behind it, or for a list of files
+/// (`contents`), what is in it comes.
 fn source_of(source: &OsString, contents: bool) -> OsString {
     let bytes = source.as_bytes();
     let more: &[u8] = match bytes.last() {

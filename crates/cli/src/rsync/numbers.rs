@@ -1,6 +1,7 @@
 //! Numbers, rates and permissions as rsync writes them.
 
-/// By the number of `-h`: as it is, with commas, in units of 1000, in units of 1024.
+/// How numbers are written, by the number of `-h`: as they are, with commas, in units of 1000, in units of
+/// 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Human(pub u8);
 

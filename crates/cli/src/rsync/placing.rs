@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::checked::debugs;
 
-/// Where files wait without another word.
+/// The directory where files wait with `--delay-updates`, unless another one is named.
 const WAITING: &[u8] = b".~tmp~";
 
 /// Options about the way of a received file to its place.
@@ -34,7 +34,8 @@ impl PlacingWishes {
         self.shows_fuzzy = debugs(words, "fuzzy").unwrap_or(self.shows_fuzzy);
     }
 
-    /// What the environment adds, and other options rule out.
+    /// Adds what the environment names, once all options are read, and refuses options that exclude each
+    /// other.
     ///
     /// # Errors
     /// In rsync's words.
@@ -57,7 +58,7 @@ impl PlacingWishes {
         Ok(())
     }
 
-    /// What the receiver must know of it.
+    /// These options, as the receiver gets them.
     pub fn placing(&self) -> Placing {
         Placing {
             temporary: self.temporary.clone(),

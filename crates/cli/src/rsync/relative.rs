@@ -15,7 +15,7 @@ use crate::common::spec::Spec;
 pub struct Below {
     /// The sources.
     pub tops: Vec<OsString>,
-    /// What of them is sent.
+    /// The paths below the sources that are sent.
     pub listed: FilesFrom,
     numbers: HashMap<OsString, u32>,
     /// The top of the first path that began with `./`.
@@ -67,7 +67,8 @@ pub fn of_list(source: &OsString, text: &[u8], nul: bool, relative: bool) -> Res
 }
 
 impl Below {
-    /// The same; where directories on the way are sent too, `./` before a path says that the top's own entry is.
+    /// These paths; if `implies`, since directories on the way are sent too, also the own entry of the top of
+    /// the first path that began with `./`.
     pub fn implying(mut self, implies: bool) -> Self {
         if let Some(argument) = self.top.filter(|_| implies) {
             // One more than what has been counted: the other end counts again.
@@ -109,7 +110,7 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The same of a path below a source.
+/// The directory below a source, empty for the source itself, and the path below it that is kept.
 fn split_relative(path: &[u8]) -> (&[u8], &[u8]) {
     at_dot(path).unwrap_or((b"", path))
 }

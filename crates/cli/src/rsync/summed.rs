@@ -29,7 +29,7 @@ pub struct Summed {
 }
 
 impl Summed {
-    /// As `line` asks for it.
+    /// The sums that `line` asks for.
     pub fn new(line: &Line) -> Self {
         let dry_run = line.sync.dry_run;
         let destination = match line.paths.last().map(|path| Spec::parse(path)) {

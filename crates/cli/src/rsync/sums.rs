@@ -14,7 +14,7 @@ const BUFFER: usize = 1 << 18;
 /// A kind of sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileSum {
-    /// What two rsyncs of today agree upon.
+    /// The sum that two current rsyncs agree upon.
     #[default]
     Xxh128,
     Xxh3,
@@ -28,7 +28,7 @@ pub enum FileSum {
 }
 
 impl FileSum {
-    /// By its name; none where there is no such sum.
+    /// The sum with this name; none if there is none.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "auto" | "xxh128" => Self::Xxh128,
@@ -43,7 +43,7 @@ impl FileSum {
         })
     }
 
-    /// Its name.
+    /// The sum's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Xxh128 => "xxh128",
@@ -57,7 +57,7 @@ impl FileSum {
         }
     }
 
-    /// How many characters it has.
+    /// The number of characters of a sum as it is shown.
     pub fn width(self) -> usize {
         match self {
             Self::Xxh128 | Self::Md5 | Self::Md4 => 32,

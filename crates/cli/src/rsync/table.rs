@@ -1,4 +1,4 @@
-//! All options of rsync 3.5, and what becomes of each.
+//! All options of rsync 3.5, and the effect of each here.
 
 use linerate_remote::command::AgentCommand;
 use linerate_wire::control::{Appending, MAX_OTHER_TREES, OtherTrees, OtherUse};
@@ -19,31 +19,31 @@ pub struct RsyncOption {
     pub names: &'static [&'static str],
     /// Its letter.
     pub short: Option<char>,
-    /// What it does.
+    /// Its effect here.
     pub does: Does,
-    /// What `--no-` and one of its names does.
+    /// The effect of `--no-` before one of its names; none where that isn't supported.
     pub off: Option<fn(&mut Line)>,
 }
 
-/// What becomes of an option.
+/// The effect of an option of rsync here.
 #[derive(Clone, Copy)]
 pub enum Does {
-    /// What rsync does.
+    /// The option does what it does with rsync.
     Flag(fn(&mut Line)),
-    /// What rsync does, with a value.
+    /// The option does what it does with rsync, and has a value.
     Value(fn(&mut Line, &OsStr) -> Result<(), String>),
-    /// Nothing: what it asks for is always so, or changes nothing that a user sees. Why.
+    /// Nothing, for this reason: what the option asks for is always so, or changes nothing that a user sees.
     Always(&'static str),
-    /// The same, with a value.
+    /// As [`Does::Always`], for an option with a value.
     AlwaysOf(&'static str),
-    /// It is refused. Why, and what to do.
+    /// The option is refused: the reason, and what to do.
     Refused(&'static str),
-    /// The same, with a value.
+    /// As [`Does::Refused`], for an option with a value.
     RefusedOf(&'static str),
 }
 
 impl RsyncOption {
-    /// By one of its names; false where that has a `no-` before it.
+    /// The option with this name, and true; or false, if the name has a `no-` before it.
     pub fn of(name: &str) -> Option<(&'static Self, bool)> {
         let named = |name: &str| OPTIONS.iter().find(|option| option.names.contains(&name));
         if let Some(option) = named(name) {
@@ -56,14 +56,14 @@ impl RsyncOption {
         named(name).or(letter).map(|option| (option, false))
     }
 
-    /// Its names, as they are written.
+    /// The option's names, as they are written.
     pub fn shown(&self) -> String {
         let long = self.names.iter().map(|name| format!("--{name}"));
         let names: Vec<_> = self.short.map(|letter| format!("-{letter}")).into_iter().chain(long).collect();
         names.join(", ")
     }
 
-    /// What becomes of it.
+    /// The effect of the option, in words.
     pub fn verdict(&self) -> String {
         match self.does {
             Does::Flag(_) | Does::Value(_) => "as rsync".to_owned(),
@@ -72,7 +72,7 @@ impl RsyncOption {
         }
     }
 
-    /// True where a value follows it.
+    /// True if a value follows the option.
     pub fn takes_value(&self) -> bool {
         matches!(self.does, Does::Value(_) | Does::AlwaysOf(_) | Does::RefusedOf(_))
     }

@@ -11,12 +11,12 @@ use crate::common::spec::Spec;
 /// The directory that a source is below, and its name there; none where it is the directory itself.
 pub struct Top {
     directory: Vec<u8>,
-    /// It was written as an absolute path.
+    /// The source was written as an absolute path.
     is_absolute: bool,
     name: Option<Vec<u8>>,
 }
 
-/// Those of a command line.
+/// The tops of a command line's sources that are on this host.
 pub fn tops(line: &Line) -> Vec<Top> {
     let keeps_path = line.relative.unwrap_or(line.files_from.is_some());
     let sources = line.sources().iter().filter_map(|source| match Spec::parse(source) {

@@ -9,7 +9,7 @@ pub fn shown() -> String {
     format!("rsync  version 3.5.0  protocol version 32: as linerate {} has it", env!("CARGO_PKG_VERSION"))
 }
 
-/// The same keys that rsync prints; a capability is there if its option does something.
+/// A JSON object with the keys that rsync prints; a capability is there if its option does something.
 pub fn as_json() -> Value {
     json!({
         "program": "linerate rsync",
@@ -30,7 +30,7 @@ pub fn as_json() -> Value {
     })
 }
 
-/// The option does what it asks for.
+/// True if the option does what it does with rsync.
 fn has(name: &str) -> bool {
     RsyncOption::of(name).is_some_and(|(option, _)| matches!(option.does, Does::Flag(_) | Does::Value(_)))
 }

@@ -16,7 +16,7 @@ pub struct Wording {
 }
 
 impl Wording {
-    /// As `line` asks for it.
+    /// The wording for the command line `line`.
     pub fn of(line: &Line) -> Self {
         Self {
             unmunges: line.details.munges_at_the_far_end(line.way()),

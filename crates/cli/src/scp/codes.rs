@@ -4,7 +4,7 @@ use crate::exit::Code;
 
 /// Something failed.
 pub const FAILED: u8 = 1;
-/// It was given up before anything could be copied, or the connection went away.
+/// The copy was given up before anything could be copied, or the connection went away.
 pub const FATAL: u8 = 255;
 
 /// The codes and their meanings, as the help and the guide have them.

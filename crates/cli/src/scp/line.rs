@@ -9,7 +9,7 @@ use super::codes::{FAILED, FATAL};
 use super::table::{Effect, Fate, ScpOption};
 use crate::common::reach::Reach;
 
-/// What an scp command line asks for.
+/// The wishes of an scp command line.
 #[derive(Debug, Default)]
 pub struct ScpLine {
     pub recursive: bool,
@@ -94,7 +94,7 @@ impl ScpLine {
         Ok(())
     }
 
-    /// What scp has ssh do in any case, unless an option says otherwise.
+    /// Adds the options that scp gives ssh in any case, unless an option says otherwise.
     fn settle(&mut self) {
         if self.verbose > 0 {
             self.ssh(
@@ -107,7 +107,7 @@ impl ScpLine {
     }
 }
 
-/// scp shows its usage for a wrong limit, and gives up at once for other values.
+/// The error of a wrong value: scp shows its usage for a wrong limit, and gives up at once for other values.
 fn wrong_value(option: &ScpOption, value: &OsStr, why: &str) -> Wrong {
     let code = if option.letter == 'l' { FAILED } else { FATAL };
     Wrong { message: format!("-{} {}: {why}", option.letter, printable(value.as_bytes())), code }

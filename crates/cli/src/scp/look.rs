@@ -1,4 +1,4 @@
-//! What scp prints: its meter on a terminal, and a line for each error.
+//! Prints what scp prints: its meter on a terminal, and a line for each error.
 
 use linerate_quantity::Bytes;
 use linerate_wire::control::Change;
@@ -12,12 +12,13 @@ use crate::common::look::{Done, Look, Sums};
 pub struct ScpLook {
     /// As messages name them.
     sources: Vec<String>,
-    /// What the meter shows, where there is one.
+    /// The name that the meter shows; none without a meter.
     meter: Option<String>,
 }
 
 impl ScpLook {
-    /// For one copy of these; without the meter if `quiet`, or if nobody looks at it.
+    /// The look for one copy of these sources; without the meter if `quiet`, or if standard output is no
+    /// terminal.
     pub fn new(sources: &[SourcePlace], quiet: bool) -> Self {
         let shown = |bytes: &[u8]| printable(bytes);
         let name = match sources {
@@ -40,7 +41,8 @@ impl Look for ScpLook {
         format!("scp: {path}: {}", in_scps_words(message))
     }
 
-    /// What is in a tree and no regular file is left out with a line; a source itself is an error.
+    /// True for an entry in a tree that is no regular file: it is left out with a line. A source itself is an
+    /// error.
     fn leaves_out(&self, path: &str, message: &str) -> bool {
         !message.starts_with("is a directory") && !self.sources.iter().any(|source| source == path)
     }

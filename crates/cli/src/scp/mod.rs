@@ -64,7 +64,7 @@ pub fn run(args: ScpArgs) -> Result<Code, Failure> {
     })))
 }
 
-/// How it is called, and what becomes of each of scp's options.
+/// The help: how the command is called, and the effect of each of scp's options.
 fn help() -> String {
     let rows = OPTIONS.iter().map(|option| format!("\n  {:<20} {}", option.shown(), option.verdict()));
     format!("{USAGE}\n\nscp's options:{}\n\n{}", rows.collect::<String>(), codes_table())
@@ -80,7 +80,7 @@ fn failed(message: String) -> Wrong {
 }
 
 impl ScpLine {
-    /// scp's exit code.
+    /// Copies, and returns scp's exit code.
     fn copy(&self) -> Result<u8, Wrong> {
         if self.help || self.version {
             let version = format!("linerate {} as scp", env!("CARGO_PKG_VERSION"));
@@ -106,7 +106,7 @@ impl ScpLine {
         Ok(worst)
     }
 
-    /// Copies sources of one host.
+    /// Copies sources of one host, and returns scp's exit code.
     fn copy_together(&self, sources: &[SourcePlace], destination: &SourcePlace) -> u8 {
         let style = if self.verbose > 0 { Style::Verbose } else { Style::Quiet };
         let output = Output::new(style).looking_like(ScpLook::new(sources, self.quiet));
@@ -119,7 +119,7 @@ impl ScpLine {
             code
         });
         match code {
-            // What was to be a directory of the far host isn't one.
+            // The destination was to be a directory of the far host, and isn't one.
             Code::Usage if self.is_into() && destination.host.is_some() => FATAL,
             code => number(code),
         }
@@ -159,7 +159,7 @@ impl ScpLine {
         }
     }
 
-    /// What cp keeps within this host, else what scp keeps.
+    /// The metadata to keep: within this host what cp keeps, else what scp keeps.
     fn keep(&self, within: bool) -> Keep {
         let kept = if self.preserve { Keep::SCP } else { Keep::NOTHING };
         if !within {
@@ -187,7 +187,7 @@ fn there(mut sources: Vec<SourcePlace>, destination: &SourcePlace) -> Result<(Ve
     Ok((sources, FATAL))
 }
 
-/// The same, and nothing but a directory: one of this host must be there, another one is made.
+/// The destination as a directory: one of this host must be there, one of another host is made.
 fn as_directory(mut destination: SourcePlace) -> Result<SourcePlace, Wrong> {
     if destination.host.is_none() {
         let why = match fs::metadata(&destination.written) {

@@ -37,7 +37,7 @@ impl SourcePlace {
         Ok(Self { written: word.to_owned(), host, port: None, path })
     }
 
-    /// The last name in its path.
+    /// The last name in the path.
     pub fn name(&self) -> &[u8] {
         let end = self.path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
         self.path[..end].rsplit(|byte| *byte == b'/').next().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! All options of OpenSSH 10's scp, and what becomes of each.
+//! All options of OpenSSH 10's scp, and the effect of each here.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,29 +9,29 @@ use super::line::ScpLine;
 pub struct ScpOption {
     /// Its letter; scp has no long names.
     pub letter: char,
-    /// What becomes of it.
+    /// The effect of the option here, beside that with scp.
     pub fate: Fate,
-    /// What it does.
+    /// Its action on the command line.
     pub does: Effect,
 }
 
-/// What becomes of an option.
+/// The effect of an option of scp here, beside that with scp.
 #[derive(Clone, Copy)]
 pub enum Fate {
-    /// What becomes of it with scp.
+    /// The option does what it does with scp.
     Same,
-    /// It is taken, though it changes less than with scp, or nothing. Why.
+    /// The option is taken, though it changes less than with scp, or nothing; the reason.
     Taken(&'static str),
-    /// It is refused. Why, and what to do.
+    /// The option is refused: the reason, and what to do.
     Refused(&'static str),
 }
 
-/// What an option does.
+/// The action of an option on the command line.
 #[derive(Clone, Copy)]
 pub enum Effect {
-    /// It stands alone.
+    /// The option stands alone.
     Flag(fn(&mut ScpLine)),
-    /// It has a value, with this name in scp's manual.
+    /// The option has a value, with this name in scp's manual.
     Value(&'static str, fn(&mut ScpLine, &OsStr) -> Result<(), String>),
 }
 
@@ -41,7 +41,7 @@ impl ScpOption {
         OPTIONS.iter().find(|option| option.letter == char::from(letter))
     }
 
-    /// As the manual writes it.
+    /// The option as the manual writes it.
     pub fn shown(&self) -> String {
         match self.does {
             Effect::Flag(_) => format!("-{}", self.letter),
@@ -49,7 +49,7 @@ impl ScpOption {
         }
     }
 
-    /// What becomes of it, in words.
+    /// The effect of the option here, in words.
     pub fn verdict(&self) -> String {
         match self.fate {
             Fate::Same => "as scp".to_owned(),
@@ -173,7 +173,7 @@ fn limit(line: &mut ScpLine, value: &OsStr) -> Result<(), String> {
     Ok(())
 }
 
-/// Nothing comes of it, but a wrong one stays wrong.
+/// `-X`: a right value changes nothing, and a wrong one is refused.
 fn sftp(_: &mut ScpLine, value: &OsStr) -> Result<(), String> {
     let text = text(value)?;
     match text.strip_prefix("nrequests=").or_else(|| text.strip_prefix("buffer=")) {

@@ -61,7 +61,7 @@ impl Keeping {
         Ok(Some(OtherTrees { directories, used }))
     }
 
-    /// Where what is replaced goes.
+    /// The backup of what is replaced, if one is asked for: its directory and its suffix.
     pub fn backup(&self) -> Option<Backup> {
         let directory = self.backup_dir.as_ref().map(|directory| directory.as_bytes().to_vec());
         let usual: &[u8] = if directory.is_some() { b"" } else { b"~" };
@@ -69,7 +69,7 @@ impl Keeping {
         (self.backup || directory.is_some()).then_some(Backup { directory, suffix })
     }
 
-    /// The rule that spares backups that lie beside what they are of.
+    /// The rule that spares backups from deletion, if they lie beside their originals.
     pub fn spares(&self) -> Option<OsString> {
         let backup = self.backup().filter(|backup| backup.directory.is_none())?;
         Some(OsString::from_vec([b"P *", backup.suffix.as_slice()].concat()))
@@ -78,7 +78,7 @@ impl Keeping {
     /// Changes of modes.
     ///
     /// # Errors
-    /// A message that names what is none.
+    /// A message that names the part that changes no mode.
     pub fn modes(&self) -> Result<Vec<ModeRule>, String> {
         let parts = self
             .chmod

@@ -115,7 +115,7 @@ fn load_modules() -> io::Result<()> {
     files.sort();
     for path in files {
         match finit_module(File::open(&path)?, c"", 0) {
-            // It is part of the kernel already.
+            // EXIST: the module is part of the kernel already.
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(during(&path.display().to_string())(error.into())),
         }
@@ -161,7 +161,7 @@ fn mount_root() -> io::Result<()> {
 /// Removes files that nobody reads any more: the archive is in memory. This program stays in use until it ends.
 fn free_archive() {
     for path in [MODULES, "lab"] {
-        // It only costs memory.
+        // Files that stay only cost memory.
         let _ = fs::remove_dir_all(Path::new("/").join(path));
     }
 }

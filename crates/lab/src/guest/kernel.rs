@@ -17,7 +17,7 @@ pub(crate) struct GuestKernel {
     version: String,
 }
 
-/// What a kernel's image is compressed with: how the data begins, and the command that decompresses it.
+/// The compressions of kernels' images: the first bytes of the data, and the command that decompresses it.
 const COMPRESSIONS: [(&[u8], &[&str]); 5] = [
     (b"\xfd7zXZ\0", &["xz", "-dc", "--single-stream"]),
     (b"\x28\xb5\x2f\xfd", &["zstd", "-dc"]),
@@ -70,7 +70,7 @@ impl GuestKernel {
         files.needed(further)
     }
 
-    /// Its version, as uname(1) prints it.
+    /// The kernel's version, as uname(1) prints it.
     pub(crate) fn version(&self) -> &str {
         &self.version
     }

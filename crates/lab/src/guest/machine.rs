@@ -25,7 +25,7 @@ use crate::tool::QEMU;
 /// The longest time until a guest is ready on a busy host; normally three seconds, under KVM one.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The same for each further guest.
+/// The time that each further guest adds to [`PATIENCE`].
 const PATIENCE_EACH: Duration = Duration::from_secs(15);
 
 /// The beginning of the cards' Ethernet addresses, by which QEMU's are known.
@@ -48,7 +48,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) kernel: Option<&'a Path>,
     /// Files for the guests' ssh servers.
     pub(crate) files: &'a LabFiles,
-    /// True if they outlive this process.
+    /// True if the guests outlive this process.
     pub(crate) kept: bool,
 }
 

@@ -48,12 +48,12 @@ pub enum Nic {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Accel {
-    /// By KVM if a guest boots under it, else by translation.
+    /// `Kvm` if a guest boots under it, else `Tcg`.
     #[default]
     Auto,
-    /// By the processors' own support.
+    /// The processors' own support (KVM).
     Kvm,
-    /// By QEMU's translation of each instruction, some ten times slower.
+    /// QEMU's translation of each instruction, some ten times slower.
     Tcg,
 }
 

@@ -83,9 +83,9 @@ fn in_time(bits_per_second: u64, ns: u64) -> u64 {
 pub struct SegmentCounts {
     /// Segments sent.
     pub segments: u64,
-    /// Lost on purpose.
+    /// Segments lost on purpose.
     pub lost: u64,
-    /// Dropped because the queue was full.
+    /// Segments dropped because the queue was full.
     pub dropped: u64,
     /// The largest delay of a delivery in nanoseconds, for lack of a processor.
     pub latest_ns: u64,

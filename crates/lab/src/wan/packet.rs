@@ -93,7 +93,7 @@ impl PacketShape {
         self.wire_bytes(&(0..1))
     }
 
-    /// These segments' part of the payload.
+    /// The part of the payload that the segments `range` carry.
     fn part(&self, range: &Range<usize>) -> Range<usize> {
         (range.start * self.step).min(self.payload)..(range.end * self.step).min(self.payload)
     }

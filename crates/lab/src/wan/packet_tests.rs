@@ -18,7 +18,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// One of so many segments of an ordinary connection.
+    /// A packet of this number of segments of an ordinary connection.
     pub(crate) fn of(segments: usize, sequence: u32) -> Self {
         let (step, payload) = (1448, segments * 1448);
         Self { v6: false, extra: 0, options: 12, step, payload, sequence, number: 7, flags: 0x18 }

@@ -20,7 +20,7 @@ const UNITS: [(&str, u64); 4] = [("us", 1000), ("ms", 1_000_000), ("ns", 1), ("s
 const LONGEST: u64 = 1_000_000_000;
 
 impl Rtt {
-    /// As a duration.
+    /// The round-trip time as a duration.
     pub fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }

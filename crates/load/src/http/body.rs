@@ -31,8 +31,7 @@ impl Body {
         }
     }
 
-    /// Takes the bytes that belong to the body; returns their number, and the number of payload bytes among
-    /// them.
+    /// Takes the bytes that belong to the body; returns their number, and how many of them are payload.
     ///
     /// # Errors
     /// If its framing isn't the announced one.

@@ -37,8 +37,7 @@ impl ChunkedBody {
         self.place == ChunkPlace::End
     }
 
-    /// Takes the bytes that belong to the body; returns their number, and the number of payload bytes among
-    /// them.
+    /// Takes the bytes that belong to the body; returns their number, and how many of them are payload.
     ///
     /// # Errors
     /// If the chunks are malformed.

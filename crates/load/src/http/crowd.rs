@@ -32,7 +32,7 @@ pub struct Crowd {
     pub threads: u32,
     /// Time after which a request without a whole reply has failed.
     pub timeout: Duration,
-    /// The least time between the begins of two requests of a user; none for no limit.
+    /// The least time from the start of a user's request to that of the next; none for no limit.
     pub pace: Option<Duration>,
     /// The pause of a user between a reply and the next request.
     pub think: Duration,

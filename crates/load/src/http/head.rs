@@ -27,11 +27,11 @@ pub enum BadReply {
 /// The end of a body (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
-    /// After this number of bytes.
+    /// The body ends after this number of bytes.
     Known(u64),
-    /// With its last chunk.
+    /// The body ends with its last chunk.
     Chunked,
-    /// With the connection.
+    /// The body ends with the connection.
     Closed,
 }
 

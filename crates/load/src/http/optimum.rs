@@ -25,7 +25,7 @@ pub struct Optimum {
 /// for the fewest users within 1 % of it (bisection). `measure` returns the rate of a number of users.
 ///
 /// # Errors
-/// Those of `measure`.
+/// The errors of `measure`.
 pub fn fewest_best(
     most: u32,
     measure: impl FnMut(u32) -> Result<f64, LoadError>,

@@ -24,9 +24,9 @@ pub struct UserTally {
     pub phases: Option<Phases>,
     /// Bytes in the window.
     pub counts: ByteCounts,
-    /// By server, over the whole run.
+    /// Connections by server, over the whole run.
     pub connections: Vec<ConnectionCounts>,
-    /// Over the whole run.
+    /// Errors over the whole run.
     pub errors: Errors,
     /// The reason of the first failure.
     pub reason: Option<String>,

@@ -124,7 +124,7 @@ impl User {
     /// Sends the request on the open connection.
     ///
     /// # Errors
-    /// Those of [`User::step`].
+    /// The errors of [`User::step`].
     pub fn ask(&mut self, request: &[u8]) -> Result<(), RequestFailure> {
         self.reply.clear();
         (self.state, self.sent) = (UserState::Asking, 0);

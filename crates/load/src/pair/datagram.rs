@@ -282,7 +282,7 @@ impl Counting {
             return;
         }
         let (first, _) = *self.first.get_or_insert((number, now));
-        // It was sent before the first one that counts.
+        // The datagram was sent before the first one that counts.
         if number < first {
             return;
         }

@@ -32,7 +32,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Its bytes on the wire.
+    /// The hello's bytes on the wire.
     pub fn encode(self) -> [u8; HELLO] {
         let (kind, a, b, c) = match self {
             Self::Transactions { request, response } => (1u32, u64::from(request), response, 0),
@@ -51,7 +51,7 @@ impl Role {
         bytes
     }
 
-    /// Decodes it; none for a stranger's bytes.
+    /// Decodes a hello; none for a stranger's bytes.
     pub fn decode(bytes: &[u8; HELLO]) -> Option<Self> {
         if bytes[..8] != MAGIC {
             return None;
@@ -84,12 +84,12 @@ pub struct ReceiverTally {
 }
 
 impl ReceiverTally {
-    /// Its bytes on the wire.
+    /// The tally's bytes on the wire.
     pub fn encode(self) -> [u8; TALLY] {
         joined([self.bytes, self.nanos, self.buffer])
     }
 
-    /// Decodes it.
+    /// Decodes a tally.
     pub fn decode(bytes: &[u8; TALLY]) -> Self {
         let [bytes, nanos, buffer] = numbers(bytes);
         Self { bytes, nanos, buffer }
@@ -114,12 +114,12 @@ pub struct DatagramTally {
 }
 
 impl DatagramTally {
-    /// Its bytes on the wire.
+    /// The tally's bytes on the wire.
     pub fn encode(self) -> [u8; DATAGRAM_TALLY] {
         joined([self.bytes, self.nanos, self.received, self.lost, self.reordered, self.jitter_nanos])
     }
 
-    /// Decodes it.
+    /// Decodes a tally of datagrams.
     pub fn decode(bytes: &[u8; DATAGRAM_TALLY]) -> Self {
         let [bytes, nanos, received, lost, reordered, jitter_nanos] = numbers(bytes);
         Self { bytes, nanos, received, lost, reordered, jitter_nanos }

@@ -6,7 +6,7 @@ use crate::error::LoadError;
 /// the last success and the first failure. 0 if not even one fits.
 ///
 /// # Errors
-/// Those of `fits`.
+/// The errors of `fits`.
 pub fn fullest(most: u32, mut fits: impl FnMut(u32) -> Result<bool, LoadError>) -> Result<u32, LoadError> {
     let (mut good, mut bad) = (0, most.saturating_add(1));
     let mut next = 1;

@@ -23,7 +23,7 @@ pub(crate) fn caption(context: &Context<'_>, marks: &[String], estimates: &[Esti
     parts.join(" ")
 }
 
-/// On which hosts, over which links, with which data.
+/// The hosts, links and data of the figure, in words.
 pub(crate) fn place(context: &Context<'_>) -> String {
     let parts = [hosts(context.record), links(context), data(context)];
     format!("{}.", parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
@@ -61,7 +61,7 @@ pub(crate) fn ceiling(record: &Record) -> Option<String> {
 
 /// Which hosts: their names in the study, and those that they call themselves.
 fn hosts(record: &Record) -> Option<String> {
-    // Others are only watched.
+    // Other hosts are only watched.
     let ends = || record.hosts.iter().take(2);
     if record.shared_processors {
         let names: Vec<_> = ends().map(|host| host.name.as_str()).collect();
@@ -144,7 +144,7 @@ fn draws_printed(context: &Context<'_>) -> bool {
     [FigureKind::Bars, FigureKind::Scaling, FigureKind::Differences].contains(&context.asked.kind)
 }
 
-/// That some printed rates count headers, too.
+/// A sentence about printed rates of the wire, which count headers too and aren't drawn.
 fn wire(context: &Context<'_>) -> Option<String> {
     let of_cases = |printed: &&Printed| context.cases.iter().any(|s| s.case.id == printed.case);
     let is_shown = context.asked.quantity == Metric::PayloadRate && draws_printed(context);

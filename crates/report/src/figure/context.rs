@@ -136,7 +136,8 @@ impl<'a> Context<'a> {
         self.cases.iter().filter_map(lack).collect()
     }
 
-    /// The same for a figure that isn't based on the quantity.
+    /// The cases without a run that `has` the data, each with its reason, for a figure that isn't based on
+    /// the quantity.
     pub(crate) fn lacks_of(&self, what: &str, has: fn(&Measures) -> bool) -> Vec<String> {
         let lack = |s: &&Summary<'_>| {
             let (words, _) = super::lack_text(s.state());

@@ -44,10 +44,10 @@ struct DifferenceChart<'a> {
 struct DifferenceRow<'a> {
     summary: &'a Summary<'a>,
     value: Option<Estimate>,
-    /// To the baseline in percent.
+    /// The difference to the baseline, in percent.
     difference: Option<Estimate>,
     verdict: DifferenceVerdict,
-    /// The same from the numbers that a paper printed.
+    /// Differences to the baseline from the numbers that papers printed.
     printed: Vec<PrintedChange>,
 }
 
@@ -284,7 +284,7 @@ impl DifferenceRow<'_> {
 }
 
 impl DifferenceVerdict {
-    /// Its words and their class.
+    /// The verdict's words and their class.
     fn shown(self) -> (&'static str, &'static str) {
         match self {
             Self::Differs => ("differs", "strong"),

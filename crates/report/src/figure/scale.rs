@@ -86,7 +86,7 @@ impl Signed {
         self.from + (self.to - self.from) * if share.is_finite() { share } else { 0.0 }
     }
 
-    /// Its ticks, lowest first.
+    /// The scale's ticks, lowest first.
     pub(crate) fn ticks(&self) -> impl Iterator<Item = f64> + '_ {
         let first = (self.low / self.step).round();
         let tick = move |index: i32| (first + f64::from(index)) * self.step;

@@ -48,9 +48,9 @@ struct ScalingChart<'a> {
 }
 
 struct ScalingCurve<'a> {
-    /// Its level of the series.
+    /// The curve's level of the series.
     level: String,
-    /// The same for people.
+    /// The curve's name for people.
     name: String,
     points: Vec<Point<'a>>,
 }

@@ -50,7 +50,7 @@ impl Controls for LiveControls {
             );
         }
         if setting.port().is_some() {
-            // What was found came from /sys.
+            // The values that were found came from /sys.
             seen::check()?;
         }
         match setting {

@@ -62,7 +62,7 @@ pub fn set_coalescing(port: &str, value: &str) -> Result<(), String> {
     set(port, COALESCING, &values)
 }
 
-/// `on` if it was asked for, whether or not it is granted.
+/// `on` if the feature was asked for, whether or not the kernel grants it.
 pub fn feature(port: &str, name: &str) -> Result<String, String> {
     let found = find(port, name)?;
     Ok(if found.wanted { "on" } else { "off" }.into())
@@ -71,7 +71,7 @@ pub fn feature(port: &str, name: &str) -> Result<String, String> {
 pub fn set_feature(port: &str, name: &str, value: &str) -> Result<(), String> {
     let on = value == "on";
     Ethtool::open().and_then(|mut ethtool| ethtool.set_feature(port, name, on)).map_err(failed)?;
-    // One that can't be had is asked for no longer, as it was.
+    // The kernel doesn't grant the feature: it is asked for no longer, as before.
     if on && !find(port, name)?.on {
         let _ = Ethtool::open().and_then(|mut ethtool| ethtool.set_feature(port, name, false));
         return Err("the kernel doesn't grant it: something else that it needs is off".into());

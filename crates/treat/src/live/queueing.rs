@@ -27,9 +27,9 @@ const INGRESS: u32 = 0xffff_fff1;
 const KIND: u16 = 1;
 const MAX_MTU: u16 = 51;
 
-/// What begins the name of a root discipline with queues.
+/// The beginning of the name of a root discipline with queues.
 const QUEUES: &str = "mq ";
-/// One that every kernel has, whose removal brings back the kernel's own.
+/// A discipline that every kernel has. Where it is removed, the kernel attaches its own.
 const ANY: &str = "pfifo";
 
 /// A root discipline.
@@ -40,7 +40,8 @@ pub struct RootQdisc {
     handle: u32,
 }
 
-/// The root discipline of a port. That of several queues is `mq KIND` where the kernel has given each the same.
+/// The root discipline of a port. With several queues it is `mq KIND` if the kernel has given each the same
+/// kind.
 pub fn root(port: &str) -> Result<RootQdisc, String> {
     let index = index(port)?;
     let (mut found, mut below) = (None, BTreeSet::new());
@@ -95,7 +96,8 @@ fn attach(tcmsg: &[u8], kind: &str) -> Result<(), String> {
     talk(&request(NEW_QDISC, REPLACE, &body), |_| {}).map_err(failed)
 }
 
-/// One that somebody has chosen stays: its options can't be brought back.
+/// Whether a port can have this root discipline. One that somebody has chosen stays, since its options can't
+/// be brought back.
 pub fn can_root(port: &str, kind: &str) -> Result<(), String> {
     let now = root(port)?;
     if now.handle != 0 {

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::keys::{ConfigKey, KEYS, KeyKind, KeyUse, find};
 use super::pattern::HostPattern;
 
-/// More than anybody writes.
+/// The most bytes of a file that are read: more than anybody writes.
 const MOST_BYTES: u64 = 1 << 20;
 /// Similarity from which a name is taken for a slip of another one.
 const SLIP: f64 = 0.75;
@@ -22,16 +22,16 @@ const SLIP: f64 = 0.75;
 pub struct ConfigFile {
     /// Where it is.
     pub path: PathBuf,
-    /// Those of patterns first, in the file's order; the last one is for every host.
+    /// The sections of host patterns, in the file's order; behind them the section for every host.
     pub sections: Vec<ConfigSection>,
 }
 
-/// What a file says about some hosts.
+/// The section of a file for some hosts, or for all.
 #[derive(Debug)]
 pub struct ConfigSection {
     /// The hosts; none for all.
     pub pattern: Option<HostPattern>,
-    /// What is said.
+    /// The keys of the section, with their values.
     pub entries: Vec<ConfigEntry>,
 }
 
@@ -47,7 +47,8 @@ pub struct ConfigEntry {
 }
 
 impl ConfigFile {
-    /// Reads a file; none where there isn't one. A user's own (`is_private`) nobody else may have written.
+    /// Reads a file; none if it doesn't exist. If it is the user's own (`is_private`), it is refused where
+    /// somebody else may write it.
     ///
     /// # Errors
     /// A message with the file and the line.
@@ -182,7 +183,7 @@ impl ConfigReader<'_> {
         Ok(ConfigEntry { key, values, line: self.line(&span) })
     }
 
-    /// Why a key isn't one.
+    /// The message for a name that is no key.
     fn unknown(&self, name: &str) -> String {
         if name == "no-encrypt" {
             return "no-encrypt is given on the command line alone: data must never go in clear without being asked \
@@ -230,7 +231,7 @@ fn is_path(key: &ConfigKey) -> bool {
     ["identity", "ssh-config"].contains(&key.name)
 }
 
-/// `~/x` as a shell writes it, which isn't there to do it.
+/// The path with `~/` replaced by the home directory, as a shell would do it.
 fn at_home(path: String) -> String {
     let home = || std::env::home_dir()?.into_os_string().into_string().ok();
     match path.strip_prefix("~/").and_then(|rest| Some(format!("{}/{rest}", home()?))) {

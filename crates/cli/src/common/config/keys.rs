@@ -5,22 +5,22 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 use std::error::Error;
 
-/// One of them.
+/// An option that a configuration file may have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigKey {
     /// Its name in a file: that of the option, or a word where the option is a letter.
     pub name: &'static str,
     /// The option's name inside of this program.
     pub id: &'static str,
-    /// What may be written.
+    /// The kind of its values.
     pub kind: KeyKind,
-    /// Where it counts.
+    /// Where the option counts.
     pub use_: KeyUse,
     /// The value where nothing is written.
     pub builtin: &'static str,
 }
 
-/// What may be written behind a key.
+/// The kind of values that a key takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// A string or a number.
@@ -52,7 +52,7 @@ const fn key(
     ConfigKey { name, id, kind, use_, builtin }
 }
 
-/// All of them, in the order in which they are shown.
+/// All keys, in the order in which they are shown.
 pub const KEYS: [ConfigKey; 19] = {
     use KeyKind::{Flag, List, Value};
     use KeyUse::{Data, Login, Ssh};
@@ -94,7 +94,7 @@ pub fn find(name: &str) -> Option<&'static ConfigKey> {
 }
 
 impl ConfigKey {
-    /// Its option, of the command that has all of them.
+    /// The command line's option for this key. `cp` is the command that has all of these options.
     pub fn option<'a>(&self, cp: &'a Command) -> Option<&'a Arg> {
         cp.get_arguments().find(|arg| arg.get_id() == self.id)
     }
@@ -115,7 +115,8 @@ impl ConfigKey {
     }
 }
 
-/// An option alone, since others that it doesn't go with aren't there.
+/// Reads the value as that of an option that stands alone, since the options that it conflicts with aren't
+/// there.
 fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
     let arg = Arg::new("value").long("value").action(ArgAction::Set).value_parser(parser);
     let command = Command::new("configuration").no_binary_name(true).disable_help_flag(true).arg(arg);

@@ -15,19 +15,19 @@ use file::{ConfigFile, ConfigSection};
 use keys::ConfigKey;
 use pattern::bare;
 
-/// Set to anything but nothing, it switches all files off.
+/// The environment variable that switches all configuration files off, if it isn't empty.
 pub const OFF: &str = "LINERATE_NO_CONFIG";
-/// Names the system's file.
+/// The environment variable that names the system's file.
 const SYSTEM: &str = "LINERATE_SYSTEM_CONFIG";
 const USUAL_SYSTEM: &str = "/etc/linerate/config.toml";
 
-/// That of this process; not set where a command doesn't read it.
+/// The configuration of this process; not set for a command that doesn't read it.
 static CURRENT: OnceLock<Configuration> = OnceLock::new();
 
-/// What the files say.
+/// The configuration files that were read.
 #[derive(Debug, Default)]
 pub struct Configuration {
-    /// The user's, the system's: an earlier one counts more.
+    /// The user's file and the system's: an earlier one counts more.
     files: Vec<ConfigFile>,
 }
 
@@ -51,7 +51,7 @@ pub struct ConfiguredValue<'a> {
     pub origin: ConfigOrigin<'a>,
 }
 
-/// Where the files are, that of the user first.
+/// The paths of the configuration files, the user's first.
 pub fn paths() -> Vec<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
     // By the XDG Base Directory Specification a relative path counts for nothing.
@@ -62,7 +62,7 @@ pub fn paths() -> Vec<PathBuf> {
     user.into_iter().chain([system]).collect()
 }
 
-/// True where the environment switches them off.
+/// True if the environment switches the configuration files off.
 pub fn is_off() -> bool {
     std::env::var_os(OFF).is_some_and(|value| !value.is_empty())
 }
@@ -98,7 +98,7 @@ impl Configuration {
         Self::of(&paths(), cp).map_err(Failure::usage)
     }
 
-    /// The same of these files, the last of which is the system's.
+    /// Reads these files, the last of which is the system's. `cp` is the command that has all options.
     ///
     /// # Errors
     /// A message with the file and the line.
@@ -129,7 +129,7 @@ impl Configuration {
         fitting.enumerate().map(|(rank, (path, section))| (rank, path, section))
     }
 
-    /// What is said about a key: of a list all values, else one.
+    /// The values of a key: for a list those of all sections, else the one that counts.
     pub fn values(&self, key: &ConfigKey, host: Option<&OsStr>) -> Vec<ConfiguredValue<'_>> {
         let mut found = Vec::new();
         for (rank, file, section) in self.sections(host) {
@@ -145,7 +145,7 @@ impl Configuration {
         found
     }
 
-    /// The one value of the key `name`, if something is said about it.
+    /// The one value of the key `name`, if it is configured.
     pub fn value(&self, name: &str, host: Option<&OsStr>) -> Option<ConfiguredValue<'_>> {
         self.values(keys::find(name)?, host).into_iter().next()
     }

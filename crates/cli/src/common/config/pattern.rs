@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 pub struct HostPattern(String);
 
 impl HostPattern {
-    /// Reads one.
+    /// Reads a pattern.
     ///
     /// # Errors
     /// A message if no host can have such a name.
@@ -22,7 +22,7 @@ impl HostPattern {
         Ok(Self(text.to_lowercase()))
     }
 
-    /// Whether it fits a [bare] host.
+    /// True if the pattern fits a [bare] host.
     ///
     /// [bare]: bare
     pub fn fits(&self, host: &str) -> bool {

@@ -31,7 +31,7 @@ impl ExposedSample {
 /// All samples, each gauge's together. Of several with the same labels the last one counts.
 pub fn text(task: &str, samples: &[ExposedSample]) -> String {
     let mut gauges: BTreeMap<Gauge, BTreeMap<String, f64>> = BTreeMap::new();
-    // What isn't finite says nothing, and no sum survives it.
+    // A value that isn't finite says nothing, and would spoil every sum over it.
     for sample in samples.iter().filter(|sample| sample.value.is_finite()) {
         gauges.entry(sample.gauge).or_default().insert(sample.labels(task), sample.value);
     }

@@ -10,16 +10,16 @@ macro_rules! gauges {
         }
 
         impl Gauge {
-            /// All of them.
+            /// All gauges.
             #[cfg(test)]
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// Its name, with its unit at the end.
+            /// The gauge's name, with its unit at the end.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// A sentence about it.
+            /// A sentence about the gauge.
             pub fn help(self) -> &'static str {
                 match self { $(Self::$variant => $help),* }
             }

@@ -61,7 +61,7 @@ struct WantedMetrics {
 /// Does `work`, and writes its figures to `file`, if one is named, however it ended.
 ///
 /// # Errors
-/// Those of `work`, or that the figures can't be written.
+/// The error of `work`, or that the figures can't be written.
 pub fn recording(
     file: Option<&Path>,
     command: &'static str,
@@ -84,7 +84,7 @@ pub fn recording(
 /// Writes the figures so far, since the program ends with this code at once.
 pub fn end_at_once(code: u8) {
     let current = lock(&CURRENT).upgrade();
-    // It can't wait to report that this failed.
+    // The program ends now, and can't report that this failed.
     current.into_iter().for_each(|metrics| drop(metrics.write(Code::Command(code))));
 }
 
@@ -147,7 +147,8 @@ impl WantedMetrics {
         printable(self.file.as_os_str().as_bytes())
     }
 
-    /// What tells the files of one directory apart: the collector refuses two equal names with equal labels.
+    /// The label that differs between the files of one directory: the collector refuses two equal names with
+    /// equal labels.
     fn task(&self) -> String {
         printable(self.file.file_stem().unwrap_or_default().as_bytes())
     }

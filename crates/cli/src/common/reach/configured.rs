@@ -1,4 +1,4 @@
-//! What the configuration says about a login, where the command line doesn't.
+//! Fills in what the configuration says about a login, where the command line says nothing.
 
 use linerate_remote::command::AgentCommand;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +20,7 @@ pub fn fill(given: &Reach, configuration: &Configuration, host: &OsStr) -> Resul
         own.agent_command = Some(AgentCommand::parse(&line, None)?);
     }
     if given.rsh.is_some() {
-        // ssh's options are nothing to it.
+        // Another remote shell doesn't take ssh's options.
         return Ok(own);
     }
     if let Some(rsh) = rsh(given, configuration, host) {
@@ -37,7 +37,7 @@ pub fn fill(given: &Reach, configuration: &Configuration, host: &OsStr) -> Resul
     }
     own.config = own.config.or_else(|| value("ssh-config").map(Into::into));
     own.jump = own.jump.or_else(|| value("jump").map(Into::into));
-    // Of ssh's options the first one counts, and keys are tried in order.
+    // If an option of ssh is given twice, the first one counts, and keys are tried in order.
     own.identity.extend(values("identity"));
     own.option.extend(values("option"));
     if !own.ipv4 && !own.ipv6 {

@@ -11,7 +11,7 @@ use crate::summary::{State, Summary, tip};
 
 /// The whole figure.
 pub(crate) struct Chart<'a> {
-    /// One for each link variant, or several if a link has too many bars for one.
+    /// A panel for each link variant, or several if a link has too many bars for one.
     pub(crate) panels: Vec<Panel<'a>>,
     /// The levels that distinguish the bars of a category: those of the figure's series, or streams, fewest
     /// first and the tool's own choice last. A bar's shade is its index.
@@ -46,11 +46,11 @@ pub(crate) struct Category<'a> {
     pub(crate) second: String,
     /// The moved data; empty if it isn't payload.
     pub(crate) workload: String,
-    /// One a level of the series.
+    /// A bar for each level of the series.
     pub(crate) bars: Vec<Bar<'a>>,
 }
 
-/// One case.
+/// The bar of one case.
 pub(crate) struct Bar<'a> {
     /// Index into [`Chart::series`].
     pub(crate) series: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Bar<'a> {
     pub(crate) summary: &'a Summary<'a>,
     /// The bar's length.
     pub(crate) value: Option<Estimate>,
-    /// Whether there is one.
+    /// Whether the case has a value.
     pub(crate) state: State<'a>,
     /// The end of the filled part, if it is before the bar's end.
     pub(crate) filled: Option<f64>,
