@@ -36,7 +36,7 @@ pub struct Binary {
 pub struct Binaries {
     /// The running program.
     pub own: Binary,
-    /// Those for other kinds of machine.
+    /// The binaries for other kinds of machine.
     pub others: Vec<Binary>,
 }
 
@@ -53,7 +53,7 @@ impl Binaries {
         Ok(Self { own, others })
     }
 
-    /// The one for a machine, as its `uname -sm` calls it.
+    /// The binary for a machine, as its `uname -sm` calls it.
     pub fn of(&self, machine: &[u8]) -> Option<&Binary> {
         [&self.own].into_iter().chain(&self.others).find(|binary| binary.machine.as_bytes() == machine)
     }
@@ -65,7 +65,7 @@ fn in_directory(directory: &Path) -> Vec<Binary> {
     let binary = |entry: fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
         let arch = name.strip_prefix(NAME)?;
-        // It stands in the line for the far shell.
+        // The name stands in the line for the far shell.
         let is_word =
             !arch.is_empty() && arch.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         is_word.then(|| Binary::of(machine(arch), entry.path()).ok()).flatten()

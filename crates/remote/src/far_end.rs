@@ -51,17 +51,17 @@ pub enum StartError {
     /// The remote shell can't be run.
     #[error("running {program} failed: {error}; is it installed?")]
     Shell {
-        /// Its name.
+        /// The remote shell's name.
         program: String,
         /// The reason.
         error: io::Error,
     },
-    /// It ended before it answered.
+    /// The remote shell ended before it answered.
     #[error("{message}")]
     Ended {
         /// The reason.
         message: String,
-        /// Its exit code.
+        /// The remote shell's exit code.
         code: Option<u8>,
     },
     /// This program's own binary can't be read.
@@ -209,7 +209,7 @@ impl RemoteShell {
         self.end_with_code().0
     }
 
-    /// The same, with its exit code where it ended by itself.
+    /// Ends the process as [`RemoteShell::end`] does; returns its status, and its exit code where it ended by itself.
     fn end_with_code(&mut self) -> (String, Option<u8>) {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(2) {

@@ -26,9 +26,9 @@ pub enum Heard {
     Ready,
     /// The far shell waits for the binary, for this kind of machine.
     Wanted {
-        /// Its `uname -sm`.
+        /// The far host's `uname -sm`.
         machine: Vec<u8>,
-        /// It can decompress the binary.
+        /// The far host can decompress the binary.
         unpacks: bool,
     },
     /// No agent can be started, with the reason, which is safe on a terminal.

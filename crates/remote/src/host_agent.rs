@@ -111,7 +111,7 @@ impl HostAgent {
         self.ask(&Message::AskFacts(paths))
     }
 
-    /// Its host's processor times, as JSON of the `host` crate's `CpuTimes`.
+    /// The processor times of the agent's host, as JSON of the `host` crate's `CpuTimes`.
     ///
     /// # Errors
     /// If the agent has ended.

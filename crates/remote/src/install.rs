@@ -54,7 +54,8 @@ pub fn bootstrap(binaries: &Binaries, install: bool) -> String {
     bootstrap_by(binaries, install, &AgentCommand::default())
 }
 
-/// The same, where the agent is called by a command of the user's, whose single quotes are closed for the far shell.
+/// The line of [`bootstrap`], where the agent is called by a command of the user's, whose single quotes are closed for the
+/// far shell.
 pub fn bootstrap_by(binaries: &Binaries, install: bool, command: &AgentCommand) -> String {
     if let Some(path) = command.path() {
         return format!("sh -c '{}'", command.call(path));
@@ -92,7 +93,7 @@ pub fn again(binaries: &Binaries, argv: &[OsString]) -> Vec<OsString> {
     again_by(binaries, argv, &AgentCommand::default())
 }
 
-/// The same, where the program is called by a command of the user's.
+/// The words of [`again`], where the program is called by a command of the user's.
 pub fn again_by(binaries: &Binaries, argv: &[OsString], command: &AgentCommand) -> Vec<OsString> {
     let brought = format!(
         "{copy}if own && [ -x \"$a\" ]; then {copied}; fi; {installed}",

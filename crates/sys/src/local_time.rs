@@ -38,8 +38,8 @@ impl LocalTime {
         })
     }
 
-    /// Its seconds since 1970; what is out of range counts on, as hour 24 is the next day's first. None where there is no such
-    /// number.
+    /// The time in seconds since 1970; what is out of range counts on, as hour 24 is the next day's first. None where there
+    /// is no such number.
     pub fn seconds(&self) -> Option<i64> {
         // SAFETY: as above.
         let mut raw: libc::tm = unsafe { mem::zeroed() };

@@ -16,7 +16,7 @@ pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(file, bytes, None)
 }
 
-/// The same with a file that everybody may read and its owner write, whatever the umask.
+/// Does what [`replace`] does, with a file that everybody may read and its owner write, whatever the umask.
 ///
 /// # Errors
 /// As [`replace`].

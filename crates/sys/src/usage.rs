@@ -8,7 +8,7 @@ use std::mem;
 pub enum UsageOf {
     /// This process with all its threads.
     Process,
-    /// Its children that have ended and been waited for.
+    /// This process's children that have ended and been waited for.
     Children,
 }
 

@@ -47,7 +47,7 @@ pub trait Recording {
     fn interval_ms(&self) -> u32;
     /// The samples that were recorded and not yet taken.
     fn take(&mut self) -> Vec<u8>;
-    /// The same with a last sample, at the end.
+    /// Takes a last sample and ends the recording; returns the samples that were not yet taken.
     fn stop(self: Box<Self>) -> Vec<u8>;
 }
 

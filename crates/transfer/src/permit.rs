@@ -84,14 +84,14 @@ impl Restriction {
             Job::Receive { options, .. } => {
                 let is_delete = no_delete && deletes(options);
                 let read_only = read_only.then_some("write anything (--read-only)");
-                // What a file comes to says what it is, where so little of it is unknown as its sender wants.
+                // The digest of a file shows what is in it where the sender may choose how little of it is unknown.
                 let append = write_only && options.details.placing.append != Appending::Never;
                 let append = append.then_some("have files appended to that it may not read (--write-only)");
                 let follows = options.details.keep_dirlinks || follows_ways(options);
                 let follows = follows.then_some("have symbolic links followed");
                 read_only.or(is_delete.then_some("delete anything (--no-delete)")).or(append).or(follows)
             }
-            // What they lead to may be anywhere.
+            // Links that are followed may lead anywhere.
             Job::Send { options, .. } | Job::List { options, .. }
                 if options.follows_links() && !write_only =>
             {

@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
         Self { rest: payload, digests: false, left: MAX_RECORDS }
     }
 
-    /// The same where a digest follows the contents of each file.
+    /// Reads `payload` from its beginning, where a digest follows the contents of each file.
     pub fn with_digests(payload: &'a [u8]) -> Self {
         Self { digests: true, ..Self::new(payload) }
     }

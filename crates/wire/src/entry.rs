@@ -37,7 +37,7 @@ pub struct Extra {
     /// A directory's default ACL.
     #[serde(deserialize_with = "at_most::<MAX_ACL, _, _>")]
     pub default_acl: Vec<AclEntry>,
-    /// It has more names than this one, and later ones may come as [`Kind::HardLink`].
+    /// The entry has more names than this one, and later ones may come as [`Kind::HardLink`].
     pub linked: bool,
 }
 

@@ -70,29 +70,29 @@ pub enum Rule {
 pub struct PatternRule {
     /// Matching entries are included, else excluded.
     pub include: bool,
-    /// Where it counts.
+    /// At which end the rule counts.
     pub sides: Sides,
-    /// It holds where the pattern does not match.
+    /// The rule holds where the pattern does not match.
     pub negated: bool,
-    /// It doesn't count in a directory that is being deleted.
+    /// The rule doesn't count in a directory that is being deleted.
     pub perishable: bool,
-    /// It is matched against the absolute path.
+    /// The pattern is matched against the absolute path.
     pub absolute: bool,
-    /// It is for the names of extended attributes, and for no paths.
+    /// The rule is for the names of extended attributes, and for no paths.
     pub attributes: bool,
-    /// As it was written, raw bytes.
+    /// The pattern as it was written, raw bytes.
     pub pattern: Vec<u8>,
 }
 
 /// At which end a rule counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sides {
-    /// It hides from the transfer and protects from deletion.
+    /// The rule hides from the transfer and protects from deletion.
     #[default]
     Both,
-    /// It hides from the transfer.
+    /// The rule hides from the transfer.
     Sender,
-    /// It protects from deletion.
+    /// The rule protects from deletion.
     Receiver,
 }
 
@@ -118,7 +118,7 @@ pub struct MergeStyle {
     pub words: bool,
     /// As cvs reads its files: a lone `!` clears even where lines are patterns only.
     pub cvs: bool,
-    /// Its rules count here, and may not say otherwise.
+    /// At which end the file's rules count; they may not say otherwise.
     pub sides: Option<Sides>,
     /// Its rules are [`PatternRule::perishable`].
     pub perishable: bool,
@@ -216,9 +216,10 @@ fn is_text(bytes: &[u8]) -> bool {
 /// A path of a list of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedPath {
-    /// Where it is below the source; empty is the source itself.
+    /// The path below the source; empty is the source itself.
     pub path: RelPath,
-    /// It ended in a slash: what is directly in it is wanted too. The source itself without this is its own entry alone.
+    /// The path was written with a slash at its end: what is directly in it is wanted too. The source itself without this is
+    /// its own entry alone.
     pub contents: bool,
     /// Which of the sources, by its number on the command line.
     pub argument: u32,

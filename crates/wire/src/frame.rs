@@ -11,10 +11,10 @@ pub const HEADER: usize = 16;
 pub const MAX_DATA: usize = 1 << 20;
 /// The largest payload of any other frame in bytes.
 pub const MAX_OTHER: usize = 2 << 20;
-/// How far back what is compressed may repeat itself, as a power of two in bytes: on every stream, and on one of a transfer where
-/// the receiver takes that much. It is memory at the receiver.
+/// How far back compressed bytes may repeat themselves on a stream, as a power of two in bytes. It is memory at the
+/// receiver. One stream of a transfer may go further back, where the receiver takes that.
 pub const WINDOW_LOG: u8 = 23;
-/// The same on that one stream, at most.
+/// The most for the one stream of a transfer that may go further back than [`WINDOW_LOG`], as a power of two in bytes.
 pub const LONG_WINDOW_LOG: u8 = 27;
 /// The unit of [`Header::sure`] in bytes.
 pub const SURE_UNIT: usize = 64 << 10;
@@ -71,12 +71,12 @@ impl FrameKind {
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// One of these without anything in it would be sent by nobody but to keep the other end busy.
+    /// True for a kind whose frames have a payload: an empty one would be sent only to keep the other end busy.
     fn has_payload(self) -> bool {
         matches!(self, Self::Batch | Self::Chunk | Self::Data | Self::Packed | Self::Sealed)
     }
 
-    /// One of these may be among frames that are compressed together.
+    /// True where frames of this kind may be among frames that are compressed together.
     pub fn may_be_packed(self) -> bool {
         !matches!(self, Self::End | Self::Packed | Self::Sealed)
     }
@@ -141,12 +141,12 @@ impl Header {
         Self { kind, length, checksum: None, sure: 0 }
     }
 
-    /// The same, where `bytes` of the chunk follow without compression, at least.
+    /// This header with the promise that at least `bytes` of the chunk follow without compression.
     pub fn before(self, bytes: u64) -> Self {
         Self { sure: u16::try_from(bytes / SURE_UNIT as u64).unwrap_or(u16::MAX), ..self }
     }
 
-    /// Its bytes.
+    /// The header's bytes.
     pub fn encode(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[0] = self.kind as u8;

@@ -16,7 +16,7 @@ pub const MAX_COMPONENTS: usize = 1024;
 /// Why bytes aren't a path below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
-    /// It begins with a slash.
+    /// The path begins with a slash.
     #[error("the path is absolute")]
     Absolute,
     /// A component is `.` or `..`.
@@ -99,22 +99,22 @@ impl RelPath {
         Some((Self(parent.to_vec()), OsStr::from_bytes(name)))
     }
 
-    /// The directory that holds it; `None` for the root itself.
+    /// The directory that holds the path; `None` for the root itself.
     pub fn parent(&self) -> Option<RelPath> {
         (!self.is_root()).then(|| Self(self.cut().0.to_vec()))
     }
 
-    /// The directories above it: the nearest first, the root last.
+    /// The directories above the path: the nearest first, the root last.
     pub fn ancestors(&self) -> impl Iterator<Item = RelPath> + use<> {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// Its own name; `None` for the root itself.
+    /// The path's last component; `None` for the root itself.
     pub fn name(&self) -> Option<&OsStr> {
         (!self.is_root()).then(|| OsStr::from_bytes(self.cut().1))
     }
 
-    /// True where it lies in `directory`, not deeper.
+    /// True where the path lies in `directory`, not deeper.
     pub fn is_in(&self, directory: &Self) -> bool {
         !self.is_root() && self.cut().0 == directory.0
     }
@@ -126,17 +126,17 @@ impl RelPath {
         }
     }
 
-    /// Its components in order.
+    /// The path's components in order.
     pub fn components(&self) -> impl Iterator<Item = &OsStr> {
         self.0.split(|&b| b == b'/').filter(|c| !c.is_empty()).map(OsStr::from_bytes)
     }
 
-    /// Its bytes.
+    /// The path's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// As the file system takes it.
+    /// The path as the file system takes it.
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
     }
@@ -216,7 +216,7 @@ fn check_size(bytes: &[u8]) -> Result<(), BadPath> {
     if bytes.len() > MAX_PATH {
         return Err(BadPath::TooLong);
     }
-    // Nearly all paths are too short for so many.
+    // Nearly all paths are too short to have that many components.
     let is_deep = bytes.len() > MAX_COMPONENTS && slashes(bytes) >= MAX_COMPONENTS;
     if is_deep { Err(BadPath::TooDeep) } else { Ok(()) }
 }

@@ -1,4 +1,5 @@
-//! What a [`crate::frame::FrameKind::Sealed`] frame holds: bytes of a stream that passes several hosts, and a mark for each host.
+//! The contents of a [`crate::frame::FrameKind::Sealed`] frame: bytes of a stream that passes several hosts, and a mark for
+//! each host.
 //!
 //! A mark is made with a key that the source shares with that host alone. So a host through which the bytes have passed can't change,
 //! repeat, reorder, leave out or add any without the next ones seeing it.

@@ -36,9 +36,9 @@ pub struct Stages {
     pub entries: u64,
     /// Microseconds that TCP had something to send (`tcpi_busy_time`), summed over streams.
     pub tcp_busy: u64,
-    /// Of these, limited by the receive window (`tcpi_rwnd_limited`).
+    /// Microseconds of `tcp_busy` that the receive window was the limit (`tcpi_rwnd_limited`).
     pub tcp_rwnd_limited: u64,
-    /// Of these, limited by the send buffer (`tcpi_sndbuf_limited`).
+    /// Microseconds of `tcp_busy` that the send buffer was the limit (`tcpi_sndbuf_limited`).
     pub tcp_sndbuf_limited: u64,
     /// Segments sent again.
     pub tcp_retransmits: u64,
@@ -71,7 +71,7 @@ pub struct Stages {
     /// Nanoseconds in which a processor of this host worked, whoever used it, summed over processors. Work at a lower
     /// priority (nice) doesn't count, since it yields.
     pub host_busy: u64,
-    /// The same, idle processors included.
+    /// Nanoseconds of all processors of this host, busy or idle, over which `host_busy` was counted.
     pub host_time: u64,
     /// Nanoseconds of processor time that the end's control group may use in a second; 0 without a quota. Of several
     /// groups, one inside the other, it is the one that was stopped most often.

@@ -56,7 +56,7 @@ impl Ethtool {
     /// The values of an interface's statistics.
     ///
     /// # Errors
-    /// Those of [`Ethtool::names`].
+    /// The errors of [`Ethtool::names`].
     pub fn values(&mut self, interface: &str) -> io::Result<Vec<u64>> {
         let count = self.count(interface, SET)?;
         self.put([STATISTICS, u32::try_from(count).unwrap_or(0), 0]);

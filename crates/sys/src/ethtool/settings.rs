@@ -119,10 +119,10 @@ impl Ethtool {
         Ok(question.fields.iter().map(|(name, at)| (*name, self.word(at * 4))).collect())
     }
 
-    /// The driver's identity.
+    /// The identity of an interface's driver.
     ///
     /// # Errors
-    /// Those of [`Ethtool::numbers`].
+    /// The errors of [`Ethtool::numbers`].
     pub fn driver(&mut self, interface: &str) -> io::Result<Driver> {
         self.clear();
         self.put([DRIVER, 0, 0]);
@@ -131,10 +131,10 @@ impl Ethtool {
         Ok(Driver { name: text(0), version: text(1), firmware: text(2), bus: text(3) })
     }
 
-    /// Its features, in the kernel's order.
+    /// An interface's features, in the kernel's order.
     ///
     /// # Errors
-    /// Those of [`Ethtool::numbers`].
+    /// The errors of [`Ethtool::numbers`].
     pub fn features(&mut self, interface: &str) -> io::Result<Vec<Feature>> {
         let names = self.set(interface, FEATURE_NAMES)?;
         self.clear();
@@ -147,10 +147,10 @@ impl Ethtool {
         Ok(all.filter(|feature| !feature.name.is_empty()).collect())
     }
 
-    /// The choice of its receive queues.
+    /// An interface's choice of receive queues.
     ///
     /// # Errors
-    /// Those of [`Ethtool::numbers`].
+    /// The errors of [`Ethtool::numbers`].
     pub fn spread(&mut self, interface: &str) -> io::Result<Spread> {
         self.clear();
         self.put([RX_RINGS, 0, 0]);
@@ -172,10 +172,10 @@ impl Ethtool {
         Ok((0..size as usize).map(|i| self.word(8 + i * 4)).collect())
     }
 
-    /// Its link, with the link modes of both ends.
+    /// An interface's link, with the link modes of both ends.
     ///
     /// # Errors
-    /// Those of [`Ethtool::numbers`].
+    /// The errors of [`Ethtool::numbers`].
     pub fn link(&mut self, interface: &str) -> io::Result<PortLink> {
         self.clear();
         self.put([LINK, 0, 0]);

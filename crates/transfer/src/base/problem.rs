@@ -55,7 +55,7 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// As the other end gets it.
+    /// The kind of this error, as the other end gets it.
     pub fn abort_kind(&self) -> AbortKind {
         match self {
             Self::Arguments(_) | Self::NoSource(_) => AbortKind::Arguments,

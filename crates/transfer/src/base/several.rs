@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 
 use crate::base::lock::lock;
 
-/// A call that takes so long waits for something other than a processor. To start a thread takes a fifth of it.
+/// A call that takes this long waits for something other than a processor. To start a thread takes a fifth of it.
 const WAITS: Duration = Duration::from_micros(300);
-/// How many wait at a time.
+/// How many things are done at a time.
 const THREADS: usize = 16;
 
 /// Does things several at a time once they were seen to wait.
 #[derive(Debug, Default)]
 pub struct Several {
-    /// The last ones waited.
+    /// The last things that were done waited.
     wait: bool,
 }
 
 impl Several {
-    /// True where the last ones waited, and the next are done several at a time.
+    /// True where the last things waited, and the next are done several at a time.
     pub fn wait(&self) -> bool {
         self.wait
     }
 
-    /// What `each` makes of the items, in their order.
+    /// Applies `each` to the items; returns the results in the items' order.
     pub fn map<I: Send, O: Send>(&mut self, items: Vec<I>, each: impl Fn(I) -> O + Sync) -> Vec<O> {
         let (begun, count) = (Instant::now(), items.len());
         let threads = if self.wait { count.clamp(1, THREADS) } else { 1 };

@@ -74,7 +74,7 @@ impl SharedTotals {
         self.further.load(Ordering::Relaxed)
     }
 
-    /// Other sums take the place of these.
+    /// Puts other sums in the place of these.
     pub fn set(&self, totals: Totals) {
         self.files.store(totals.files, Ordering::Relaxed);
         self.directories.store(totals.directories, Ordering::Relaxed);

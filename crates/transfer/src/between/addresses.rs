@@ -8,11 +8,12 @@ const MOST: usize = 8;
 /// Ports below this one are the system's services, which nobody listens on for data unless the user has said so.
 const FIRST_OWN: u16 = 1024;
 
-/// Those of `there` that the end which said `here` may dial: of hosts, at one port, of the user's range where there is one.
+/// The addresses of `there` that the end which said `here` may dial: of hosts, at one port, of the user's range where there
+/// is one.
 pub fn handed_on(there: &Listening, here: &Listening, ports: Option<(u16, u16)>) -> Vec<SocketAddr> {
     let (first, last) = ports.unwrap_or((FIRST_OWN, u16::MAX));
     let port = there.candidates.first().map(SocketAddr::port);
-    // Both are on one host, as far as ssh's addresses tell, or neither knows any.
+    // Both are on one host, as far as ssh's addresses show, or neither knows any.
     let is_local = here.candidates.iter().any(|own| own.ip().to_canonical().is_loopback());
     let is_fit = |candidate: &&SocketAddr| {
         let is_host = match candidate.ip().to_canonical() {

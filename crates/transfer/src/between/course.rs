@@ -7,15 +7,15 @@ use super::{Carriage, CarriedSums, DataWay, FarRole, FarSums};
 use crate::base::problem::TransferError;
 use crate::net::session::out_of_turn;
 
-/// What an agent has used, as it says in its last message.
+/// The stages and usage of an agent, as its last message has them.
 type LastReport = (Stages, Usage);
 
-/// What becomes of a message.
+/// Who gets a message of an agent.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is for the other agent.
+    /// The message is for the other agent.
     HandOn,
-    /// It is for the client.
+    /// The message is for the client.
     Keep,
 }
 
@@ -34,7 +34,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// Nothing has been said.
+    /// The course of a transfer of which nothing has been said.
     pub fn new(carriage: Carriage) -> Self {
         Self {
             carriage,
@@ -126,7 +126,7 @@ impl Course {
         self.sent.is_some() && !self.is_committed()
     }
 
-    /// What it came to, where both have said their last.
+    /// The result of the transfer, where both agents have said their last.
     pub fn end(
         self,
         (sender, receiver): (Option<LastReport>, Option<LastReport>),

@@ -20,7 +20,7 @@ pub enum DataWay {
     Through,
 }
 
-/// Names the two agents to each other, with keys that each has made for this transfer, and tells both what is `listed`.
+/// Names the two agents to each other, with keys that each has made for this transfer, and sends both what is `listed`.
 ///
 /// # Errors
 /// If either is gone.

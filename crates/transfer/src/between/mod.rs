@@ -19,17 +19,17 @@ use crate::net::session::{Session, TICK, out_of_turn};
 use course::{Course, Fate};
 pub use meeting::{DataWay, introduce, meet};
 
-/// How long the reason may take that explains a broken connection: an agent says it at once, and one that only sees the trace waits
-/// itself before it tells.
+/// How long the reason for a broken connection may take: an agent that has it says so at once, and one that only sees the
+/// connection break waits itself before it says that.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Bytes of a stream through the client that may go from the receiver to the sender: those of a few handshakes.
 const MAX_BACK: usize = 64 << 10;
 
-/// Bytes of digests with their paths that a receiver may tell, and for each file that the sender has found: they may be heard of
-/// first, and told again in a second round.
+/// Bytes of digests with their paths that a receiver may report: `TOLD`, and `TOLD_EACH` for each file that the sender has
+/// found. The client may hear of a digest before the file is counted, and once more in a second round.
 const TOLD: u64 = 64 << 20;
 const TOLD_EACH: u64 = 4 << 10;
-/// What a digest takes beside its path.
+/// Bytes that a digest takes beside its path.
 const AROUND: usize = 64;
 
 /// One of the two agents.
@@ -44,13 +44,13 @@ pub enum FarRole {
 /// Why a transfer between two agents ended early.
 #[derive(Debug)]
 pub struct FarError {
-    /// Which of them said so, or was lost.
+    /// Which of the agents said so, or was lost.
     pub role: FarRole,
     /// The reason.
     pub error: TransferError,
 }
 
-/// What the two agents came to.
+/// The result of a transfer between two agents.
 pub struct CarriedSums {
     /// The sources, as the sender announced them.
     pub sources: Vec<Source>,
@@ -62,23 +62,23 @@ pub struct CarriedSums {
     pub sent: Totals,
     /// Streams that carried data.
     pub streams: u32,
-    /// What the sender used, and what only it knows.
+    /// The sender's figures: what it used, and what only it knows.
     pub sender: FarSums,
-    /// The same of the receiver.
+    /// The receiver's figures: what it used, and what only it knows.
     pub receiver: FarSums,
     /// Seconds since the two were connected.
     pub payload_seconds: f64,
 }
 
-/// What an agent says at its end.
+/// The figures that an agent reports at its end.
 pub struct FarSums {
     /// Its stages and process.
     pub report: (Stages, Usage),
-    /// What else it knows.
+    /// The other figures that the agent reports.
     pub tally: Tally,
 }
 
-/// What a client wants of a transfer between two agents.
+/// What a client asks of a transfer between two agents.
 #[derive(Clone, Copy, Debug)]
 pub struct Carriage {
     /// Digests travel.
@@ -121,7 +121,7 @@ pub fn carry(
         }
         let carrying = scope.spawn(move || shared.carry(one, &to_receiver, FarRole::Sender));
         shared.carry(other, &to_sender, FarRole::Receiver);
-        // It ends as this one did: with the last message, or with the failure of either.
+        // The other thread ends as this one did: with the last message, or with the failure of either.
         let _ = carrying.join();
         shared.over.store(true, Ordering::Release);
     });

@@ -53,11 +53,11 @@ pub enum Aspect {
 /// How the destination differs from the source at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// It isn't at the destination.
+    /// The entry isn't at the destination.
     Missing,
-    /// It is only at the destination.
+    /// The entry is only at the destination.
     Extra,
-    /// It is at both, and not the same.
+    /// The entry is at both ends, and not the same.
     Differs(Vec<Aspect>),
 }
 

@@ -38,7 +38,7 @@ type Ordered = (Digested, Option<Receiver<Option<Contents>>>);
 
 /// Walks `source`, which may be a file, and hands each entry to `each`, sorted by the bytes of its path's components,
 /// until that says no. Of its owner, attributes, ACLs and further names it holds what `keep` asks for. What can't be read is
-/// told to `tell`.
+/// reported to `tell`.
 pub fn walk(
     source: &SourceRoot,
     keep: Keep,
@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
     }
 
     fn run(mut self) {
-        // It ends early where nobody takes what it finds.
+        // The walk ends early where nobody takes what it finds.
         let _ = self.everything();
     }
 

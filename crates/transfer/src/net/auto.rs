@@ -17,7 +17,8 @@ pub const FIRST_FAR: u32 = 8;
 pub const FAR: Duration = Duration::from_millis(5);
 /// Streams at most.
 const MOST: u32 = 16;
-/// How long a window lasts at least: so long, and so many round trips. A new stream's slow start is over by then.
+/// A window lasts `ROUND_TRIPS` round trips, at least `WINDOW`, at most `LONGEST_WINDOW`: a new stream's slow start is over
+/// by then.
 const WINDOW: Duration = Duration::from_millis(200);
 const ROUND_TRIPS: u32 = 8;
 const LONGEST_WINDOW: Duration = Duration::from_millis(1600);
@@ -69,7 +70,7 @@ pub struct Glance {
     pub is_held: bool,
 }
 
-/// What a transfer waits for.
+/// The limit of a transfer: what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     /// A thread of either end, on a host with idle processors.
@@ -237,7 +238,7 @@ struct EndWindow {
     idle: f64,
     /// Reading or writing files.
     files: f64,
-    /// Of the host's processors; 1 where that isn't known.
+    /// The share of time that the host's processors work; 1 where that isn't known.
     host: f64,
 }
 
@@ -259,17 +260,17 @@ impl EndWindow {
         }
     }
 
-    /// Its threads have no more time,
+    /// True where the threads of this end have no more time.
     fn is_thread_bound(&self) -> bool {
         self.threads >= FULL_THREAD
     }
 
-    /// and its host could run more of them.
+    /// True where the host of this end could run more threads.
     fn has_processors(&self) -> bool {
         self.host < BUSY
     }
 
-    /// Its threads wait for files.
+    /// True where the threads of this end wait for files.
     fn is_storage_bound(&self) -> bool {
         self.files >= MOST_OF_IT && self.threads < MOST_OF_IT
     }

@@ -22,7 +22,7 @@ const MESSAGE_BYTES: usize = 24 << 20;
 pub enum Incoming {
     /// The other end said something, which takes some room until it is done with.
     Message(Message, Room),
-    /// It will say nothing more, and why.
+    /// The other end will say nothing more, and why.
     Closed(ControlError),
 }
 
@@ -45,7 +45,7 @@ impl ChannelWriter {
 
 /// Both sides of a control channel.
 pub struct Control {
-    /// For speaking.
+    /// The side that speaks.
     pub channel: Arc<Channel>,
     /// The other end's messages, without tunnel bytes.
     pub incoming: Receiver<Incoming>,
@@ -55,14 +55,14 @@ pub struct Control {
     pub way: Arc<TunnelWay>,
 }
 
-/// Whether data may come through the channel.
+/// Whether data may come through the channel: there is a tunnel, and this end receives, or both ends talk in it.
 #[derive(Debug, Default)]
 pub struct TunnelWay {
-    /// There is a tunnel,
+    /// There is a tunnel.
     pub open: AtomicBool,
-    /// and this end is the one that receives,
+    /// This end is the one that receives.
     pub receives: AtomicBool,
-    /// or both ends talk in it, as two agents do whose stream has a cipher of its own.
+    /// Both ends talk in the tunnel, as two agents do whose stream has a cipher of its own.
     pub both: AtomicBool,
 }
 

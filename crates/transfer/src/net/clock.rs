@@ -42,15 +42,15 @@ pub enum Stage {
 /// Where one stream's time went, from its beginning on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamTimes {
-    /// All but waiting for something to do.
+    /// All time but waiting for something to do.
     pub busy: Duration,
-    /// Of it, waiting for the connection or the user's rate limit.
+    /// The part of `busy` spent waiting for the connection or the user's rate limit.
     pub wait: Duration,
-    /// Of it, compressing.
+    /// The part of `busy` spent compressing.
     pub compress: Duration,
     /// Payload bytes.
     pub plain: u64,
-    /// Bytes that the connection carried for them.
+    /// Bytes that the connection carried for the payload.
     pub wire: u64,
 }
 
@@ -65,7 +65,7 @@ impl StreamTimes {
         self.busy += time;
     }
 
-    /// What came after `earlier`.
+    /// The times and bytes that were added after `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             busy: self.busy.saturating_sub(earlier.busy),
@@ -199,7 +199,7 @@ impl Clock {
         stages.tcp_busy += tcp.busy_us.saturating_sub(before.busy_us);
         stages.tcp_rwnd_limited += tcp.rwnd_limited_us.saturating_sub(before.rwnd_limited_us);
         stages.tcp_sndbuf_limited += tcp.sndbuf_limited_us.saturating_sub(before.sndbuf_limited_us);
-        // These two are 32 bits wide, and go round.
+        // These two counters are 32 bits wide, and wrap around.
         stages.tcp_retransmits += u64::from(tcp.retransmits.wrapping_sub(before.retransmits));
         stages.tcp_segments += u64::from(tcp.segments.wrapping_sub(before.segments));
         stages.tcp_looks += 1;

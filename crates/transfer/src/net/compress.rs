@@ -17,7 +17,7 @@ use crate::net::stream::StreamError;
 
 /// Memory of which a long window and all that goes with it is a small part, in bytes.
 const ENOUGH_MEMORY: u64 = 2 << 30;
-/// What one thread compresses by one level, in bytes.
+/// Bytes that one thread compresses at a time, all by one level.
 const JOB: u32 = 2 << 20;
 /// Room for what was compressed, and isn't sent yet.
 const PACKED: usize = 64 << 10;
@@ -53,19 +53,19 @@ pub struct Compressor {
     packed: Vec<u8>,
 }
 
-/// What a compressor has done so far, in bytes.
+/// The bytes that a compressor has handled so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// What was taken,
+    /// Bytes that the compressor has taken.
     pub taken: u64,
-    /// what of it was compressed,
+    /// Bytes of `taken` that were compressed.
     pub plain: u64,
-    /// and what came of it.
+    /// Bytes that came of the compression of `plain`.
     pub packed: u64,
 }
 
 impl Compressor {
-    /// Nothing is compressed yet.
+    /// A compressor that has compressed nothing yet.
     ///
     /// # Errors
     /// If there is no memory.
@@ -83,7 +83,7 @@ impl Compressor {
         Ok(Self { context, level: setup.level, packed: Vec::with_capacity(PACKED) })
     }
 
-    /// What comes from now on is compressed by `level`; what was taken and is under way isn't.
+    /// Sets the level for what comes from now on; what was taken and is under way keeps its level.
     ///
     /// # Errors
     /// If zstd doesn't know the level.
@@ -120,17 +120,17 @@ impl Compressor {
         self.context.compress_stream2(&mut to, from, what).map_err(failed)
     }
 
-    /// What is to be sent.
+    /// The compressed bytes that are to be sent.
     pub fn packed(&self) -> &[u8] {
         &self.packed
     }
 
-    /// It was sent.
+    /// Drops the compressed bytes, which were sent.
     pub fn sent(&mut self) {
         self.packed.clear();
     }
 
-    /// What was done so far.
+    /// The bytes that were handled so far.
     pub fn so_far(&self) -> Packed {
         let progress = self.context.get_frame_progression();
         Packed { taken: progress.ingested, plain: progress.consumed, packed: progress.produced }
@@ -144,7 +144,7 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Nothing is compressed yet.
+    /// A prober that has compressed nothing yet.
     pub fn new() -> Self {
         Self { context: CCtx::create(), packed: Vec::new() }
     }
@@ -219,7 +219,7 @@ pub struct Decompressor {
 }
 
 impl Decompressor {
-    /// Nothing has come yet.
+    /// A decompressor to which nothing has come yet.
     ///
     /// # Errors
     /// If there is no memory.

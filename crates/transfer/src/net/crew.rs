@@ -23,7 +23,7 @@ pub struct Crew<'scope, 'env, W> {
 }
 
 impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scope, 'env, W> {
-    /// No worker yet; each will do `work` on its stream.
+    /// A crew without workers; each will do `work` on its stream.
     pub fn new(scope: &'scope Scope<'scope, 'env>, work: W) -> Self {
         Self { scope, work: Arc::new(work), ends: unbounded(), running: 0, used: 0, missing: None }
     }

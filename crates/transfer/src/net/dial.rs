@@ -27,7 +27,7 @@ pub fn dial(
     open(|patience| TcpStream::connect_timeout(&address, patience), cookie, link, patience)
 }
 
-/// The same over one link.
+/// Connects to the peer as [`dial`] does, over one link.
 ///
 /// # Errors
 /// As [`dial`], and where the link can't be chosen.
@@ -48,7 +48,7 @@ fn open(
 ) -> io::Result<Stream> {
     let deadline = Instant::now() + patience;
     let mut socket = connect(patience.min(ANSWER_TIME))?;
-    // It fits into the empty buffer of a new connection.
+    // The preface fits into the empty buffer of a new connection.
     socket.write_all(&preface(cookie))?;
     let tls = Handshake::client(&link.pinned).map_err(io::Error::other)?;
     establish(socket, tls, link, deadline)
@@ -90,8 +90,8 @@ pub fn candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
     addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
 }
 
-/// The same for an end that ssh hasn't connected with this one: the address that ssh knows is only the best guess, and all others
-/// follow; loopback only where ssh came by it, or nothing is known.
+/// As [`candidates`], for an end that ssh hasn't connected with this one: the address that ssh knows is only the best guess,
+/// and all others follow; loopback only where ssh came by it, or nothing is known.
 pub fn all_candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
     let is_other = |address: &IpAddr| Some(*address) != known && (known.is_none() || !address.is_loopback());
     let others = own_addresses().into_iter().filter(is_other);

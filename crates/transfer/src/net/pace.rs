@@ -1,10 +1,10 @@
 //! A rate a little below what the path takes.
 //!
 //! A sender that fills a link keeps a queue standing before it. The queue brings no byte sooner: it delays everybody
-//! who shares the link, and wakes both ends for each packet that leaves it. So where the rate stands still, and round
-//! trips tell of a queue that does too, the sender lets it run empty and goes on a little more slowly. Every few
-//! seconds it tries, step by step, whether the path takes more by then: who lets go at once fills the queue with all that
-//! congestion control has saved up, and loses much of it.
+//! who shares the link, and wakes both ends for each packet that leaves it. So where the rate stands still, and round trips
+//! show a queue that does too, the sender lets it run empty and goes on a little more slowly. Every few seconds it tries,
+//! step by step, whether the path takes more by then: a sender that lets go at once fills the queue with all that congestion
+//! control has saved up, and loses much of it.
 
 use linerate_sys::tcp::TcpInfo;
 use std::sync::Mutex;
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use crate::base::lock::lock;
 use crate::net::rate::{Schedule, sleep_until};
 
-/// How long a rate is measured, at least: so long, and so many round trips.
+/// A rate is measured for `INTERVAL` and for `ROUND_TRIPS` round trips, whichever is longer.
 const INTERVAL: Duration = Duration::from_millis(100);
 const ROUND_TRIPS: u32 = 4;
-/// Nothing is held above that: a path that takes more later would be found too late.
+/// The longest interval after which a rate is held: with a longer one a path that takes more later would be found too late.
 const TOO_LONG: Duration = Duration::from_millis(500);
-/// Bytes of an interval below which they come in too few pieces to tell a rate.
+/// The fewest bytes of an interval that show a rate: fewer come in too few pieces.
 const MEASURED: u64 = 4 << 20;
 /// Two rates that differ by no more than this part stand still.
 const STILL: f64 = 0.01;
@@ -32,7 +32,7 @@ const FALLEN: f64 = 0.97;
 /// How much longer than the shortest a round trip is with a queue before it: by this part, and at least by this time, which
 /// a busy host may take.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
-/// The same where more waits in the socket, too.
+/// As `QUEUED`, where more waits in the socket, too.
 const QUEUED_AND_WAITING: (f64, Duration) = (0.25, Duration::from_micros(150));
 /// The longest wait for a queue to run empty: it may be others'.
 const DRAINING: Duration = Duration::from_millis(20);
@@ -57,7 +57,7 @@ const AHEAD: Duration = Duration::from_micros(200);
 pub struct Pace(Mutex<Pacer>);
 
 impl Pace {
-    /// Nothing is held yet.
+    /// A pace that holds nothing yet.
     pub fn new() -> Self {
         Self(Mutex::new(Pacer::new(Instant::now())))
     }
@@ -101,11 +101,11 @@ impl Pace {
 pub struct StreamReport {
     /// The stream's number; `None` before its first report.
     number: u64,
-    /// In which interval it did last,
+    /// The interval of the last report.
     interval: u64,
-    /// when,
+    /// When the last report was made.
     at: Option<Instant>,
-    /// and how many bytes had been acknowledged by then.
+    /// How many bytes had been acknowledged by the last report.
     acknowledged: u64,
 }
 
@@ -114,9 +114,9 @@ pub struct StreamReport {
 struct Path {
     /// More waits in the socket than the path takes.
     waits: bool,
-    /// The round trip now,
+    /// The round trip now.
     now: Duration,
-    /// and the shortest one.
+    /// The shortest round trip.
     shortest: Duration,
 }
 
@@ -141,7 +141,7 @@ impl Path {
 struct Pacer {
     state: PaceState,
     streams: u64,
-    /// The stream that ends intervals: the others tell at the beginning of one, and so each tells once in it.
+    /// The stream that ends intervals: the others report at the beginning of one, and so each reports once in it.
     leader: u64,
     interval: u64,
     /// When the interval began, and how long it is at least.

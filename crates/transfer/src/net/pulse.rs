@@ -25,23 +25,23 @@ impl Pulse {
         }
     }
 
-    /// From now on it may be silent for `longest`.
+    /// From now on the other end may be silent for `longest`.
     pub fn limit(&self, longest: Option<Duration>) {
         *lock(&self.longest) = longest;
         self.beat();
     }
 
-    /// How long it may be silent.
+    /// How long the other end may be silent.
     pub fn longest(&self) -> Option<Duration> {
         *lock(&self.longest)
     }
 
-    /// It was heard.
+    /// Notes that the other end was heard.
     pub fn beat(&self) {
         *lock(&self.heard) = Instant::now();
     }
 
-    /// It was heard, and `work` may last, in which nothing more of it can be.
+    /// Does `work`, which may last. The other end counts as heard meanwhile, since nothing more of it can be heard.
     pub fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
         self.waits.store(true, Ordering::Release);
         let done = work();

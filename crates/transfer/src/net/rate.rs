@@ -37,7 +37,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Nothing is booked.
+    /// A schedule in which nothing is booked.
     pub fn new(now: Instant) -> Self {
         Self { free_at: now }
     }

@@ -20,7 +20,7 @@ pub enum Interfaces {
     One,
     /// Each by which the kernel reaches an address of the far end.
     All,
-    /// These.
+    /// The interfaces of these names.
     Named(Vec<String>),
 }
 
@@ -65,7 +65,7 @@ impl DataRoutes {
         Self { all, next: AtomicUsize::new(0) }
     }
 
-    /// Those that work, from the next one in turn on.
+    /// The links that work, from the next one in turn on.
     pub fn in_turn(&self) -> impl Iterator<Item = &DataRoute> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let count = self.all.len();
@@ -73,13 +73,13 @@ impl DataRoutes {
         turn.filter(|(_, failed)| !failed.load(Ordering::Relaxed)).map(|(route, _)| route)
     }
 
-    /// Nothing more goes over this one; false where that was so already.
+    /// Takes a link that has failed out of use; false where it was out of use already.
     pub fn fail(&self, route: &DataRoute) -> bool {
         let entry = self.all.iter().find(|(one, _)| one == route);
         entry.is_some_and(|(_, failed)| !failed.swap(true, Ordering::Relaxed))
     }
 
-    /// Those that work.
+    /// The links that work.
     pub fn working(&self) -> impl Iterator<Item = &DataRoute> {
         self.all.iter().filter(|(_, failed)| !failed.load(Ordering::Relaxed)).map(|(route, _)| route)
     }

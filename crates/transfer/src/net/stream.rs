@@ -44,19 +44,19 @@ pub enum StreamError {
     /// The connection failed.
     #[error("the data connection failed: {0}")]
     Io(#[from] io::Error),
-    /// It closed before the end was announced.
+    /// The connection closed before the end was announced.
     #[error("the data connection closed in the middle of the transfer")]
     Cut,
-    /// Its bytes aren't frames, or were changed.
+    /// The connection's bytes aren't frames, or were changed.
     #[error("the data connection carries damaged data: {0}")]
     Frame(#[from] FrameError),
-    /// Its bytes aren't what the other end encrypted.
+    /// The connection's bytes aren't what the other end encrypted.
     #[error("the data connection carries damaged data: {0}")]
     Record(io::Error),
     /// The other end breaks the protocol.
     #[error("the other end breaks the protocol: {0}")]
     Protocol(&'static str),
-    /// It sends what wasn't asked for, or may not be sent.
+    /// The other end sends what wasn't asked for, or may not be sent.
     #[error("the other end breaks the protocol: {0}")]
     Refused(#[from] crate::base::problem::Refused),
     /// The destination can't take more (no space, quota, read-only): nothing further can succeed.
@@ -160,7 +160,7 @@ impl FrameWriter {
         }
     }
 
-    /// The same, and takes all of `payload`, which is empty then.
+    /// Sends one frame as [`FrameWriter::send`] does, and takes all of `payload`, which is empty then.
     ///
     /// # Errors
     /// If the connection is broken.

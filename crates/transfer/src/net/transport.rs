@@ -128,12 +128,12 @@ impl Tunnel {
         Self { channel, incoming, registry, rest: Vec::new(), at: 0, deadline: None }
     }
 
-    /// The same, whose reads give up at `deadline`.
+    /// This stream, whose reads give up at `deadline`.
     pub fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// The same, whose reads wait for as long as it takes.
+    /// This stream, whose reads wait for as long as it takes.
     pub fn for_ever(self) -> Self {
         Self { deadline: None, ..self }
     }

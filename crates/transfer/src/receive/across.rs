@@ -32,7 +32,7 @@ pub fn copy(
         }
     };
     made.inspect_err(|error| {
-        // What was there before isn't this one's to remove.
+        // A file that was there before isn't this one's to remove.
         if *error != Errno::EXIST {
             let _ = rustix::fs::unlinkat(holder, kept, AtFlags::empty());
         }
@@ -60,7 +60,7 @@ fn copy_file(
     rustix::fs::fsync(&new)
 }
 
-/// Extended attributes, ACLs among them, as far as the other file system takes them.
+/// Copies extended attributes, ACLs included, as far as the other file system takes them.
 pub fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) {
     let mut names = vec![0; 64 << 10];
     let Ok(length) = rustix::fs::flistxattr(old, names.as_mut_slice()) else { return };

@@ -56,7 +56,7 @@ struct Asked<'a> {
     listed: Option<&'a FilesFrom>,
     /// The numbers on the command line of the sources that were announced.
     arguments: Vec<u32>,
-    /// With all that is in listed directories.
+    /// Listed directories come with all that is in them.
     listed_whole: bool,
     safe_links: bool,
     no_links: bool,
@@ -145,7 +145,7 @@ impl Admitted<'_> {
         &self.entry
     }
 
-    /// Where it lands below the root of the landing.
+    /// Where the entry lands below the root of the landing.
     pub fn place(&self) -> &RelPath {
         self.place.as_ref().unwrap_or(&self.entry.path)
     }
@@ -169,7 +169,7 @@ impl<'a> Terms<'a> {
         Self { landing, keep: options.keep, asked, arrived, may_lack, takes_links, munges }
     }
 
-    /// The same for the sources that were announced: without this nothing is on a list of files.
+    /// These terms, for the sources that were announced: without this nothing is on a list of files.
     pub fn announced(mut self, sources: &[Source]) -> Self {
         if let Some(asked) = &mut self.asked {
             asked.arguments = sources.iter().map(|source| source.argument).collect();
@@ -213,7 +213,7 @@ impl<'a> Terms<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// What is listed of an announced source.
+    /// The list for an announced source.
     fn list(&self, source: u32) -> Option<&'a ListedSource> {
         // An entry of a source that wasn't announced has been refused.
         let argument = self.arguments.get(source as usize).copied().unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! What is replaced or removed, and kept under another name (`--backup`).
+//! Backups: entries that are replaced or removed, and kept under another name (`--backup`).
 
 use linerate_wire::control::{Backup, Keep, Options, Problem, ProblemKind};
 use linerate_wire::path::{RelPath, printable};
@@ -29,7 +29,7 @@ pub struct Backups {
     group: bool,
 }
 
-/// It is made when it is first needed.
+/// The directory for backups. It is made when it is first needed.
 struct BackupDirectory {
     /// As the user wrote it.
     written: Vec<u8>,
@@ -37,7 +37,7 @@ struct BackupDirectory {
     held: OnceLock<Option<Root>>,
 }
 
-/// What holds a backup.
+/// The directory that holds a backup.
 enum BackupHolder<'a> {
     Same(BorrowedFd<'a>),
     Other(Arc<Directory>),
@@ -111,7 +111,7 @@ impl Backups {
     /// Makes a copy of a file before it is written into. Nothing is done where no file is there.
     ///
     /// # Errors
-    /// Those of the copy; the file is as it was.
+    /// The errors of the copy; the file is as it was.
     pub fn copy(
         &self,
         place: &RelPath,

@@ -26,16 +26,16 @@ use crate::tree::landing::Landing;
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Names, Temporary};
 
-/// A group is committed when it has this many entries (each may hold a file open)
+/// A group is committed when it has this many entries: each may hold a file open.
 const GROUP: usize = 256;
-/// or this many bytes;
+/// A group is committed when it has this many bytes.
 const GROUP_BYTES: u64 = 256 << 20;
-/// or, if no more waits, this many bytes
+/// A group is committed when it has this many bytes and no more waits.
 const WORTH_BYTES: u64 = 16 << 20;
-/// or is so old: a kill leaves nothing of it. On slow storage the next group gathers meanwhile, and is as large as it
-/// gets.
+/// A group is committed when it is this old and no more waits: a kill leaves nothing of it. On slow storage the next group
+/// gathers meanwhile, and is as large as it gets.
 const WORTH_AGE: Duration = Duration::from_millis(50);
-/// The same where contents are read back: by several threads, for whom a few files are too few.
+/// As `WORTH_AGE`, where contents are read back: by several threads, for which a few files are too few.
 const PROVEN_AGE: Duration = Duration::from_millis(500);
 /// Up to this many files are synchronised one by one; for more, their whole file system is.
 const FEW: usize = 8;
@@ -86,7 +86,7 @@ pub struct Committer<'a> {
     pub names: &'a Names<'a>,
     /// The destination.
     pub landing: &'a Landing,
-    /// What is near it: a place for what is replaced, and for whole files that wait.
+    /// The directories near the destination: for what is replaced, and for whole files that wait.
     pub near: &'a Near,
 }
 
@@ -266,7 +266,7 @@ impl Committer<'_> {
                     Kind::File { size } => self.counters.landed.file(*size),
                     Kind::Symlink { .. } => self.counters.landed.symlink(),
                     Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.counters.landed.special(),
-                    // They are made elsewhere, at the end.
+                    // Directories and hard links are made elsewhere, at the end.
                     Kind::Directory | Kind::HardLink { .. } => {}
                 }
                 return true;

@@ -38,11 +38,11 @@ struct WaitingFile {
 /// The place where a file waits.
 #[derive(Serialize, Deserialize)]
 enum Lies {
-    /// Under its name in the directory for that.
+    /// Under its name in the partial directory.
     InPartial,
-    /// Under a temporary name beside its place: that directory takes none.
+    /// Under a temporary name beside its place: the partial directory takes none.
     Beside(Vec<u8>),
-    /// The same in the directory of files that are under way (`--temp-dir`).
+    /// Under a temporary name in the directory of files that are under way (`--temp-dir`).
     UnderWay(Vec<u8>),
 }
 

@@ -25,7 +25,7 @@ impl Deliveries {
         Self { channel, waiting: Mutex::default(), wanted }
     }
 
-    /// What is known of the contents of the file at `path` of a source.
+    /// Adds a report about the contents of the file at `path` of a source.
     pub fn add(&self, source: u32, path: &RelPath, told: Told) {
         if !self.wanted {
             return;

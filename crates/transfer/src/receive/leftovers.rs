@@ -73,9 +73,9 @@ pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut tell
 
 /// The files that running transfers with a journal hold.
 struct Live {
-    /// The nonces in their temporary names,
+    /// The nonces in the temporary names of these transfers.
     nonces: HashSet<[u8; 8]>,
-    /// and the directories of journals that don't say that: below them anything may be held.
+    /// The directories of journals that don't say such a nonce: below them anything may be held.
     unknown: Vec<RelPath>,
 }
 

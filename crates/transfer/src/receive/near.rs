@@ -1,4 +1,4 @@
-//! What a receiver uses near its destination: other trees, and a place for backups.
+//! The directories that a receiver uses near its destination: other trees, and a place for backups.
 
 use linerate_wire::control::{Appending, MAX_OTHER_TREES, Options, Problem, ProblemKind, Sync};
 use linerate_wire::path::printable;
@@ -14,9 +14,9 @@ use crate::tree::root::{Directory, Root};
 /// The beginning of the message that there is no directory for files under way.
 pub const NO_TEMP_DIR: &str = "The temp-dir";
 
-/// What is near the destination.
+/// The directories near the destination that the receiver uses.
 pub struct Near {
-    /// Other trees that may have what it lacks.
+    /// Other trees that may have what the destination lacks.
     pub others: Vec<Root>,
     /// Keeps what is replaced or removed, where it is to be kept.
     pub backups: Option<Backups>,

@@ -32,16 +32,16 @@ pub struct PartialDirectory {
 enum PartialPlace {
     /// By these names below each file's own directory.
     Beside(Vec<OsString>),
-    /// The same for all files, held from when it is first needed.
+    /// In one directory for all files, held from when it is first needed.
     Fixed(Box<FixedDirectory>),
 }
 
 struct FixedDirectory {
     named: Named,
     held: Mutex<Option<Root>>,
-    /// Files of this transfer have their places in it: what is there may be one of them, and no part.
+    /// Files of this transfer have their places in the directory: what is there may be one of them, and no part.
     is_place: Mutex<bool>,
-    /// It is below the destination: files may get their places in it later.
+    /// The directory is below the destination: files may get their places in it later.
     is_below: OnceLock<bool>,
 }
 
@@ -106,7 +106,7 @@ impl PartialDirectory {
         self.hold_place().is_some_and(|is_place| *is_place)
     }
 
-    /// Whether files have their places there. While it is held, no further one gets its place there.
+    /// Whether files have their places in the partial directory. While it is held, no further one gets its place there.
     fn hold_place(&self) -> Option<MutexGuard<'_, bool>> {
         match &self.place {
             PartialPlace::Fixed(fixed) => Some(lock(&fixed.is_place)),
@@ -231,7 +231,7 @@ impl PartialDirectory {
         }
     }
 
-    /// One that is beside the file goes when nothing is in it any more.
+    /// Removes a directory that is beside the file, when nothing is in it any more.
     fn remove_empty(&self, parent: BorrowedFd<'_>) {
         let PartialPlace::Beside(names) = &self.place else { return };
         let Some((last, above)) = names.split_last() else { return };

@@ -24,11 +24,11 @@ const TWICE_IN_PLACE: &str = "differs from what was sent when it was read back, 
 /// The sender's digest of a file, for comparison.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    /// BLAKE3 of what it read.
+    /// BLAKE3 of what the sender read.
     pub digest: Digest,
-    /// The source it belongs to,
+    /// The source that the file belongs to.
     pub source: u32,
-    /// and where below that.
+    /// The file's path below the source.
     pub path: RelPath,
 }
 

@@ -54,7 +54,7 @@ enum Readable<'a> {
 }
 
 impl<'a> ReadBack<'a> {
-    /// Of the files in `group` that have a digest to compare with.
+    /// For the files in `group` that have a digest to compare with.
     pub fn of(group: &'a [Finished]) -> Self {
         let mut back = Self { files: Vec::new(), shares: Vec::new(), next: AtomicUsize::new(0), bytes: 0 };
         for (number, entry) in group.iter().enumerate() {

@@ -157,7 +157,7 @@ fn receive(
     Ok(Received { landed, announced, streams, within: landing.within, sources })
 }
 
-/// Gives entries their metadata; `tell` is told of users and groups that aren't known here.
+/// The writer of entries' metadata; `tell` gets the users and groups that aren't known here.
 fn writer(options: &Options, tell: &dyn Fn(Problem)) -> MetadataWriter {
     let rules = AttributeRules::new(&options.filter, Side::Receiver);
     MetadataWriter::new(options.keep).with_rules(rules).with(&options.details, |option, name| {
@@ -322,8 +322,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             session.tell_progress()?;
-            // They end early only where the storage or the sender's offers failed; the joins return the
-            // reason.
+            // These threads end early only where the storage or the sender's offers failed; the joins return the reason.
             if committing.is_finished() || desk.is_some_and(Desk::has_ended) {
                 break;
             }

@@ -85,7 +85,7 @@ pub struct Settings {
 pub struct Ground<'a> {
     /// The destination.
     pub landing: &'a Landing,
-    /// What is near it.
+    /// The directories near the destination.
     pub near: &'a Near,
     /// The sources as the sender announced them.
     pub sources: &'a [Source],
@@ -159,7 +159,7 @@ impl Reception<'_> {
         backups.keep(place, parent.as_fd(), name, self.reports.problem)
     }
 
-    /// The same for a file that is written into.
+    /// Keeps a copy of a file that is written into, where backups are made.
     pub fn copy_backup(&self, place: &RelPath, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
         let Some(backups) = &self.ground.near.backups else { return Ok(()) };
         backups.copy(place, parent.as_fd(), name, self.reports.problem)
@@ -224,8 +224,8 @@ impl Settings {
         self.mode_within(entry, !self.umask)
     }
 
-    /// The same of what is made in `parent`, whose default ACL may say what the process's mask does elsewhere; so does that of a
-    /// directory that was just made, which has it from its parent.
+    /// The mode of what is made in `parent`, whose default ACL may say what the process's mask does elsewhere; so does that
+    /// of a directory that was just made, which has it from its parent.
     pub fn mode_in(&self, entry: &Entry, parent: &Directory) -> Mode {
         match self.keep.perms {
             true => self.mode(entry),
@@ -256,7 +256,7 @@ impl Settings {
         Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
     }
 
-    /// The same of one that has a default ACL from the directory in which it was made.
+    /// As [`Self::created`], for a directory that has a default ACL from the one in which it was made.
     pub fn created_as(&self, made: &Directory) -> Mode {
         made.default_permissions().map_or_else(|| self.created(), |most| Mode::RWXU | most)
     }

@@ -91,10 +91,10 @@ struct OpenedDirectory {
 }
 
 impl OpenedDirectory {
-    /// It stays, as closed as it was.
+    /// Closes a directory that stays, as it was closed before.
     fn close_again(&self) {
         if let Some(had) = self.had {
-            // It was ours to open.
+            // This process could change the mode before, so it can now.
             let _ = rustix::fs::fchmod(&self.fd, had);
         }
     }
@@ -129,7 +129,7 @@ impl<'a> Remover<'a> {
             self.shown_below = place.clone();
             self.clean(&RelPath::root(), place, &scope, offered, touched);
         }
-        // Of a list of files everything lands in the destination itself.
+        // With a list of files everything lands in the destination itself.
         let is_listed = places.iter().all(|(place, _)| place.is_root()) && !is_whole(&RelPath::root());
         for top in offered.tops().iter().filter(|_| is_listed) {
             self.clean_listed(top, offered, touched);
@@ -289,7 +289,7 @@ impl<'a> Remover<'a> {
     /// Lists a directory that stays, also where it doesn't let its owner in: it is made to until everything is there.
     fn list_staying(&self, place: &RelPath, held: &Directory) -> Result<Vec<Child>, Errno> {
         let listed = list(held.as_fd());
-        // What is held is a mere path.
+        // A directory that is held as a mere path can't be listed.
         if !matches!(listed, Err(Errno::BADF)) {
             return listed;
         }

@@ -36,7 +36,7 @@ pub struct Spool<V> {
 }
 
 impl<V: Serialize + DeserializeOwned> Spool<V> {
-    /// Nothing yet; what doesn't fit goes into a file in `top`.
+    /// A spool without notes; what doesn't fit into memory goes into a file in `top`.
     pub fn new(top: &Arc<Directory>) -> Self {
         Self {
             memory: BTreeMap::new(),

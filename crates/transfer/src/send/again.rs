@@ -18,13 +18,13 @@ const SECOND: u64 = 1 << 62;
 
 /// The receiver's verdict when everything was sent.
 pub enum ResendVerdict {
-    /// It is in place.
+    /// Everything is in place.
     Committed(Totals),
-    /// These are wanted once more.
+    /// The files of these names are wanted once more.
     Again(Vec<(u32, RelPath)>),
 }
 
-/// The sender: waits for it.
+/// The sender: waits for the verdict.
 ///
 /// # Errors
 /// If the receiver gave up, went away or breaks the protocol.
@@ -66,7 +66,7 @@ impl Resend {
 }
 
 /// The sender: walks the sources as before, with the same `selection`, and plans of what it finds the files that are wanted.
-/// So nothing can be had that wasn't sent before, however it is asked for, and no list of what was sent is kept.
+/// In this way nothing can be had that wasn't sent before, however it is asked for, and no list of what was sent is kept.
 pub fn rescan(
     shared: &Transmission<'_>,
     mut wanted: Resend,

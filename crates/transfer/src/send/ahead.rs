@@ -12,11 +12,12 @@ use crate::send::sender::Selection;
 use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
 use crate::tree::source_root::SourceRoot;
 
-/// Entries that are handed on together, bytes of their contents, which wait where they are, and of their attributes.
+/// The most entries that are handed on together, bytes of their contents, which wait where they are, and bytes of their
+/// attributes.
 const ENTRIES: usize = 256;
 const CONTENTS: u64 = 4 << 20;
 const ATTRIBUTES: u64 = 256 << 10;
-/// How many times as many wait before the scan does: what is found in a login of some tenths of a second, in some twenty
+/// How many groups of entries wait before the scan does: what is found in a login of some tenths of a second, in some twenty
 /// megabytes of memory.
 pub(super) const WAITING: usize = 256;
 

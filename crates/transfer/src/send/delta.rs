@@ -42,7 +42,7 @@ pub(super) struct DeltaPart<'p> {
     pub(super) length: u64,
     /// The digest of the bytes so far, where the user asks for one.
     pub(super) hashing: &'p mut Option<Hashing>,
-    /// That of what the older version brings, if that is anything.
+    /// The digest of what the older version brings, if that is anything.
     pub(super) moved: &'p mut Option<MovedProof>,
 }
 

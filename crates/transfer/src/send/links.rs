@@ -11,17 +11,17 @@ use crate::base::lock::lock;
 pub struct WorkerLinks(Mutex<HashMap<Option<IpAddr>, u32>>);
 
 impl WorkerLinks {
-    /// No worker is there.
+    /// Forgets all workers.
     pub fn clear(&self) {
         lock(&self.0).clear();
     }
 
-    /// One more worker sends over this link.
+    /// Notes that one more worker sends over this link.
     pub fn add(&self, link: Option<IpAddr>) {
         *lock(&self.0).entry(link).or_default() += 1;
     }
 
-    /// One worker fewer, unless it is the last one on its link; true where it may go.
+    /// Takes one worker away from a link, unless it is the last one there; true where it may go.
     pub fn take(&self, link: Option<IpAddr>) -> bool {
         let mut links = lock(&self.0);
         let workers = links.entry(link).or_default();

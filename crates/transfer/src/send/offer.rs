@@ -29,16 +29,16 @@ const ENTRY_BYTES: usize = 128;
 const CHUNK_LEAST: u64 = 64 << 10;
 const CHUNK_MOST: u64 = 1 << 30;
 
-/// Blocks that tables may have before a further one waits,
+/// Blocks that tables may have before a further one waits.
 const LIVE_BLOCKS: u64 = 1 << 20;
-/// and how long between two looks.
+/// How long a table waits between two looks for room.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Reads a file's contents for their digest; `None` if they can't be read, which the worker that sends them
 /// reports.
 pub type Hash<'a> = &'a (dyn Fn(&Entry) -> Option<Digest> + Sync);
 
-/// What the session's thread hears of the offers.
+/// The state of the offers, for the session's thread.
 #[derive(Default)]
 pub struct OfferState {
     /// The receiver's breach of the protocol, which ends the transfer.
@@ -67,7 +67,7 @@ pub struct Offers<'a> {
     pub counters: &'a Counters,
     /// Computes digests, where contents are compared.
     pub hash: Option<Hash<'a>>,
-    /// What the session's thread hears of the offers.
+    /// The state of the offers, for the session's thread.
     pub state: &'a OfferState,
     /// Notes what the receiver has or gets, where that is removed then.
     removable: Option<&'a Removable>,
@@ -75,14 +75,14 @@ pub struct Offers<'a> {
     dry_run: bool,
     /// Pieces of older versions may be anywhere.
     moves: bool,
-    /// What is shorter at the receiver gets its rest.
+    /// A file that is shorter at the receiver gets its rest.
     appends: bool,
     /// The transfer ends early.
     stop: &'a AtomicBool,
     /// Digests are sent of all files, also of those that the receiver has.
     digests: bool,
     pending: Vec<Offered>,
-    /// Their other properties.
+    /// Other properties of the pending entries.
     seen: Vec<Seen>,
     pending_bytes: usize,
     open: VecDeque<(Vec<Offered>, Vec<Seen>)>,
@@ -126,7 +126,7 @@ impl<'a> Offers<'a> {
         }
     }
 
-    /// The same, which notes what the receiver has or gets.
+    /// These offers, with notes of what the receiver has or gets.
     pub fn noting(self, removable: Option<&'a Removable>) -> Self {
         Self { removable, ..self }
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::tree::scan::Seen;
 
-/// By the first name of a file as the scan found it.
+/// Files whose first name the receiver leaves alone, by that name as the scan found it.
 #[derive(Default)]
 pub struct Orphans(HashMap<(u32, RelPath), First>);
 

@@ -116,7 +116,7 @@ impl<'a> SendWorker<'a> {
         Ok(())
     }
 
-    /// What comes next goes as it is.
+    /// Ends the compression: what comes next goes as it is.
     pub(super) fn stop_packing(&mut self) -> Result<(), StreamError> {
         if self.is_packing() {
             self.finish_packed()?;
@@ -126,7 +126,7 @@ impl<'a> SendWorker<'a> {
     }
 }
 
-/// What the compressor should know of the transfer and its path.
+/// Facts about the transfer and its path for the compressor.
 fn terms(shared: &Transmission<'_>, stream: &FrameWriter) -> PackingTerms {
     let counters = shared.counters;
     let total = counters.scanned.load(Ordering::Acquire).then(|| counters.found.get().bytes);

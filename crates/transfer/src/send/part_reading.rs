@@ -22,7 +22,7 @@ pub(super) struct PartReading<'a> {
 }
 
 impl<'a> PartReading<'a> {
-    /// Of this part, offset and length, of a file; shared where there is a member.
+    /// The reading of this part, offset and length, of a file; shared where there is a member.
     pub(super) fn new(
         file: &LargeFile,
         opened: &'a OpenedSource,

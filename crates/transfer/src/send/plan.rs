@@ -73,7 +73,7 @@ pub enum HeldChunks {
     Older(Vec<Digest>),
     /// Blocks of an older version, which may be anywhere in the file.
     Blocks(BlockTable),
-    /// So many bytes of its beginning; with these contents, where they are compared.
+    /// The first bytes of the file: how many, and their digest where they are compared.
     Beginning(u64, Option<Digest>),
 }
 
@@ -125,17 +125,18 @@ impl Planner {
         Self { queue, streams, sparse, batch: Vec::new(), batch_bytes: 0, batch_entries, next_file: 0 }
     }
 
-    /// The same for workers that wait for nothing but each other: batches are so small that each worker soon has one.
+    /// This planner, for workers that wait for nothing but each other: batches are so small that each worker soon has one.
     pub fn finely(self) -> Self {
         Self { batch_entries: (BATCH_ENTRIES / self.streams.max(1) as usize).max(1), ..self }
     }
 
-    /// The same for transfers that go through the sources side by side: parts are small, so that they are at about the same place.
+    /// This planner, for transfers that go through the sources side by side: parts are small, so that the transfers are at
+    /// about the same place.
     pub fn in_step(self) -> Self {
         Self { streams: u32::MAX, ..self }
     }
 
-    /// The same, whose large files have numbers from `first` on.
+    /// This planner, whose large files have numbers from `first` on.
     pub fn numbered_from(self, first: u64) -> Self {
         Self { next_file: first, ..self }
     }
@@ -198,7 +199,7 @@ impl Planner {
         size: u64,
         table: BlockTable,
     ) -> Result<(), Stopped> {
-        // Of several parts, so that a receiver can take them as such.
+        // The file is cut into several parts, so that a receiver can take them as such.
         let half = (size / 2).next_power_of_two() / 2;
         let least = 8 * table.block() as u64;
         let cut = chunk_size(size, self.streams).next_power_of_two().max(least).min(half);

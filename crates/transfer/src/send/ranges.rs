@@ -8,7 +8,7 @@ use crate::send::worker::{FileProblem, SHORTER, SendWorker, read_problem};
 
 /// Bytes of a range: little enough that progress is seen and an interruption heeded, on a slow disk too.
 const RANGE: u64 = 16 << 20;
-/// The same under a rate limit, which it must not exceed by much.
+/// Bytes of a range under a rate limit, which it must not exceed by much.
 const LIMITED: u64 = 256 << 10;
 
 impl SendWorker<'_> {

@@ -22,9 +22,9 @@ pub(super) fn file_size(entry: &Entry) -> u64 {
 
 /// Why the contents of a small file aren't there.
 pub(super) enum NotRead {
-    /// They can't be read.
+    /// The contents can't be read.
     Error(Errno),
-    /// They are more than travels in a batch, though the file says that it is empty.
+    /// The contents are more than travels in a batch, though the file says that it is empty.
     Large(OpenedSource),
 }
 
@@ -51,7 +51,7 @@ pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u
     Ok(opened.has_changed(entry)?)
 }
 
-/// The same of a file that says that it isn't empty, with its contents' digest, for several transfers.
+/// As [`read_small`], for a file that says that it isn't empty, and that several transfers send; with its contents' digest.
 pub(super) fn share_small(
     fd: OwnedFd,
     entry: &Entry,
@@ -78,7 +78,7 @@ pub struct OpenedSource {
     /// When its inode last changed, as it was opened. Nobody can set this time, so that a writer who puts the time of
     /// modification back is noticed too.
     ctime: Timestamp,
-    /// It says that it is empty, and isn't.
+    /// The file says that it is empty, and isn't.
     says_nothing: bool,
 }
 

@@ -19,7 +19,7 @@ use crate::tree::stamp::mtime;
 #[derive(Default)]
 pub struct Removable(Mutex<Vec<RemovableEntry>>);
 
-/// One of them, as it was scanned.
+/// An entry that may be removed, as it was scanned.
 struct RemovableEntry {
     source: u32,
     path: RelPath,

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::tree::blocks::{BlockHash, Rolling};
 
-/// Bytes that are found to be new are handed on in pieces of so many at most.
+/// The most bytes of a piece in which new bytes are handed on.
 const PIECE: usize = 64 << 10;
-/// Digests of so many blocks that turn out to be others are computed at most where two parts meet.
+/// The most digests of blocks that turn out to be others that are computed where two parts meet.
 const PATIENCE: usize = 64;
 
 /// The blocks of one older version, by their sums.
@@ -31,16 +31,16 @@ pub struct BlockTable {
 /// The blocks that a window most likely is: of several that are equal, one of these is taken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hints {
-    /// The block that continues what was found before,
+    /// The block that continues what was found before.
     next: Option<u32>,
-    /// and the one that was at the same place.
+    /// The block that was at the same place.
     same: Option<u32>,
 }
 
 /// The answer about a window.
 enum WindowMatch {
     Block(u32, BlockHash),
-    /// Its rolling sum is that of a block.
+    /// The window's rolling sum is that of a block.
     OnlyAlike,
     Nothing,
 }
@@ -48,9 +48,9 @@ enum WindowMatch {
 /// A block that lies across the place where two parts of a file meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Straddling {
-    /// Where it begins in the new version.
+    /// Where the block begins in the new version.
     pub at: u64,
-    /// Where it begins in the older one.
+    /// Where the block begins in the older one.
     pub from: u64,
 }
 
@@ -137,9 +137,9 @@ impl Drop for BlockTable {
 pub enum Piece {
     /// Bytes that the older version doesn't have, as far as was looked.
     New(Range<usize>),
-    /// A block that it has at this offset.
+    /// A block that the older version has at this offset.
     Old(Range<usize>, u64, BlockHash),
-    /// Nothing before more bytes are there; those before this one are done with.
+    /// No piece before more bytes are there; this many bytes are done with.
     More(usize),
     /// Everything is handed on.
     End,

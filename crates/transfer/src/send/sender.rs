@@ -100,7 +100,7 @@ pub fn find_sources(
     Ok(sources)
 }
 
-/// Those of `sources` that the rules of `options` don't leave out, where sources keep their names as with rsync.
+/// The sources that the rules of `options` don't leave out, where sources keep their names as with rsync.
 ///
 /// # Errors
 /// If not one is left.
@@ -150,12 +150,12 @@ pub struct Sharing<'a> {
     pub chain: Option<&'a ChainLead>,
 }
 
-/// What a receiver says of the sources that were announced to it.
+/// The receiver's answer to the sources that were announced to it.
 #[derive(Clone, Copy)]
 pub struct Welcome {
     /// The destination took each source under its own name; only known if digests are sent.
     within: bool,
-    /// Some of it may be there.
+    /// Some of what is sent may be there.
     pub offers: bool,
     window: u8,
 }
@@ -227,7 +227,7 @@ pub fn run_announced(
     };
     let (landed, streams) = rounds.run(session, ahead, offers)?;
     if let Some(removable) = &shared.removable {
-        // What wasn't found, or could not be listed, is no matter of what arrived.
+        // Entries that weren't found, or could not be listed, don't count here: only what was found has to have arrived.
         let is_all = landed == counters.found.get();
         removable.remove(sources, is_all, shared.problem);
     }
@@ -242,7 +242,7 @@ struct Rounds<'a> {
     selection: &'a Selection,
     /// True while everything in the sources could be read.
     whole: &'a AtomicBool,
-    /// What the offers come to.
+    /// The state of the offers.
     state: &'a OfferState,
     chain: Option<&'a ChainLead>,
 }
@@ -349,7 +349,7 @@ impl<'a> Rounds<'a> {
                     crew.hire(stream);
                 }
                 Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-                // What one wants nothing more of the others may want.
+                // A file of which one host wants nothing more may be wanted by the others.
                 Event::Message(Message::Skip { .. }) if shared.chain.is_some() => {}
                 Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
                 Event::Message(Message::Blocks(sums)) => answers.gather(sums)?,

@@ -36,7 +36,7 @@ pub struct Others {
 }
 
 impl Speed {
-    /// Of a stream that has sent nothing.
+    /// The speed of a stream that has sent nothing.
     pub fn new() -> Self {
         Self { bytes: 0, busy: Duration::ZERO, begun: None, window: (Duration::ZERO, 0), rate: None }
     }

@@ -14,7 +14,7 @@ use crate::net::stream::Stream;
 use crate::send::compressing::Compressing;
 use crate::send::worker::Transmission;
 
-/// What one stream brings before a second one stands: that many bytes, in that many files.
+/// Bytes, and files, that one stream brings before a second one stands.
 const LITTLE: (u64, u64) = (1 << 20, 64);
 
 /// The number of streams of one transfer.
@@ -44,7 +44,7 @@ impl Streams {
         Self { first, auto: Some(Controller::new(first, Instant::now())), is_alone: false }
     }
 
-    /// So many, whatever happens.
+    /// As many streams as `first`, whatever happens.
     pub fn fixed(first: u32) -> Self {
         Self { first, auto: None, is_alone: false }
     }
@@ -65,7 +65,7 @@ impl Streams {
         self.widen(session, if is_first && is_far { FIRST_FAR } else { 0 })
     }
 
-    /// There are at least so many, and one for each link.
+    /// Asks for streams until there are `least`, and one for each link.
     fn widen(&mut self, session: &Session, least: u32) -> Result<(), TransferError> {
         let widens = !self.is_alone && !session.is_tunnelled();
         let Some(controller) = self.auto.as_mut().filter(|_| widens) else { return Ok(()) };

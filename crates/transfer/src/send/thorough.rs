@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// New bytes between two decisions: more than the kernel takes at once, whatever the path is like.
 const WINDOW: u64 = 16 << 20;
-/// By this factor one has to be faster than the other, before the decision is another one.
+/// By this factor one way has to be faster than the other, before the decision changes.
 const CLEARLY: f64 = 2.0;
 
 /// The times of one stream's worker, and what follows from them.
@@ -39,7 +39,7 @@ impl Spell {
 }
 
 impl Thoroughness {
-    /// As the user's options say; measured, it begins by looking everywhere.
+    /// Begins as the user's options say; where it is measured, with looking everywhere.
     pub fn new(mode: BlockSearch) -> Self {
         let everywhere = mode != BlockSearch::SamePlaces;
         Self { mode, everywhere, searching: None, searched: Spell::default(), sent: Spell::default() }
@@ -50,14 +50,14 @@ impl Thoroughness {
         self.everywhere
     }
 
-    /// Looking for blocks in `bytes` that turned out to be new took so long.
+    /// Notes how long it took to look for blocks in `bytes` that turned out to be new.
     pub fn searched(&mut self, bytes: u64, time: Duration) {
         if self.everywhere {
             self.searched.add(bytes, time);
         }
     }
 
-    /// Sending `bytes` that are new took so long.
+    /// Notes how long it took to send `bytes` that are new.
     pub fn sent(&mut self, bytes: u64, time: Duration) {
         self.sent.add(bytes, time);
         if self.sent.bytes >= WINDOW {

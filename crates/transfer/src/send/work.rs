@@ -1,4 +1,4 @@
-//! The units that wait for a worker, those that a slow stream's worker hands back among them.
+//! The units that wait for a worker, those that a slow stream's worker hands back included.
 
 use crossbeam_channel::Receiver;
 use std::sync::{Condvar, Mutex};

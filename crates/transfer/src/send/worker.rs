@@ -77,14 +77,14 @@ pub struct Transmission<'a> {
     pub links: WorkerLinks,
     /// Large files so far that said that they are empty.
     pub unstated: AtomicU64,
-    /// It shares what it reads with other transfers.
+    /// Set where the transfer shares what it reads with others.
     pub member: Option<&'a FanMember>,
-    /// What is sent is for several hosts, one behind the other.
+    /// Set where what is sent is for several hosts, one behind the other.
     pub chain: Option<&'a Arc<ChainSource>>,
 }
 
 impl Transmission<'_> {
-    /// No worker is there, and new ones will be.
+    /// Begins a round: no worker is there, and new ones will be.
     pub fn begin_round(&self) {
         self.leave.store(0, Ordering::Release);
         self.working.store(0, Ordering::Release);
@@ -124,10 +124,10 @@ pub struct SendWorker<'a> {
     speed: Speed,
     /// The others are so much faster that this worker leaves the rest to them.
     leaves: bool,
-    /// To the pace, of the stream.
+    /// The stream's last report to the pace.
     told: StreamReport,
     pub(super) payload: Vec<u8>,
-    /// Whether searching pays.
+    /// Whether searching is worth its time.
     pub(super) thorough: Thoroughness,
     /// The bytes of the part being sent that are in an older version, and not named yet.
     pub(super) copied: Copied,

@@ -17,7 +17,7 @@ pub const BLOCK_MOST: u64 = 16 << 20;
 pub struct Rolling(u32);
 
 impl Rolling {
-    /// Of all these bytes.
+    /// The sum of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         let (rows, rest) = bytes.as_chunks::<LANES>();
         let sum = sum_of(rows);
@@ -25,14 +25,14 @@ impl Rolling {
         Self(rest.iter().fold(sum, next))
     }
 
-    /// Of the window one byte further on: without `out`, with `new`. `power` is [`Rolling::power`] of its length.
+    /// The sum of the window one byte further on: without `out`, with `new`. `power` is [`Rolling::power`] of its length.
     #[must_use]
     pub fn roll(self, out: u8, new: u8, power: u32) -> Self {
         let change = u32::from(new).wrapping_sub(u32::from(out).wrapping_mul(power));
         Self(self.0.wrapping_mul(BASE).wrapping_add(change))
     }
 
-    /// What a byte counts that leaves a window of `length` bytes.
+    /// The factor by which a byte counts that leaves a window of `length` bytes.
     pub fn power(length: usize) -> u32 {
         BASE.wrapping_pow(u32::try_from(length).unwrap_or(u32::MAX))
     }
@@ -43,8 +43,8 @@ impl Rolling {
     }
 }
 
-/// Sums that go along beside one another, each of every so many bytes: as many as keep the multipliers of a processor busy that
-/// multiplies 8 or 16 numbers at once, 10 cycles long.
+/// How many sums are computed beside one another, each of every `LANES`th byte: as many as keep the multipliers of a
+/// processor busy that multiplies 8 or 16 numbers at once, 10 cycles long.
 const LANES: usize = 128;
 
 /// The sum of rows of bytes. It is compiled for several processors, of which each takes its own.
@@ -62,19 +62,19 @@ fn sum_of(rows: &[[u8; LANES]]) -> u32 {
 /// The BLAKE3 of a block, in two halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHash {
-    /// By this half it is named to the sender.
+    /// The half by which the block is named to the sender.
     pub digest: [u8; 16],
-    /// By this one a sender shows that it has the block, and not only its name.
+    /// The half by which a sender shows that it has the block, and not only its name.
     pub proof: [u8; 16],
 }
 
 impl BlockHash {
-    /// Of all these bytes.
+    /// The hash of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self::finished(Hasher::new().update(bytes))
     }
 
-    /// Of the bytes that were hashed.
+    /// The hash of the bytes that `hasher` has taken.
     pub fn finished(hasher: &Hasher) -> Self {
         let hash = *hasher.finalize().as_bytes();
         let (mut digest, mut proof) = ([0; 16], [0; 16]);
@@ -84,33 +84,34 @@ impl BlockHash {
     }
 }
 
-/// What shows that a sender has the pieces of the older version that it names in a part.
+/// The proof that a sender has the pieces of the older version that it names in a part.
 #[derive(Debug, Default)]
 pub struct MovedProof(Hasher);
 
 impl MovedProof {
-    /// A whole block comes next.
+    /// Adds a whole block, by its hash.
     pub fn block(&mut self, hash: BlockHash) {
         self.0.update(&[0]).update(&hash.proof);
     }
 
-    /// So many bytes of a block come next, which is cut by the part's beginning or end.
+    /// Adds the length of a piece of a block that is cut by the part's beginning or end. Its bytes follow, by
+    /// [`MovedProof::bytes`].
     pub fn piece(&mut self, length: u64) {
         self.0.update(&[1]).update(&length.to_le_bytes());
     }
 
-    /// Those bytes.
+    /// Adds bytes of such a piece.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The digest of all of them.
+    /// The digest of all that was added.
     pub fn finish(&self) -> Digest {
         *self.0.finalize().as_bytes()
     }
 }
 
-/// What travels of a block.
+/// The sums of a block that a receiver sends.
 pub fn block_sum(bytes: &[u8]) -> BlockSum {
     BlockSum { rolling: Rolling::of(bytes).number().to_le_bytes(), digest: BlockHash::of(bytes).digest }
 }

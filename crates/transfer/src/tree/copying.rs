@@ -41,7 +41,7 @@ pub fn copy_range(file: BorrowedFd<'_>, new: BorrowedFd<'_>, start: u64, end: u6
     copy_to(file, start..end, new, start)
 }
 
-/// The same, at `to` in `new`.
+/// Brings the bytes of `range` of `file` into `new` as [`copy_range`] does, from `to` on.
 ///
 /// # Errors
 /// As [`copy_range`].
@@ -64,7 +64,7 @@ pub fn copy_to(
     Ok(())
 }
 
-/// The same, and `each` gets the bytes that are in `new` then, piece by piece.
+/// Brings bytes into `new` as [`copy_to`] does; `each` gets the bytes that are in `new` then, piece by piece.
 ///
 /// # Errors
 /// As [`copy_range`].

@@ -8,26 +8,26 @@ use std::fmt;
 /// The change of one entry. Its [`Display`](fmt::Display) is rsync's eleven characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// It is deleted.
+    /// The entry is deleted.
     Deleted,
-    /// It is made; so is one that replaces another kind of entry.
+    /// The entry is made; so is one that replaces another kind of entry.
     New(Update, Kind),
-    /// It is there, and this is brought up to date.
+    /// The entry is there, and these changes bring it up to date.
     Existing(Update, Kind, Changes),
 }
 
 /// How an entry gets what it should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// Its contents come to this host: `>`.
+    /// The entry's contents come to this host: `>`.
     Received,
-    /// Its contents go to another host: `<`.
+    /// The entry's contents go to another host: `<`.
     Sent,
-    /// It is made or changed without a transfer of contents, as a directory is: `c`.
+    /// The entry is made or changed without a transfer of contents, as a directory is: `c`.
     Local,
-    /// It becomes, or is, a hard link to another entry: `h`.
+    /// The entry becomes, or is, a hard link to another entry: `h`.
     HardLink,
-    /// Nothing but attributes: `.`.
+    /// The entry's attributes alone are changed: `.`.
     Attributes,
 }
 
@@ -74,9 +74,9 @@ pub struct Changes {
 /// The fate of a time that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// It is set to the source's: `t`.
+    /// The time is set to the source's: `t`.
     Kept,
-    /// It is that of the transfer, since times aren't kept or can't be: `T`.
+    /// The time is that of the transfer, since times aren't kept or can't be: `T`.
     OfTransfer,
 }
 

@@ -43,8 +43,8 @@ impl Landing {
         self
     }
 
-    /// The same; links that are `implied` are followed, as far as they lead nowhere else than below the top. Directories on the way
-    /// to what lands are made with `mode`.
+    /// This landing, where links that are `implied` are followed, as far as they lead nowhere else than below the top.
+    /// Directories on the way to what lands are made with `mode`.
     pub fn with_ways(mut self, implied: ImpliedWays, mode: Mode) -> Self {
         (self.root.implied, self.root.mode_above) = (implied, mode);
         self
@@ -131,7 +131,8 @@ impl Landing {
         }
     }
 
-    /// The same where directories above the destination would be made, too, and nothing is.
+    /// Decides as [`Self::into`] does and makes nothing, where directories above the destination would be made, too; returns
+    /// how many those are.
     ///
     /// # Errors
     /// If what is there isn't what the sources need.

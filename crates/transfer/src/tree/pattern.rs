@@ -111,7 +111,7 @@ fn braces(pattern: &[u8]) -> Option<Vec<usize>> {
     let mut at = 0;
     while at < pattern.len() {
         match pattern[at] {
-            // It takes the meaning of the next byte away.
+            // A backslash takes the meaning of the next byte away.
             b'\\' => at += 1,
             b'{' => open.push(vec![at]),
             b',' => open.last_mut().into_iter().for_each(|signs| signs.push(at)),

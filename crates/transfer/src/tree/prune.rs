@@ -9,7 +9,8 @@ use crate::tree::scan::Seen;
 pub struct WaitingDirectories(Vec<(Entry, Seen)>);
 
 impl WaitingDirectories {
-    /// What is to be sent now that `entry` was found: a directory waits; anything else goes behind the directories that it is in.
+    /// The entries that are to be sent now that `entry` was found: a directory waits; anything else goes behind the directories
+    /// that it is in.
     pub fn ready(&mut self, entry: Entry, seen: Seen) -> Vec<(Entry, Seen)> {
         while self.0.last().is_some_and(|(above, _)| !holds(above, &entry)) {
             self.0.pop();

@@ -17,7 +17,7 @@ pub fn hash(
     hash_while(fd, offset, length, buffer, || true)
 }
 
-/// The same, and `None` also where it is not to `go_on`.
+/// As [`hash`], and `None` also where `go_on` says no.
 pub fn hash_while(
     fd: BorrowedFd<'_>,
     offset: u64,

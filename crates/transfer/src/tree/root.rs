@@ -78,11 +78,11 @@ pub struct Root {
     manner: Manner,
     /// A link to a directory below the top counts as that directory.
     pub(crate) keeps_links: bool,
-    /// So does one at a directory that has no entry of its own.
+    /// Links that count as directories, too: those at directories that have no entry of their own.
     pub(crate) implied: ImpliedWays,
     /// The mode of directories that are made for what is in them. How open they may be is known when their own entries come.
     pub(crate) mode_above: Mode,
-    /// Devices and inodes of those that were reached in that way, and the path; none where there were several.
+    /// Devices and inodes of directories that were reached by a link, and the path; none where there were several.
     behind_links: Mutex<HashMap<(u64, u64), Option<RelPath>>>,
     held: Mutex<HashMap<RelPath, Arc<Directory>>>,
     /// Links that the user's list of files leads through.
@@ -118,13 +118,13 @@ impl Root {
         })
     }
 
-    /// The same, but links below it are followed. Nothing may be written below it.
+    /// This root, where links below it are followed. Nothing may be written below it.
     pub(crate) fn following_links(self) -> Result<Self, Errno> {
         let manner = Manner { follows: true, ..self.manner };
         self.opening(manner)
     }
 
-    /// The same, but reading what is below it doesn't change when it was last read, where that may be asked for.
+    /// This root, where reading what is below it doesn't change when it was last read, if that may be asked for.
     pub(crate) fn keeping_atimes(self) -> Result<Self, Errno> {
         let manner = Manner { noatime: true, ..self.manner };
         self.opening(manner)
@@ -149,7 +149,7 @@ impl Root {
         named.directory().map_err(|_| Errno::NOENT)
     }
 
-    /// Its place, for filter rules.
+    /// The root's place, for filter rules.
     pub fn place(&self) -> Place {
         self.place.clone()
     }
@@ -250,7 +250,7 @@ impl Root {
                 let is_new = self.made_early.take(path);
                 if is_new {
                     let held = self.directory(path)?;
-                    // It may have a setgid bit from the directory that it is in.
+                    // The directory may have a setgid bit from the one that it is in.
                     let inherited = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode) & Mode::SGID;
                     rustix::fs::chmodat(held.as_fd(), ".", mode | inherited, AtFlags::empty())?;
                 }
@@ -405,7 +405,7 @@ struct Early {
     places: Places<()>,
     /// Held while a directory is made and remembered, so that nobody finds it there and not remembered.
     making: Mutex<()>,
-    /// How many there have been.
+    /// How many directories were made early.
     count: AtomicU64,
 }
 
@@ -461,7 +461,7 @@ fn resolve(top: BorrowedFd<'_>, path: &RelPath, flags: OFlags) -> Result<OwnedFd
     walk(top, path, flags)
 }
 
-/// The same without openat2: one component at a time, each from the descriptor of the one before.
+/// Opens `path` below `top` without openat2: one component at a time, each from the descriptor of the one before.
 fn walk(top: BorrowedFd<'_>, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
     let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut components = path.components().peekable();

@@ -42,13 +42,13 @@ const LINK_NO_FORM: &str =
 
 /// Takes the scanner's entries.
 pub trait Taker {
-    /// The next entry, with what else the file system said of it.
+    /// Takes the next entry, with what else the file system said of it.
     ///
     /// # Errors
     /// If nobody takes more.
     fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped>;
 
-    /// That was all.
+    /// Notes that all entries were found.
     ///
     /// # Errors
     /// If nobody takes more.
@@ -74,15 +74,15 @@ pub struct Scanner<'a> {
 /// Properties of a scanned entry that the entry itself doesn't hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// It is a file with holes.
+    /// The entry is a file with holes.
     pub sparse: bool,
-    /// It has several names.
+    /// The entry has several names.
     pub linked: bool,
     /// Which file it is.
     pub origin: Origin,
     /// Its bytes, as its file system counts them; also those of a directory.
     pub size: u64,
-    /// It is no directory that is only on the way to what is listed.
+    /// False for a directory that is only on the way to what is listed.
     pub whole: bool,
 }
 
@@ -109,7 +109,7 @@ struct ScanLevel {
     ahead: VecDeque<Looked>,
     fd: OwnedFd,
     scope: Scope,
-    /// All that is in it is sent.
+    /// All that is in the directory is sent.
     whole: bool,
 }
 
@@ -126,9 +126,9 @@ fn is_above(levels: &[ScanLevel], stat: &Stat) -> bool {
 struct Looked {
     name: Vec<u8>,
     stat: Result<Stat, Errno>,
-    /// It is a file that stands for something else.
+    /// The entry is a file that stands for something else.
     faked: bool,
-    /// It is known to have no attributes.
+    /// The entry is known to have no attributes.
     bare: bool,
 }
 
@@ -136,9 +136,9 @@ struct ScanWalk<'a, 'b, T> {
     scanner: &'b Scanner<'a>,
     reader: Reader,
     taker: T,
-    /// How names are looked at.
+    /// How names are looked at: one after the other, or several at a time.
     several: Several,
-    /// Where something has landed, of sources that may land on each other.
+    /// Places where something has landed, of sources that may land on each other.
     landed: Option<HashSet<Vec<u8>>>,
     /// Directories that go with the first entry in them; none where empty ones go too.
     held: Option<WaitingDirectories>,
@@ -267,7 +267,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
     }
 
-    /// What is listed of a source; `None` where all of it is sent.
+    /// The list for a source; `None` where all of it is sent.
     fn list(&self, source: usize) -> Option<&ListedSource> {
         self.scanner.selection.list(self.scanner.sources[source].source.argument)
     }
@@ -516,7 +516,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         };
         let mut entry = entry(source, path, kind, stat);
         entry.mode = changed(&self.scanner.selection.modes, &entry);
-        // What isn't sent has a name alone, and not further ones.
+        // An entry that isn't sent has a name alone, and not further ones.
         if !is_mere_name && let Err(message) = self.reader.complete(&mut entry, stat, at, bare) {
             self.tell(source, &entry.path, ProblemKind::NotKept, message);
         }
@@ -581,7 +581,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     }
 }
 
-/// What a link leads to, as a mere path; `None` where it is gone by now.
+/// Opens what a link leads to, as a mere path; `None` where it is gone by now.
 fn open_followed(directory: &OwnedFd, name: &[u8]) -> Option<OwnedFd> {
     rustix::fs::openat(directory, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }

@@ -15,46 +15,46 @@ use crate::tree::safe_link::leads_out;
 /// Which source entries are sent.
 #[derive(Default)]
 pub struct Selection {
-    /// Left out.
+    /// The rules that leave entries out.
     pub filter: Rules,
-    /// Sent, and nothing else.
+    /// The paths that are sent, and nothing else, where there is a list.
     pub listed: Option<FilesFrom>,
-    /// With all that is in them.
+    /// Listed directories come with all that is in them.
     pub listed_whole: bool,
-    /// Those that aren't there are passed over.
+    /// Listed paths that aren't there are passed over.
     pub ignore_missing: bool,
-    /// Without the directories that are only on the way to them.
+    /// Directories that are only on the way to listed paths aren't sent.
     pub no_implied: bool,
     /// Directories in which nothing else than directories would be sent are left out.
     pub prune_empty: bool,
-    /// Symbolic links are followed: all,
+    /// All symbolic links are followed.
     pub copy_links: bool,
-    /// those that lead to directories,
+    /// Symbolic links that lead to directories are followed.
     pub copy_dirlinks: bool,
-    /// those that lead out of their source.
+    /// Symbolic links that lead out of their source are followed.
     pub copy_unsafe_links: bool,
-    /// Modes are changed by these.
+    /// The rules by which modes are changed.
     pub modes: Vec<ModeRule>,
     /// Symbolic links that lead out of their source are left out, too.
     pub safe_links: bool,
-    /// All symbolic links are.
+    /// All symbolic links are left out.
     pub no_links: bool,
     /// [`MUNGED`](linerate_wire::control::MUNGED) before a link's text is taken away.
     pub unmunge: bool,
-    /// So are names, and links whose text, the receiver has no characters for.
+    /// How names are converted. Names, and links whose text, the receiver has no characters for are left out.
     pub conversion: Option<NameConversion>,
-    /// What files stand for by rsync's attributes is sent in their place (`--fake-super`).
+    /// Files are sent as what they stand for by rsync's attributes (`--fake-super`).
     pub fakes: bool,
-    /// So is what is on another file system than its source.
+    /// Entries on another file system than their source are left out.
     pub one_file_system: bool,
     /// As with rsync: of sources that land on each other the first has what several have, and names come in its order.
     pub like_rsync: bool,
-    /// What isn't sent for its kind is offered nevertheless, so that nothing of its name is deleted.
+    /// Entries that aren't sent because of their kind are offered nevertheless, so that nothing of their names is deleted.
     pub names_skipped: bool,
 }
 
 impl Selection {
-    /// What `options` send, and of that only what is `listed`.
+    /// The selection that `options` ask for, and of that only what is `listed`.
     pub fn new(options: &Options, listed: Option<FilesFrom>) -> Self {
         Self {
             filter: options.filter.clone(),
@@ -83,7 +83,7 @@ impl Selection {
         }
     }
 
-    /// What is listed of the source with that number on the command line; `None` where all is sent.
+    /// The list for the source with that number on the command line; `None` where all is sent.
     pub fn list(&self, argument: u32) -> Option<&ListedSource> {
         self.listed.as_ref().map(|listed| listed.of(argument))
     }

@@ -18,11 +18,11 @@ pub struct SourceRoot {
     pub root: Root,
     /// The file's name in it; the root for a directory.
     file: RelPath,
-    /// That is a link, and the source.
+    /// The file is a link, and the source.
     is_link: bool,
     /// The user's own words, for messages.
     shown: PathBuf,
-    /// As the other end gets it.
+    /// The source as the other end gets it.
     pub source: Source,
 }
 
@@ -31,9 +31,9 @@ pub struct SourceRoot {
 pub struct Finding {
     /// Directories are sources.
     pub recursive: bool,
-    /// Links below them may be followed.
+    /// Links below sources may be followed.
     pub follows: bool,
-    /// What becomes of a name that is a link.
+    /// How a name that is a link is taken.
     pub named: NamedLink,
     /// Reading doesn't change when a file was last read.
     pub noatime: bool,
@@ -41,15 +41,15 @@ pub struct Finding {
     pub ignores_missing: bool,
 }
 
-/// What becomes of a source that is a symbolic link by its name.
+/// How a source is taken that is a symbolic link by its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NamedLink {
-    /// What it leads to is the source, as with scp.
+    /// The source is what the link leads to, as with scp.
     #[default]
     Followed,
-    /// The link is, as with rsync, unless a slash behind the name says otherwise.
+    /// The source is the link, as with rsync, unless a slash behind the name says otherwise.
     Kept,
-    /// The link is, unless it leads to a directory.
+    /// The source is the link, unless it leads to a directory.
     KeptUnlessDirectory,
 }
 
@@ -111,7 +111,8 @@ impl SourceRoot {
         Ok(Self { root, file, is_link, shown, source: Source { argument, name, directory } })
     }
 
-    /// The same: what links below it lead to may be sent in their place, and reading may leave times as they are.
+    /// This source, opened so that what links below it lead to may be sent in their place, and that reading may leave times
+    /// as they are.
     ///
     /// # Errors
     /// A message for the user.
@@ -125,7 +126,7 @@ impl SourceRoot {
         Ok(Self { root, file, is_link, shown, source })
     }
 
-    /// Its place, for filter rules, which see its own name where it is `named`.
+    /// The source's place, for filter rules, which see its own name where it is `named`.
     pub fn place(&self, named: bool) -> Place {
         let place = self.root.place();
         let prefix = self.source.name.clone();

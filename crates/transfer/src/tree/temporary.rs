@@ -51,8 +51,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The same; `announce` is called before the first of them is in a directory. Whatever ends this process then, the next run
-    /// of the command knows that there may be some.
+    /// These names, which call `announce` before the first of them is in a directory. Whatever ends this process then, the
+    /// next run of the command knows that there may be some.
     pub fn announced_by(self, announce: Announce<'a>) -> Self {
         Self { announce, ..self }
     }
@@ -95,18 +95,18 @@ impl<'a> Names<'a> {
 pub struct Temporary {
     /// The directory in which it gets its real name.
     parent: Arc<Directory>,
-    /// Where it is until then, if that is another one.
+    /// The directory where it is until then, if that is another one.
     made_in: Option<Arc<Directory>>,
     /// The name that it has now; empty for none.
     name: OsString,
     /// A name that it may have for a moment: written only when it is needed, most files never have one.
     spare: Option<Name>,
     file: Option<OwnedFd>,
-    /// It stays when it is dropped: a journal lists it.
+    /// The file stays when this is dropped: a journal lists it.
     kept: bool,
     /// Its kind, if it is no regular file.
     special: Option<FileType>,
-    /// It has its real name, whatever happens.
+    /// The file has its real name, whatever happens.
     in_place: bool,
 }
 
@@ -120,7 +120,7 @@ impl Temporary {
         Ok(Self::of_file(parent, name, file))
     }
 
-    /// The same, but it lies in `holder` until it gets its real name in `parent`.
+    /// Makes an empty file as [`Temporary::named`] does, but it lies in `holder` until it gets its real name in `parent`.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -233,7 +233,7 @@ impl Temporary {
         adopted
     }
 
-    /// It has its real name, and had it before.
+    /// True where the file has its real name, and had it before.
     pub fn is_in_place(&self) -> bool {
         self.in_place
     }
@@ -356,7 +356,7 @@ impl Temporary {
     pub fn sync(&self) -> Result<(), Errno> {
         match &self.file {
             Some(file) => rustix::fs::fsync(file),
-            // It has no contents but its own, which go with the directory; and to open a device may do things.
+            // A special file has no contents but its own, which go with the directory; and to open a device may do things.
             None if self.special.is_some() => Ok(()),
             None => self.reopen().and_then(rustix::fs::fsync),
         }
@@ -380,7 +380,7 @@ impl Temporary {
         self.rename_into(parent.as_fd(), name)
     }
 
-    /// The same, in another directory of its file system.
+    /// Renames as [`Temporary::rename`] does, into another directory of its file system.
     ///
     /// # Errors
     /// As [`Temporary::rename`].

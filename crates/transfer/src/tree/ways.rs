@@ -14,7 +14,7 @@ pub enum ImpliedWays {
     None,
     /// All that are there: the other end has the list.
     Any,
-    /// Those at these paths, above which everything is one of them.
+    /// The links at these paths. Each path above one of these is one of them, too.
     At(BTreeSet<RelPath>),
 }
 

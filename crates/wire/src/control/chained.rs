@@ -8,13 +8,14 @@ use std::net::SocketAddr;
 /// A host's place in a chain, and what it needs there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainLink {
-    /// DER of the SubjectPublicKeyInfo of whoever opens the data connections to it: the client, or the agent before it.
+    /// DER of the SubjectPublicKeyInfo of whoever opens the data connections to this host: the client, or the agent before
+    /// it.
     pub previous: Vec<u8>,
-    /// What these connections show first, in place of the agent's own cookie.
+    /// The cookie that data connections to this host show first, in place of the agent's own.
     pub cookie: Cookie,
-    /// What the source makes this host's marks with.
+    /// The key with which the source makes this host's marks.
     pub key: ChainKey,
-    /// Which of the marks is its own, from 0.
+    /// Which of the marks is this host's, from 0.
     pub place: u8,
     /// How many hosts, and marks, there are.
     pub hosts: u8,
@@ -25,7 +26,7 @@ pub struct ChainLink {
 pub struct ChainNext {
     /// DER of the SubjectPublicKeyInfo of its agent.
     pub public_key: Vec<u8>,
-    /// What connections to it show first.
+    /// The cookie that connections to the agent show first.
     pub cookie: Cookie,
     /// Where it listens, best first.
     pub candidates: Vec<SocketAddr>,

@@ -29,7 +29,7 @@ pub fn write(channel: &mut impl Write, message: &Message) -> Result<(), ControlE
     write_from(&mut Vec::new(), channel, message)
 }
 
-/// The same from a buffer that serves for many messages.
+/// Writes one message as [`write()`] does, from a buffer that serves for many messages.
 ///
 /// # Errors
 /// As [`write()`].

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Details {
     /// The receiver's owners for the sender's, at most [`MAX_IDENTITY_RULES`]; the first rule that fits counts.
     pub users: Vec<IdentityRule>,
-    /// Its groups likewise.
+    /// The receiver's groups for the sender's, likewise.
     pub groups: Vec<IdentityRule>,
-    /// What isn't a directory keeps the time at which it was last read, in whole seconds.
+    /// Entries that aren't directories keep the time at which they were last read, in whole seconds.
     pub atimes: bool,
     /// The sender's reading changes no such time, where it may ask for that.
     pub open_noatime: bool,
@@ -20,7 +20,7 @@ pub struct Details {
     pub dig_holes: bool,
     /// The receiver puts [`MUNGED`] before the text of each symbolic link.
     pub munge: bool,
-    /// The sender takes it away.
+    /// The sender removes [`MUNGED`] from a symbolic link's text that begins with it.
     pub unmunge: bool,
     /// A symbolic link to a directory counts at the receiver as that directory.
     pub keep_dirlinks: bool,
@@ -61,7 +61,7 @@ pub enum Fakes {
 }
 
 impl Fakes {
-    /// By each end.
+    /// The ends, by whether the sender does so, and the receiver.
     pub fn of(sender: bool, receiver: bool) -> Self {
         match (sender, receiver) {
             (false, false) => Self::Neither,
@@ -85,20 +85,20 @@ impl Fakes {
 /// One rule of `--usermap` or `--groupmap`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityRule {
-    /// Whom it is for.
+    /// Whom the rule is for.
     pub from: IdentityFrom,
-    /// Who that is at the receiver: a name, or a number in decimal digits.
+    /// The user or group at the receiver: a name, or a number in decimal digits.
     pub to: String,
 }
 
 /// Whom an [`IdentityRule`] is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IdentityFrom {
-    /// These numbers, first and last.
+    /// Users or groups with these numbers: the first and the last.
     Numbers(u32, u32),
-    /// This name; the empty one is of those that have none.
+    /// Users or groups with this name; the empty name stands for those that have none.
     Name(String),
-    /// All whose names match; `*` matches the empty one too.
+    /// Users or groups whose names match this pattern; `*` matches the empty name too.
     Pattern(String),
 }
 

@@ -22,11 +22,11 @@ pub enum Job {
         /// Options of both directions.
         options: Options,
     },
-    /// Tell what [`Job::Send`] would send, and send nothing.
+    /// Report what [`Job::Send`] would send, and send nothing.
     List {
         /// The sources, as the user wrote them.
         sources: Vec<Vec<u8>>,
-        /// Those of [`Job::Send`].
+        /// Options of both directions, as for [`Job::Send`].
         options: Options,
     },
     /// Receive bytes and drop them: memory to memory.
@@ -43,7 +43,7 @@ pub enum Job {
         /// Remove it too.
         remove: bool,
     },
-    /// Tell what is at a path, and BLAKE3 of the files in it; send nothing.
+    /// Report what is at a path, and BLAKE3 of the files in it; send nothing.
     Digests {
         /// A directory or a file, as the user wrote it.
         path: Vec<u8>,
@@ -73,7 +73,8 @@ pub struct Options {
     pub safe_links: bool,
     /// Symbolic links are left out.
     pub no_links: bool,
-    /// What is on another file system than its source is left out; the directory that it is mounted on is there, and empty.
+    /// Entries on another file system than their source are left out; the directory that it is mounted on is there, and
+    /// empty.
     pub one_file_system: bool,
     /// Listed directories come with all that is in them, at any depth; needs [`Options::recursive`].
     pub listed_whole: bool,
@@ -83,9 +84,9 @@ pub struct Options {
     pub no_implied: bool,
     /// Symbolic links are followed, as if what they lead to were in their places.
     pub copy_links: bool,
-    /// Those that lead to directories are.
+    /// Symbolic links that lead to directories are followed.
     pub copy_dirlinks: bool,
-    /// Those that lead out of their source are.
+    /// Symbolic links that lead out of their source are followed.
     pub copy_unsafe_links: bool,
     /// The sender removes what isn't a directory when all that was found is in place.
     pub remove_sources: bool,
@@ -182,9 +183,9 @@ pub struct Keep {
 /// One change of modes, as `--chmod` asks for it: bits that stay, and bits that are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeRule {
-    /// It is for directories.
+    /// The rule is for directories.
     pub directories: bool,
-    /// It is for everything else.
+    /// The rule is for everything else.
     pub others: bool,
     /// Bits that stay.
     pub keep: u32,
@@ -268,7 +269,7 @@ pub struct Sync {
     pub ignore_errors: bool,
     /// Whole seconds by which times may differ and count as the same; none compares as finely as the destination keeps them.
     pub window: Option<u32>,
-    /// What is replaced or removed is kept, and where.
+    /// Whether entries that are replaced or removed are kept, and where.
     pub backup: Option<Backup>,
     /// Trees at the receiver that may have what the destination lacks.
     pub others: Option<OtherTrees>,
@@ -276,13 +277,13 @@ pub struct Sync {
     pub max_delete: Option<u64>,
     /// Directories above the destination are made.
     pub make_path: bool,
-    /// Tell each change, change nothing.
+    /// Report each change, change nothing.
     pub dry_run: bool,
-    /// Tell each change.
+    /// Report each change.
     pub itemize: bool,
-    /// Tell also what stays as it is, and what is left alone, with the reason.
+    /// Report also what stays as it is, and what is left alone, with the reason.
     pub unchanged: bool,
-    /// Tell the entry's properties with each.
+    /// Report the entry's properties with each change.
     pub facts: bool,
 }
 
@@ -301,9 +302,9 @@ pub enum BlockSearch {
 /// Where a receiver keeps what is replaced or removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backup {
-    /// A directory, relative to the destination; none: beside it.
+    /// A directory, relative to the destination; none: a backup lies beside what takes its name.
     pub directory: Option<Vec<u8>>,
-    /// What is put behind the name.
+    /// The bytes that are put behind the name of a backup.
     pub suffix: Vec<u8>,
 }
 
@@ -312,18 +313,18 @@ pub struct Backup {
 pub struct OtherTrees {
     /// Directories, relative to the destination, at most [`MAX_OTHER_TREES`]; the first that has the entry counts.
     pub directories: Vec<Vec<u8>>,
-    /// What becomes of it.
+    /// What becomes of an entry that one of the trees has.
     pub used: OtherUse,
 }
 
 /// What becomes of an entry that one of [`OtherTrees`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OtherUse {
-    /// It isn't made.
+    /// The entry isn't made.
     Compare,
-    /// It is copied from there.
+    /// The entry is copied from the other tree.
     Copy,
-    /// It gets one more name.
+    /// The other tree's entry gets one more name here.
     Link,
 }
 

@@ -51,7 +51,7 @@ impl Message {
             Self::NextLost(reason) => reason.len(),
             Self::AskFacts(paths) => all(paths, |path| path.len() + AROUND),
             Self::StartSampling(asked) => sampling(asked),
-            // These hold nothing outside of themselves.
+            // These messages hold nothing outside of themselves.
             Self::UseTunnel
             | Self::Between
             | Self::Chained

@@ -100,9 +100,9 @@ pub enum Message {
     Committed(Totals),
     /// Agent to client, the last message: what it used.
     Report {
-        /// Its stages.
+        /// The agent's stages.
         stages: Stages,
-        /// Its process.
+        /// The usage of the agent's process.
         usage: Usage,
     },
     /// Agent to client: an entry that would be sent.
@@ -161,23 +161,24 @@ pub enum Message {
     Blocks(#[serde(deserialize_with = "at_most::<MAX_BLOCKS, _, _>")] Vec<BlockSum>),
     /// Client to agent, before its [`Job`]: the data goes to or comes from another agent, which [`Message::Partner`] names.
     Between,
-    /// Client to such an agent, before it listens: who has the other end of the data.
+    /// Client to an agent that got [`Message::Between`], before it listens: who has the other end of the data.
     Partner(Partner),
-    /// Such an agent that receives to its client, where [`AskedSources::delivered`] is set: the next digests of what is in place.
+    /// Agent that got [`Message::Between`], and receives, to its client, where [`AskedSources::delivered`] is set: the next
+    /// digests of what is in place.
     Delivered(#[serde(deserialize_with = "at_most::<MAX_DELIVERED, _, _>")] Vec<Delivery>),
-    /// Such an agent to its client, before its [`Message::Report`]: what only the two ends know.
+    /// Agent that got [`Message::Between`] to its client, before its [`Message::Report`]: what only the two ends know.
     Tally(Tally),
     /// Client to an agent that sends: over how many links its streams may come.
     Routes(u32),
     /// Client to agent, before its [`Job::Receive`]: the data comes through other agents, or goes on to one. It listens when
     /// [`Message::Link`] comes, behind its [`Message::Ready`].
     Chained,
-    /// Client to such an agent: where it is in the chain, and who is before it.
+    /// Client to an agent that got [`Message::Chained`]: where it is in the chain, and who is before it.
     Link(ChainLink),
-    /// Client to such an agent, behind its [`Message::Listening`]: who is behind it, if anybody. Where somebody is,
-    /// [`Message::ConnectedBack`] follows.
+    /// Client to an agent that got [`Message::Chained`], behind the agent's [`Message::Listening`]: who is behind it, if
+    /// anybody. Where somebody is, [`Message::ConnectedBack`] follows.
     Next(Option<ChainNext>),
-    /// Such an agent to its client: the next one gets nothing more from here, and why.
+    /// Agent that got [`Message::Chained`] to its client: the next agent gets nothing more from here, and why.
     NextLost(String),
 }
 
@@ -188,7 +189,7 @@ pub struct Change {
     pub item: [u8; 11],
     /// The entry below its source.
     pub path: RelPath,
-    /// It is, or was, a directory.
+    /// The entry is, or was, a directory.
     pub directory: bool,
     /// The text behind the name.
     pub link: Option<Link>,
@@ -214,15 +215,15 @@ impl Change {
     pub const DELETED: [u8; 11] = *b"*deleting  ";
     /// The item of the destination itself, where it is made for the sources and [`Sync::into`] is set; its path is empty.
     pub const MADE: [u8; 11] = *b"*creating  ";
-    /// Items of entries that are left alone, where [`Sync::unchanged`] asks for them: what is there is newer.
+    /// Item of an entry that is left alone, where [`Sync::unchanged`] asks for such items: what is there is newer.
     pub const NEWER: [u8; 11] = *b"*newer     ";
-    /// Something is there.
+    /// Item of an entry that is left alone: something is there.
     pub const EXISTS: [u8; 11] = *b"*exists    ";
-    /// Nothing is there.
+    /// Item of an entry that is left alone: nothing is there.
     pub const MISSING: [u8; 11] = *b"*missing   ";
-    /// It has too many bytes.
+    /// Item of an entry that is left alone: it has too many bytes.
     pub const OVER: [u8; 11] = *b"*over      ";
-    /// It has too few bytes.
+    /// Item of an entry that is left alone: it has too few bytes.
     pub const UNDER: [u8; 11] = *b"*under     ";
 }
 
@@ -273,9 +274,9 @@ pub struct Digested {
 /// The digest of extended attributes: BLAKE3 of the lengths and bytes of names and values, sorted by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
-    /// Those in `user.`.
+    /// The digest of the attributes in `user.`.
     pub user: Digest,
-    /// The others that are kept; none from an end that may not see them all.
+    /// The digest of the other attributes that are kept; none from an end that may not see them all.
     pub others: Option<Digest>,
 }
 
@@ -301,13 +302,14 @@ pub const MAX_OPEN_OFFERS: usize = 16;
 pub struct Offered {
     /// The entry.
     pub entry: Entry,
-    /// Distinguishes the file from one that took its place with equal size and times: its inode number,
+    /// The file's inode number. With `ctime` it distinguishes the file from one that took its place with equal size and
+    /// times.
     pub inode: u64,
-    /// and when the inode last changed.
+    /// When the inode last changed.
     pub ctime: Timestamp,
     /// BLAKE3 of its contents, where the receiver compares by contents ([`Sync::checksum`]).
     pub digest: Option<Digest>,
-    /// Of a directory everything is offered; else it is only on the way to what is listed.
+    /// False for a directory that is only on the way to what is listed. Everything in any other directory is offered.
     pub whole: bool,
 }
 
@@ -332,7 +334,7 @@ pub enum Want {
         /// BLAKE3 of each chunk that lies within the old file, in order.
         digests: Vec<Digest>,
     },
-    /// Nothing of its contents, since all of it is there: only what they come to at the sender.
+    /// None of the contents, since all of them are there: only their digest at the sender.
     Digest,
     /// Nothing: the user wants what is there left alone, and it is no name of this file.
     LeftAlone,
@@ -340,19 +342,19 @@ pub enum Want {
     Blocks {
         /// Bytes of a block.
         block: u64,
-        /// How many of them, from the beginning of the older version on.
+        /// How many blocks, from the beginning of the older version on.
         count: u32,
     },
-    /// What the file has behind its first bytes, which the receiver has.
+    /// The rest of the file, behind its first bytes, which the receiver has.
     Rest {
-        /// How many bytes these are.
+        /// How many first bytes the receiver has.
         from: u64,
-        /// BLAKE3 of them; if they are others at the sender, it sends the whole file.
+        /// BLAKE3 of those bytes; if they are others at the sender, it sends the whole file.
         digest: Option<Digest>,
     },
 }
 
-/// What a block of an older version comes to.
+/// The two sums of a block of an older version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockSum {
     /// Its rolling sum.
@@ -428,17 +430,17 @@ pub struct Problem {
 pub enum ProblemKind {
     /// The entry isn't at the destination.
     Failed,
-    /// Its source changed or vanished under way.
+    /// The entry's source changed or vanished under way.
     Changed,
-    /// It was left out on purpose and isn't there: a directory without `-r`, a device.
+    /// The entry was left out on purpose and isn't at the destination: a directory without `-r`, a device.
     Skipped,
-    /// It is there, and something of it could not be kept.
+    /// The entry is at the destination, and something of it could not be kept.
     NotKept,
-    /// It isn't at the source and was not removed from the destination.
+    /// The entry isn't at the source and was not removed from the destination.
     NotDeleted,
     /// No entry is concerned, and nothing failed: what the user should know of the options.
     Noted,
-    /// Nothing is wrong: the message says what was done with it.
+    /// Nothing is wrong: the message says what was done with the entry.
     Remark,
 }
 

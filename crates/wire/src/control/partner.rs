@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Partner {
     /// DER of the SubjectPublicKeyInfo of the key pair that it made for this transfer.
     pub public_key: Vec<u8>,
-    /// What connections to either of the two show first, in place of their own cookies.
+    /// The cookie that connections to either of the two agents show first, in place of the agents' own.
     pub cookie: Cookie,
     /// For an agent that receives: what its client has asked the partner for.
     pub asked: Option<AskedSources>,
@@ -26,38 +26,38 @@ pub struct AskedSources {
     pub delivered: bool,
 }
 
-/// What is known of the contents of a file that is in place.
+/// A report about the contents of a file that is in place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     /// The number of its source.
     pub source: u32,
-    /// Its path there.
+    /// The file's path below that source.
     pub path: RelPath,
-    /// What is known.
+    /// The digest of the contents, or what stands in its place.
     pub contents: DeliveredContents,
 }
 
-/// What is known of a file's contents.
+/// The digest of a file's contents, or what stands in its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeliveredContents {
-    /// BLAKE3 of them.
+    /// BLAKE3 of the contents.
     Digest(Digest),
-    /// They are those of the file at this path of this source.
+    /// The contents are those of the file at this path of this source.
     SameAs(u32, RelPath),
-    /// What was told before no longer counts.
+    /// Earlier reports about this file no longer count.
     Withdrawn,
 }
 
-/// What an agent tells of a transfer with another one, at its end.
+/// The figures that an agent reports at the end of a transfer with another agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// The cipher of the data; none in clear.
     pub cipher: Option<String>,
     /// Connections to its data port that were turned away; none where it didn't listen.
     pub turned_away: Option<u64>,
-    /// What was there already.
+    /// Entries that were there already.
     pub unchanged: Totals,
-    /// Bytes among it of files that have changed.
+    /// Bytes of changed files that were at the receiver already, and weren't sent.
     pub matched: u64,
 }
 

@@ -21,7 +21,7 @@ pub struct Placing {
 /// Whether a shorter file gets what it lacks behind its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Appending {
-    /// No: it is replaced, as others are.
+    /// No: the file is replaced, as others are.
     #[default]
     Never,
     /// Whatever is there.

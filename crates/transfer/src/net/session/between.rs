@@ -60,7 +60,7 @@ impl Session {
         self.send(&Message::Partner(Partner { public_key, cookie, asked }))
     }
 
-    /// Where the agent listens.
+    /// Waits for the agent to say where it listens.
     ///
     /// # Errors
     /// If it goes away, or says something else.
@@ -110,7 +110,7 @@ impl Session {
         self.report
     }
 
-    /// Tells the other agent what this one tells everybody.
+    /// Sends the other agent a message that this end sends everybody.
     pub(super) fn pass_on(&self, message: &Message) {
         if let Some(partner) = &self.partner {
             // An agent that is gone is noticed where its own next message is waited for.

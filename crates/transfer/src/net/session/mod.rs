@@ -88,10 +88,10 @@ pub struct Session {
     dialed: AtomicU32,
     /// The links over which this end dials; empty for the one that the kernel takes.
     routes: Arc<DataRoutes>,
-    /// How many the other end dials over.
+    /// Over how many links the other end dials.
     their_routes: u32,
     is_agent: bool,
-    /// It connects to the host that its client has logged in from, and to no other.
+    /// This end connects to the host that its client has logged in from, and to no other.
     dials_client_alone: bool,
     interrupted: Arc<AtomicBool>,
     observer: Arc<dyn Observer>,
@@ -109,7 +109,7 @@ pub struct Session {
     cipher: Option<&'static str>,
     news: news::FloodGuard,
     silence: Silence,
-    /// What an agent has of another one that is the other end of its data.
+    /// The state of an agent whose other end of the data is another agent.
     partnership: Option<Partnership>,
     /// The way to the other agent, for a client that carries the messages of two, and when it last got news by it.
     partner: Option<PartnerChannel>,
@@ -117,7 +117,7 @@ pub struct Session {
     chaining: Option<Chaining>,
 }
 
-/// What two ends in one process have of each other.
+/// The ways by which two ends in one process hand each other streams.
 pub struct Neighbour {
     ours: (Sender<Stream>, Receiver<Stream>),
     theirs: Sender<Stream>,

@@ -13,7 +13,7 @@ pub(super) struct FloodGuard {
 }
 
 impl FloodGuard {
-    /// Nothing yet.
+    /// No report has come.
     pub fn new() -> Self {
         Self { since: Instant::now(), count: 0 }
     }

@@ -18,7 +18,7 @@ use crate::net::transport::{Transport, Tunnel};
 /// How long a handshake through two logins may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(30);
 
-/// What an agent has of the other one.
+/// The state of an agent whose other end of the data is another agent.
 #[derive(Default)]
 pub(super) struct Partnership {
     asked: Option<AskedSources>,
@@ -38,7 +38,7 @@ impl Session {
         self.partnership.is_some()
     }
 
-    /// What the client has asked the agent for that sends to this one; once.
+    /// The request that the client has made to the agent that sends to this one; returned once.
     pub fn take_asked(&mut self) -> Option<AskedSources> {
         self.partnership.as_mut()?.asked.take()
     }

@@ -31,9 +31,9 @@ pub(super) const MAX_CANDIDATES: usize = 8;
 pub(super) enum Opener {
     /// Not yet known.
     Nobody,
-    /// It connects.
+    /// This end connects.
     Dial(SocketAddr),
-    /// It asks the other end to connect.
+    /// This end asks the other end to connect.
     Ask,
     /// There is one stream and no more.
     Tunnel,

@@ -86,17 +86,17 @@ impl Session {
         self.begin_to_beat_with(move || counters.progress());
     }
 
-    /// The same with other news than this end's own.
+    /// From now on this end says once a second that it is there, with `news` in place of its own progress.
     pub(super) fn begin_to_beat_with(&mut self, news: impl Fn() -> Progress + Send + 'static) {
         self.silence.heart = Some(Heart::start(&self.control.channel, news));
     }
 
-    /// It has said its last word.
+    /// This end has said its last word.
     pub(super) fn end_to_beat(&mut self) {
         self.silence.heart = None;
     }
 
-    /// The other end is there.
+    /// Notes that the other end is there.
     pub(super) fn heard(&mut self) {
         self.silence.pulse.beat();
     }

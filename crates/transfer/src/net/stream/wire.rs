@@ -306,7 +306,7 @@ pub struct FrameCutter {
 }
 
 impl FrameCutter {
-    /// Nothing has come; frames may be compressed where there is a window for it.
+    /// For a stream of which nothing has come; frames may be compressed where there is a window for it.
     pub fn new(unpacks: Option<LongWindow>) -> Self {
         Self {
             parser: Parser::new(false),

@@ -1,5 +1,5 @@
-//! Frames from one thread to another. What a file has isn't among them: the receiver copies it from the open file, as the
-//! file systems can do best.
+//! Frames from one thread to another. They don't carry the contents of files: the receiver copies those from the open file,
+//! as the file systems can do best.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use linerate_wire::frame::FrameKind;
@@ -24,7 +24,7 @@ pub struct WithinEnd {
     registry: Registry,
 }
 
-/// What passes from one end to the other.
+/// A message from one end to the other.
 enum Passed {
     Frame(FrameKind, Vec<u8>),
     Range(FileRange, Sender<Result<u64, Errno>>),
@@ -33,9 +33,9 @@ enum Passed {
 /// Bytes of an open file.
 pub struct FileRange {
     file: OwnedFd,
-    /// The first one.
+    /// Where the bytes begin in the file.
     pub offset: u64,
-    /// How many.
+    /// How many bytes.
     pub length: u64,
 }
 

@@ -12,21 +12,21 @@ const MAX_DONE: usize = 2_000_000;
 /// Files that got their real names.
 #[derive(Default)]
 pub struct DoneFiles {
-    /// Of places; nobody outside this process can choose two that are the same by it.
+    /// Hashes places; nobody outside this process can choose two places with the same hash.
     hashes: RandomState,
     files: Vec<DoneFile>,
-    /// Times behind files, in the order in which they were told.
+    /// Times behind files, in the order in which they were recorded.
     stamps: Vec<Timestamp>,
     /// Files of which the time behind them is known.
     stamped: usize,
 }
 
-/// One of them. Its size is in its mark.
+/// A file of [`DoneFiles`]. Its size is in its mark.
 struct DoneFile {
     place: [u8; 8],
     mark: Mark,
     inode: [u8; 8],
-    /// Which of the times.
+    /// Which of the times is behind the file.
     stamp: u32,
 }
 
@@ -48,7 +48,7 @@ impl DoneFiles {
         }
     }
 
-    /// The time behind the files that were added since the last.
+    /// Notes the time behind the files that were added since the last.
     pub fn stamp(&mut self, at: Timestamp) {
         if self.stamped < self.files.len() {
             self.stamps.push(at);

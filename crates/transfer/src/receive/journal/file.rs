@@ -1,6 +1,6 @@
 //! The journal's file: opened where it is this user's own and nobody else has it, and written record by record.
 //!
-//! Whether this user's programs have made it is another question: its tags tell.
+//! Whether this user's programs have made it is another question: the tags of its records answer it.
 
 use linerate_wire::entry::Timestamp;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW};
@@ -75,10 +75,10 @@ pub struct JournalWriter {
     file: OwnedFd,
     /// Where the next record goes; behind it there may be the rest of one that didn't fit.
     at: u64,
-    /// For the next record.
+    /// The seal of the next record.
     seal: Seal,
     next_partial: u32,
-    /// It was made by this run, and holds nothing but that.
+    /// The journal was made by this run, and holds nothing but its beginning.
     is_bare: bool,
     buffer: Vec<u8>,
 }
@@ -130,7 +130,7 @@ impl JournalWriter {
         Ok(writer)
     }
 
-    /// True where this run made it and has written nothing down.
+    /// True where this run made the journal and has written nothing down.
     pub fn is_bare(&self) -> bool {
         self.is_bare
     }

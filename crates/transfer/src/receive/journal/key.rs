@@ -1,6 +1,6 @@
 //! The secret by which an account knows the journals that it made itself.
 //!
-//! It lies outside of all trees that are moved, since what lies in them may be a far end's: a journal there is only
+//! The secret lies outside of all trees that are moved, since what lies in them may be a far end's: a journal there is only
 //! as good as what signs it.
 
 use linerate_wire::path::RelPath;
@@ -53,7 +53,7 @@ impl Key {
 }
 
 impl KeyStore {
-    /// Those of the account that runs this process: `$XDG_STATE_HOME/linerate`, by default
+    /// The place for the key of the account that runs this process: `$XDG_STATE_HOME/linerate`, by default
     /// `~/.local/state/linerate`. A relative path counts as none (XDG base directories).
     pub fn of_account() -> Self {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -62,12 +62,12 @@ impl KeyStore {
         Self { directory: state.map(|state| state.join("linerate")) }
     }
 
-    /// None at all.
+    /// No place at all.
     pub fn none() -> Self {
         Self { directory: None }
     }
 
-    /// Those in `directory`.
+    /// The place `directory`.
     #[cfg(test)]
     pub fn of(directory: &Path) -> Self {
         Self { directory: Some(directory.to_owned()) }
@@ -82,7 +82,7 @@ impl KeyStore {
         read(&directory, written).ok()
     }
 
-    /// The same, made where it is missing; `None` also where it can't be made.
+    /// As [`Self::find`], but a key that is missing is made; `None` also where it can't be made.
     pub fn find_or_make(&self, written: &Written<'_>) -> Option<Key> {
         let path = self.directory.as_ref()?;
         // Looked at before, too, so that nothing is made in a tree that is to be like another.

@@ -44,9 +44,9 @@ use record::{Begin, Epoch, Record};
 pub use record::{Done, Mark, Partial, mark, mark_of};
 use seal::Sealer;
 
-/// A transfer that is over so soon has no journal, unless a large file was begun
+/// A transfer that is over sooner has no journal, unless a large file was begun or `FEW_BYTES` are in place.
 const SOON: Duration = Duration::from_millis(500);
-/// or so many bytes are in place.
+/// Bytes in place from which a transfer has a journal, however soon it is over.
 const FEW_BYTES: u64 = 64 << 20;
 
 /// The name of the journal of the command that `options` name, for what lands at `places`.
@@ -188,12 +188,12 @@ impl Journal {
         }
     }
 
-    /// Makes it now, where it can be made; true where it is there. What is done isn't written down for that yet.
+    /// Makes the journal now, where it can be made; true where it is there. What is done isn't written down for that yet.
     pub fn make(&self) -> bool {
         self.make_if_there_is_room() == Ok(true)
     }
 
-    /// The same.
+    /// Makes the journal as [`Self::make`] does.
     ///
     /// # Errors
     /// If there is no room for it, which may come.
@@ -301,7 +301,7 @@ impl Journal {
         let before = top.times();
         // A journal that stays is found by the next run, which believes no more of it than of any other.
         let _ = self.take_away();
-        // It is open until here, so that its lock holds as long as its name.
+        // The journal is open until here, so that its lock holds as long as its name.
         *state = JournalState::None;
         top.wait_for_hidden();
         before.iter().for_each(|before| top.set_times(before));

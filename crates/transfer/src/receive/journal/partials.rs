@@ -9,9 +9,9 @@ use super::record::Partial;
 
 /// Files that are remembered at most, beside those that have their names.
 const MAX_PARTIALS: usize = 65_536;
-/// Bytes of their paths at most,
+/// Bytes of the paths of remembered files at most.
 const MAX_PLACES: usize = 12 << 20;
-/// and of their chunks' bits.
+/// Bytes of the chunks' bits of remembered files at most.
 const MAX_BITS: usize = 8 << 20;
 
 /// Large files that were begun, by their numbers.
@@ -20,7 +20,7 @@ pub struct Partials {
     hashes: RandomState,
     /// The latest one of each place, by the place's hash.
     places: HashMap<u64, u32>,
-    /// Those that have their names: the first to go where there is no room.
+    /// The files that have their names: the first to go where there is no room.
     named: VecDeque<u32>,
     room_for_places: usize,
     room_for_bits: usize,
@@ -36,7 +36,7 @@ pub struct Earlier {
     stable: Chunks,
     /// The chunks that the kernel has, as long as it lives.
     written: Chunks,
-    /// It got its name.
+    /// The file got its name.
     is_named: bool,
 }
 
@@ -68,7 +68,7 @@ impl Partials {
         self.files.insert(partial.index, Box::new(Earlier { partial, stable, written, is_named: false }));
     }
 
-    /// No later file may have this number.
+    /// Sees to it that no later file gets this number.
     pub fn count(&mut self, index: u32) {
         self.next = self.next.max(index.saturating_add(1));
     }
@@ -94,7 +94,7 @@ impl Partials {
         }
     }
 
-    /// These chunks are on stable storage.
+    /// Notes that these chunks are on stable storage.
     pub fn stable(&mut self, index: u32, bits: &[u8]) {
         if let Some(earlier) = self.files.get_mut(&index) {
             let chunks = earlier.partial.chunks().unwrap_or(0);
@@ -116,12 +116,12 @@ impl Partials {
         (earlier.partial.place == *place).then_some(&**earlier)
     }
 
-    /// All of them.
+    /// All files that are remembered.
     pub fn all(&self) -> impl Iterator<Item = &Earlier> {
         self.files.values().map(|earlier| &**earlier)
     }
 
-    /// A number that none of them has.
+    /// A number that none of the files has.
     pub fn next_index(&self) -> u32 {
         self.next
     }

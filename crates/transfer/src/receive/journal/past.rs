@@ -1,6 +1,6 @@
 //! The files that earlier runs of a command have left, and which of them may be trusted.
 //!
-//! The far end decides how many files and which paths a journal tells of: each kind of record has its share of memory,
+//! The far end decides how many files and which paths a journal names: each kind of record has its share of memory,
 //! and what is beyond that is sent again.
 
 use linerate_wire::entry::Origin;
@@ -22,7 +22,7 @@ pub struct Past {
     now: Epoch,
     done: DoneFiles,
     partials: Partials,
-    /// Of the run whose records follow.
+    /// The epoch of the run whose records follow.
     epoch: Option<Epoch>,
     hashes: RandomState,
     /// Hashes of the places of directories that were made.

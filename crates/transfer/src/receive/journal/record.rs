@@ -22,18 +22,18 @@ pub enum Record {
     Stamp(Timestamp),
     /// A large file has a temporary name.
     Partial(Partial),
-    /// A chunk of it was handed to the kernel.
+    /// A chunk of a large file was handed to the kernel.
     Chunk {
         /// [`Partial::index`].
         partial: u32,
         /// Which one, from 0.
         number: u32,
     },
-    /// These chunks of it are on stable storage.
+    /// These chunks of a large file are on stable storage.
     Stable {
         /// [`Partial::index`].
         partial: u32,
-        /// A bit for each, the first one in the lowest bit of the first byte.
+        /// A bit for each chunk, the first one in the lowest bit of the first byte.
         chunks: Vec<u8>,
     },
     /// The storage has reported a loss: no [`Record::Chunk`] before this is true any more.
@@ -61,7 +61,8 @@ pub struct Begin {
     pub nonce: [u8; 8],
 }
 
-/// As long as it is the same, what was handed to the kernel is what a read returns.
+/// Identifies a boot of the kernel and a mount of the destination: as long as it is the same, what was handed to the kernel
+/// is what a read returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epoch {
     /// The kernel's boot id.
@@ -121,7 +122,7 @@ impl Partial {
     }
 }
 
-/// How many chunks a file has; none where a journal can't hold so many.
+/// How many chunks a file has; none where a journal can't hold that many.
 pub fn chunks(size: u64, chunk: u64) -> Option<u32> {
     let chunks = (chunk > 0).then(|| size.div_ceil(chunk))?;
     (chunks / 8 < MAX_RECORD as u64 / 2).then(|| u32::try_from(chunks).ok()).flatten()

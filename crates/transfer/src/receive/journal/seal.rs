@@ -19,7 +19,7 @@ pub const HEADER: usize = MAGIC.len() + size_of::<Salt>();
 /// Length and tag before each record.
 const AROUND: usize = 4 + size_of::<Tag>();
 
-/// For what else the account's key may be used one day, this stands for another use.
+/// Distinguishes this use of the account's key from others that it may have one day.
 const CONTEXT: &[u8] = b"linerate journal 2";
 
 type Tag = [u8; 16];
@@ -40,12 +40,12 @@ pub struct Seal {
 }
 
 impl Sealer {
-    /// For the journal `name` in the directory with this inode number.
+    /// The sealer of the journal `name` in the directory with this inode number.
     pub fn new(key: Key, name: &OsStr, directory: u64) -> Self {
         Self { key, name: name.as_bytes().to_vec(), directory }
     }
 
-    /// Before the first record.
+    /// The seal before the first record.
     pub fn with(&self, salt: &Salt) -> Seal {
         let mut hasher = blake3::Hasher::new_keyed(self.key.bytes());
         hasher.update(CONTEXT).update(salt).update(&self.directory.to_le_bytes()).update(&self.name);
@@ -93,7 +93,7 @@ pub struct Records<R> {
     bytes: Vec<u8>,
     /// The length of what was read and is good.
     pub good: u64,
-    /// For the record behind it.
+    /// The seal for the record behind what is good.
     pub seal: Seal,
 }
 

@@ -19,11 +19,11 @@ pub struct Assemblies {
 
 /// How a file of several parts stands.
 pub(super) enum Standing {
-    /// It hasn't been begun.
+    /// The file hasn't been begun.
     New,
-    /// It is under way.
+    /// The file is under way.
     Open(Arc<Assembly>),
-    /// Further parts of it are dropped.
+    /// The file was given up: further parts of it are dropped.
     GivenUp,
 }
 
@@ -50,12 +50,12 @@ impl Assemblies {
         self.open.insert(number, assembly);
     }
 
-    /// All parts of it are there.
+    /// Forgets a file of which all parts are there.
     pub(super) fn finish(&mut self, number: u64) {
         self.open.remove(&number);
     }
 
-    /// Nothing of it stays, neither on storage nor in memory.
+    /// Gives a file up: nothing of it stays, neither on storage nor in memory.
     pub(super) fn give_up(&mut self, number: u64) {
         if let Some(assembly) = self.open.remove(&number) {
             assembly.give_up();
@@ -68,7 +68,7 @@ impl Assemblies {
         self.open.drain().for_each(|(_, assembly)| assembly.give_up());
     }
 
-    /// Those that are under way.
+    /// The files that are under way.
     pub fn open(&self) -> impl Iterator<Item = &Arc<Assembly>> {
         self.open.values()
     }

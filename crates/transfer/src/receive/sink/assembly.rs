@@ -32,7 +32,7 @@ pub struct Assembly {
     pub(super) basis: Option<Basis>,
     /// There may be bytes in it that are not the new version's, until those have come.
     pub(super) has_old_bytes: bool,
-    /// It has its real name: an older version is written into.
+    /// The file has its real name: an older version is written into.
     pub(super) in_place: bool,
     pub(super) admitted: Admitted<'static>,
     /// The parts that came.
@@ -63,7 +63,7 @@ struct Listed {
     chunk: u64,
     /// Chunks that the journal has.
     chunks: HashSet<u32>,
-    /// How many of them are recorded as on stable storage.
+    /// How many chunks are recorded as on stable storage.
     stable: usize,
 }
 
@@ -92,7 +92,7 @@ impl Assembly {
         })
     }
 
-    /// The same, with an older version of which chunks may be taken; there may be bytes of one in it already.
+    /// This assembly, with an older version of which chunks may be taken; the file may have bytes of one already.
     pub(super) fn over(self, basis: Option<Basis>, has_old_bytes: bool) -> Self {
         Self { basis, has_old_bytes, ..self }
     }
@@ -127,7 +127,7 @@ impl Assembly {
         }
         let Some(index) = listed.index else { return };
         for number in numbers {
-            // So no more of them are remembered than a journal can hold, whatever a peer calls a chunk.
+            // This way no more chunks are remembered than a journal can hold, whatever a peer calls a chunk.
             if !listed.chunks.contains(&number) && journal.chunk(index, number) {
                 listed.chunks.insert(number);
             }
@@ -153,7 +153,7 @@ impl Assembly {
     pub(super) fn beginning(&self) -> u64 {
         let (parts, chunk) = (lock(&self.parts), lock(&self.listed).chunk);
         let mut end = parts.end_of(0);
-        // Of an earlier run's chunks no part comes.
+        // No part brings the chunks of an earlier run.
         while chunk > 0
             && end.is_multiple_of(chunk)
             && u32::try_from(end / chunk).is_ok_and(|number| self.there.contains(&number))
@@ -169,7 +169,7 @@ impl Assembly {
         is_chunk(offset, length, size, chunk) && self.there.contains(&((offset / chunk) as u32))
     }
 
-    /// Its number in the journal, which it gets now.
+    /// The file's number in the journal, which it gets now.
     fn list(&self, size: u64, chunk: u64, journal: &Journal) -> Option<u32> {
         let mut temporary = lock(&self.temporary);
         let temporary = temporary.as_mut()?;
@@ -263,8 +263,8 @@ fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
     chunk > 0 && offset.is_multiple_of(chunk) && length == chunk.min(size.saturating_sub(offset))
 }
 
-/// Bytes of the chunks of which a file's journal consists on a slow link: so many that it is short for a large file. The next run's
-/// parts are of these, so where files are written into they are whole blocks.
+/// Bytes of the chunks that a file's journal lists on a slow link: large enough for the journal of a large file to be short.
+/// The next run's parts are of these chunks, so where files are written into they are whole blocks.
 pub(super) fn least_chunk(size: u64, inplace: bool) -> u64 {
     (size / 1024).next_power_of_two().max(if inplace { BLOCK } else { LEAST })
 }

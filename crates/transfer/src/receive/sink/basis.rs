@@ -15,13 +15,13 @@ use crate::tree::root::Directory;
 
 /// Older versions that may wait for their new ones: more than are offered and under way at a time.
 const MOST: usize = 65_536;
-/// Those of them that are kept open.
+/// Older versions that are kept open at most.
 const MOST_HELD: usize = 1024;
 
 /// Older versions of which chunks were named to the sender, by the place of the file.
 pub struct Older {
     seen: Places<OlderStat>,
-    /// Those that aren't found by the names of their files.
+    /// Older versions that aren't found by the names of their files.
     held: Mutex<HashMap<RelPath, OwnedFd>>,
 }
 
@@ -29,11 +29,11 @@ pub struct Older {
 #[derive(Clone, Copy)]
 struct OlderStat {
     stat: Stat,
-    /// Bytes of it that were hashed,
+    /// Bytes of the older version that were hashed.
     hashed: u64,
-    /// in chunks of so many.
+    /// Bytes of a chunk.
     chunk: u64,
-    /// The new version may have them at other places.
+    /// The new version may have the chunks at other places.
     anywhere: bool,
 }
 
@@ -41,7 +41,7 @@ struct OlderStat {
 pub struct Basis {
     file: OwnedFd,
     seen: OlderStat,
-    /// Its bytes are in the new file already.
+    /// The older version's bytes are in the new file already.
     is_copied: bool,
 }
 
@@ -57,7 +57,7 @@ impl Older {
         self.seen.insert(place, OlderStat { stat, hashed: chunk * count as u64, chunk, anywhere: false })
     }
 
-    /// The same of blocks, which the sender may find anywhere in the new version.
+    /// As [`Self::note`], for blocks, which the sender may find anywhere in the new version.
     pub fn note_blocks(&self, place: &RelPath, stat: Stat, block: u64, count: usize) -> bool {
         let hashed = block * count as u64;
         self.seen.insert(place, OlderStat { stat, hashed, chunk: block, anywhere: true })
@@ -148,7 +148,7 @@ impl Basis {
     pub fn has_changed(&self, is_written_into: bool) -> bool {
         let version = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
         let now = rustix::fs::fstat(&self.file);
-        // Of blocks, the sender's digest says whether they are what it has.
+        // For blocks, the sender's digest shows whether they are what the sender has.
         !is_written_into
             && !self.seen.anywhere
             && now.map_or(true, |now| version(&now) != version(&self.seen.stat))

@@ -17,12 +17,12 @@ pub struct Parts {
 pub struct Covered(Vec<(u64, u64)>);
 
 impl Parts {
-    /// None has come of `count`.
+    /// Nothing of `count` parts has come.
     pub fn new(count: u32) -> Self {
         Self { count, ..Self::default() }
     }
 
-    /// A frame says that there are `count`: more than others said, where a part was split meanwhile.
+    /// Notes that by a frame there are `count` parts: more than others said, where a part was split meanwhile.
     pub fn expect(&mut self, count: u32) {
         self.count = self.count.max(count);
     }

@@ -114,7 +114,7 @@ impl ReceiveWorker<'_> {
     ) -> Result<(), Errno> {
         let held = self.shared.ground.landing.root.directory(path)?;
         let mode = mode.map(|mode| mode | self.inherited(&held));
-        // Of a directory that is right it was said before which bits it can't have.
+        // Of a directory that is right it was reported before which bits it can't have.
         let keepable = |planned: &Planned| {
             let there = self.shared.ground.writer.seen(held.as_fd()).ok().filter(|_| planned.is_right)?;
             Some(self.shared.ground.writer.keepable(&planned.entry, mode?, &there))
@@ -157,7 +157,7 @@ impl ReceiveWorker<'_> {
 fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
     let times = timestamps(entry);
     match rustix::fs::utimensat(directory.as_fd(), ".", &times, AtFlags::empty()) {
-        // It doesn't let its owner in, from an earlier run.
+        // The directory doesn't let its owner in, from an earlier run.
         Err(Errno::ACCESS) => {
             rustix::fs::utimensat(rustix::fs::CWD, through_proc(directory.as_fd()), &times, AtFlags::empty())
         }
@@ -208,7 +208,7 @@ impl Reception<'_> {
             return false;
         };
         let mode = Mode::from_raw_mode(there.st_mode & 0o777);
-        // It may have got its owner, and not yet its mode.
+        // The directory may have got its owner, and not yet its mode.
         let closed = self.settings.mode(entry) & Mode::RWXU;
         let is_first = [Mode::RWXU, closed, self.first_directory_mode(entry)].contains(&mode);
         let fakes = self.ground.writer.fakes();

@@ -29,7 +29,7 @@ impl ReceiveWorker<'_> {
         };
         let ground = &self.shared.ground;
         let made = ground.landing.root.made_early();
-        // What other trees have gets its directories from this end itself.
+        // Where other trees have entries, this end itself makes the directories for them.
         let is_peers = ground.near.others.is_empty();
         for record in records {
             self.land(record.map_err(|_| StreamError::Protocol("a damaged batch"))?)?;

@@ -39,9 +39,9 @@ pub const FIRST_NAMES: usize = 3_000_000;
 pub struct FurtherName {
     /// Where the first name is.
     first: RelPath,
-    /// The sender's name for it: its source, and the path there;
+    /// The sender's name for the entry: its source, and the path there.
     name: (u32, RelPath),
-    /// and for the first.
+    /// The sender's name for the first one, likewise.
     of: (u32, RelPath),
 }
 
@@ -176,7 +176,7 @@ impl ReceiveWorker<'_> {
         let mode = Mode::from_raw_mode(entry.mode);
         // Its owner is the one who stands for the sender's already.
         match self.shared.ground.writer.fakes() {
-            // What it stands for goes with it.
+            // The attributes that are copied say what the file stands for.
             true => {
                 copy_attributes(reopened(first.as_fd())?.as_fd(), fd);
                 set_mode(fd, mode & Mode::from_raw_mode(0o777))?;
@@ -199,7 +199,7 @@ impl ReceiveWorker<'_> {
         temporary.rename(name)
     }
 
-    /// What is held as `first`, as an entry that a sender would send.
+    /// The entry that a sender would send for `first`.
     fn entry_of(&self, first: &OwnedFd) -> Result<Entry, Errno> {
         let stat = rustix::fs::fstat(first)?;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -218,12 +218,12 @@ impl ReceiveWorker<'_> {
         };
         let mut entry = scan::entry(0, RelPath::root(), kind, &stat);
         let keep = Keep { hard_links: false, numeric_ids: true, ..self.shared.settings.keep };
-        // What can't be read of it, the first name has lost as well.
+        // A property that can't be read here was lost by the first name as well.
         let _ = Reader::new(keep).complete(&mut entry, &stat, At::Open(first.as_fd()), false);
         Ok(entry)
     }
 
-    /// The same contents under a temporary name, for this user alone.
+    /// A copy of `first` under a temporary name, for this user alone.
     fn copied(&self, entry: &Entry, parent: &Arc<Directory>, first: &OwnedFd) -> Result<Temporary, Errno> {
         let (names, private) = (self.shared.ground.names, Mode::RUSR | Mode::WUSR);
         match &entry.kind {

@@ -81,7 +81,7 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// What shows that the sender has what it named, over the bytes that were brought.
+/// The proof that the sender has what it named, over the bytes that were brought.
 #[derive(Default)]
 pub(super) struct Brought {
     proof: MovedProof,
@@ -96,7 +96,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// The one that begins at `at`, of what ends at `end`.
+    /// The segment that begins at `at`, of what ends at `end`.
     fn at(at: u64, end: u64, block: u64) -> Self {
         let left = (block - at % block).min(end - at);
         Self { left, is_whole: left == block }

@@ -31,9 +31,9 @@ use crate::tree::metadata::write::set_mode;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
-/// A file that is written into (--inplace) keeps what it has in whole blocks of so many bytes, or not at all. Else a sender
-/// could leave a few bytes of it among its own, break off, and try out what they are by the next run's digests. Chunks that are
-/// compared have this length at least.
+/// A file that is written into (--inplace) keeps what it has in whole blocks of this many bytes, or not at all. Else a
+/// sender could leave a few bytes of it among its own, break off, and try out what they are by the next run's digests.
+/// Chunks that are compared have this length at least.
 pub const BLOCK: u64 = 1 << 20;
 
 pub(super) const STANDS: &str = "data of a file of which only the digest was asked for";
@@ -49,18 +49,18 @@ pub(super) struct Part {
     pub(super) sized: bool,
     /// Pieces of an older version that are in it: their digest comes.
     pub(super) brought: Option<Brought>,
-    /// One of them is a piece of a block.
+    /// One of the pieces of the older version is a piece of a block.
     pub(super) has_edges: bool,
-    /// How far it goes that the journal was told of.
+    /// How far the part is written down in the journal.
     pub(super) progress: Progress,
 }
 
 pub(super) enum Target {
     /// The part is the whole file.
     Whole(Temporary, Admitted<'static>, Origin),
-    /// It is there already and stays: only its digest comes.
+    /// The file is there already and stays: only its digest comes.
     Standing(Temporary, Admitted<'static>),
-    /// One of many.
+    /// The part is one of many.
     Shared(Arc<Assembly>),
     /// The file failed; its bytes are dropped.
     Dropped,
@@ -196,7 +196,7 @@ impl ReceiveWorker<'_> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
         if let Some(resumed) = self.resumed(chunk, place) {
-            // It may have its last mode, from the moment before it was to get its name.
+            // The file may have its last mode, from the moment before it was to get its name.
             set_mode(resumed.temporary.fd()?, self.first_mode(admitted.entry(), &parent))?;
             return Assembly::resumed(resumed, chunk, admitted);
         }
@@ -501,7 +501,7 @@ fn write_zeros(fd: BorrowedFd<'_>, mut at: u64, length: u64) -> Result<(), Errno
 }
 
 impl Part {
-    /// All its bytes came.
+    /// True where all bytes of the part have come.
     pub(super) fn is_whole(&self) -> bool {
         self.left() == 0
     }
@@ -528,7 +528,8 @@ impl Part {
     /// Gives the file its size, which a hole at its end wouldn't.
     fn size(&mut self) -> Result<(), Errno> {
         if let (Target::Whole(temporary, ..), false) = (&self.target, self.sized) {
-            // What is only a part of a file's rest has no more bytes than have come: another run goes on behind them.
+            // A file of which this part is not the whole rest has no more bytes than have come: another run goes on behind
+            // them.
             let appends = self.length < self.end;
             rustix::fs::ftruncate(temporary.fd()?, if appends { self.at } else { self.end })?;
             self.sized = !appends;

@@ -32,7 +32,7 @@ impl ReceiveWorker<'_> {
             let make = if named { Temporary::named } else { Temporary::unnamed };
             return self.with_access(place, || make(parent.clone(), names, mode));
         };
-        // It is given its name there later.
+        // The file is given its name there later.
         let access = Access::WRITE_OK | Access::EXEC_OK;
         self.with_access(place, || rustix::fs::accessat(parent, ".", access, AtFlags::EACCESS))?;
         Temporary::named_in(holder.clone(), parent.clone(), names, mode)

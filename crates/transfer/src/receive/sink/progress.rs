@@ -1,4 +1,5 @@
-//! What has come of a part that takes long, so that a link that breaks again and again brings a file to its end all the same.
+//! Writes down what has come of a part that takes long, so that a link that breaks again and again brings a file to its end
+//! all the same.
 
 use linerate_wire::entry::{Chunk, Origin};
 use rustix::io::Errno;
@@ -13,10 +14,10 @@ use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;
 use crate::tree::temporary::Temporary;
 
-/// A part that isn't whole after so long is written down as it comes, and so often.
+/// A part that isn't whole after this time is written down as it comes, each time that this long has passed.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// How far a part has come that the journal was told of.
+/// How far a part is written down in the journal.
 pub(super) struct Progress {
     /// Where in the file that ends.
     kept: u64,
@@ -25,7 +26,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of a part that begins here, now.
+    /// The progress of a part that begins at `offset`, now.
     pub fn at(offset: u64) -> Self {
         let now = Instant::now();
         Self { kept: offset, begun: now, looked: now }

@@ -12,7 +12,7 @@ use crate::tree::temporary::Temporary;
 pub struct Resumed {
     /// The file.
     pub temporary: Temporary,
-    /// As the journal has it.
+    /// The file as the journal has it.
     pub partial: Partial,
     /// The chunks that are there.
     pub there: HashSet<u32>,

@@ -8,7 +8,7 @@ use std::iter;
 use crate::receive::reception::Reception;
 use crate::tree::root::Directory;
 
-/// What to try about such an error of a mount below the destination.
+/// The advice about an error of the storage in a mount below the destination.
 pub const OF_A_MOUNT: &str = "it is in a mount of its own below the destination: make room there or make it \
                               writable, or leave it out";
 

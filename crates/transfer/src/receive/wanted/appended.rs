@@ -12,7 +12,7 @@ use crate::receive::admission::Admitted;
 use crate::tree::reading::hash;
 
 impl Comparer<'_, '_> {
-    /// What is wanted of a file with other contents than what is `there`; `None` where it doesn't grow.
+    /// The answer for a file with other contents than what is `there`; `None` where it doesn't grow.
     pub(super) fn appended(
         &mut self,
         admitted: &Admitted<'_>,

@@ -15,23 +15,23 @@ use crate::tree::stamp::mtime;
 pub enum Decision {
     /// The user's options leave what is there as it is.
     LeftAlone,
-    /// It is made, in place of nothing or of something of another kind.
+    /// The entry is made, in place of nothing or of something of another kind.
     New,
-    /// Its contents are replaced: a file's bytes, a link's text.
+    /// The entry's contents are replaced: a file's bytes, a link's text.
     Contents(Changes),
-    /// Its contents are there; what else differs, perhaps nothing, is repaired.
+    /// The entry's contents are there; what else differs, perhaps nothing, is repaired.
     Attributes(Changes),
 }
 
-/// By what is decided.
+/// The rules by which entries are decided about.
 pub struct Rules {
     /// The user's options.
     pub sync: Sync,
     /// The properties that are kept, and so compared.
     pub keep: Keep,
-    /// So are times of last access.
+    /// Times of last access are kept and compared, too.
     pub atimes: bool,
-    /// So is whether files may be executed.
+    /// Whether files may be executed is kept and compared, too.
     pub executability: bool,
 }
 
@@ -70,7 +70,7 @@ impl Rules {
         }
     }
 
-    /// It has the entry's time, as far as the user asks.
+    /// True where what is `there` has the entry's time, as far as the user asks.
     fn has_time(&self, entry: &Entry, there: &Stat) -> bool {
         let apart = entry.mtime.seconds.abs_diff(mtime(there).seconds);
         self.sync.window.is_some_and(|window| apart <= window.into()) || same_time(entry.mtime, there)
@@ -107,7 +107,7 @@ impl Rules {
         if replaced { Decision::Contents(changes) } else { Decision::Attributes(changes) }
     }
 
-    /// What is `there` becomes one more name of a file of `size` bytes.
+    /// The changes by which what is `there` becomes one more name of a file of `size` bytes.
     pub fn relinked(&self, entry: &Entry, mode: Mode, size: u64, there: &Stat) -> Changes {
         let is_file = FileType::from_raw_mode(there.st_mode) == FileType::RegularFile;
         let changes = self.changes(entry, mode, there, false, Differences::default());

@@ -17,16 +17,16 @@ pub const CHUNK_LEAST: u64 = 1 << 20;
 /// Bounds of the files that are compared piece by piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeltaBounds {
-    /// New files below this many bytes travel whole;
+    /// New files below this many bytes travel whole.
     file: u64,
-    /// so do those whose older version is below this.
+    /// New files whose older version is below this many bytes travel whole.
     older: u64,
     /// The smallest chunk.
     chunk: u64,
 }
 
 impl DeltaBounds {
-    /// Below these asking costs about as much as sending all.
+    /// The usual bounds: below these asking costs about as much as sending all.
     pub const USUAL: Self = Self { file: 4 << 20, older: CHUNK_LEAST, chunk: CHUNK_LEAST };
     /// For a user who asks for the search by its name: eight of the smallest blocks. Of shorter files nothing is said.
     pub const SMALL: Self = Self { file: 32 << 10, older: 32 << 10, chunk: 64 << 10 };
@@ -64,8 +64,8 @@ pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, E
     each_chunk(common / chunk, |number, buffer| hash(file.as_fd(), number * chunk, chunk, buffer))
 }
 
-/// What `of` finds for each of `count` chunks, several at a time; the list ends at the first that is gone, since what is behind it
-/// is of no use.
+/// The results of `of` for each of `count` chunks, several at a time; the list ends at the first that is gone, since what is
+/// behind it is of no use.
 ///
 /// # Errors
 /// The first error of `of`.

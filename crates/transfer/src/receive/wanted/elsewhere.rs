@@ -1,4 +1,5 @@
-//! What the destination lacks, and another tree of the receiver's may have: `--compare-dest`, `--copy-dest`, `--link-dest`.
+//! Entries that the destination lacks and another tree of the receiver's may have: `--compare-dest`, `--copy-dest`,
+//! `--link-dest`.
 
 use linerate_wire::control::{Digest, OtherUse, Sync, Want};
 use linerate_wire::entry::{Entry, Kind};
@@ -48,7 +49,7 @@ impl<'a> Elsewhere<'a> {
 }
 
 impl Comparer<'_, '_> {
-    /// What becomes of an entry that another tree has; `None` where it comes as if there were none.
+    /// The answer for an entry that another tree has; `None` where it comes as if there were none.
     pub(super) fn elsewhere(&mut self, admitted: &Admitted<'_>, digest: Option<Digest>) -> Option<Want> {
         let entry = admitted.entry();
         if self.first_of(entry).is_some_and(|first| first.is_elsewhere)
@@ -62,7 +63,7 @@ impl Comparer<'_, '_> {
         let (there, decision) = self.found_elsewhere(admitted, digest)?;
         let used = self.elsewhere.as_ref()?.used;
         let Decision::Attributes(changes) = decision else {
-            // It is shown as what has changed since.
+            // The entry is shown as what has changed since.
             self.itemize(entry, &decision);
             return Some(self.comes_whole(entry));
         };
@@ -79,7 +80,7 @@ impl Comparer<'_, '_> {
         }
         let copied = !is_same || used == OtherUse::Copy;
         let is_file = matches!(entry.kind, Kind::File { .. });
-        // Of a copy the sender's digest would not be known.
+        // The sender's digest of a copy would not be known.
         let can_be_brought = !self.shared.settings.digests && (is_file || !copied);
         if can_be_brought && !self.rules.sync.dry_run {
             self.elsewhere.as_mut()?.bring(admitted, &there, copied).ok()?;
@@ -143,7 +144,8 @@ impl Comparer<'_, '_> {
         Want::Whole
     }
 
-    /// What is as it was elsewhere is shown to those who want to see that as well.
+    /// Shows an entry that another tree has. One that is as it was there is shown only to those who want to see that as
+    /// well.
     fn show_as_local(&mut self, entry: &Entry, changes: Changes, update: Update) {
         let shown = self.shown_kind(entry);
         if !changes.is_empty() || self.rules.sync.unchanged {

@@ -67,7 +67,7 @@ pub struct Comparer<'a, 'b> {
     buffer: Vec<u8>,
     /// Files of the offer that is being answered which may be compared chunk by chunk.
     large: u64,
-    /// Which files these are.
+    /// Which files are worth such a comparison.
     bounds: DeltaBounds,
     /// First names, by their places.
     linked: Places<LinkedFirst>,
@@ -79,7 +79,7 @@ struct LinkedFirst {
     kind: itemize::Kind,
     /// Bytes of a file.
     size: u64,
-    /// It isn't made, since another tree has it.
+    /// The entry isn't made, since another tree has it.
     is_elsewhere: bool,
 }
 
@@ -279,7 +279,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
                 self.contents_differ(digest, *size, place, there)
             }
             Kind::File { .. } | Kind::Directory | Kind::HardLink { .. } => false,
-            // It is to be a file that stands for it.
+            // The link is to be a file that stands for it.
             Kind::Symlink { .. } if fakes && there.real_kind() == FileType::Symlink => true,
             Kind::Symlink { target } => !there.leads_to(target, name(place)),
             Kind::Device { major, minor, .. } => there.stat.st_rdev != rustix::fs::makedev(*major, *minor),
@@ -379,7 +379,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         want
     }
 
-    /// What is `there`, or in another tree, is of the kind of the first name, of which the entry becomes one more.
+    /// The change where what is `there`, or in another tree, is of the kind of the first name, of which the entry becomes
+    /// one more.
     fn relinked(&mut self, entry: &Entry, decision: &Decision, there: Option<&Occupant>) -> Option<Item> {
         let LinkedFirst { kind, size, .. } = self.first_of(entry).filter(|_| *decision == Decision::New)?;
         let mode = self.shared.settings.mode(entry);
@@ -448,7 +449,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         conversion.and_then(|conversion| conversion.back(target)).unwrap_or_else(|| target.to_vec())
     }
 
-    /// That an entry is left alone, and why; what would be in a directory that isn't made has no line of its own.
+    /// Shows that an entry is left alone, and why; what would be in a directory that isn't made has no line of its own.
     fn show_left(&mut self, entry: &Entry, place: &RelPath, there: Option<&Occupant>) {
         let is_asked = self.rules.sync.itemize && self.rules.sync.unchanged;
         let item = self.rules.why_left(entry, there.map(|there| &there.stat));
@@ -478,7 +479,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         self.makes_top() && entry.path.is_root() && entry.kind == Kind::Directory
     }
 
-    /// It isn't made with the directories above it, before anything else.
+    /// True where the destination isn't made with the directories above it, before anything else.
     fn makes_top(&self) -> bool {
         self.shared.ground.landing.is_made && (!self.rules.sync.make_path || self.rules.sync.dry_run)
     }
@@ -500,7 +501,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         place.is_some_and(|place| places[..entry.source as usize].contains(place))
     }
 
-    /// One more name has the kind of the first one.
+    /// The kind that is shown for an entry: one more name has the kind of the first one.
     fn shown_kind(&self, entry: &Entry) -> itemize::Kind {
         let kind = decide::shown(&entry.kind);
         if matches!(entry.kind, Kind::HardLink { .. }) {
@@ -510,7 +511,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         kind
     }
 
-    /// Later names may be those of this one.
+    /// Notes an entry of which later ones may be more names.
     fn note_first(&self, entry: &Entry, kind: itemize::Kind, is_elsewhere: bool) {
         if entry.extra.as_ref().is_some_and(|extra| extra.linked)
             && let Ok(place) = self.judge.first_place(entry, entry.source, &entry.path)
@@ -574,8 +575,8 @@ pub fn change(item: Item, path: RelPath, directory: bool, link: Option<Link>) ->
     Change { item: letters, path, directory, link, facts: None }
 }
 
-/// Who names the search for pieces, or for files of similar names, wants it for small files too. What is written into is compared
-/// at the same places alone.
+/// Which files are worth a comparison. A user who asks for the search for pieces, or for files of similar names, wants it
+/// for small files too. Files that are written into are compared at the same places alone.
 fn delta_bounds(sync: Option<&Sync>, settings: &Settings) -> DeltaBounds {
     let is_named = sync.is_some_and(|sync| sync.search == BlockSearch::Everywhere) || settings.fuzzy > 0;
     if is_named && !settings.inplace { DeltaBounds::SMALL } else { DeltaBounds::USUAL }

@@ -23,7 +23,7 @@ pub struct Offered {
     top_bytes: usize,
 }
 
-/// What a name was offered as.
+/// How a name was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameOf {
     Other,
@@ -63,7 +63,8 @@ impl Offered {
         self.hashes.binary_search(&self.hash(place, ON_THE_WAY)).is_ok()
     }
 
-    /// All are noted; false where one was twice, or two have the same hash: nobody can tell what isn't there then.
+    /// Sorts the names once all are noted; false where one was noted twice, or two have the same hash: then nobody can say
+    /// what isn't there.
     #[must_use]
     pub fn sort(&mut self) -> bool {
         self.hashes.sort_unstable();

@@ -1,5 +1,5 @@
-//! What a large file is compared with piece by piece: what has its name, a part of it that an earlier run has left, or a file of a
-//! similar name.
+//! The older version with which a large file is compared piece by piece: the file of its name, a part of it that an earlier
+//! run has left, or a file of a similar name.
 
 use linerate_wire::control::{BlockSearch, MAX_BLOCKS, Message, ProblemKind, Sync, Want};
 use linerate_wire::entry::{Entry, Kind};
@@ -18,13 +18,13 @@ use crate::base::problem::problem;
 struct OlderVersion {
     file: OwnedFd,
     stat: Stat,
-    /// It has another name than the file.
+    /// The older version has another name than the file.
     elsewhere: bool,
 }
 
 impl Comparer<'_, '_> {
-    /// What is wanted of a file of which pieces may be here, in a part that was kept or in what is `there`. `None` where asking for
-    /// all of it is better.
+    /// The answer for a file of which pieces may be here, in a part that was kept or in what is `there`. `None` where asking
+    /// for all of it is better.
     pub(super) fn pieces(
         &mut self,
         sync: &Sync,
@@ -73,7 +73,7 @@ impl Comparer<'_, '_> {
         Some(OlderVersion { file: open_existing(holder, name, &stat).ok()?, stat, elsewhere: true })
     }
 
-    /// What is there is as it should be: a part of it that was kept is of no use.
+    /// Removes a part that was kept of a file that is there as it should be.
     pub(super) fn clear_partial(&self, entry: &Entry, place: &RelPath, there: &Occupant) {
         if let (Some(partial), Kind::File { .. }) = (&self.shared.ground.near.partial, &entry.kind) {
             partial.clear(there.parent.as_fd(), name(place));

@@ -39,7 +39,7 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// It is what it should be, and has rights of its own that are to be stored (`--fake-super`).
+    /// True where what is there is what it should be, and has rights of its own that are to be stored (`--fake-super`).
     fn is_to_be_stored(&self, there: &Occupant) -> bool {
         self.shared.ground.writer.fakes()
             && there.can_store()

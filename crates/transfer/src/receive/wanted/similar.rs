@@ -90,7 +90,7 @@ fn edits(one: &[u8], other: &[u8]) -> usize {
     strsim::generic_levenshtein(&NameBytes(one), &NameBytes(other))
 }
 
-/// What is behind the last dot, which isn't the first byte.
+/// The part of a name behind its last dot, which isn't the first byte.
 fn suffix(name: &[u8]) -> &[u8] {
     let dot = name.iter().rposition(|&byte| byte == b'.').filter(|at| *at > 0);
     dot.map_or(&[], |at| &name[at + 1..])

@@ -22,7 +22,7 @@ pub fn is_newer(stat: &Stat, time: Timestamp) -> bool {
 }
 
 /// How finely the file system keeps times, in nanoseconds. The kernel itself sets the change time, and rounds it down
-/// to what the file system can keep: its last digits tell.
+/// to what the file system can keep: its last digits show that.
 fn granule(stat: &Stat) -> u32 {
     let changed = stat.st_ctime_nsec as u32;
     let kept = stat.st_mtime_nsec as u32;

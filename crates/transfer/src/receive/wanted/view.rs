@@ -27,7 +27,7 @@ pub struct Occupant {
     pub stat: Stat,
     /// Type and mode of what it is itself.
     pub real: RawMode,
-    /// It has an attribute that should say what it stands for, and says nothing.
+    /// The file has an attribute that should say what it stands for, and says nothing.
     pub says_nothing: bool,
 }
 
@@ -57,12 +57,12 @@ impl Occupant {
 }
 
 impl<'a> View<'a> {
-    /// Of the tree at `root`, as `writer` makes it.
+    /// A view of the tree at `root`, as `writer` makes it.
     pub fn new(root: &'a Root, writer: &'a MetadataWriter) -> Self {
         Self { root, writer, parent: None }
     }
 
-    /// The same; for a directory, a link to one counts as that where links are kept.
+    /// As [`Self::look`]; for a directory, a link to one counts as that where links are kept.
     pub fn look_for(&mut self, entry: &Entry, place: &RelPath) -> Option<Occupant> {
         let mut there = self.look(place)?;
         let is_link = self.root.keeps_links && there.kind() == FileType::Symlink;

@@ -25,7 +25,7 @@ const RUNGS: [Rung; 7] = [
     Rung { level: 9, time: 3.2, size: 0.81 },
     Rung { level: 12, time: 6.6, size: 0.79 },
 ];
-/// Where those begin that compress whatever the path: rsync's level.
+/// The rung at which streams begin that compress whatever the path is: rsync's level.
 const ALWAYS_FROM: usize = 1;
 /// Time with something to send over which a stream is judged: without compression, when it begins, and with it.
 const WINDOW: Duration = Duration::from_millis(20);
@@ -34,7 +34,7 @@ const PACKING_WINDOW: Duration = Duration::from_millis(100);
 /// The part of its time that a stream waits for the connection, from which compression may help, and from which a higher level may.
 const WAITS: f64 = 0.3;
 const WAITS_STILL: f64 = 0.15;
-/// The same below which the connection, or the compressor, doesn't limit it.
+/// The part of a stream's time spent waiting for the connection, or for the compressor, below which that doesn't limit it.
 const FLOWS: f64 = 0.05;
 /// The part of its time that a stream waits for the compressor, from which that limits it where nothing else does.
 const COMPRESSES: f64 = 0.15;
@@ -44,7 +44,7 @@ const LOAD: f64 = 0.5;
 const FIRST_RUNG: usize = 4;
 /// The part of a stream's time that the compressor may be expected to keep it waiting with the next level.
 const FULL: f64 = 0.95;
-/// What is left where all may be repeated, of what a probe leaves, which sees little at once.
+/// The part of a probe's result that is left where all that was sent may be repeated: a probe sees little at once.
 const REPEATED: f64 = 0.5;
 /// By how much the time of a byte must become less.
 const GAIN: f64 = 0.85;
@@ -52,7 +52,7 @@ const GAIN: f64 = 0.85;
 const REST: Duration = Duration::from_millis(500);
 const CLIMB_REST: Duration = Duration::from_millis(200);
 const LONGEST_REST: Duration = Duration::from_secs(16);
-/// The same behind bytes that don't become smaller.
+/// How long nothing is tried again behind bytes that don't become smaller, at first, and at most.
 const DULL_REST: Duration = Duration::from_millis(10);
 const LONGEST_DULL_REST: Duration = Duration::from_millis(160);
 
@@ -62,14 +62,14 @@ struct Rung {
     size: f64,
 }
 
-/// What becomes of the next payload.
+/// How the next payload is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackingChoice {
-    /// It goes as it is.
+    /// The payload is sent as it is.
     Plain,
-    /// A little of it is compressed, to see what that brings.
+    /// A little of the payload is compressed, to see what that brings.
     Probe,
-    /// It is compressed by this level.
+    /// The payload is compressed by this level.
     Pack(u8),
 }
 
@@ -82,7 +82,7 @@ pub struct Processors {
     pub quota: Option<f64>,
 }
 
-/// What the first level made of a little.
+/// What the first level made of a little of a payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Probed {
     /// The part of its bytes that is left.
@@ -100,7 +100,7 @@ pub struct CompressionController {
     rung: usize,
     /// Where the window began.
     since: StreamTimes,
-    /// Bytes that the compressor had taken when the level changed: what comes of them tells nothing of it.
+    /// Bytes that the compressor had taken when the level changed: what comes of them says nothing about the new level.
     settles: u64,
     /// The stream's rate was seen with compression.
     has_looked: bool,
@@ -173,7 +173,7 @@ impl CompressionController {
         }
     }
 
-    /// What becomes of the next payload, when the compressor has done so much.
+    /// Chooses how the next payload is sent, when the compressor has done `so_far`.
     pub fn choose(&mut self, now: &StreamTimes, so_far: Packed) -> PackingChoice {
         if self.is_packing {
             self.look(now, so_far);
@@ -185,7 +185,7 @@ impl CompressionController {
         if may && now.busy >= self.probes { PackingChoice::Probe } else { PackingChoice::Plain }
     }
 
-    /// What a probe has shown of what is sent next.
+    /// Takes what a probe has shown of what is sent next.
     pub fn probed(&mut self, probed: Probed, now: &StreamTimes) {
         let Probed { part, each } = probed;
         if part > DULL {
@@ -217,8 +217,8 @@ impl CompressionController {
         self.wanted == CompressionLevel::Auto
     }
 
-    /// The highest rung for which the threads have time on a path that takes so many bytes a second, where the first leaves
-    /// this `part`.
+    /// The highest rung for which the threads have time on a path that takes `path` bytes a second, where the first rung
+    /// leaves this `part`.
     fn fitting(&self, path: f64, part: f64) -> usize {
         let processors = self.processors.quota.unwrap_or(f64::INFINITY).min(self.processors.threads.into());
         let load = |rung: &Rung| path / (part * rung.size) * self.each * rung.time / processors;
@@ -241,7 +241,7 @@ impl CompressionController {
         waits
     }
 
-    /// What is sent doesn't become smaller: what comes behind it may.
+    /// Notes that what is sent doesn't become smaller: what comes behind it may.
     fn is_dull(&mut self, now: &StreamTimes) {
         (self.probes, self.since) = (now.busy + self.dull_rest, *now);
         self.dull_rest = (self.dull_rest * 2).min(LONGEST_DULL_REST);
@@ -292,7 +292,7 @@ impl CompressionController {
         }
         let part = so_far.packed as f64 / so_far.plain.max(1) as f64 / rung.size;
         let fitting = if part > 0.0 { self.fitting(self.path, part) } else { next };
-        // Who is stopped by a quota stands still in any stage, and would seem to wait for the path.
+        // A stream that is stopped by a quota stands still in any stage, and would seem to wait for the path.
         let least = if self.processors.quota.is_some() { 0 } else { next };
         self.rung = fitting.max(least);
         self.has_climbed = true;

@@ -24,11 +24,12 @@ use crate::net::stream::DATA_FRAME;
 const PACKED_FRAME: usize = 2 * DATA_FRAME;
 /// Bytes that are sent without compression before it may begin: the receiver reads them in larger pieces where it knows that.
 const SURE: u64 = 8 * SURE_UNIT as u64;
-/// Bytes of a payload that are compressed to see what that would bring, in so many pieces from all over it.
+/// Bytes of a payload that are compressed to see what that would bring, in `PIECES` pieces from all over it.
 const SAMPLE: usize = 16 << 10;
 const PIECES: usize = 4;
-/// While a stream is compressed, bytes that don't become smaller go through it where they are no more than that: the compressor
-/// passes them over, and ending it for them would cost more. In a longer chunk every so many bytes are looked at.
+/// While a stream is compressed, bytes that don't become smaller go through it where they are no more than that: the
+/// compressor passes them over, and ending it for them would cost more. In a longer chunk the compression is probed again
+/// each time that this many bytes have passed.
 const PASSED: u64 = 1 << 20;
 /// The window where little comes, as a power of two in bytes.
 const SHORT_WINDOW_LOG: u8 = 19;
@@ -71,14 +72,14 @@ impl Compressing {
         self.is_alone.load(Ordering::Acquire)
     }
 
-    /// Other streams begin.
+    /// Other streams begin: none has the long window, and none is alone.
     pub fn begin_round(&self) {
         self.is_window_taken.store(false, Ordering::Release);
         self.is_alone.store(false, Ordering::Release);
     }
 }
 
-/// What a compressor should know of the transfer and its path.
+/// Facts about the transfer and its path for a compressor.
 pub struct PackingTerms {
     /// Bytes of the whole transfer, where they are known.
     pub total: Option<u64>,
@@ -101,9 +102,9 @@ impl PackingTerms {
 /// The way of what comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It goes as it is.
+    /// The payload goes as it is.
     Plain,
-    /// It goes through the compressor.
+    /// The payload goes through the compressor.
     Pack,
 }
 
@@ -202,7 +203,7 @@ impl<'a> Packing<'a> {
         self.controller.choose(&clock.times(), so_far)
     }
 
-    /// The way of `plain`, of a transfer of which `terms` tells.
+    /// The way of `plain` in a transfer with these `terms`.
     ///
     /// # Errors
     /// If there is no memory.
@@ -228,7 +229,7 @@ impl<'a> Packing<'a> {
         Ok(Step::Pack)
     }
 
-    /// In a long chunk, true once for so many bytes.
+    /// In a long chunk, true each time that `PASSED` bytes have passed.
     fn is_to_be_seen(&mut self, plain: &[u8]) -> bool {
         if self.length <= PASSED {
             return false;

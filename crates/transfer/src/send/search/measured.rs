@@ -1,4 +1,4 @@
-//! What it costs to find the contents of an older version: rolling sums of blocks, as here, beside chunks whose borders their
+//! The cost of finding the contents of an older version: rolling sums of blocks, as here, beside chunks whose borders their
 //! contents choose. The figures are in docs/architecture.md.
 
 use fastcdc::v2020::FastCDC;

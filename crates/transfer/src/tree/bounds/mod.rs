@@ -118,9 +118,9 @@ fn below(written: &[u8]) -> Result<Vec<u8>, TransferError> {
 #[derive(Clone, Debug)]
 pub struct Named {
     bounds: Bounds,
-    /// As the user wrote it, or as a pattern found it.
+    /// The path as the user wrote it, or as a pattern found it.
     pub written: Vec<u8>,
-    /// Its meaning within the bounds.
+    /// The path's meaning within the bounds.
     path: Vec<u8>,
     /// `~` means the login directory in `written`.
     far: bool,
@@ -262,7 +262,7 @@ impl Named {
         })
     }
 
-    /// For messages.
+    /// The path for messages.
     pub(crate) fn shown(&self) -> PathBuf {
         let path = if self.path.is_empty() { b"." } else { &self.path[..] };
         OsString::from_vec(path.to_vec()).into()

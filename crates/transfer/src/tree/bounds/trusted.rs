@@ -10,10 +10,10 @@ use std::path::Path;
 use super::Bounds;
 use super::walk::{Follow, PathWalk, Stop};
 
-/// What `open` opens at `path`, where only links of root's and of this process's user's lead there.
+/// Opens `path` by `open`, where only links of root's and of this process's user's lead there.
 ///
 /// # Errors
-/// Those of `open`; and if somebody else's link is on the way, or the path is turned meanwhile.
+/// The errors of `open`; and if somebody else's link is on the way, or the path is turned meanwhile.
 pub fn open_trusted(path: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -> io::Result<File> {
     if let Err(stop @ Stop::Strange { .. }) = reached(path) {
         return Err(stop.into());

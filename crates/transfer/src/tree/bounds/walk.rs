@@ -38,7 +38,7 @@ pub(super) enum Follow {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub fd: OwnedFd,
-    /// Its absolute path within the bounds, through no link.
+    /// The directory's absolute path within the bounds, through no link.
     pub real: PathBuf,
     pub bounds: Bounds,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Held {
 /// Why a path leads nowhere.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Stop {
-    /// As the system says.
+    /// An error of the system.
     #[error("{0}")]
     System(#[from] Errno),
     /// A link that somebody else may turn.
@@ -130,18 +130,18 @@ impl PathWalk {
         rustix::fs::statat(&self.held.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// The directory where it is.
+    /// The directory that the walk has reached.
     pub fn held(self) -> Held {
         self.held
     }
 
-    /// The same, to go on.
+    /// A copy of the directory that the walk has reached, so that the walk can go on.
     pub fn copy(&self) -> Result<Held, Stop> {
         let Held { fd, real, bounds } = &self.held;
         Ok(Held { fd: fd.try_clone().map_err(system)?, real: real.clone(), bounds: bounds.clone() })
     }
 
-    /// It again, to be listed.
+    /// The directory that the walk has reached, opened again, to be listed.
     pub fn readable(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat(&self.held.fd, ".", flags, Mode::empty())

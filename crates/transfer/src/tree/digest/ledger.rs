@@ -14,7 +14,7 @@ use crate::base::lock::lock;
 pub enum Told {
     /// The digest of its contents.
     Digest(Digest),
-    /// It is one more name of the file at this path of this source.
+    /// The file is one more name of the file at this path of this source.
     SameAs(u32, RelPath),
     /// Earlier reports no longer count.
     Withdrawn,

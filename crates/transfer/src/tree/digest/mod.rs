@@ -57,7 +57,7 @@ impl Hashing {
         self.parts.push(DigestPart { offset, length, digest });
     }
 
-    /// The same of what was read so far, which is a part and not the whole file, and a subtree.
+    /// This hash of what was read so far, where that is a part and not the whole file, and a subtree.
     pub fn as_part(self) -> Self {
         Self { whole: false, ..self }
     }

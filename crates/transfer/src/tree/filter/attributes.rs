@@ -5,12 +5,12 @@ use linerate_wire::filter::{Rule, Rules};
 use super::Side;
 use super::rule::{Base, Compiled};
 
-/// Those of one side, in their order.
+/// The rules of one side for the names of extended attributes, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct AttributeRules(Vec<Compiled>);
 
 impl AttributeRules {
-    /// Those among `rules` that count on `side`.
+    /// The rules for the names of extended attributes among `rules` that count on `side`.
     pub fn new(rules: &Rules, side: Side) -> Self {
         let patterns = rules.as_slice().iter().filter_map(|rule| match rule {
             Rule::Pattern(rule) => Some(rule),

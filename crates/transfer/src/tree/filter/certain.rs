@@ -12,7 +12,7 @@ use super::rule::{Base, Compiled};
 pub struct Certain(Vec<Compiled>);
 
 impl Certain {
-    /// Those of `rules` by which a sender leaves out.
+    /// Takes those of `rules` that are certain, and by which a sender leaves entries out.
     pub fn new(rules: &Rules) -> Self {
         let mut certain = Vec::new();
         for rule in rules.as_slice() {

@@ -20,15 +20,15 @@ pub enum FilterError {
     /// A file with rules can't be read.
     #[error("reading the filter rules in {file} failed: {error}")]
     Read {
-        /// Which.
+        /// The file's name.
         file: String,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// A file is larger than [`MAX_FILE`].
     #[error("reading the filter rules in {file} failed: it has more than {} KiB", MAX_FILE >> 10)]
     LongFile {
-        /// Which.
+        /// The file's name.
         file: String,
     },
     /// Merge files name each other more than [`MAX_NESTED`] deep, or more than [`MAX_READ`] are read for one directory's.

@@ -39,11 +39,11 @@ pub enum FilesFromError {
 /// Whether a list selects one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// It is to be sent: it is listed, on the way to something listed, or in a directory whose contents are wanted.
+    /// The path is to be sent: it is listed, on the way to something listed, or in a directory whose contents are wanted.
     pub sent: bool,
     /// A directory: something in it is to be sent.
     pub entered: bool,
-    /// It is to be sent only where it is a directory: it is on the way to something listed.
+    /// The path is to be sent only where it is a directory: it is on the way to something listed.
     pub as_directory: bool,
 }
 
@@ -123,7 +123,7 @@ impl FilesFrom {
         self.sources.iter().flat_map(|(argument, source)| source.listed(*argument))
     }
 
-    /// What is listed of one source.
+    /// The list for one source.
     pub fn of(&self, argument: u32) -> &ListedSource {
         self.sources.get(&argument).unwrap_or(&NOTHING)
     }
@@ -146,7 +146,7 @@ impl FilesFrom {
 }
 
 impl FilesFromError {
-    /// The same of a line of a list.
+    /// This error, with the number of a line of a list.
     #[must_use]
     pub fn in_line(self, line: usize) -> Self {
         match self {
@@ -204,7 +204,7 @@ impl ListedSource {
         self.wants_in(path, recursive && path.ancestors().any(is_in_whole), recursive)
     }
 
-    /// The same where it is known whether the directory that holds it is sent as a `whole`.
+    /// As [`Self::wants`], where it is known whether the directory that holds `path` is sent as a `whole`.
     pub fn wants_in(&self, path: &RelPath, whole: bool, recursive: bool) -> Selected {
         if whole || recursive && self.is_whole(path) {
             return Selected { sent: true, entered: true, as_directory: false };

@@ -27,12 +27,12 @@ pub(super) struct Modifiers {
     pub attributes: bool,
     pub inherited: bool,
     pub excludes_itself: bool,
-    /// Of a merge file: how it is read; its sides and the like stand in the fields above.
+    /// How a merge file is read; its sides and the like stand in the fields above.
     pub style: MergeStyle,
 }
 
 impl Modifiers {
-    /// Those that a rule has from the file in which it stands.
+    /// The modifiers that a rule has from the file in which it stands.
     pub fn of_file(style: MergeStyle) -> Self {
         Self {
             sides: style.sides,

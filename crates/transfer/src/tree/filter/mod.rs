@@ -42,5 +42,5 @@ pub use scope::{Filter, Place, Scope, Side};
 pub const MAX_FILE: usize = 1 << 20;
 /// How deep merge files may name each other.
 pub const MAX_NESTED: usize = 16;
-/// How many files a merge file in a directory may bring in, itself among them.
+/// How many files a merge file in a directory may bring in, itself included.
 pub const MAX_READ: usize = 32;

@@ -45,7 +45,7 @@ pub(super) enum Said {
 /// Why a rule isn't one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
-    /// It begins with none of the rules' names.
+    /// The rule begins with none of the rules' names.
     #[error(
         "no filter rule begins like this; it takes '- PATTERN', '+ PATTERN', '. FILE', ': FILE', '!' and the like"
     )]

@@ -5,9 +5,9 @@
 pub(crate) struct Pattern {
     text: Text,
     reach: PatternReach,
-    /// It only matches directories.
+    /// The pattern only matches directories.
     directory_only: bool,
-    /// It ends in `***`: a directory matches with a slash behind it.
+    /// The pattern ends in `***`: a directory matches with a slash behind it.
     directory_and_contents: bool,
 }
 
@@ -153,7 +153,7 @@ impl Text {
 /// Words of a set of states: a pattern has no more tokens than bytes.
 const MOST_WORDS: usize = linerate_wire::filter::MAX_PATTERN / 64 + 1;
 
-/// Follows all tokens that may be next, in sets of so many words: time grows with the pattern times the bytes,
+/// Follows all tokens that may be next, in sets of `WORDS` words: time grows with the pattern times the bytes,
 /// whatever stars are in it. Where it `begins_anew`, a match may begin behind any slash.
 fn run<const WORDS: usize>(
     tokens: &[PatternToken],

@@ -9,9 +9,9 @@ use super::pattern::Pattern;
 /// Where a rule's slash in front stands, seen from the transfer's root.
 #[derive(Clone, Debug)]
 pub(super) enum Base {
-    /// In this directory below it; empty is the root itself.
+    /// In this directory below the root; empty is the root itself.
     Below(Arc<[u8]>),
-    /// So far above it: what leads from there to the root, without a slash in front.
+    /// In a directory above the root: the path that leads from there to the root, without a slash in front.
     Above(Arc<[u8]>),
 }
 
@@ -20,7 +20,7 @@ pub(super) enum Base {
 pub(super) struct Compiled {
     /// Its decision.
     pub include: bool,
-    /// It doesn't count in a directory that is being deleted.
+    /// The rule doesn't count in a directory that is being deleted.
     pub perishable: bool,
     negated: bool,
     base: Base,

@@ -109,7 +109,7 @@ impl Filter {
         Self(Arc::new(inner))
     }
 
-    /// The same rules for paths below `prefix`.
+    /// These rules, for paths below `prefix`.
     pub fn below(&self, prefix: &RelPath) -> Self {
         let inner = &*self.0;
         let place = Place { prefix: prefix.clone(), ..inner.place.clone() };

@@ -36,7 +36,7 @@ impl MetadataWriter {
     /// may not write. `may_have_acl`: it may have an ACL that it won't keep.
     pub fn first_mode(&self, entry: &Entry, mode: Mode, may_have_acl: bool) -> Mode {
         if self.fakes {
-            // It may stand for what its owner can't write, or is another's.
+            // The file may stand for what its owner can't write, or is another's.
             return Mode::RUSR | Mode::WUSR;
         }
         let open = if self.is_private(entry, may_have_acl) { Mode::RWXU } else { ALL };

@@ -71,7 +71,7 @@ impl Comparing {
         let there = |acl: &[AclEntry]| acl::encode(acl, |_: Who, number, _| number);
         let differ =
             |wanted: &[AclEntry], has: &[AclEntry]| wanted.len() != has.len() || here(wanted) != there(has);
-        // What the mode says is compared with the mode.
+        // The part of an ACL that the mode says is compared with the mode.
         let mode = Some(Mode::from_raw_mode(entry.mode));
         differ(&acl::within(&wanted.acl, mode), &acl::within(&has.acl, mode))
             || entry.kind == Kind::Directory && differ(&wanted.default_acl, &has.default_acl)

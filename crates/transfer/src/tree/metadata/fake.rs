@@ -10,7 +10,7 @@ use super::is_name;
 
 /// The type and mode, device and owner of a file.
 pub const STAT: &str = "user.rsync.%stat";
-/// Its ACL.
+/// The ACL of a file.
 pub const ACCESS: &str = "user.rsync.%aacl";
 /// A directory's default ACL.
 pub const DEFAULT: &str = "user.rsync.%dacl";
@@ -25,7 +25,7 @@ const NO_ENTRY: u32 = 0x80;
 const IS_USER: u32 = 1 << 31;
 const NUMBER: usize = 4;
 
-/// What [`STAT`] says.
+/// The value of [`STAT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FakeStat {
     /// Type and permissions.
@@ -62,7 +62,7 @@ impl FakeStat {
         format!("{mode:o} {major},{minor} {uid}:{gid}")
     }
 
-    /// What the file is said to be.
+    /// The status that the file is said to have.
     pub fn apply(&self, real: &Stat) -> Stat {
         let mut seen = *real;
         let (major, minor) = self.device;
@@ -130,7 +130,7 @@ pub fn stored(name: &[u8]) -> Vec<u8> {
 /// The name for which `stored` stands.
 pub fn meant(stored: &[u8]) -> &[u8] {
     let name = stored.strip_prefix(PREFIX).filter(|name| is_name(name) && !name.starts_with(b"%"));
-    // What is a user's own is stored under its own name.
+    // A user's own attribute is stored under its own name.
     name.filter(|name| !name.starts_with(b"user.") && !name.starts_with(b"system.")).unwrap_or(stored)
 }
 

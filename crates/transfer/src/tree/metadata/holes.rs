@@ -5,22 +5,22 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// Bytes of zeros that become a hole at least,
+/// Bytes of zeros that become a hole at least.
 const BLOCK: usize = 4096;
-/// and that are read at once.
+/// Bytes that are read at once.
 const READ: usize = 256 << 10;
 
 /// The next run of a file: data or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// So many bytes that are there.
+    /// Bytes that are there: how many.
     Data(u64),
-    /// So many that aren't.
+    /// Bytes of a hole: how many.
     Hole(u64),
 }
 
 impl Run {
-    /// The same, of data no more than `most` bytes.
+    /// This run, of data no more than `most` bytes.
     pub fn up_to(self, most: u64) -> Self {
         if let Self::Data(length) = self { Self::Data(length.min(most)) } else { self }
     }

@@ -33,7 +33,7 @@ impl Identities {
         }
     }
 
-    /// Who stands for `number`, called `name` at the sender; `None` where no rule fits.
+    /// The number of the user or group that stands for `number`, called `name` at the sender; `None` where no rule fits.
     pub fn of(&self, who: Who, number: u32, name: &str) -> Option<u32> {
         let rules = match who {
             Who::User => &self.users,

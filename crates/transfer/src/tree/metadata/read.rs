@@ -40,7 +40,7 @@ pub enum At<'a> {
 pub enum Faked {
     /// All, each as what it stands for.
     All,
-    /// Those that can be stored.
+    /// The attributes that can be stored.
     Stored,
 }
 
@@ -86,13 +86,13 @@ impl Reader {
         }
     }
 
-    /// The same without the attributes that `rules` leave out.
+    /// This reader, without the attributes that `rules` leave out.
     pub fn with_rules(mut self, rules: AttributeRules) -> Self {
         self.rules = rules;
         self
     }
 
-    /// The same; attributes stand for others.
+    /// This reader, where attributes stand for others as `fakes` says.
     pub fn with_fakes(mut self, fakes: Option<Faked>) -> Self {
         self.fakes = fakes;
         self
@@ -188,7 +188,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The same of what is stored as rsync does it.
+    /// Reads an attribute, as [`Self::attribute`] does, where attributes are stored as rsync does it.
     fn faked_attribute(
         &mut self,
         extra: &mut Extra,
@@ -213,7 +213,7 @@ impl Reader {
             return Ok(());
         }
         let other = extra.xattrs.iter().position(|(there, _)| there == name);
-        // What is stored counts more than what the file has itself.
+        // The stored attribute counts more than the one that the file has itself.
         if other.is_some() && stored == name || !self.get(stored, at)? {
             return Ok(());
         }
@@ -254,7 +254,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Where attributes are asked for: a look whether something has none.
+    /// A look whether something has no attributes; `None` where attributes aren't asked for.
     pub fn baring(&self) -> Option<impl Fn(At<'_>) -> bool + Sync + use<>> {
         let asks = !self.names.is_empty() && self.has_proc;
         asks.then_some(|at: At<'_>| {
@@ -265,7 +265,7 @@ impl Reader {
         })
     }
 
-    /// How many bytes of names there are.
+    /// Lists the attributes into `names`; returns how many bytes of names there are.
     fn list(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
         let listed = match self.list_into(&mut names[..USUAL], at) {
             Err(Errno::RANGE) => self.list_into(names, at),
@@ -325,7 +325,7 @@ impl Reader {
     }
 }
 
-/// What `real` stands for, which is the status of a file: by its attribute, as rsync's `--fake-super` writes it.
+/// The status that a file with the status `real` stands for: by its attribute, as rsync's `--fake-super` writes it.
 ///
 /// # Errors
 /// The errors of getxattr(2); `EINVAL` where the attribute says nothing that such a file can stand for.

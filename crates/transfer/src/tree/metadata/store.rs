@@ -18,12 +18,13 @@ impl MetadataWriter {
         Ok(self.seen_at(At::Open(fd), rustix::fs::fstat(fd)?))
     }
 
-    /// The same of what has the status `real`. An attribute that says nothing counts as none: it will be replaced.
+    /// The status of what has the status `real` itself, as this end sees it. An attribute that says nothing counts as none:
+    /// it will be replaced.
     pub fn seen_at(&self, at: At<'_>, real: Stat) -> Stat {
         self.seen_as(at, &real).unwrap_or(real)
     }
 
-    /// The same.
+    /// As [`Self::seen_at`], but an attribute that says nothing is an error.
     ///
     /// # Errors
     /// As [`seen`]: `EINVAL` where the attribute says nothing.
@@ -68,7 +69,7 @@ impl MetadataWriter {
         }
     }
 
-    /// What is to be stored of an entry. What isn't kept of it is as it was.
+    /// The status that is to be stored for an entry. The properties that aren't kept stay as they are `there`.
     fn said(&self, entry: &Entry, mode: Option<Mode>, there: &Stat) -> FakeStat {
         let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
         let given = owner.map(|owner| self.numbers(owner));

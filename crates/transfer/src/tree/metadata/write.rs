@@ -25,7 +25,7 @@ impl Loss {
         Self("owner, mode and attributes", error)
     }
 
-    /// For people; the same for all entries that lost the same for the same reason.
+    /// A message for people; the same for all entries that lost the same for the same reason.
     pub fn message(&self) -> String {
         format!("its {} could not be kept: {}", self.0, self.1)
     }
@@ -56,17 +56,17 @@ pub struct MetadataWriter {
     /// Attributes that are left as they are by their names.
     rules: AttributeRules,
     pub(super) is_root: bool,
-    /// What only root could give is stored in attributes.
+    /// Properties that only root could give are stored in attributes.
     pub(super) fakes: bool,
     /// The groups of an ordinary user.
     member_of: Vec<u32>,
-    /// Who stands for others.
+    /// The users and groups that stand for others.
     identities: Identities,
     accounts: Mutex<(Accounts, Accounts)>,
 }
 
 impl MetadataWriter {
-    /// For this process's user.
+    /// A writer for this process's user.
     pub fn new(keep: Keep) -> Self {
         let mut member_of: Vec<u32> =
             rustix::process::getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
@@ -78,7 +78,7 @@ impl MetadataWriter {
         Self { keep, rules, is_root, fakes: false, member_of, identities, accounts }
     }
 
-    /// The same, as `details` say; whoever isn't known here is told to `unknown`.
+    /// This writer, as `details` say; `unknown` gets the names that this host doesn't know.
     pub fn with(mut self, details: &Details, unknown: impl FnMut(&'static str, &str)) -> Self {
         self.identities = Identities::find(details, unknown);
         self.fakes = details.fakes.receiver();
@@ -86,7 +86,7 @@ impl MetadataWriter {
         self
     }
 
-    /// The same; attributes that `rules` leave out stay as they are.
+    /// This writer, which leaves attributes that `rules` leave out as they are.
     pub fn with_rules(mut self, rules: AttributeRules) -> Self {
         self.rules = rules;
         self
@@ -101,11 +101,11 @@ impl MetadataWriter {
     pub(super) fn keeps(&self, name: &[u8]) -> bool {
         is_kept(name, self.is_root)
             && !self.rules.leave_out(name)
-            // These say what the file itself is.
+            // The attributes of `--fake-super` say what the file itself is.
             && !(self.fakes && fake::is_own(name))
     }
 
-    /// What only root could give is stored in attributes (`--fake-super`).
+    /// True where properties that only root could give are stored in attributes (`--fake-super`).
     pub fn fakes(&self) -> bool {
         self.fakes
     }
@@ -200,7 +200,8 @@ impl MetadataWriter {
         mode & !lost
     }
 
-    /// As rsync: root is root everywhere, whoever has a name here is who has it there, and the others are their numbers.
+    /// The numbers of an owner here, as with rsync: root is root everywhere, whoever has a name here is who has it there,
+    /// and the others are their numbers.
     pub(super) fn numbers(&self, owner: &Owner) -> (u32, u32) {
         (self.number(Who::User, owner.uid, &owner.user), self.number(Who::Group, owner.gid, &owner.group))
     }

@@ -91,7 +91,7 @@ impl Root {
     /// True where the directory was reached by a link that counts as it.
     pub(crate) fn is_behind_a_link(&self, directory: BorrowedFd<'_>) -> bool {
         let behind = lock(&self.behind_links);
-        // Of what isn't remembered nobody knows.
+        // Where no more such directories are remembered, any may be one.
         !behind.is_empty()
             && rustix::fs::fstat(directory).map_or(true, |stat| {
                 behind.len() == MAX_BEHIND_LINKS || behind.contains_key(&(stat.st_dev, stat.st_ino))

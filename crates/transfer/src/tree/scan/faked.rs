@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use crate::tree::metadata::fake::STAT;
 use crate::tree::metadata::read::{At, faked_link, seen};
 
-/// What something with the status `real` is sent as, and whether it is of another kind itself.
+/// The status that is sent for something with the status `real`, and whether that says another kind than `real`.
 pub fn look(at: At<'_>, real: Result<Stat, Errno>, fakes: bool) -> (Result<Stat, Errno>, bool) {
     let stat = if fakes { real.and_then(|real| seen(at, &real)) } else { real };
     let kind = |stat: Result<Stat, Errno>| stat.map(|stat| FileType::from_raw_mode(stat.st_mode));

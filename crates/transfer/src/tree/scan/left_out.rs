@@ -1,10 +1,10 @@
-//! What isn't sent for its kind, and how that is told.
+//! Entries that aren't sent because of their kind, and how that is reported.
 
 use linerate_wire::entry::Kind;
 use linerate_wire::path::{RelPath, printable};
 use rustix::fs::FileType;
 
-/// What people call the kind.
+/// The kind's name in a message.
 pub fn named(kind: FileType) -> &'static str {
     match kind {
         FileType::Fifo => "a fifo",
