@@ -64,7 +64,7 @@ pub struct PlanArgs {
     /// The original, on this host: PATH
     #[arg(value_name = "SRC")]
     source: OsString,
-    /// The copy to make or update: PATH or [USER@]HOST:PATH
+    /// The copy to make or update: PATH or HOST:PATH
     #[arg(value_name = "DST")]
     destination: OsString,
 }
