@@ -193,7 +193,8 @@ fn losses_of_datagrams_are_those_that_the_ports_counted() {
         "{arrived} arrived, {received} counted: {run}"
     );
     let share = lost as f64 / (received + lost) as f64;
-    assert!((0.02..0.09).contains(&share) && received + lost > 2500, "{result}");
+    // 3,300 in two seconds; a lost SYN of TCP's takes the first second from its pair.
+    assert!((0.02..0.09).contains(&share) && received + lost > 1500, "{result}");
 }
 
 /// The same bytes by the ports' counters: what the server sends arrives here.
