@@ -46,7 +46,7 @@ pub struct TreatmentArgs {
     /// With --apply: don't ask
     #[arg(short, long, requires = "apply")]
     pub yes: bool,
-    /// Only these checks, notes among them; with --apply: only what they propose
+    /// Only these checks, notes too; with --apply: what they propose
     #[arg(long, value_name = "CHECK,...", value_delimiter = ',', value_parser = known_check)]
     pub only: Vec<String>,
     /// With --apply: raise MTUs too
