@@ -194,7 +194,7 @@ impl QdiscLine {
 
 /// struct gnet_stats_queue: bytes and packets that wait, drops, requeues, overlimits.
 fn queue(stats: &[u8]) -> Option<[u64; 3]> {
-    let (_, value) = attributes(stats).find(|(kind, _)| kind & !FLAGS == STATS_QUEUE)?;
+    let value = find(stats, STATS_QUEUE)?;
     Some([number(value, 8, 4)?, number(value, 12, 4)?, number(value, 16, 4)?])
 }
 
@@ -270,6 +270,11 @@ pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
     })
+}
+
+/// The value of the first attribute of a kind.
+pub fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|(kind, _)| kind & !FLAGS == wanted).map(|(_, value)| value)
 }
 
 /// A number of 1, 2, 4 or 8 bytes in the machine's order.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{FLAGS, attributes, number, string};
+use super::{FLAGS, attributes, find, number, string};
 
 /// RTM_GETLINK, and the size of its header, struct ifinfomsg.
 pub(super) const GET_LINK: u16 = 18;
@@ -43,9 +43,8 @@ pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &
                 below = carrier.or(below);
             }
             XDP => {
-                let attached = attributes(value).find(|(kind, _)| kind & !FLAGS == XDP_ATTACHED);
-                let _ = attached
-                    .and_then(|(_, value)| number(value, 0, 1))
+                let _ = find(value, XDP_ATTACHED)
+                    .and_then(|attached| number(attached, 0, 1))
                     .filter(|mode| *mode > 0)
                     .map(|mode| write!(line, " xdp {mode}"));
             }
@@ -79,11 +78,7 @@ fn info(bytes: &[u8]) -> (Option<String>, Option<u64>) {
         }
     }
     let is_vxlan = kind.as_deref() == Some("vxlan");
-    let carrier = data.filter(|_| is_vxlan).and_then(|data| {
-        attributes(data)
-            .find(|(kind, _)| kind & !FLAGS == VXLAN_BELOW)
-            .and_then(|(_, value)| number(value, 0, 4))
-    });
+    let carrier = data.filter(|_| is_vxlan).and_then(|data| number(find(data, VXLAN_BELOW)?, 0, 4));
     (kind, carrier.filter(|carrier| *carrier > 0))
 }
 

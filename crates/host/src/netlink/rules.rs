@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with};
 
-use super::{FLAGS, NetlinkQuestions, attributes, request, string};
+use super::{NetlinkQuestions, attributes, find, request, string};
 
 /// NFNL_SUBSYS_NFTABLES and NFT_MSG_GETRULE, and the size of struct nfgenmsg.
 const GET_RULE: u16 = 10 << 8 | 7;
@@ -48,10 +48,6 @@ fn limit(data: &[u8]) -> Option<u64> {
     let is_bytes = value(TYPE) == Some(BYTES);
     let (rate, unit) = (value(RATE).filter(|_| is_bytes)?, value(UNIT)?);
     Some(rate.saturating_mul(8) / unit.max(1))
-}
-
-fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    attributes(bytes).find(|(kind, _)| kind & !FLAGS == wanted).map(|(_, value)| value)
 }
 
 #[cfg(test)]

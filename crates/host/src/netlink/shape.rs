@@ -2,14 +2,13 @@
 
 use std::io;
 
-use super::{FLAGS, attributes, number, request, string};
+use super::{KIND, attributes, find, number, request, string};
 
 /// RTM_GETTCLASS and RTM_GETTFILTER, and the size of their header, struct tcmsg.
 pub(super) const GET_CLASS: u16 = 42;
 pub(super) const GET_FILTER: u16 = 46;
 pub(super) const HEADER: usize = 20;
-/// TCA_KIND and TCA_OPTIONS.
-const KIND: u16 = 1;
+/// TCA_OPTIONS.
 pub(super) const OPTIONS: u16 = 2;
 /// The parents of filters on what comes in, and on what goes out of a clsact.
 pub(super) const INWARDS: u32 = 0xffff_fff2;
@@ -99,10 +98,6 @@ pub(super) fn of_interface(question: u16, index: u32, parent: u32) -> Vec<u8> {
 /// The smallest limit of several answers; an interface without the question's subject has none.
 pub(super) fn least(answers: io::Result<Vec<u64>>) -> Option<u64> {
     answers.ok()?.into_iter().min()
-}
-
-fn find(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    attributes(bytes).find(|(kind, _)| kind & !FLAGS == wanted).map(|(_, value)| value)
 }
 
 fn bits(bytes: Option<u64>) -> Option<u64> {
