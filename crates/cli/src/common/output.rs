@@ -215,15 +215,7 @@ impl Output {
         };
         let within = here == Here::Both;
         let seconds = begun.elapsed().as_secs_f64();
-        let evidence = Evidence {
-            sender: sender.stages,
-            receiver: receiver.stages,
-            seconds,
-            // A worker asks for its thread's time and for its TCP connection at once.
-            through_ssh: !within && sender.stages.clocked > 0 && sender.stages.tcp_looks == 0,
-            within,
-            ..Evidence::default()
-        };
+        let evidence = Evidence::under_way(sender.stages, receiver.stages, seconds, within);
         let limiter = transfer::name(&evidence);
         let there = meters.local.unchanged.get();
         let came = receiver.stages.bytes.saturating_add(there.bytes);

@@ -68,14 +68,8 @@ impl WatchedTask {
         // Within this host one end counts for both.
         let receiver = if within { sender } else { receiver };
         let seconds = self.begun.elapsed().as_secs_f64();
-        let limiter = transfer::name(&Evidence {
-            sender: sender.stages,
-            receiver: receiver.stages,
-            seconds,
-            through_ssh: !within && sender.stages.clocked > 0 && sender.stages.tcp_looks == 0,
-            within,
-            ..Evidence::default()
-        });
+        let evidence = Evidence::under_way(sender.stages, receiver.stages, seconds, within);
+        let limiter = transfer::name(&evidence);
         let there = meters.local.unchanged.get();
         let bytes = receiver.stages.bytes.saturating_add(there.bytes);
         Sight { seconds, bytes, sent: receiver.stages.bytes, files: receiver.landed.files, limiter }

@@ -67,6 +67,15 @@ pub struct Evidence {
     pub within: bool,
 }
 
+impl Evidence {
+    /// What is known after `seconds` of a transfer that goes on; `within`: both ends are one process.
+    pub fn under_way(sender: Stages, receiver: Stages, seconds: f64, within: bool) -> Self {
+        // A worker asks for its thread's time and for its TCP connection at once.
+        let through_ssh = !within && sender.clocked > 0 && sender.tcp_looks == 0;
+        Self { sender, receiver, seconds, through_ssh, within, ..Self::default() }
+    }
+}
+
 /// Names the limiter.
 pub fn name(evidence: &Evidence) -> Verdict {
     let Evidence { sender, receiver, seconds, .. } = evidence;
