@@ -41,20 +41,23 @@ Examples:
 const USER_ONLY: &str = "only extended attributes in 'user.' were compared: root alone sees the others, and not \
                          both ends are root";
 
-const MEANINGS: [Meaning; 8] = [
-    (Code::Done, "nothing differs"),
-    FAILED,
-    USAGE,
-    (Code::Some, "something differs, or could not be read"),
-    (Code::Changed, "a file changed while it was read"),
-    FAR_END,
-    VERSION,
-    INTERRUPTED,
-];
+/// Exit codes of a comparison, with the sentence for its success.
+pub const fn meanings(same: &'static str) -> [Meaning; 8] {
+    [
+        (Code::Done, same),
+        FAILED,
+        USAGE,
+        (Code::Some, "something differs, or could not be read"),
+        (Code::Changed, "a file changed while it was read"),
+        FAR_END,
+        VERSION,
+        INTERRUPTED,
+    ]
+}
 
 /// Arguments of `linerate verify`.
 #[derive(Debug, Args)]
-#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&meanings("nothing differs")))]
 pub struct VerifyArgs {
     /// Compare modes and times of modification too
     #[arg(short = 'p', long)]

@@ -18,6 +18,7 @@ use clap::{Args, Subcommand};
 use crate::common::failure::Failure;
 use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
+use crate::verify::meanings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,17 +99,6 @@ Examples:
   linerate fleet verify PLAN             all shards, one after the other
 ";
 
-const VERIFY_MEANINGS: [Meaning; 8] = [
-    (Code::Done, "every file of the plan is the same at both ends"),
-    FAILED,
-    USAGE,
-    (Code::Some, "something differs, or could not be read"),
-    (Code::Changed, "a file changed while it was read"),
-    FAR_END,
-    VERSION,
-    INTERRUPTED,
-];
-
 const MANIFEST_EXAMPLES: &str = "\
 Examples:
   linerate fleet manifest PLAN > MANIFEST
@@ -161,7 +151,7 @@ enum FleetAction {
     #[command(before_long_help = STATUS_EXAMPLES, after_long_help = table(&STATUS_MEANINGS))]
     Status(status::StatusArgs),
     /// Compare what shards have at both ends, by hashes
-    #[command(before_long_help = VERIFY_EXAMPLES, after_long_help = table(&VERIFY_MEANINGS))]
+    #[command(before_long_help = VERIFY_EXAMPLES, after_long_help = table(&meanings("every file of the plan is the same at both ends")))]
     Verify(Box<verify::VerifyShardArgs>),
     /// Print the hashes of what was copied, as b3sum reads them
     #[command(before_long_help = MANIFEST_EXAMPLES, after_long_help = table(&DONE))]
