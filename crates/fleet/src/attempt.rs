@@ -1,5 +1,6 @@
 //! One attempt at a part of a plan: who makes it, how far it is, how it ended. A file for each, which its maker alone writes.
 
+use linerate_sys::process::{boot_id, start_of};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -132,10 +133,10 @@ impl AttemptMaker {
         let pid = std::process::id();
         Self {
             host: host_name(),
-            boot: boot(),
+            boot: boot_id().unwrap_or_default(),
             namespace: pid_namespace(),
             pid,
-            started: started(pid).unwrap_or_default(),
+            started: start_of(pid).unwrap_or_default(),
             job: SchedulerJob::of_environment(|name| std::env::var(name).ok()),
         }
     }
@@ -145,7 +146,7 @@ impl AttemptMaker {
         let is_of_this_host = (&self.host, &self.namespace) == (&here.host, &here.namespace);
         match is_of_this_host && !self.boot.is_empty() {
             true if self.boot != here.boot => true,
-            true => started(self.pid) != Some(self.started),
+            true => start_of(self.pid).ok() != Some(self.started),
             false => self.was_begun_again(here),
         }
     }
@@ -173,24 +174,8 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-fn boot() -> String {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    boot.trim().to_owned()
-}
-
 fn pid_namespace() -> String {
     fs::read_link("/proc/self/ns/pid").map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// When a process began (proc_pid_stat(5), field 22); `None` where there is none of that number, or a dead one.
-fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -202,7 +187,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let here = AttemptMaker::of_this_process();
         let of_child =
-            AttemptMaker { pid: child.id(), started: started(child.id()).unwrap(), ..here.clone() };
+            AttemptMaker { pid: child.id(), started: start_of(child.id()).unwrap(), ..here.clone() };
         assert!(!of_child.is_gone(&here) && !here.is_gone(&here));
         let reused = AttemptMaker { started: of_child.started + 1, ..of_child.clone() };
         assert!(reused.is_gone(&here), "another process has its number");

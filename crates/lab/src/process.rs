@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use linerate_sys::process::{boot_id, start_of};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
@@ -35,10 +36,7 @@ impl Process {
     /// # Errors
     /// `NotFound` if there is none, or it is a zombie.
     pub fn of(pid: u32) -> io::Result<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let start = running_since(&stat).ok_or(io::ErrorKind::NotFound)?;
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
-        Ok(Self { pid, start, boot })
+        Ok(Self { pid, start: start_of(pid)?, boot: boot_id()? })
     }
 
     /// True while the process runs.
@@ -125,41 +123,10 @@ fn numbers() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The start time in a line of `/proc/PID/stat`, unless the process has ended (state Z or X).
-fn running_since(stat: &str) -> Option<u64> {
-    // The name, in parentheses, may itself hold spaces and parentheses: the last one closes it.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_ascii_whitespace();
-    let state = fields.next()?;
-    // Field 22 of the line is the 19th after the state, which is field 3.
-    let start = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X" | "x")).then_some(start)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::Command;
-
-    const STAT: &str = "42 (a) R (b) S 1 42 42 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 98765 1000 10 0 0";
-
-    #[test]
-    fn a_name_with_parentheses_does_not_shift_the_fields() {
-        assert_eq!(running_since(STAT), Some(98765));
-    }
-
-    #[test]
-    fn the_ended_and_the_malformed_have_no_start() {
-        for bad in [
-            &*STAT.replace(") S 1", ") Z 1"),
-            "",
-            "42",
-            "42 (x) S 1 2",
-            "42 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x",
-        ] {
-            assert_eq!(running_since(bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn this_process_lives_and_its_likenesses_do_not() {

@@ -1,9 +1,10 @@
-//! The system calls that no safe library offers. This is the only room with `unsafe`.
+//! The system calls that no safe library offers, and what procfs alone says of a process. This is the only room with `unsafe`.
 
 pub mod ethtool;
 pub mod limits;
 pub mod local_time;
 pub mod netns;
+pub mod process;
 pub mod replace;
 pub mod tcp;
 pub mod tun;

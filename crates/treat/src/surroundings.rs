@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use linerate_sys::process::boot_id;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +36,9 @@ pub struct Entrance {
 impl Whereabouts {
     /// The start of the host and the network namespace of this process.
     pub fn here() -> Self {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let boot = boot_id().unwrap_or_default();
         let namespace = fs::read_link("/proc/self/ns/net").unwrap_or_default();
-        Self { boot: boot.trim().to_owned(), namespace: namespace.to_string_lossy().into_owned() }
+        Self { boot, namespace: namespace.to_string_lossy().into_owned() }
     }
 }
 

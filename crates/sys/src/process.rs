@@ -1,0 +1,57 @@
+//! What names a process of a host for ever: its number, its start, and the start of the host.
+
+use std::fs;
+use std::io;
+
+/// The ID of the host's start (random(4)).
+///
+/// # Errors
+/// If procfs can't be read.
+pub fn boot_id() -> io::Result<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned())
+}
+
+/// When a process began, in clock ticks since the host's start (field 22 of `/proc/PID/stat`, proc(5)).
+///
+/// # Errors
+/// `NotFound` if there is none of that number, or it has ended and waits for its parent.
+pub fn start_of(pid: u32) -> io::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    running_since(&stat).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// The start time in a line of `/proc/PID/stat`, unless the process has ended (state Z or X).
+fn running_since(stat: &str) -> Option<u64> {
+    // The name, in parentheses, may itself hold spaces and parentheses: the last one closes it.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?;
+    // Field 22 of the line is the 19th after the state, which is field 3.
+    let start = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X" | "x")).then_some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "42 (a) R (b) S 1 42 42 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 98765 1000 10 0 0";
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        assert_eq!(running_since(STAT), Some(98765));
+    }
+
+    #[test]
+    fn the_ended_and_the_malformed_have_no_start() {
+        for bad in [
+            &*STAT.replace(") S 1", ") Z 1"),
+            "",
+            "42",
+            "42 (x) S 1 2",
+            "42 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x",
+        ] {
+            assert_eq!(running_since(bad), None, "{bad}");
+        }
+    }
+}
