@@ -167,6 +167,11 @@ impl ProcessStat {
             threads: number(17).unwrap_or(1),
         })
     }
+
+    /// Its own time and that of the children that it has waited for.
+    fn all(&self) -> u64 {
+        self.own.saturating_add(self.children)
+    }
 }
 
 /// Processor time of one process.
@@ -241,7 +246,7 @@ pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
     }
     let mean = |(mut time, samples, waits): (ProcessTime, f64, f64)| {
         time.processors /= (time.seen.1 - time.seen.0).max(1e-3);
-        time.waits = waits / samples;
+        time.waits = waits / samples.max(1.0);
         time
     };
     all.into_values().map(mean).collect()
@@ -315,15 +320,18 @@ fn steps(recording: &Recording) -> Vec<ProcessStep> {
     for pair in moments.windows(2) {
         let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
         steps.push(ProcessStep { from: *from, to: *to, used: Vec::new() });
+        let most = ((to - from) * hz).ceil() as u64;
         for now in later.values() {
-            if let Some(ticks) = used(now, earlier, later) {
-                add(&mut steps, now, *from, ticks as f64 / hz);
+            if let Some(before) = earlier.get(&now.pid).filter(|before| before.started == now.started) {
+                let Ticks { own, ended } = used(before, now, most, earlier, later);
+                add(&mut steps, now, true, *from, own as f64 / hz);
+                ended.iter().for_each(|(of, ticks)| add(&mut steps, of, false, *from, *ticks as f64 / hz));
             } else {
                 let started = now.started as f64 / hz - boot;
                 let begun = moments.first().map_or(0.0, |first| first.0);
                 // Exact to a tick. A process that has run for longer, and was found late, counts from now on.
-                let all = if started + 1.0 / hz > begun { now.own.saturating_add(now.children) } else { 0 };
-                add(&mut steps, now, started.max(begun), all as f64 / hz);
+                let all = if started + 1.0 / hz > begun { now.all() } else { 0 };
+                add(&mut steps, now, true, started.max(begun), all as f64 / hz);
             }
         }
     }
@@ -331,7 +339,7 @@ fn steps(recording: &Recording) -> Vec<ProcessStep> {
 }
 
 /// Adds what a process used from `from` to the end of the last step, evenly over the steps.
-fn add(steps: &mut [ProcessStep], process: &ProcessStat, from: f64, seconds: f64) {
+fn add(steps: &mut [ProcessStep], process: &ProcessStat, seen: bool, from: f64, seconds: f64) {
     let Some((last, before)) = steps.split_last_mut() else { return };
     let span = last.to - from;
     let mut left = seconds;
@@ -340,20 +348,46 @@ fn add(steps: &mut [ProcessStep], process: &ProcessStat, from: f64, seconds: f64
         left -= share;
         step.used.push(Used { process: process.clone(), seconds: share, seen: false });
     }
-    last.used.push(Used { process: process.clone(), seconds: left.max(0.0), seen: true });
+    last.used.push(Used { process: process.clone(), seconds: left.max(0.0), seen });
 }
 
-/// Ticks that a process used since the earlier moment; none if it wasn't seen then. A process also gets the
-/// time of children that it has waited for; the time of ended children that were followed is subtracted,
-/// because it is counted already.
-fn used(now: &ProcessStat, earlier: &Moment, later: &Moment) -> Option<u64> {
-    let before = earlier.get(&now.pid).filter(|before| before.started == now.started)?;
-    let ended = earlier.values().filter(|process| process.parent == now.pid && !is_there(process, later));
-    let counted =
-        ended.map(|process| process.own.saturating_add(process.children)).fold(0, u64::saturating_add);
-    let own = now.own.saturating_sub(before.own);
-    let children = now.children.saturating_sub(before.children).saturating_sub(counted);
-    Some(own.saturating_add(children))
+/// What one process adds to a step.
+struct Ticks {
+    /// Of the process itself, and of children that no sample saw.
+    own: u64,
+    /// Of its descendants that have ended since the earlier moment, after that moment.
+    ended: Vec<(ProcessStat, u64)>,
+}
+
+/// The ticks since the earlier moment. A process gets all the time of a child that it has waited for; what was
+/// counted for the child before is subtracted, and the rest is the child's last part, up to `most` ticks for
+/// each of its threads.
+fn used(before: &ProcessStat, now: &ProcessStat, most: u64, earlier: &Moment, later: &Moment) -> Ticks {
+    let ended = ended_below(now.pid, earlier, later);
+    let counted = ended.iter().map(|process| process.all()).fold(0, u64::saturating_add);
+    let mut rest = now.children.saturating_sub(before.children).saturating_sub(counted);
+    let all = rest;
+    let share = |process: &&ProcessStat| {
+        let part = (u128::from(all) * u128::from(process.all()) / u128::from(counted.max(1))) as u64;
+        let part = part.min(most.saturating_mul(process.threads.max(1)));
+        rest = rest.saturating_sub(part);
+        ((*process).clone(), part)
+    };
+    let ended = ended.iter().map(share).filter(|(_, part)| *part > 0).collect();
+    Ticks { own: now.own.saturating_sub(before.own).saturating_add(rest), ended }
+}
+
+/// The descendants of a process that ended between two moments, without those of a child that is still there.
+fn ended_below<'a>(parent: u32, earlier: &'a Moment, later: &Moment) -> Vec<&'a ProcessStat> {
+    let mut found = Vec::new();
+    let mut parents = vec![parent];
+    while let Some(parent) = parents.pop() {
+        let children = earlier.values().filter(|of| of.parent == parent && !is_there(of, later));
+        let children: Vec<_> = children.collect();
+        parents.extend(children.iter().map(|child| child.pid));
+        found.extend(children);
+    }
+    found
 }
 
 fn is_there(process: &ProcessStat, moment: &Moment) -> bool {
@@ -371,13 +405,33 @@ mod tests {
 
     #[test]
     fn a_child_that_ends_is_counted_once() {
-        // 30 ticks of the child were seen, and 20 passed before its end; a second child was never seen.
+        // 30 ticks of the child were seen, and 20 passed before its end; 7 are of a child that no sample saw, and
+        // can't be told from them.
         let first = line(10, 1, 100, 0, 5) + &line(11, 10, 0, 0, 5);
         let second = line(10, 1, 110, 0, 5) + &line(11, 10, 30, 0, 5);
         let third = line(10, 1, 120, 50 + 7, 5);
         let found = process_seconds(&recording_of(NAME, &[&first, &second, &third]));
-        assert_eq!(found.iter().map(|of| (of.pid, of.seconds)).collect::<Vec<_>>(), [(10, 0.47), (11, 0.3)]);
+        let ticks = found.iter().map(|of| (of.pid, (of.seconds * 100.0).round()));
+        assert_eq!(ticks.collect::<Vec<_>>(), [(11, 57.0), (10, 20.0)]);
         assert_eq!(found[0].name, "a) b");
+    }
+
+    #[test]
+    fn descendants_that_end_together_are_counted_once_and_have_their_last_part() {
+        // A child that uses nothing, its child that has used 138 ticks when it is last seen and 247 in all; one
+        // that it waited for before.
+        let first = line(10, 1, 3, 0, 5) + &line(11, 10, 0, 4, 6) + &line(12, 11, 0, 0, 7);
+        let second = line(10, 1, 3, 0, 5) + &line(11, 10, 0, 4, 6) + &line(12, 11, 138, 0, 7);
+        let third = line(10, 1, 4, 4 + 247, 5);
+        // In steps of two seconds, and in steps that are shorter than the last part.
+        for (seconds, of_child, of_parent) in [(2.0, 2.43, 0.02), (1.0, 2.38, 0.07)] {
+            let mut recording = recording_of(NAME, &[&first, &second, &third]);
+            recording.samples.iter_mut().for_each(|sample| sample.seconds *= seconds);
+            let found = process_seconds(&recording);
+            let of = |pid| found.iter().find(|of| of.pid == pid).map_or(0.0, |of| of.seconds);
+            assert!((of(12) - of_child).abs() < 1e-9 && (of(10) - of_parent).abs() < 1e-9, "{found:?}");
+            assert!((found.iter().map(|of| of.seconds).sum::<f64>() - 2.48).abs() < 1e-9, "{found:?}");
+        }
     }
 
     #[test]
@@ -387,12 +441,12 @@ mod tests {
         let old = line(10, 1, 100, 0, 5);
         let mut recording = recording_of(
             NAME,
-            &[&old, &old, &old, &old, &(old.clone() + &child), &old.replace(" 0 0 20", " 250 0 20")],
+            &[&old, &old, &old, &old, &(old.clone() + &child), &old.replace(" 0 0 20", " 240 0 20")],
         );
         recording.about.boot = 0.5;
         let found = process_seconds(&recording);
         let of = |pid| found.iter().find(|of| of.pid == pid).unwrap().seconds;
-        assert!((of(11) - 2.4).abs() < 1e-9 && (of(10) - 0.1).abs() < 1e-9, "{found:?}");
+        assert!((of(11) - 2.4).abs() < 1e-9 && of(10) == 0.0, "{found:?}");
         let time = process_times(&recording).into_iter().find(|of| of.pid == 11).unwrap();
         assert!((time.processors - 0.8).abs() < 1e-9 && time.seen == (1.0, 4.0), "{time:?}");
         let all = series(&recording).into_iter().find(|series| series.name == "11 a) b").unwrap();
