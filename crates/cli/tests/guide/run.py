@@ -1,77 +1,79 @@
 #!/usr/bin/env python3
-"""Runs the lines of docs/guide/coming-from.md in a lab of two hosts, and fails where one of them fails.
+"""Runs the lines of the guide in a lab of two hosts, and fails where one of them fails.
 
-    python3 crates/cli/tests/guide/run.py --program FILE
+    python3 crates/cli/tests/guide/run.py --program FILE [--page docs/guide/copying.md]
 
-Each line of linerate's in the last column of a table is run by a shell, in a directory that has what the page speaks
-of. The page's hosts are names of the lab's host b, and its directories are below the lab's.
+A shell runs each line of a page's `sh` blocks, and each line of linerate's in the last column of a table of
+coming-from.md, in a directory that has what the pages speak of. The pages' hosts are names of the lab's host b, and
+their directories are below the lab's. The lines of a block run one after the other; a line that serves goes on until
+another one takes its port.
 """
 
 import argparse
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
+import time
 
-PAGE = pathlib.Path(__file__).parents[4] / "docs/guide/coming-from.md"
+from lines import EXPECTED, LEFT_OUT, REPLACED
+from place import Place
 
-# What can't be run here as it is, and why.
-LEFT_OUT = {
-    "linerate bench FILE": "a study of your own",
-    "linerate bench report results/DIR": "results of your own",
-    "linerate bench --resume DIR": "results of your own",
-    "linerate compare results/A results/B": "results of your own",
-    "linerate bench rrul": "a study, which is run by .ci/run",
-    "linerate bench rrul --hosts a=local,b=ssh:HOST": "a study, which is run by .ci/run",
-    "linerate stream": "a name of a command, not a line",
-    "linerate doctor": "a name of a command, not a line",
-    "linerate serve rr --listen 0.0.0.0:5300 --once": "it waits for a client; without --once it serves the other lines",
-}
-
-# Lines whose exit code says something else than 0 here.
-EXPECTED = {"linerate verify -a tree host:/data/copy": 3}
-
-# Shorter, or with this lab's programs in the place of others'.
-SHORTER = [
-    ("--seconds 10", "--seconds 1"),
-    ("--bytes 10GiB", "--bytes 50MB"),
-    ("-- iperf3 -c HOST", "-- sleep 0.3"),
-    ("-- scp big HOST:", "-- scp -q -S ssh big HOST:"),
-    ("-- bash", "-- true"),
-]
+ROOT = pathlib.Path(__file__).parents[4]
+PAGES = [ROOT / "README.md", ROOT / "docs/README.md", *sorted((ROOT / "docs/guide").glob("*.md"))]
+OF_OTHERS = "coming-from.md"
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True, help="the linerate to run")
+    parser.add_argument("--page", type=pathlib.Path, help="only this page")
     parser.add_argument("--in-lab", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     program = os.path.abspath(options.program)
+    pages = [options.page.resolve()] if options.page else PAGES
     if options.in_lab:
-        sys.exit(run_all(program))
-    this = [sys.executable, "-B", os.path.abspath(__file__), "--program", program, "--in-lab"]
+        sys.exit(run_all(program, pages))
+    this = [sys.executable, "-B", os.path.abspath(__file__), *sys.argv[1:], "--in-lab"]
     sys.exit(subprocess.call([program, "lab", "run", "--link", "1gbit", "--", *this]))
 
 
-def run_all(program):
-    directory = pathlib.Path(os.environ["LINERATE_LAB_DIR"])
-    environment = prepared(directory, program)
-    serve = ["ssh", "b", f"PATH={environment['PATH']} linerate serve rr --listen 0.0.0.0:5300 --idle-timeout 300"]
-    server = subprocess.Popen(serve, env=environment, stdout=subprocess.PIPE)
-    server.stdout.readline()
-    lines = lines_of(PAGE.read_text())
-    failed = [line for line in lines if line not in LEFT_OUT and not passes(line, directory, environment)]
-    server.terminate()
-    unknown = [line for line in [*LEFT_OUT, *EXPECTED] if line not in lines]
+def run_all(program, pages):
+    place = Place(program)
+    begun, count, out, failed = time.monotonic(), 0, 0, 0
+    for page in pages:
+        lines = [line for block in blocks_of(page) for line in block]
+        print(f"--- {page.relative_to(ROOT)}: {len(lines)} lines (at {time.monotonic() - begun:.0f} s)")
+        if page.name == OF_OTHERS:
+            place.serve("linerate serve rr --listen 0.0.0.0:5300")
+        for block in blocks_of(page):
+            place.fill()
+            for line in block:
+                count += 1
+                if line in LEFT_OUT:
+                    out += 1
+                elif not passes(line, place):
+                    failed += 1
+        place.end_servers()
+    unknown = unknown_lines(pages)
     for line in unknown:
-        print(f"NOT ON THE PAGE: {line}")
-    print(f"{len(lines)} lines, {len(LEFT_OUT)} not run, {len(failed)} failed")
-    return 1 if failed or unknown or len(lines) < 50 else 0
+        print(f"NOT IN THE GUIDE: {line}")
+    print(f"{count} lines, {out} not run, {failed} failed")
+    return 1 if failed or unknown or not count else 0
 
 
-def lines_of(page):
+def blocks_of(page):
+    """The page's lines, in the groups that are run in one directory."""
+    text = page.read_text()
+    if page.name == OF_OTHERS:
+        return [[line] for line in lines_of_tables(text)]
+    blocks = re.findall(r"(?ms)^```sh\n(.*?)^```", text)
+    without_comments = [[re.sub(r"(^|\s+)#.*", "", line).strip() for line in block.splitlines()] for block in blocks]
+    return [[line for line in block if line] for block in without_comments]
+
+
+def lines_of_tables(page):
     """The lines in the last column of the page's tables, each once."""
     lines = {}
     for row in page.splitlines():
@@ -82,58 +84,25 @@ def lines_of(page):
     return list(lines)
 
 
-def prepared(directory, program):
-    """An environment in which the page's hosts are host b, and linerate is the program."""
-    programs = directory / "programs"
-    programs.mkdir()
-    configuration = pathlib.Path(os.environ["LINERATE_LAB_SSH_CONFIG"]).read_text()
-    (directory / "ssh_config").write_text(re.sub(r"(?m)^Host b\b.*$", "Host b host h1 h2 HOST", configuration))
-    ssh = programs / "ssh"
-    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {directory}/ssh_config "$@"\n')
-    ssh.chmod(0o755)
-    (programs / "linerate").symlink_to(program)
-    return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "LINERATE_NO_CONFIG": "1"}
+def unknown_lines(pages):
+    """The lines of lines.py that no page has any more. A single page can't say."""
+    if len(pages) < len(PAGES):
+        return []
+    lines = {line for page in pages for block in blocks_of(page) for line in block}
+    return [line for line in [*LEFT_OUT, *EXPECTED] if line not in lines]
 
 
-def passes(line, directory, environment):
-    work = filled(directory)
+def passes(line, place):
     shell = line
-    for old, new in SHORTER:
-        shell = shell.replace(old, new)
-    shell = shell.replace("HOST:5300", os.environ["LINERATE_LAB_ADDRESS_B"] + ":5300")
-    shell = re.sub(r"(?<![\w.])/(data|d|mnt)/", rf"{directory}/\1/", shell)
-    # What is relative at the far end is the home directory of whoever runs this.
-    shell = re.sub(r"\b(host|h2|HOST):(?=\s|$|b\b)", rf"\1:{directory}/data/", shell)
-    shell = re.sub(r"\b(host|h1):(logs|a\b)", rf"\1:{work}/\2", shell)
-    if "linerate load" in shell and "--seconds" not in shell and "--rate 100" not in shell:
-        shell += " --seconds 1"
-    try:
-        run = subprocess.run(
-            ["bash", "-c", shell], cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=60,
-        )
-        code, output = run.returncode, run.stdout
-    except subprocess.TimeoutExpired:
-        code, output = "no end within 60 s", ""
-    good = code == EXPECTED.get(line, 0)
-    print(f"{'ok    ' if good else 'FAILED'} {line}" + ("" if good else f"\n  as {shell}: {code}\n{output[-1000:]}"))
+    for old, new in REPLACED:
+        shell = re.sub(old, new, shell)
+    shell = place.of_here(shell)
+    if re.match("linerate serve", shell):
+        return place.serve(shell)
+    code, output = place.run(shell)
+    good = code in EXPECTED.get(line, [0])
+    print(f"{'ok    ' if good else 'FAILED'} {line}" + ("" if good else f"\n  as {shell}: {code}\n{output[-1000:]}"), flush=True)
     return good
-
-
-def filled(directory):
-    """The directories of the page as they are before each line; the one in which it is typed."""
-    for name in ("data", "d", "mnt", "work"):
-        shutil.rmtree(directory / name, ignore_errors=True)
-    for name in ("data/tree", "data/copy", "d/tree", "mnt/copy", "work/tree/sub", "work/logs"):
-        (directory / name).mkdir(parents=True)
-    work = directory / "work"
-    for name in ("a", "b", "big", "tree/file", "tree/sub/file", "logs/1.gz"):
-        (work / name).write_text("contents\n" * 10_000)
-    (directory / "d/tree/file").write_text("contents\n")
-    (work / "hosts.txt").write_text(f"h1:{directory}/data/\n")
-    # A list of files, and a file to send.
-    (work / "FILE").write_text("a\nb\n")
-    return work
 
 
 main()
