@@ -32,6 +32,13 @@ impl Measures {
         self.window.as_ref().map_or(&self.cpu_b, |window| &window.cpu_b)
     }
 
+    /// The factor from CPU time to that of the time in which the bytes arrived. A receiver that counts until it has
+    /// everything counts a little longer than the window whose CPU is known.
+    pub(crate) fn seconds_of_bytes_by_cpu(&self) -> f64 {
+        let window = self.window.map(|window| window.end - window.begin).filter(|seconds| *seconds > 0.0);
+        self.payload_seconds.zip(window).map_or(1.0, |(bytes, cpu)| bytes / cpu)
+    }
+
     /// Payload bytes in the direction that had more of them: a link carries both at once.
     pub fn one_way_bytes(&self) -> u64 {
         let back = self.bytes_back.unwrap_or(0).min(self.bytes);

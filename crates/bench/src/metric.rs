@@ -164,7 +164,7 @@ impl Metric {
             Metric::FarBusyPercent => run.receiver_cpu().busy_percent()?,
             Metric::CpuPerGb => {
                 let far = if counted_once { 0.0 } else { run.receiver_cpu().busy() };
-                (run.sender_cpu().busy() + far) / (run.bytes as f64 * 1e-9)
+                (run.sender_cpu().busy() + far) * run.seconds_of_bytes_by_cpu() / (run.bytes as f64 * 1e-9)
             }
             Metric::PeakRss => run.peak_rss_bytes? as f64,
             Metric::Bytes => run.bytes as f64,
@@ -263,6 +263,9 @@ mod tests {
             (Metric::CommandRate.of(&whole, false), Metric::CommandRate.of(&run, false)),
             (Some(1.0), None)
         );
+        // The receiver had counted everything half a second after the window.
+        let late = Measures { bytes: 1_250_000_000, payload_seconds: Some(2.5), ..run };
+        assert_eq!(Metric::CpuPerGb.of(&late, false), Some(3.0));
     }
 
     #[test]

@@ -98,6 +98,21 @@ fn scaling_tells_its_linearity() {
 }
 
 #[test]
+fn cpu_is_named_by_its_host_and_stands_once_where_both_share_it() {
+    for mut record in [common::studies::scaling(5), common::studies::bars(5)] {
+        let heads = |record: &Record| -> Vec<String> {
+            let row = rows(&only(record)).remove(0);
+            row.into_keys().filter(|head| head.contains("CPU of") && head.ends_with(')')).collect()
+        };
+        record.shared_processors = false;
+        assert_eq!(heads(&record), ["CPU of a (% busy)", "CPU of b (% busy)"]);
+        record.shared_processors = true;
+        assert_eq!(heads(&record), ["CPU of both ends (% busy)"]);
+        assert!(!linerate_report::html(&record).contains("the receiver, and of the sender"));
+    }
+}
+
+#[test]
 fn levels_are_sorted_as_numbers() {
     let mut record = common::studies::scaling(1);
     for case in &mut record.cases {

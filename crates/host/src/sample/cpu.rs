@@ -40,8 +40,13 @@ pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
 /// How far a window may reach beyond the samples, in seconds: another host's clock is known to some milliseconds.
 const BEYOND: f64 = 0.1;
 
-/// Processor time of the whole host from one second of the recording to another, in seconds by state: between
-/// two samples it passes evenly. None if the recording doesn't hold this time.
+/// The part of a window that its whole intervals must cover to stand for all of it.
+const ENOUGH: f64 = 0.5;
+
+/// Processor time of the whole host from one second of the recording to another, in seconds by state. The intervals
+/// that lie wholly inside stand for all of it: one that is cut may hold the beginning or the end of the load. Where
+/// they are less than half of it, time passes evenly between two samples. None if the recording doesn't hold this
+/// time.
 pub fn cpu_seconds_within(recording: &Recording, from: f64, to: f64) -> Option<CpuSeconds> {
     let ticks_per_second = recording.about.ticks_per_second;
     let at = |(at, text)| Some((at, CpuTimes { ticks_per_second, ..cpu_times::parse(text)? }));
@@ -50,6 +55,19 @@ pub fn cpu_seconds_within(recording: &Recording, from: f64, to: f64) -> Option<C
     if !holds || from >= to {
         return None;
     }
+    let whole: Vec<_> = times.iter().filter(|(at, _)| (from..=to).contains(at)).collect();
+    if let [(begin, earlier), .., (end, later)] = whole[..]
+        && end - begin >= ENOUGH * (to - from)
+    {
+        let mut all = CpuSeconds::default();
+        all.add(&later.since(earlier), (to - from) / (end - begin));
+        return Some(all);
+    }
+    Some(evenly(&times, from, to))
+}
+
+/// The parts of intervals that are inside, as if time passed evenly in each.
+fn evenly(times: &[(f64, CpuTimes)], from: f64, to: f64) -> CpuSeconds {
     let mut sum = CpuSeconds::default();
     for pair in times.windows(2) {
         let ((begin, earlier), (end, later)) = (&pair[0], &pair[1]);
@@ -58,7 +76,7 @@ pub fn cpu_seconds_within(recording: &Recording, from: f64, to: f64) -> Option<C
             sum.add(&later.since(earlier), inside / (end - begin));
         }
     }
-    Some(sum)
+    sum
 }
 
 /// The busy share of all processors in the host's busiest interval, in percent.
@@ -158,10 +176,21 @@ mod tests {
         let all = cpu_seconds_within(&recording, 1.5, 2.25).unwrap();
         assert!((all.total() - 0.75).abs() < 1e-9, "{all:?}");
         assert_eq!(user(0.0, 4.0), Some(cpu_seconds(&recording).unwrap().user));
-        assert_eq!(
-            (user(-0.05, 4.05), user(-0.2, 1.0), user(3.0, 4.2), user(2.0, 2.0)),
-            (Some(1.2), None, None, None)
-        );
+        assert_eq!((user(-0.2, 1.0), user(3.0, 4.2), user(2.0, 2.0)), (None, None, None));
+    }
+
+    #[test]
+    fn the_ends_of_a_load_that_share_an_interval_with_rest_are_not_counted() {
+        // A load of one processor from 0.8 s to 3.3 s: the first and the last interval hold rest, too.
+        let busy = [0.0, 0.2, 1.2, 2.2, 2.5, 2.5];
+        let texts = busy.map(|busy: f64| format!("cpu  {:.0} 0 0 0 0 0 0", 100.0 * busy));
+        let recording = recording_of(NAME, &texts.each_ref().map(String::as_str));
+        for (from, to) in [(0.9, 3.3), (1.0, 3.3), (0.9, 3.0), (0.8, 3.3)] {
+            let user = cpu_seconds_within(&recording, from, to).unwrap().user;
+            assert!((user - (to - from)).abs() < 1e-9, "{from} to {to}: {user}");
+        }
+        let beyond = cpu_seconds_within(&recording, -0.05, 5.05).unwrap().user;
+        assert!((beyond - 2.5 * 5.1 / 5.0).abs() < 1e-9, "{beyond}");
     }
 
     #[test]

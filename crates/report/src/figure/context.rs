@@ -68,7 +68,11 @@ impl<'a> Context<'a> {
         let measured = self.cases.iter().filter_map(|s| s.quantity(quantity)).map(upper);
         let printed = self.record.printed.iter().filter(|p| p.quantity == quantity && p.layer.is_payload());
         let printed = printed.map(|p| p.value);
-        Measure::new(quantity, measured.chain(printed).filter(|v| v.is_finite()).fold(0.0, f64::max))
+        let largest = measured.chain(printed).filter(|v| v.is_finite()).fold(0.0, f64::max);
+        match self.record.shared_processors {
+            true => Measure::of_sharing(quantity, largest),
+            false => Measure::new(quantity, largest),
+        }
     }
 
     /// The case's level of a factor. What every case has is one without being written down.
@@ -115,6 +119,24 @@ impl<'a> Context<'a> {
         let sources: Vec<_> = kinds.iter().flatten().map(|printed| printed.source.as_str()).collect();
         let [values, wire, cpu] = kinds.each_ref().map(|all| Cell::numbers(all.iter().map(|p| p.value)));
         [values, wire, cpu, Cell::text(sources.join("; "))]
+    }
+
+    /// The heads of [`Context::cpu_cells`].
+    pub(crate) fn cpu_heads(&self) -> Vec<String> {
+        let heads: &[&str] = match self.record.shared_processors {
+            true => &["CPU of both ends (% busy)"],
+            false => &["CPU of a (% busy)", "CPU of b (% busy)"],
+        };
+        heads.iter().map(|head| (*head).to_owned()).collect()
+    }
+
+    /// The cells of a table for a case's CPU: of each end, or of both where they share their processors.
+    pub(crate) fn cpu_cells(&self, summary: &Summary<'_>) -> Vec<Cell> {
+        let shown: &[Metric] = match self.record.shared_processors {
+            true => &[Metric::FarBusyPercent],
+            false => &[Metric::BusyPercent, Metric::FarBusyPercent],
+        };
+        shown.iter().map(|metric| Cell::from(summary.of(*metric))).collect()
     }
 
     /// The good run in the middle, by the figure's quantity (by wall time where it has none), of those that

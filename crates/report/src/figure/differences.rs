@@ -213,7 +213,7 @@ impl<'a> DifferenceChart<'a> {
     }
 
     fn caption(&self, context: &Context<'_>) -> String {
-        let marks = [format!("Value: {}.", self.measure.meaning()), self.rule()];
+        let marks = [format!("Value: {}.", self.measure.meaning), self.rule()];
         let estimates: Vec<_> = self.rows.iter().filter_map(|row| row.difference).collect();
         caption::caption(context, &marks, &estimates)
     }

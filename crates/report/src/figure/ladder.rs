@@ -250,7 +250,7 @@ impl<'a> LadderChart<'a> {
 
     fn caption(&self, context: &Context<'_>) -> String {
         let mut marks = vec![
-            format!("Left: {}. Right: CPU-seconds of both ends per 10⁹ bytes of payload.", self.measure.meaning()),
+            format!("Left: {}. Right: CPU-seconds of both ends per 10⁹ bytes of payload.", self.measure.meaning),
             "Each rung does what the one before does and one stage more; below its number is the difference to the rung \
              before, taken inside each block: that stage’s price."
                 .to_owned(),

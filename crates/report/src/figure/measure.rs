@@ -12,6 +12,8 @@ pub(crate) struct Measure {
     pub(crate) name: &'static str,
     /// Its unit as shown; empty if it has none.
     pub(crate) unit: &'static str,
+    /// A description of its median, for a caption.
+    pub(crate) meaning: &'static str,
     /// The factor from the stored value to the shown one.
     factor: f64,
 }
@@ -24,7 +26,17 @@ impl Measure {
             "µs" => time_unit(largest),
             unit => (unit, 1.0),
         };
-        Self { quantity, name: about.label, unit, factor }
+        Self { quantity, name: about.label, unit, meaning: about.meaning, factor }
+    }
+
+    /// As [`Measure::new`], for hosts that share their processors: CPU of one of them is that of both.
+    pub(crate) fn of_sharing(quantity: Metric, largest: f64) -> Self {
+        let measure = Self::new(quantity, largest);
+        if quantity != Metric::FarBusyPercent {
+            return measure;
+        }
+        let meaning = "median busy share of all processors, which both ends share";
+        Self { name: "CPU of both ends", meaning, ..measure }
     }
 
     /// The title of an axis: `Payload throughput (Gbit/s)`.
@@ -51,11 +63,6 @@ impl Measure {
             unit => format!("{numbers} {unit}"),
         }
     }
-
-    /// A description of its median, for a caption.
-    pub(crate) fn meaning(&self) -> &'static str {
-        self.quantity.about().meaning
-    }
 }
 
 /// The unit of a time that is stored in microseconds, and the factor to it.
@@ -80,6 +87,13 @@ mod tests {
         assert_eq!(measure(1_030_000.0).with_unit(&tick(measure(1_030_000.0).shown(240_000.0))), "240 ms");
         assert_eq!(measure(80.0).title(), "Median response time (µs)");
         assert_eq!(measure(3e6).shown(3e6), 3.0);
+    }
+
+    #[test]
+    fn cpu_of_shared_processors_is_that_of_both_ends() {
+        let titles = [Measure::new, Measure::of_sharing].map(|of| of(Metric::FarBusyPercent, 9.0).title());
+        assert_eq!(titles, ["CPU of host b (% busy)", "CPU of both ends (% busy)"]);
+        assert_eq!(Measure::of_sharing(Metric::Score, 9.0), Measure::new(Metric::Score, 9.0));
     }
 
     #[test]

@@ -385,34 +385,23 @@ impl<'a> ScalingChart<'a> {
     }
 
     fn caption(&self, context: &Context<'_>) -> String {
-        let mut marks = vec![format!("Points: {}, over {}.", self.measure.meaning(), self.x)];
+        let mut marks = vec![format!("Points: {}, over {}.", self.measure.meaning, self.x)];
         if self.references().next().is_some() {
             marks.push("Dotted: the straight line from zero through the first point.".to_owned());
         }
         marks.push(if self.shared_processors {
             "Below: busy share of all processors, which both ends share.".to_owned()
         } else {
-            "Below: busy share of all processors of the receiver, and of the sender as a thin line."
-                .to_owned()
+            "Below: busy share of all processors of host b, and of host a as a thin line.".to_owned()
         });
         let estimates: Vec<_> = self.points().filter_map(|point| point.value).collect();
         caption::caption(context, &marks, &estimates)
     }
 
     fn table(&self, context: &Context<'_>) -> Table {
-        let mut table = Table::new(
-            [
-                self.x.clone(),
-                self.series_name.clone(),
-                self.measure.title(),
-                "CPU of the sender (% busy)".into(),
-                "CPU of the receiver (% busy)".into(),
-                "Blocks".into(),
-            ]
-            .into_iter()
-            .chain(PRINTED.map(str::to_owned))
-            .chain(["Remark".to_owned()]),
-        );
+        let head = [self.x.clone(), self.series_name.clone(), self.measure.title()];
+        let after = ["Blocks"].into_iter().chain(PRINTED).chain(["Remark"]).map(str::to_owned);
+        let mut table = Table::new(head.into_iter().chain(context.cpu_heads()).chain(after));
         for curve in &self.curves {
             for point in &curve.points {
                 table.push(self.row(context, curve, point));
@@ -424,7 +413,8 @@ impl<'a> ScalingChart<'a> {
     fn row(&self, context: &Context<'_>, curve: &ScalingCurve<'_>, point: &Point<'a>) -> Vec<Cell> {
         let s = point.summary;
         let mut row = vec![Cell::text(&self.levels[point.level]), Cell::text(&curve.level)];
-        row.extend([point.value, s.of(Metric::BusyPercent), s.of(Metric::FarBusyPercent)].map(Cell::from));
+        row.push(point.value.into());
+        row.extend(context.cpu_cells(s));
         row.push(point.value.map(|value| value.blocks).into());
         row.extend(context.printed_cells(s.case, &self.measure));
         row.push(Cell::text(remark(s, s.state_of(context.asked.quantity))));

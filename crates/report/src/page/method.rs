@@ -18,8 +18,9 @@ pub(crate) fn section(record: &Record) -> Markup {
                      encryption’s overhead and retransmissions are not counted."
                 }
                 dt { "CPU" } dd {
-                    "All processors of the host over the whole command, from /proc/stat: user, system, interrupts. Busy \
-                     is their share of all counted time; steal is not busy."
+                    "All processors of the host, from /proc/stat: user, system, interrupts. It is taken over the whole \
+                     command, or over the time in which a load with a ramp counted. Busy is their share of all \
+                     counted time; steal is not busy."
                 }
                 dt { "Link" } dd { (links(record)) }
                 @if !record.capacity.is_empty() { dt { "Test bed" } dd { (capacities(record)) } }

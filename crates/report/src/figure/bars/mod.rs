@@ -57,7 +57,7 @@ fn words(context: &Context<'_>, chart: &Chart<'_>) -> String {
 }
 
 fn bars_part(chart: &Chart<'_>) -> String {
-    let meaning = chart.measure.meaning();
+    let meaning = chart.measure.meaning;
     if chart.has_tips {
         return format!(
             "Bars: {meaning}; filled over the whole command, outlined over the tool’s own payload time \
@@ -152,8 +152,8 @@ fn table(context: &Context<'_>, chart: &Chart<'_>) -> Table {
     if measure.quantity == Metric::PayloadRate {
         head.extend(["Whole command (Gbit/s)", "Of the best synthetic stream (%)"].map(str::to_owned));
     }
-    head.extend(["CPU of a (% busy)", "CPU of b (% busy)", "Blocks"].map(str::to_owned));
-    head.extend(PRINTED.into_iter().chain(["Remark"]).map(str::to_owned));
+    head.extend(context.cpu_heads());
+    head.extend(["Blocks"].into_iter().chain(PRINTED).chain(["Remark"]).map(str::to_owned));
     let mut table = Table::new(head);
     for bar in chart.bars() {
         table.push(row(context, chart, bar));
@@ -168,7 +168,7 @@ fn row(context: &Context<'_>, chart: &Chart<'_>, bar: &Bar<'_>) -> Vec<Cell> {
         row.push(tip(summary).and(summary.of(Metric::CommandRate)).into());
         row.push(summary.figures.stream_percent.into());
     }
-    row.extend([Metric::BusyPercent, Metric::FarBusyPercent].map(|metric| Cell::from(summary.of(metric))));
+    row.extend(context.cpu_cells(summary));
     row.push(bar.value.map(|value| value.blocks).into());
     row.extend(context.printed_cells(summary.case, &chart.measure));
     row.push(Cell::text(remark(summary, bar.state)));
