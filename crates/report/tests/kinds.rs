@@ -113,6 +113,25 @@ fn cpu_is_named_by_its_host_and_stands_once_where_both_share_it() {
 }
 
 #[test]
+fn a_figure_at_the_links_ceiling_says_that_it_shows_nothing_else() {
+    let mut record = common::studies::scaling(5);
+    let hides = "the link’s ceiling is reached at every level of links, which hides its effect";
+    let figure = only(&record);
+    assert!(!alternative(&figure).contains(hides) && !drawn(&figure).contains("Every case reaches"));
+    let whole = Link { frame_overhead_bytes: 38, ..record.link.clone().expect("a link") };
+    let names: std::collections::BTreeSet<_> = record.cases.iter().map(|case| case.link.clone()).collect();
+    record.links = names.into_iter().map(|name| NamedLink { name, link: whole.clone() }).collect();
+    let ceiling = linerate_bench::stats::payload_ceiling(&whole).expect("it has a rate");
+    for run in &mut record.runs {
+        let Outcome::Measured(measures) = &mut run.outcome else { continue };
+        measures.bytes = (ceiling / 8.0 * measures.payload_seconds.unwrap_or(measures.seconds)) as u64;
+        measures.bytes_back = None;
+    }
+    says(&only(&record), &[hides]);
+    assert!(linerate_report::html(&record).contains("Every case reaches its link’s ceiling"));
+}
+
+#[test]
 fn levels_are_sorted_as_numbers() {
     let mut record = common::studies::scaling(1);
     for case in &mut record.cases {

@@ -1,6 +1,7 @@
 //! The numbers that papers printed.
 
 use super::grid::wrap;
+use super::table::column;
 use crate::metric::Metric;
 use crate::record::Record;
 use crate::stats::{PrintedRow, summaries};
@@ -20,7 +21,7 @@ pub fn printed_table(record: &Record) -> Option<String> {
         let all = group.iter().map(|row| format!("{} ({})", row.text(), row.printed.source));
         let measured = group.iter().map(|row| row.measured_text()).find(|text| text != "-");
         let (measured, all) = (measured.unwrap_or("-".into()), all.collect::<Vec<_>>().join("; "));
-        wrap(&format!("{case}: {} {measured}; printed {all}", quantity.about().column), 2)
+        wrap(&format!("{case}: {} {measured}; printed {all}", column(record, *quantity)), 2)
     });
     let head = "Printed in papers, beside the measured numbers:".to_owned();
     (!rows.is_empty()).then(|| std::iter::once(head).chain(lines).collect::<Vec<_>>().join("\n"))
@@ -54,6 +55,8 @@ mod tests {
             lines[1],
             "scp: Gbit/s payload 3.00; printed 0.4 Gbit/s (lower end); 0.964 Gbit/s on the wire (figure 6)"
         );
-        assert_eq!(lines[2], "scp: CPU % b 50; printed 45.92 % busy (CPU)");
+        assert_eq!(lines[2], "scp: CPU % a+b 50; printed 45.92 % busy (CPU)");
+        record.shared_processors = false;
+        assert!(printed_table(&record).unwrap().contains("scp: CPU % b 50"));
     }
 }

@@ -115,7 +115,7 @@ fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<S
 }
 
 /// The head of a metric's column.
-fn column(record: &Record, metric: Metric) -> &'static str {
+pub(super) fn column(record: &Record, metric: Metric) -> &'static str {
     match metric {
         Metric::FarBusyPercent if record.shared_processors => "CPU % a+b",
         _ => metric.about().column,
@@ -198,17 +198,25 @@ fn footnotes(record: &Record, all: &[CaseSummary], moves: bool) -> Vec<String> {
     if all.iter().any(|summary| summary.main() != Some(Metric::Score)) {
         notes.push(cpu_note(record).to_owned());
     }
-    for summary in all {
-        let (id, failed) = (&summary.case.id, summary.failed);
-        if failed > 0 {
-            let reason = summary.reason.as_deref().unwrap_or("no reason was recorded");
-            notes.push(format!("* {id}: no figure in {failed} of {} runs: {reason}", record.blocks));
-        }
-    }
+    notes.extend(failed_notes(record, all));
     notes.extend(all.iter().filter_map(found_note));
     notes.extend(disturbed_note(all));
     notes.extend(record.cases.iter().filter_map(|case| warning_note(record, &case.id)));
     notes
+}
+
+/// Cases with as many runs without a figure for one reason, such as a missing tool, share a note.
+fn failed_notes(record: &Record, all: &[CaseSummary]) -> Vec<String> {
+    let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
+    for summary in all.iter().filter(|summary| summary.failed > 0) {
+        let reason = summary.reason.as_deref().unwrap_or("no reason was recorded");
+        let note = format!("no figure in {} of {} runs: {reason}", summary.failed, record.blocks);
+        match notes.iter_mut().find(|(other, _)| *other == note) {
+            Some((_, cases)) => cases.push(&summary.case.id),
+            None => notes.push((note, vec![&summary.case.id])),
+        }
+    }
+    notes.into_iter().map(|(note, cases)| format!("* {}: {note}", cases.join(", "))).collect()
 }
 
 /// The first warning of a case's runs, and how many have any.
@@ -311,6 +319,15 @@ mod tests {
         assert!(text.contains("* scp: no figure in 1 of 5 runs: scp: no space left"), "{text}");
         assert!(text.contains("share its processors"), "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+
+    #[test]
+    fn cases_that_lack_the_same_tool_share_a_note() {
+        let lost = |what: &str| Outcome::Unavailable { reason: format!("{what} isn't installed") };
+        let runs = [("a", "x"), ("b", "x"), ("c", "y")].map(|(case, what)| run(case, 0, lost(what)));
+        let text = table(&record(&["a", "b", "c"], 1, runs.to_vec()));
+        assert!(text.contains("* a, b: no figure in 1 of 1 runs: x isn't installed"), "{text}");
+        assert!(text.contains("* c: no figure in 1 of 1 runs: y isn't installed"), "{text}");
     }
 
     /// A good run with this number of transactions in a second.

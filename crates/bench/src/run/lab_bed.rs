@@ -8,6 +8,7 @@ use std::process::Command;
 use linerate_host::Facts;
 use linerate_lab::wan::FRAMING;
 use linerate_lab::{Description, Lab, LabError, LabHost, LabOptions, Loss, Rtt, Wan};
+use linerate_quantity::counted;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
 
@@ -249,7 +250,9 @@ impl Bed for LabBed {
                 format!(", to {} ({machine}; QEMU by {})", of_machines(guests as u32), machine.accel)
             }
         };
-        let queues = description.queues.map_or(String::new(), |n| format!(", {n} queues"));
+        let queues = description
+            .queues
+            .map_or(String::new(), |n| format!(", {}", counted(n.into(), "queue", "queues")));
         // The rates of several links add up to the limit of all of them.
         Link {
             bits_per_second: description.link.map(|rate| rate.bits_per_second() * links as u64),

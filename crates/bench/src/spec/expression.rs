@@ -72,13 +72,18 @@ impl Expression {
 
     /// The cases that it names.
     pub fn cases(&self) -> BTreeSet<&str> {
+        self.figures().into_iter().map(|(_, case)| case).collect()
+    }
+
+    /// The figures that it names: a metric of a case each.
+    pub fn figures(&self) -> BTreeSet<(Metric, &str)> {
         match self {
             Expression::Number(_) => BTreeSet::new(),
-            Expression::Metric(_, case) => BTreeSet::from([case.as_str()]),
+            Expression::Metric(metric, case) => BTreeSet::from([(*metric, case.as_str())]),
             Expression::Max(parts) | Expression::Min(parts) => {
-                parts.iter().flat_map(Expression::cases).collect()
+                parts.iter().flat_map(Expression::figures).collect()
             }
-            Expression::Binary(left, _, right) => left.cases().into_iter().chain(right.cases()).collect(),
+            Expression::Binary(left, _, right) => left.figures().into_iter().chain(right.figures()).collect(),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::record::{Figure, Limit, Printed};
 /// The built-in studies, by file name.
 const BUILT_IN: &[(&str, &str)] = built_in!("studies":
     "quick" "gate" "tools" "slot" "guests" "queues" "http" "ports" "generators" "workers" "pairs"
-    "window" "tiles" "ladder" "trust" "rrul" "vm" "vms" "vm-queues" "nics"
+    "window" "tiles" "ladder" "trust" "streams" "rrul" "vm" "vms" "vm-queues" "nics"
 );
 
 /// A study as its file describes it, its factors multiplied out.

@@ -1,6 +1,7 @@
 //! The largest goodput of a link: a higher one is an error of measurement, not a success.
 
-use crate::record::{Link, Measures};
+use super::figure::estimate;
+use crate::record::{Link, Measures, Record};
 
 /// Headers inside a packet that TCP over IPv4 takes from the payload, in bytes: 20 and 20, and 12 for
 /// timestamps, which Linux uses by default (RFC 791, RFC 9293, RFC 7323).
@@ -12,6 +13,9 @@ const TOLERANCE: f64 = 1.01;
 
 /// Seconds of the link's rate that may wait in receive buffers before a counted window and be read in it, where a receiver with many connections gets too little of a processor.
 const BUFFERED: f64 = 0.5;
+
+/// From this share of its link's ceiling on, the link limits a case, and hardly anything else.
+const AT_CEILING: f64 = 0.97;
 
 /// The greatest payload rate of TCP over IPv4 with timestamps, in bit/s:
 /// `rate * (MTU - 52) / (MTU + overhead)`, where the overhead is 38 bytes on Ethernet and 14 if a kernel's
@@ -41,10 +45,25 @@ pub fn above_ceiling(measures: &Measures, link: &Link) -> Option<String> {
     ))
 }
 
+/// The payload ceiling of a case's link in bit/s, if the case reaches it.
+pub fn reached_ceiling(record: &Record, case: &str) -> Option<u64> {
+    let case = record.cases.iter().find(|known| known.id == case)?;
+    let ceiling = payload_ceiling(&record.links.iter().find(|link| link.name == case.link)?.link)?;
+    let rate = estimate(record, &case.id, |run| Some(run.one_way_gbit_per_second()))?.median * 1e9;
+    (rate >= AT_CEILING * ceiling).then_some(ceiling as u64)
+}
+
+/// True if cases, two or more, all reach one ceiling: the link hides whatever else would tell them apart.
+pub fn are_at_one_ceiling<'c>(record: &Record, cases: impl IntoIterator<Item = &'c str>) -> bool {
+    let all: Option<Vec<u64>> = cases.into_iter().map(|case| reached_ceiling(record, case)).collect();
+    all.is_some_and(|all| all.len() > 1 && all.iter().all(|ceiling| *ceiling == all[0]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::CountedWindow;
+    use crate::record::{CountedWindow, NamedLink};
+    use crate::testing::{measured, record};
 
     fn link(overhead: u32, burst: u64) -> Link {
         Link {
@@ -100,6 +119,25 @@ mod tests {
         };
         assert!(above_ceiling(&run(9.7, 4.0), &link(38, 0)).is_some());
         assert!(!late(9.7, 1.0) && late(9.7, 0.01) && late(11.0, 60.0));
+    }
+
+    #[test]
+    fn cases_at_one_ceiling_are_told_apart_by_nothing_else() {
+        let rates = [("a", 9.4), ("b", 9.3), ("c", 9.0), ("d", 18.8)];
+        let runs = rates.map(|(case, rate)| crate::testing::run(case, 0, measured(rate, 1.0)));
+        let mut record = record(&["a", "b", "c", "d"], 1, runs.to_vec());
+        let double = Link { bits_per_second: Some(20_000_000_000), ..link(38, 0) };
+        let links = [("10gbit", link(38, 0)), ("two", double)];
+        record.links = links.map(|(name, link)| NamedLink { name: name.into(), link }).to_vec();
+        record.cases.iter_mut().for_each(|case| case.link = "10gbit".into());
+        record.cases[3].link = "two".into();
+        assert!(are_at_one_ceiling(&record, ["a", "b"]));
+        for others in [&["a"][..], &["a", "c"], &["a", "d"], &["a", "x"]] {
+            assert!(!are_at_one_ceiling(&record, others.iter().copied()), "{others:?}");
+        }
+        assert!(reached_ceiling(&record, "d").is_some() && reached_ceiling(&record, "c").is_none());
+        record.links[0].link.bits_per_second = None;
+        assert!(!are_at_one_ceiling(&record, ["a", "b"]), "an open link has no ceiling");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::bootstrap::{Estimate, Interval};
+use super::ceiling::are_at_one_ceiling;
 use super::figure::measures;
 use crate::metric::Metric;
 use crate::record::{Bound, Limit, Outcome, Record, Relation};
@@ -40,7 +41,7 @@ pub enum BoundVerdict {
     NotJudged,
     /// The row is only compared: it has no limit.
     Compared {
-        /// The reason why there is no value, or one of fewer blocks.
+        /// The reason why there is no value, or one of fewer blocks, or one that says nothing of other causes.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -118,7 +119,7 @@ fn row(record: &Record, bound: &Bound) -> GateRow {
     let worst = bound.limit.filter(|_| bound.every_block).map(|limit| worst(&values, limit));
     let hindrance = hindrance(record, &expression, values.len());
     let verdict = match (bound.limit, hindrance) {
-        (None, reason) => BoundVerdict::Compared { reason },
+        (None, reason) => BoundVerdict::Compared { reason: reason.or_else(|| hidden(record, &expression)) },
         (_, Some(reason)) => BoundVerdict::Missed { reason },
         (Some(limit), None) => match judged(limit, bound.every_block, &values, estimate) {
             BoundVerdict::Missed { .. } | BoundVerdict::NotShown
@@ -158,6 +159,14 @@ fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<
     reasons
         .next()
         .or_else(|| (values < blocks).then(|| format!("only {values} of {blocks} blocks gave a value")))
+}
+
+/// The reason why a comparison of rates shows only the link, if it does.
+fn hidden(record: &Record, expression: &Expression) -> Option<String> {
+    let is_rate = |metric| matches!(metric, Metric::PayloadRate | Metric::TransactionRate);
+    let rates = expression.figures().into_iter().all(|(metric, _)| is_rate(metric));
+    (rates && are_at_one_ceiling(record, expression.cases()))
+        .then(|| "both reach their link's ceiling, which hides any other difference".to_owned())
 }
 
 fn judged(limit: Limit, every_block: bool, values: &[f64], estimate: Option<Estimate>) -> BoundVerdict {
@@ -315,6 +324,23 @@ mod tests {
         let row = gate(&record).remove(0);
         assert!(row.verdict == BoundVerdict::Disturbed && row.fails());
         assert_eq!(outcome(&[row]).unwrap(), "0 of 1 bounds hold, 1 disturbed");
+    }
+
+    #[test]
+    fn a_comparison_at_the_links_ceiling_says_so() {
+        let mut record = five([9.5; 5], 9.5);
+        record.bounds = vec![bound("payload_rate(cp) / payload_rate(scp)", Relation::AtLeast, 0.9)];
+        record.bounds[0].limit = None;
+        let reason = |record: &Record| gate(record).remove(0).verdict.reason().map(str::to_owned);
+        assert_eq!(reason(&record), None, "nothing is known of the link");
+        let link: crate::record::Link = serde_json::from_str(
+            r#"{"bits_per_second":10000000000,"mtu":1500,"kind":"veth","frame_overhead_bytes":14}"#,
+        )
+        .unwrap();
+        record.links = vec![crate::record::NamedLink { name: record.cases[0].link.clone(), link }];
+        assert!(reason(&record).unwrap().contains("ceiling"));
+        record.bounds[0].expression = "cpu_per_gb(cp) / cpu_per_gb(scp)".into();
+        assert_eq!(reason(&record), None, "CPU isn't limited by the link");
     }
 
     #[test]

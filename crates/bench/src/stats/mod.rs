@@ -18,7 +18,7 @@ mod student;
 mod summary;
 
 pub use bootstrap::{Estimate, Interval, LEAST_BLOCKS, RESAMPLES};
-pub use ceiling::{above_ceiling, payload_ceiling};
+pub use ceiling::{above_ceiling, are_at_one_ceiling, payload_ceiling, reached_ceiling};
 pub use difference::{Called, Difference};
 pub use differences::{DifferenceRow, Differences};
 pub use drift::{Drift, drift_statement, drifts};

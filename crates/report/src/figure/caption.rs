@@ -3,7 +3,7 @@
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{FigureKind, Printed, Record};
-use linerate_bench::stats::{Estimate, LEAST_BLOCKS};
+use linerate_bench::stats::{Estimate, LEAST_BLOCKS, reached_ceiling};
 
 use super::context::Context;
 use crate::link::{Ceiling, link_named};
@@ -17,6 +17,7 @@ pub(crate) fn caption(context: &Context<'_>, marks: &[String], estimates: &[Esti
     if !estimates.is_empty() {
         parts.push(blocks(context.record, estimates));
     }
+    parts.extend(at_ceiling(context));
     parts.extend(printed(context));
     parts.extend(wire(context));
     parts.extend(signs(&context.cases));
@@ -57,6 +58,18 @@ pub(crate) fn ceiling(record: &Record) -> Option<String> {
         short(ceiling.payload),
         bits_per_second(ceiling.wire),
     ))
+}
+
+/// A warning where every case reaches its link's ceiling, and several have the same one.
+fn at_ceiling(context: &Context<'_>) -> Option<String> {
+    let is_rate = context.asked.quantity == Metric::PayloadRate && draws_printed(context);
+    let measured = context.cases.iter().filter(|s| s.figures.measured > 0);
+    let reached: Option<Vec<u64>> = measured.map(|s| reached_ceiling(context.record, &s.case.id)).collect();
+    let mut reached = reached.filter(|_| is_rate)?;
+    reached.sort_unstable();
+    reached.windows(2).any(|pair| pair[0] == pair[1]).then(|| {
+        "Every case reaches its link’s ceiling, which hides whatever else would tell apart those on one link.".to_owned()
+    })
 }
 
 /// Which hosts: their names in the study, and those that they call themselves.

@@ -69,10 +69,7 @@ impl<'a> Context<'a> {
         let printed = self.record.printed.iter().filter(|p| p.quantity == quantity && p.layer.is_payload());
         let printed = printed.map(|p| p.value);
         let largest = measured.chain(printed).filter(|v| v.is_finite()).fold(0.0, f64::max);
-        match self.record.shared_processors {
-            true => Measure::of_sharing(quantity, largest),
-            false => Measure::new(quantity, largest),
-        }
+        Measure::of(self.record, quantity, largest)
     }
 
     /// The case's level of a factor. What every case has is one without being written down.

@@ -106,7 +106,8 @@ impl<'a> DifferenceChart<'a> {
             let printed: Vec<f64> = row.printed.iter().map(|printed| printed.change).collect();
             [low, high, row.difference.map_or(0.0, |d| d.median)].into_iter().chain(printed)
         };
-        let scale = Signed::holding(self.rows.iter().flat_map(ends), from, to);
+        let width = |tick: f64| super::text::width(&signed_tick(tick), 11.5);
+        let scale = Signed::holding(self.rows.iter().flat_map(ends), from, to, width);
         let (remarks, end) = remarks(paper, lacks, bottom + 34.0, 8);
         let drawn = html! {
             (legend)

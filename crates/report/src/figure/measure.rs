@@ -1,6 +1,7 @@
 //! The quantity on a figure's axis: its words and its unit.
 
 use linerate_bench::metric::Metric;
+use linerate_bench::record::Record;
 use linerate_bench::stats::Estimate;
 
 /// A quantity in the unit in which a figure shows it.
@@ -29,10 +30,10 @@ impl Measure {
         Self { quantity, name: about.label, unit, meaning: about.meaning, factor }
     }
 
-    /// As [`Measure::new`], for hosts that share their processors: CPU of one of them is that of both.
-    pub(crate) fn of_sharing(quantity: Metric, largest: f64) -> Self {
+    /// As [`Measure::new`]; where both ends share their processors, the CPU of either is that of both.
+    pub(crate) fn of(record: &Record, quantity: Metric, largest: f64) -> Self {
         let measure = Self::new(quantity, largest);
-        if quantity != Metric::FarBusyPercent {
+        if quantity != Metric::FarBusyPercent || !record.shared_processors {
             return measure;
         }
         let meaning = "median busy share of all processors, which both ends share";
@@ -91,9 +92,15 @@ mod tests {
 
     #[test]
     fn cpu_of_shared_processors_is_that_of_both_ends() {
-        let titles = [Measure::new, Measure::of_sharing].map(|of| of(Metric::FarBusyPercent, 9.0).title());
-        assert_eq!(titles, ["CPU of host b (% busy)", "CPU of both ends (% busy)"]);
-        assert_eq!(Measure::of_sharing(Metric::Score, 9.0), Measure::new(Metric::Score, 9.0));
+        let title = |shared_processors, quantity| {
+            Measure::of(&Record { shared_processors, ..Record::default() }, quantity, 9.0).title()
+        };
+        let far = Metric::FarBusyPercent;
+        assert_eq!(
+            [title(false, far), title(true, far)],
+            ["CPU of host b (% busy)", "CPU of both ends (% busy)"]
+        );
+        assert_eq!(title(true, Metric::Score), "Score");
     }
 
     #[test]

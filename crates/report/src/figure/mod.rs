@@ -29,7 +29,7 @@ use linerate_bench::record::{Figure, FigureKind, Record};
 use maud::{Markup, html};
 
 pub(crate) use bars::streams_text;
-pub(crate) use measure::time_unit;
+pub(crate) use measure::{Measure, time_unit};
 pub(crate) use words::lack_text;
 
 use crate::summary::Summary;

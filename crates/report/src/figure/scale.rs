@@ -69,15 +69,28 @@ pub(crate) struct Signed {
 }
 
 impl Signed {
-    /// The scale that holds zero and all values, with some eight ticks at most.
-    pub(crate) fn holding(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+    /// The scale that holds zero and all values, with some eight ticks at most, and no more than there is room for
+    /// by the width of a tick's text.
+    pub(crate) fn holding(
+        values: impl Iterator<Item = f64>,
+        from: f64,
+        to: f64,
+        width: impl Fn(f64) -> f64,
+    ) -> Self {
         let (low, high) = values
             .filter(|value| value.is_finite())
             .fold((0.0f64, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
-        let step = plain_step((high - low) / 8.0);
-        let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
-        let high = if high > low { high } else { low + step };
-        Self { low, high, step, from, to }
+        let with = |ticks: f64| {
+            let step = plain_step((high - low) / ticks);
+            let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
+            let high = if high > low { high } else { low + step };
+            Self { low, high, step, from, to }
+        };
+        let fits = |scale: &Self| {
+            let widest = scale.ticks().map(&width).fold(0.0, f64::max);
+            (scale.at(scale.step) - scale.at(0.0)).max(scale.at(0.0) - scale.at(-scale.step)) > widest + 4.0
+        };
+        [8.0, 5.0, 3.0, 2.0].map(with).into_iter().find(fits).unwrap_or_else(|| with(1.0))
     }
 
     /// The place of a value; values outside the scale are put on its nearer end.
@@ -168,10 +181,12 @@ mod tests {
 
     #[test]
     fn zero_is_on_a_signed_scale() {
-        let scale = Signed::holding([-4.6, -1.3].into_iter(), 0.0, 100.0);
+        let scale = Signed::holding([-4.6, -1.3].into_iter(), 0.0, 100.0, |_| 10.0);
         assert_eq!((scale.at(-5.0), scale.at(0.0)), (0.0, 100.0));
         assert_eq!(scale.ticks().collect::<Vec<_>>(), [-5.0, -4.0, -3.0, -2.0, -1.0, 0.0]);
-        let nothing = Signed::holding(std::iter::empty(), 0.0, 100.0);
+        let wide = Signed::holding([-4.6, -1.3].into_iter(), 0.0, 100.0, |_| 25.0);
+        assert_eq!(wide.ticks().collect::<Vec<_>>(), [-6.0, -4.0, -2.0, 0.0], "there is no room for more");
+        let nothing = Signed::holding(std::iter::empty(), 0.0, 100.0, |_| 1e9);
         assert!(nothing.at(0.0).is_finite() && nothing.at(f64::NAN).is_finite());
     }
 

@@ -4,7 +4,7 @@
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
 use linerate_bench::spec::tool;
-use linerate_bench::stats::{Estimate, Growth, Trend};
+use linerate_bench::stats::{Estimate, Growth, Trend, are_at_one_ceiling};
 use maud::{Markup, html};
 
 use super::axes::{Frame, remarks};
@@ -345,6 +345,13 @@ impl<'a> ScalingChart<'a> {
         let (first, last) = (levels.first()?.0, levels.last()?.0);
         let growth = Growth::of(record, self.measure.quantity, &levels).filter(|_| last > first)?;
         let name = if self.curves.len() > 1 { format!("{}: ", curve.name) } else { String::new() };
+        let is_rate = self.measure.quantity == Metric::PayloadRate;
+        if is_rate && are_at_one_ceiling(record, levels.iter().map(|(_, case)| *case)) {
+            let x = &self.x;
+            return Some(format!(
+                "{name}the link’s ceiling is reached at every level of {x}, which hides its effect."
+            ));
+        }
         let cpu = self.cpu_growth(record, &levels);
         let (x, from, to) = (&self.x, tick(first), tick(last));
         let Some(line) = growth.line else {

@@ -5,6 +5,7 @@ use linerate_bench::stats::{CaseSummary, PrintedRow};
 use maud::{Markup, html};
 
 use super::scrolling;
+use crate::figure::Measure;
 use crate::summary::Summary;
 
 fn measured(row: &PrintedRow) -> String {
@@ -27,7 +28,7 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
             } }
             tbody { @for row in &rows { tr {
                 th scope="row" { (name(&row.printed.case)) }
-                td { (row.printed.quantity.about().label) }
+                td { (Measure::of(record, row.printed.quantity, row.printed.value).name) }
                 td class="number" { (measured(row)) }
                 td class="number" { (row.text()) }
                 td { (row.printed.source) }
