@@ -153,6 +153,7 @@ impl Command {
             pulse,
             neighbour: None,
             interfaces: linerate_transfer::routes::Interfaces::One,
+            linked: None,
         };
         let Ok(reader) = near.try_clone() else { return };
         let Ok(mut session) = Session::client(reader, near, client, Meters::default()) else { return };

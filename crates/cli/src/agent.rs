@@ -6,11 +6,12 @@ use linerate_host::{CpuTimes, Facts};
 use linerate_transfer::agent::{HostObserver, Recording, serve};
 use linerate_transfer::permit::{Permit, Restriction};
 use linerate_transfer::problem::TransferError;
-use linerate_wire::control::{AGENT_LINE, Sampling};
+use linerate_wire::control::{AGENT_LINE, JobAttention, Message, Sampling};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::Duration;
 
 use crate::common::failure::Failure;
@@ -25,6 +26,9 @@ pub struct AgentArgs {
     /// Print the identification that both ends must share, and end
     #[arg(long)]
     id: bool,
+    /// Serve a client that leaves this process behind; started by an agent
+    #[arg(long, hide = true, conflicts_with_all = ["id", "below"])]
+    background: bool,
     /// Serve only paths below DIR: for command="..." in authorized_keys
     #[arg(long, value_name = "DIR", conflicts_with = "id")]
     below: Option<PathBuf>,
@@ -57,6 +61,9 @@ pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     if args.id {
         say!("{}", linerate_remote::install::identity());
         return Ok(Code::Done);
+    }
+    if args.background {
+        return crate::jobs::go_on();
     }
     // The line begins with a newline, because output of the shell's start-up files may lack one. The client
     // may be gone already; then nobody reads the report.
@@ -94,6 +101,24 @@ impl HostObserver for Local {
             Err(error) => Err(format!("starting to sample the host failed: {error}")),
         }
     }
+
+    fn background(&self) -> Result<Child, String> {
+        crate::jobs::start()
+    }
+
+    fn jobs(&self, forget: bool) -> Result<Vec<Vec<u8>>, String> {
+        let records = if forget { crate::jobs::forget() } else { crate::jobs::records() };
+        records.map(told)
+    }
+
+    fn attend(&self, attention: &JobAttention, tell: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
+        crate::jobs::attend(attention, tell)
+    }
+}
+
+/// Every job of this account, as JSON.
+fn told(records: Vec<crate::jobs::JobRecord>) -> Vec<Vec<u8>> {
+    records.iter().map(crate::jobs::JobRecord::json).collect()
 }
 
 struct LocalRecording(Recorder);

@@ -19,6 +19,7 @@ use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
 use crate::common::spec::Spec;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
+use crate::jobs;
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -28,6 +29,8 @@ Examples:
       by which the same command would go on, and files under temporary names
   linerate clean host:/data
       removes it. What a transfer under way holds stays
+  linerate clean --jobs host
+      removes what linerate status host lists of detached jobs that have ended
 ";
 
 const MEANINGS: [Meaning; 7] = [
@@ -55,9 +58,16 @@ pub struct CleanArgs {
     json: bool,
     #[command(flatten)]
     reach: Reach,
+    /// Remove the records of detached jobs that have ended; DST is a host
+    #[arg(long, conflicts_with = "dry_run")]
+    jobs: bool,
     /// The directory to search
-    #[arg(help = "Directory: PATH or [USER@]HOST:PATH", value_name = "DST")]
-    destination: OsString,
+    #[arg(
+        help = "Directory: PATH or [USER@]HOST:PATH",
+        value_name = "DST",
+        required_unless_present = "jobs"
+    )]
+    destination: Option<OsString>,
 }
 
 /// The remains found so far.
@@ -72,9 +82,12 @@ struct CleanedUp {
 /// # Errors
 /// If the directory or the far end can't be reached.
 pub fn run(args: CleanArgs) -> Result<Code, Failure> {
+    if args.jobs {
+        return jobs::clean(&args.reach, args.destination.as_deref());
+    }
     let output = Arc::new(Output::new(args.style()));
     let (meters, mut found) = (Meters::default(), CleanedUp::default());
-    let cleaned = match Spec::parse(&args.destination) {
+    let cleaned = match Spec::parse(args.destination.as_deref().unwrap_or_default()) {
         Spec::Local(path) => args.clean(&path, &output, &meters, &mut found),
         Spec::Remote(host, path) => args.clean_far(&host, path, &output, &meters, &mut found),
     };

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use crate::common::failure::Failure;
 use crate::common::metrics::recording;
 use crate::common::output::Output;
-use crate::copying::args::{CopyingArgs, Prove};
+use crate::copying::args::{CopyingArgs, LeaveArgs, Prove};
 use crate::copying::fan::args::{FanArgs, FanPlaces};
 use crate::copying::task::Task;
 use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform_all};
@@ -66,6 +66,8 @@ pub struct CpArgs {
     #[command(flatten)]
     prove: Prove,
     #[command(flatten)]
+    leave: LeaveArgs,
+    #[command(flatten)]
     fan: FanArgs,
     /// List the entries to copy; copy nothing
     #[arg(short = 'n', long)]
@@ -113,6 +115,7 @@ impl CpArgs {
             quiet: self.common.quiet,
             retries: self.common.retry,
             stop: None,
+            detach: self.leave.detach,
             interfaces: self.common.interfaces.unwrap_or_default(),
             reach: self.common.reach,
             destination_reach: None,

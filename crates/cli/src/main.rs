@@ -16,6 +16,7 @@ mod doctor;
 mod exit;
 mod facts;
 mod fleet;
+mod jobs;
 mod keep;
 mod lab;
 mod load;
@@ -76,6 +77,10 @@ enum Command {
     Scp(scp::ScpArgs),
     /// Move a tree by many hosts, shard by shard
     Fleet(fleet::FleetArgs),
+    /// List the copies that go on without their command (--detach) on a host
+    Status(jobs::JobStatusArgs),
+    /// Show such a copy until its end, or end it
+    Attach(jobs::AttachArgs),
     /// List and remove what interrupted transfers have left
     Clean(clean::CleanArgs),
     /// Compare a tree here with another one, here or on another host, by hashes
@@ -129,6 +134,8 @@ impl Command {
             Self::Rsync(args) => rsync::run(args),
             Self::Scp(args) => scp::run(args),
             Self::Fleet(args) => fleet::run(args),
+            Self::Status(args) => jobs::status(args),
+            Self::Attach(args) => jobs::attach(args),
             Self::Clean(args) => clean::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Stream(args) => stream::run(args),

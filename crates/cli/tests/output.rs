@@ -5,8 +5,10 @@ mod support;
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_bench::record::{Case, Cpu, Measures, Outcome, Record, Run, SCHEMA};
 use tempfile::TempDir;
@@ -30,7 +32,7 @@ const fn call(command: &'static str, plain: &'static [&'static str], json: &'sta
 }
 
 /// Every command; those that print nothing on standard output in one of the two ways have no call for it.
-const CALLS: [Call; 41] = [
+const CALLS: [Call; 43] = [
     call("cp", &["-n -r tree far:/x"], &["-n -r tree far:/x"]),
     call("rsync", &["-nv tree {top}/new", "--help"], &[]),
     call("scp", &["--help"], &[]),
@@ -52,6 +54,8 @@ const CALLS: [Call; 41] = [
         &["--nodes 64 --link 100gbit --files 1e9 --bytes 1PB"],
     ),
     call("fleet export", &["--for slurm planned"], &[]),
+    call("status", &["", "{rsh} far"], &["", "{rsh} far"]),
+    call("attach", &[], &["", "{rsh} far:0a0b0c0d"]),
     call("clean", &["-n left"], &["-n left"]),
     Call { code: 3, ..call("verify", &["{rsh} tree far:{top}/other"], &["{rsh} tree far:{top}/other"]) },
     call("stream", &[], &["--seconds 0.1 {rsh} far"]),
@@ -179,6 +183,7 @@ impl Ground {
             fs::create_dir(at(tree)).expect("a directory");
             fs::write(at(tree).join("file"), text).expect("a file");
         }
+        leave_job(&at(".local/state/linerate/jobs"));
         // What an interrupted transfer leaves, for clean.
         fs::write(at("left/.linerate.0123456789abcdef.1"), "part").expect("a file");
         for words in [
@@ -223,7 +228,7 @@ impl Ground {
         let own = Path::new(PROGRAM).parent().expect("a directory").display();
         let path = format!("{own}:{}", std::env::var("PATH").unwrap_or_default());
         command.current_dir(self.top.path()).env("PATH", path).env("HOME", self.top.path());
-        command.env_remove("SSH_CONNECTION");
+        command.env_remove("SSH_CONNECTION").env_remove("XDG_STATE_HOME");
         if full {
             let full = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
             support::Running::start_onto(command, full).end()
@@ -261,6 +266,27 @@ fn assert_documented(out: &str, line: &str) {
             let is_named = pages.iter().any(|page| page.contains(&format!("`{field}`")));
             assert!(is_named, "linerate {line} prints `{field}`, which no page explains");
         }
+    }
+}
+
+/// The record of a detached job that has ended.
+fn leave_job(jobs: &Path) {
+    fs::create_dir_all(jobs).expect("a directory");
+    for path in [jobs, jobs.parent().expect("above")] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("our own");
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("later").as_secs();
+    let record = serde_json::json!({
+        "schema": 1, "type": "job", "id": "0a0b0c0d", "role": "receives", "state": "finished",
+        "host": rustix::system::uname().nodename().to_string_lossy(), "from": "a", "to": "b", "sources": ["tree"],
+        "more_sources": 0, "destination": "to", "since": now, "updated": now, "ended": now, "gbit_per_second": 1.0,
+        "exit": 0, "message": null, "last": "1 file", "process": { "pid": 1, "start": 1, "boot": "" },
+    });
+    let event = "{\"schema\":1,\"type\":\"note\",\"message\":\"x\"}\n";
+    for (name, text) in [("json", record.to_string()), ("events", event.to_owned())] {
+        let file = jobs.join(format!("0a0b0c0d-receives.{name}"));
+        fs::write(&file, text).expect("a file");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("our own");
     }
 }
 

@@ -1,9 +1,11 @@
-//! The system calls that no safe library offers, and what procfs alone says of a process. This is the only room with `unsafe`.
+//! The system calls that no safe library offers, what procfs alone says of a process, and private directories. This is the only room with
+//! `unsafe`.
 
 pub mod ethtool;
 pub mod limits;
 pub mod local_time;
 pub mod netns;
+pub mod private;
 pub mod process;
 pub mod replace;
 pub mod tcp;

@@ -1,13 +1,16 @@
 //! The far end: does the job that the client names, and answers questions about its host.
 
-use linerate_wire::control::{AbortKind, AskedSources, Job, MAX_SAMPLES, Message, Options, Sampling};
+use linerate_wire::control::{
+    AbortKind, AskedSources, Job, JobAttention, MAX_SAMPLES, Message, Options, Sampling, Totals,
+};
 use linerate_wire::path::RelPath;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
+use std::process::Child;
 
 use crate::base::problem::TransferError;
-use crate::net::session::{Neighbour, Session, out_of_turn};
+use crate::net::session::{Neighbour, Reporter, Session, out_of_turn};
 use crate::permit::Permit;
 use crate::receive::admission::Request;
 use crate::receive::deliveries::Deliveries;
@@ -39,7 +42,33 @@ pub trait HostObserver {
     /// # Errors
     /// Why it can't.
     fn record(&self, sampling: &Sampling) -> Result<Box<dyn Recording>, String>;
+    /// Starts an agent that outlives this login, with pipes to it.
+    ///
+    /// # Errors
+    /// Why it can't.
+    fn background(&self) -> Result<Child, String> {
+        Err(NO_JOBS.into())
+    }
+
+    /// The account's detached jobs at this host, as JSON; with `forget` the records of those that have ended are removed.
+    ///
+    /// # Errors
+    /// Why they can't be read or removed.
+    fn jobs(&self, _forget: bool) -> Result<Vec<Vec<u8>>, String> {
+        Err(NO_JOBS.into())
+    }
+
+    /// Calls `tell` with what is new of a detached job until it has ended, or `tell` returns false.
+    ///
+    /// # Errors
+    /// Why there is no such job.
+    fn attend(&self, _: &JobAttention, _tell: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
+        Err(NO_JOBS.into())
+    }
 }
+
+/// An agent's answer if it is only a part of the program.
+const NO_JOBS: &str = "this agent knows nothing of detached jobs; install linerate there";
 
 /// Counters that are being recorded; dropping it ends that.
 pub trait Recording {
@@ -64,6 +93,10 @@ pub fn serve(
     let (mut session, job) = Session::agent(reader, writer)?;
     let done = permit.and_then(|permit| {
         permit.check(&job)?;
+        // Only a process of its own goes on without its client.
+        if session.detached().is_some() {
+            return Err(out_of_turn());
+        }
         session.dials_client_alone(permit.is_restricted());
         perform(&mut session, permit.guarded(job), host, permit.bounds())
     });
@@ -101,11 +134,7 @@ fn perform(
     match job {
         Job::Receive { destination, options } => receive(session, &bounds.name(&destination)?, &options),
         Job::Send { sources, options } => {
-            let tell = session.reporter();
-            let found = sender::find_sources(bounds, &sources, Finding::of(&options), &|problem| {
-                tell.problem(problem)
-            })?;
-            let found = sender::not_left_out(found, &options)?;
+            let found = find(bounds, &sources, &options, &session.reporter())?;
             send(session, &found, &options)
         }
         Job::List { sources, options } => {
@@ -125,7 +154,42 @@ fn perform(
             clean(session, &bounds.name(&destination)?.directory()?, remove)
         }
         Job::Digests { path, keep } => differences::serve(session, &differences::open(bounds, &path)?, keep),
+        Job::Background => leave_behind(session, host),
+        Job::Jobs { forget } => jobs(session, host, forget),
+        Job::Attach(attention) => attend(session, host, &attention),
     }
+}
+
+/// Hands the client to a process that outlives this one.
+fn leave_behind(session: &mut Session, host: &dyn HostObserver) -> Result<(), TransferError> {
+    let mut left = host.background().map_err(|error| {
+        TransferError::Failed(format!("starting a process that outlives the login failed: {error}"))
+    })?;
+    match (left.stdin.take(), left.stdout.take()) {
+        (Some(to), Some(from)) => session.relay(to, from),
+        _ => Err(TransferError::Failed("the process that outlives the login has no pipes".into())),
+    }
+}
+
+fn jobs(session: &mut Session, host: &dyn HostObserver, forget: bool) -> Result<(), TransferError> {
+    for job in host.jobs(forget).map_err(TransferError::Failed)? {
+        session.send(&Message::JobRecord(job))?;
+    }
+    session.tell_report()
+}
+
+fn attend(
+    session: &mut Session,
+    host: &dyn HostObserver,
+    attention: &JobAttention,
+) -> Result<(), TransferError> {
+    let mut gone = None;
+    let attended = host.attend(attention, &mut |message| {
+        let heard = session.send(&message).and_then(|()| session.stand_by());
+        heard.map_err(|error| gone = Some(error)).is_ok()
+    });
+    attended.map_err(TransferError::Arguments)?;
+    gone.map_or_else(|| session.tell_report(), Err)
 }
 
 fn receive(session: &mut Session, destination: &Named, options: &Options) -> Result<(), TransferError> {
@@ -158,22 +222,65 @@ fn receive_asked(
     Ok(())
 }
 
-fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Result<(), TransferError> {
+/// Serves the other one of two agents that go on without their client, which wants from this one what `job` says, and of its sources
+/// what is `listed`. Returns what is in place there.
+pub(crate) fn send_linked(
+    session: &mut Session,
+    job: &Job,
+    asked: &Job,
+    listed: Option<&FilesFrom>,
+) -> Result<Totals, TransferError> {
+    let Job::Send { sources, options } = job else { return Err(out_of_turn()) };
+    if asked != job {
+        return Err(TransferError::Breach("the far end asks for something else than the client did".into()));
+    }
     let reporter = session.reporter();
+    let found = find(&Bounds::anywhere(), sources, options, &reporter)?;
+    session.offer(options)?;
+    let selected = options.listed.then(|| receive_selection(session)).transpose()?;
+    if selected.as_ref() != listed {
+        return Err(TransferError::Breach("the far end lists other files than the client did".into()));
+    }
+    send_found(session, &found, options, selected)
+}
+
+fn find(
+    bounds: &Bounds,
+    sources: &[Vec<u8>],
+    options: &Options,
+    reporter: &Reporter,
+) -> Result<Vec<SourceRoot>, TransferError> {
     let tell = |problem| reporter.problem(problem);
+    let found = sender::find_sources(bounds, sources, Finding::of(options), &tell)?;
+    sender::not_left_out(found, options)
+}
+
+fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Result<(), TransferError> {
     session.offer(options)?;
     let listed = options.listed.then(|| receive_selection(session)).transpose()?;
+    send_found(session, found, options, listed).map(drop)
+}
+
+fn send_found(
+    session: &mut Session,
+    found: &[SourceRoot],
+    options: &Options,
+    listed: Option<FilesFrom>,
+) -> Result<Totals, TransferError> {
+    let reporter = session.reporter();
+    let tell = |problem| reporter.problem(problem);
     let selection = Selection::new(options, listed);
     let counters = session.meters.local.clone();
-    scan_ahead(found, options, &selection, &counters, &tell, |ahead| {
+    let sent = scan_ahead(found, options, &selection, &counters, &tell, |ahead| {
         sender::run(session, found, ahead, options, UNHEARD, None)
     })?;
-    session.tell_report()
+    session.tell_report()?;
+    Ok(sent.landed)
 }
 
 /// # Errors
 /// If the client is gone, or lists more than anybody does.
-fn receive_selection(session: &mut Session) -> Result<FilesFrom, TransferError> {
+pub(crate) fn receive_selection(session: &mut Session) -> Result<FilesFrom, TransferError> {
     let mut listed = FilesFrom::default();
     session.receive_selection(|path| {
         listed.add(path).map_err(|error| TransferError::Arguments(error.to_string()))

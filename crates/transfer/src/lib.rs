@@ -19,13 +19,14 @@ mod receive;
 mod send;
 
 pub mod agent;
+pub mod detached;
 #[doc(hidden)]
 pub mod foreign;
 pub mod permit;
 
 pub use base::{lock, problem};
 pub use memory::feed;
-pub use net::{clock, pulse, routes, session};
+pub use net::{clock, link, pulse, routes, session};
 pub use receive::{admission, leftovers, near::NO_TEMP_DIR, receiver, remove::NOT_ALL_READ};
 pub use send::{ahead, chain, fan, sender, survey};
 pub use tree::{bounds, charsets, digest, filter, itemize, pattern, root};

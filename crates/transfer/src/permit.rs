@@ -115,6 +115,9 @@ impl Restriction {
             Job::Clean { remove: false, .. } => write_only.then_some("list anything (--write-only)"),
             Job::Discard { .. } => None,
             Job::Observe => Some("ask about the host"),
+            // Its records lie outside of the directory, and so does the process.
+            Job::Background => Some("leave a process behind (--detach)"),
+            Job::Jobs { .. } | Job::Attach(_) => Some("ask about detached jobs"),
         }
     }
 }

@@ -148,6 +148,7 @@ fn session(
         pulse: Arc::new(Pulse::new(Some(Duration::from_secs(20)))),
         neighbour: None,
         interfaces: linerate_transfer::routes::Interfaces::One,
+        linked: None,
     };
     let copy = near.try_clone().expect("a descriptor is free");
     Session::between(near, copy, client, Meters::default(), Arc::default()).expect("both speak this protocol")

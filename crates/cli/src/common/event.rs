@@ -8,6 +8,8 @@ use linerate_wire::entry::Kind;
 use linerate_wire::stages::Stages;
 use serde::Serialize;
 
+use super::keeper::Sighting;
+
 /// The version of the events; it grows with changes that are not additions.
 const SCHEMA: u32 = 1;
 
@@ -27,20 +29,7 @@ pub struct Versioned<'a> {
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Event {
     /// The progress of a copy, twice a second.
-    Progress {
-        /// Seconds since the first data connection.
-        seconds: f64,
-        /// Bytes that the receiver has.
-        bytes: u64,
-        /// Files in place.
-        files: u64,
-        found_files: u64,
-        found_bytes: u64,
-        /// The scan is over.
-        scanned: bool,
-        #[serde(flatten)]
-        limiter: LimiterFields,
-    },
+    Progress(Sighting),
     /// Something is wrong with one entry.
     Problem { path: String, message: String, kind: &'static str },
     /// A step that the user should know of.
@@ -65,6 +54,8 @@ pub enum Event {
         peak_rss_bytes: u64,
         exit: u8,
     },
+    /// Two far hosts go on with a copy.
+    Detached { job: String, from: String, to: String },
     /// The sums of a copy that was only listed.
     #[serde(rename = "summary")]
     Surveyed {
@@ -326,15 +317,7 @@ mod tests {
             matched_bytes: 0,
         };
         vec![
-            Event::Progress {
-                seconds: 0.0,
-                bytes: 0,
-                files: 0,
-                found_files: 0,
-                found_bytes: 0,
-                scanned: true,
-                limiter: limiter(),
-            },
+            Event::Progress(Sighting::default()),
             Event::Problem { path: text(), message: text(), kind: "failed" },
             Event::Note { message: text() },
             Event::Entry { path: text(), kind: "file", bytes: 0 },
@@ -343,6 +326,7 @@ mod tests {
             copied(Some(synced)),
             Event::Surveyed { dry_run: true, found: Totals::default().into(), exit: 0 },
             Event::Failed { message: text(), exit: 1 },
+            Event::Detached { job: text(), from: text(), to: text() },
             Event::Destination(Box::new(DestinationFields {
                 destination: text(),
                 result: "done",
@@ -388,12 +372,13 @@ mod tests {
     /// The place of an event's documentation.
     fn page(event: &Event) -> &'static str {
         let (page, heading) = match event {
-            Event::Progress { .. } | Event::Problem { .. } | Event::Note { .. } | Event::Entry { .. } => {
+            Event::Progress(_) | Event::Problem { .. } | Event::Note { .. } | Event::Entry { .. } => {
                 (COPYING, "\n## JSON events\n")
             }
             Event::Change { .. } | Event::Summary(_) | Event::Surveyed { .. } | Event::Failed { .. } => {
                 (COPYING, "\n## JSON events\n")
             }
+            Event::Detached { .. } => (FORMATS, "\n## Detached jobs\n"),
             Event::Destination(_) | Event::FanOut { .. } => (FORMATS, "\n## JSON of several destinations\n"),
             Event::Leftover { .. } | Event::Cleaned { .. } => (FORMATS, "\n## JSON of a cleaning\n"),
             Event::Missing { .. } | Event::Extra { .. } | Event::Differs { .. } | Event::Compared { .. } => {

@@ -3,11 +3,12 @@
 use linerate_remote::far_end::{FarEnd, RemoteShell};
 use linerate_remote::patience::PatientInput;
 use linerate_transfer::agent;
+use linerate_transfer::link::ControlLink;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::pulse::Pulse;
 use linerate_transfer::routes::Interfaces;
 use linerate_transfer::session::{Client, Meters, Session, neighbours};
-use linerate_wire::control::{Job, Progress};
+use linerate_wire::control::{DetachedJob, Job, Progress};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::process::ChildStdout;
@@ -87,6 +88,35 @@ impl FarSession {
         Ok(Self { session: Session::chained(reader, writer, client, meters, lost)?, _far: far })
     }
 
+    /// Starts an agent that goes on without this process when it has met another one, up to its first message.
+    ///
+    /// # Errors
+    /// If the login fails or lasts too long, or no agent can be run there.
+    pub fn detaching(
+        far_end: &FarEnd,
+        job: Job,
+        silence: Option<u32>,
+        near: NearEnd,
+        detached: DetachedJob,
+    ) -> Result<Self, Failure> {
+        let meters = near.meters.clone();
+        let (far, reader, writer, client) = start(far_end, job, silence, near)?;
+        Ok(Self { session: Session::detaching(reader, writer, client, meters, detached)?, _far: far })
+    }
+
+    /// Begins a job with an agent to which there is a channel already.
+    ///
+    /// # Errors
+    /// If it refuses the job, or goes away.
+    pub fn linked(link: ControlLink, job: Job, silence: Option<u32>, near: NearEnd) -> Result<Self, Failure> {
+        let NearEnd { interrupted, observer, meters, interfaces } = near;
+        let ControlLink { reader, writer, peer, last: _ } = link;
+        let pulse = Arc::new(Pulse::new(silence.map(|seconds| Duration::from_secs(seconds.into()))));
+        let (neighbour, linked) = (None, Some(peer));
+        let client = Client { job, interrupted, observer, pulse, neighbour, interfaces, linked };
+        Ok(Self { session: Session::client(reader, writer, client, meters)?, _far: FarProcess::Elsewhere })
+    }
+
     /// Starts a job within this process, in a thread.
     ///
     /// # Errors
@@ -101,7 +131,15 @@ impl FarSession {
         let thread = thread::spawn(move || drop(agent::serve_within(theirs, other)));
         let far = FarProcess::Thread(Some(thread));
         let pulse = Arc::new(Pulse::new(None));
-        let client = Client { job, interrupted, observer, pulse, neighbour: Some(neighbour), interfaces };
+        let client = Client {
+            job,
+            interrupted,
+            observer,
+            pulse,
+            neighbour: Some(neighbour),
+            interfaces,
+            linked: None,
+        };
         Ok(Self { session: Session::client(reader, ours, client, meters)?, _far: far })
     }
 
@@ -138,7 +176,8 @@ fn start(
     let pulse = Arc::new(Pulse::new(silence));
     let heard = pulse.clone();
     writer.wait(silence, move || heard.is_there());
-    Ok((shell, reader, writer, Client { job, interrupted, observer, pulse, neighbour: None, interfaces }))
+    let (neighbour, linked) = (None, None);
+    Ok((shell, reader, writer, Client { job, interrupted, observer, pulse, neighbour, interfaces, linked }))
 }
 
 /// The process or thread of the far end, which is waited for when this is dropped. How it ended says no more than
@@ -146,12 +185,15 @@ fn start(
 enum FarProcess {
     Shell(RemoteShell),
     Thread(Option<JoinHandle<()>>),
+    /// Nobody's child here.
+    Elsewhere,
 }
 
 impl Drop for FarProcess {
     fn drop(&mut self) {
         match self {
             Self::Shell(shell) => drop(shell.end()),
+            Self::Elsewhere => {}
             Self::Thread(thread) => thread.take().into_iter().for_each(|thread| drop(thread.join())),
         }
     }

@@ -5,6 +5,7 @@ pub mod config;
 pub mod event;
 pub mod failure;
 pub mod far;
+pub mod keeper;
 pub mod look;
 mod losses;
 pub mod member;

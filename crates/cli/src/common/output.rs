@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::event::{Event, entry_name, problem_name};
 use super::failure::Failure;
+use super::keeper::{Keeper, Sighting};
 use super::look::{Done, Look, Sums};
 use super::losses::Losses;
 use super::member::MemberOutput;
@@ -66,6 +67,8 @@ pub struct Output {
     metrics: Arc<RunMetrics>,
     /// The additions, if this is the output of one of several copies.
     member: Option<MemberOutput>,
+    /// The place of everything that is printed, where nobody sees it now.
+    keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl Output {
@@ -95,6 +98,7 @@ impl Output {
             left_out: AtomicU64::new(0),
             metrics: Arc::default(),
             member: None,
+            keeper: None,
         }
     }
 
@@ -113,6 +117,11 @@ impl Output {
         let (bar, itemize) = (self.bar.clone(), self.itemize);
         let own = Self { bar, itemize, ..Self::bare(self.style, ProgressBar::hidden()) };
         Self { member: Some(MemberOutput::new(name)), ..own }
+    }
+
+    /// Output of a run that nobody sees now.
+    pub fn kept(keeper: Arc<dyn Keeper>) -> Self {
+        Self { keeper: Some(keeper), ..Self::bare(Style::Json, ProgressBar::hidden()) }
     }
 
     /// The additions of [`Self::of_member`]; none for the output of a whole command.
@@ -201,7 +210,11 @@ impl Output {
 
     /// A line of `--json`.
     pub fn event(&self, event: &Event) {
-        say::json(&event.of_destination(self.member.as_ref().map(|member| &*member.name)));
+        let line = event.of_destination(self.member.as_ref().map(|member| &*member.name));
+        match &self.keeper {
+            Some(keeper) => serde_json::to_string(&line).into_iter().for_each(|line| keeper.event(line)),
+            None => say::json(&line),
+        }
     }
 
     /// Shows the progress of the transfer. Called a few times a second.
@@ -231,71 +244,58 @@ impl Output {
                 is_last: false,
             });
         }
+        let sighting = Sighting {
+            seconds,
+            bytes: done,
+            files: receiver.landed.files,
+            found_files: sender.found.files,
+            found_bytes: sender.found.bytes,
+            scanned: sender.scanned,
+            ..Sighting::limited(&limiter)
+        };
+        match (&self.keeper, self.style) {
+            (Some(keeper), _) => keeper.progress(sighting),
+            (None, Style::Json) => self.progress_event(sighting),
+            (None, Style::Plain | Style::Verbose) if self.member.is_some() => {}
+            (None, Style::Plain | Style::Verbose) => self.bar_at(&sighting, &by(&limiter)),
+            (None, Style::Quiet) => {}
+        }
+    }
+
+    /// Shows how far a run is, which another process has kept; `by` says what limits it.
+    pub fn show(&self, sighting: Sighting, by: &str) {
         match self.style {
-            Style::Json => {
-                self.progress_event(sender.found, sender.scanned, receiver.landed, done, seconds, &limiter)
-            }
-            Style::Plain | Style::Verbose if self.member.is_some() => {}
-            Style::Plain | Style::Verbose => {
-                self.bar_at(sender.found, sender.scanned, receiver.landed, done, &limiter, begun)
-            }
+            Style::Json => self.progress_event(sighting),
+            Style::Plain | Style::Verbose => self.bar_at(&sighting, by),
             Style::Quiet => {}
         }
     }
 
-    fn progress_event(
-        &self,
-        found: Totals,
-        scanned: bool,
-        landed: Totals,
-        done: u64,
-        seconds: f64,
-        limiter: &Verdict,
-    ) {
+    fn progress_event(&self, sighting: Sighting) {
         let mut last = lock(&self.last_event);
         if last.elapsed() < Duration::from_millis(500) {
             return;
         }
         *last = Instant::now();
-        self.event(&Event::Progress {
-            seconds,
-            bytes: done,
-            files: landed.files,
-            found_files: found.files,
-            found_bytes: found.bytes,
-            scanned,
-            limiter: limiter.into(),
-        });
+        self.event(&Event::Progress(sighting));
     }
 
-    fn bar_at(
-        &self,
-        found: Totals,
-        scanned: bool,
-        landed: Totals,
-        done: u64,
-        limiter: &Verdict,
-        begun: Instant,
-    ) {
-        let seconds = begun.elapsed().as_secs_f64();
-        self.bar.set_length(found.bytes.max(1));
-        self.bar.set_position(done);
-        let left = found.bytes.saturating_sub(done) as f64;
-        let eta = match (scanned, done) {
-            (true, 1..) => show_left(left * seconds / done as f64),
+    fn bar_at(&self, sighting: &Sighting, by: &str) {
+        let Sighting { seconds, bytes, files, found_files, found_bytes, scanned, .. } = *sighting;
+        self.bar.set_length(found_bytes.max(1));
+        self.bar.set_position(bytes);
+        let left = found_bytes.saturating_sub(bytes) as f64;
+        let eta = match (scanned, bytes) {
+            (true, 1..) => show_left(left * seconds / bytes as f64),
             _ => "still scanning".to_owned(),
-        };
-        let by = match limiter.limiter {
-            Limiter::TooShort => String::new(),
-            _ => format!(", {} ({:.0} %)", limiter.clause(), 100.0 * limiter.share),
         };
         self.bar.set_message(format!(
             "{} of {}, {} of {} files, {}, {eta}{by}",
-            show_bytes(done),
-            show_bytes(found.bytes),
-            show_count(landed.files),
-            show_count(found.files),
-            show_rate(done, seconds),
+            show_bytes(bytes),
+            show_bytes(found_bytes),
+            show_count(files),
+            show_count(found_files),
+            show_rate(bytes, seconds),
         ));
     }
 
@@ -367,6 +367,7 @@ impl Output {
         }
         let limiter = summary.limiter();
         self.metrics.transfer(summary, &limiter);
+        self.keeper.iter().for_each(|keeper| keeper.last(summary.text(&limiter), summary.sighting(&limiter)));
         match self.style {
             Style::Quiet => {}
             Style::Json => self.event(&summary.event(&limiter, code, meters)),
@@ -376,9 +377,13 @@ impl Output {
             let s = if count == 1 { "" } else { "s" };
             self.detail(&format!("{} connection{s} to the data port turned away", show_count(count)));
         }
-        self.losses();
         let failed = meters.local.failed.load(Ordering::Relaxed).saturating_sub(self.left_out());
-        let changed = meters.local.changed.load(Ordering::Relaxed);
+        self.lost(failed, meters.local.changed.load(Ordering::Relaxed));
+    }
+
+    /// The lines behind the last one: what lost something, and the numbers of entries that failed or changed.
+    pub fn lost(&self, failed: u64, changed: u64) {
+        self.losses();
         if failed + changed > 0 && self.style != Style::Json {
             let entries = if failed == 1 { "entry is" } else { "entries are" };
             tell!(
@@ -417,12 +422,32 @@ fn link(change: &Change) -> String {
     }
 }
 
+/// What limits a run, in the line beside its bar.
+fn by(limiter: &Verdict) -> String {
+    match limiter.limiter {
+        Limiter::TooShort => String::new(),
+        _ => format!(", {} ({:.0} %)", limiter.clause(), 100.0 * limiter.share),
+    }
+}
+
 /// A far end may send any numbers.
 fn show_left(seconds: f64) -> String {
     format!("{} left", show_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
 }
 
 impl Output {
+    /// A problem whose texts are fit to be printed.
+    pub fn shown_problem(&self, path: String, message: String, kind: ProblemKind) {
+        if self.style == Style::Json {
+            self.event(&Event::Problem { path, message, kind: problem_name(kind) });
+        } else if kind == ProblemKind::NotKept && self.style != Style::Verbose {
+            lock(&self.losses).add(message, path);
+        } else {
+            let plain = || format!("{}: {path}: {message}", self.program());
+            self.line(&self.look.as_ref().map_or_else(plain, |look| look.error(&path, &message)));
+        }
+    }
+
     fn remark(&self, path: &str, message: &str) {
         if let Some(look) = &self.look {
             look.remark(message);
@@ -448,15 +473,7 @@ impl Observer for Output {
             self.left_out.fetch_add(1, Ordering::Relaxed);
             return look.skip(&path, &printable(problem.message.as_bytes()));
         }
-        let message = printable(problem.message.as_bytes());
-        if self.style == Style::Json {
-            self.event(&Event::Problem { path, message, kind: problem_name(problem.kind) });
-        } else if problem.kind == ProblemKind::NotKept && self.style != Style::Verbose {
-            lock(&self.losses).add(message, path);
-        } else {
-            let plain = || format!("{}: {path}: {message}", self.program());
-            self.line(&self.look.as_ref().map_or_else(plain, |look| look.error(&path, &message)));
-        }
+        self.shown_problem(path, printable(problem.message.as_bytes()), problem.kind);
     }
 
     fn changes(&self, changes: Vec<Change>) {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::event::{CopySummary, EndFields, Event, SyncFields};
+use super::keeper::Sighting;
 use super::look::Sums;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
@@ -115,6 +116,21 @@ impl Summary {
             symlinks: self.landed.symlinks.saturating_sub(there.symlinks),
             bytes: self.landed.bytes.saturating_sub(there.bytes),
             specials: self.landed.specials.saturating_sub(there.specials),
+        }
+    }
+
+    /// The end of the run, as a sight of it.
+    pub fn sighting(&self, limiter: &Verdict) -> Sighting {
+        let Totals { files, bytes, .. } = self.landed;
+        let (seconds, found_files, found_bytes) = (self.payload_seconds, files, bytes);
+        Sighting {
+            seconds,
+            bytes,
+            files,
+            found_files,
+            found_bytes,
+            scanned: true,
+            ..Sighting::limited(limiter)
         }
     }
 

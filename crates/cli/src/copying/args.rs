@@ -101,6 +101,18 @@ pub struct Prove {
     pub manifest: Option<OsString>,
 }
 
+/// Whether the copy goes on without its command.
+#[derive(Debug, Args)]
+pub struct LeaveArgs {
+    /// Return once both far hosts are at work; they go on without this one
+    ///
+    /// For a copy from one far host to another that can connect to each other. linerate status HOST lists such jobs, linerate attach
+    /// HOST shows one until its end, with the exit code that this command would have had. Run again, the command goes on from
+    /// where an ended job was.
+    #[arg(long, conflicts_with_all = ["dry_run", "manifest", "metrics", "retry"])]
+    pub detach: bool,
+}
+
 /// `None` is auto. A type of its own, since clap would take an `Option` for an argument that may be missing.
 type Streams = std::option::Option<u32>;
 /// `None` is no limit.

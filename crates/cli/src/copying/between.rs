@@ -180,9 +180,11 @@ fn of_contents(contents: DeliveredContents) -> Told {
 }
 
 /// Reports problems and notes of one of the two hosts.
-struct HostTeller {
-    host: String,
-    delivered: Arc<Delivered>,
+pub struct HostTeller {
+    /// As the user wrote it, fit to be printed.
+    pub host: String,
+    /// The place of what is reported.
+    pub delivered: Arc<Delivered>,
 }
 
 impl Observer for HostTeller {

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::between::Hosts;
+use super::linked::HostsTeller;
 use super::manifest::{Delivered, Landed};
 use super::route::Route;
 use super::showing::Showing;
@@ -44,6 +45,8 @@ pub struct Copy {
     pub was_connected: AtomicBool,
     /// Set by a signal.
     pub interrupted: Arc<AtomicBool>,
+    /// The two hosts, if this process is at the destination's for a user who is at neither.
+    pub hosts: Option<(String, String)>,
     begun: Instant,
 }
 
@@ -85,7 +88,7 @@ impl Copy {
         let delivered = Delivered::new(task.manifest.as_deref(), output.clone());
         let delivered = Arc::new(delivered.map_err(Failure::usage)?);
         let (meters, was_connected) = (Meters::default(), AtomicBool::new(false));
-        Ok(Self { task, output, meters, delivered, was_connected, interrupted, begun })
+        Ok(Self { task, output, meters, delivered, was_connected, interrupted, hosts: None, begun })
     }
 
     /// Copies, or lists what would be copied.
@@ -94,6 +97,9 @@ impl Copy {
     /// If the copy failed as a whole. Problems with single entries are printed, and set the exit code.
     pub fn once(&self) -> Result<Code, Failure> {
         self.delivered.begin();
+        if self.task.detach {
+            return self.leave();
+        }
         let route = Route::find(&self.task.sources, &self.task.destination).map_err(Failure::usage)?;
         check_interfaces(&self.task, &route)?;
         if self.task.options.clear && !self.task.list {
@@ -126,11 +132,18 @@ impl Copy {
         Ok(far)
     }
 
+    fn observer(&self) -> Arc<dyn Observer> {
+        match &self.hosts {
+            Some((from, to)) => Arc::new(HostsTeller::new(from, to, self.delivered.clone())),
+            None => self.delivered.clone(),
+        }
+    }
+
     /// This end of a session.
     pub fn near_end(&self) -> NearEnd {
         NearEnd {
             interrupted: self.interrupted.clone(),
-            observer: self.delivered.clone(),
+            observer: self.observer(),
             meters: self.meters.clone(),
             interfaces: self.task.interfaces.clone(),
         }
@@ -163,10 +176,11 @@ impl Copy {
         written.map_err(Failure::failed)?;
         let here = (self.meters.local.stages(), process_usage());
         let (sender, receiver) = if pushed { (here, there) } else { (there, here) };
-        let ends = match end {
-            Here::Both => Ends::Within,
-            Here::Receiver => Ends::Pull,
-            Here::Sender | Here::Neither => Ends::Push,
+        let ends = match (end, self.hosts.clone()) {
+            (Here::Receiver, Some((from, to))) => Ends::Between { from, to, through: false },
+            (Here::Receiver, None) => Ends::Pull,
+            (Here::Both, _) => Ends::Within,
+            (Here::Sender | Here::Neither, _) => Ends::Push,
         };
         let summary = Summary {
             landed: moved.landed,
@@ -201,7 +215,7 @@ impl Copy {
 
     /// The reporter that prints and counts problems with single entries.
     pub fn reporter(&self) -> Reporter {
-        Reporter::new(self.delivered.clone(), &self.meters)
+        Reporter::new(self.observer(), &self.meters)
     }
 
     /// The failure of a run that ended early.

@@ -7,12 +7,14 @@ mod copy;
 pub mod details;
 pub mod fan;
 pub mod identities;
+mod leave;
+pub mod linked;
 mod manifest;
 mod overlap;
 mod pull;
 mod push;
 mod route;
-mod showing;
+pub mod showing;
 pub mod task;
 pub mod watched;
 mod within;
@@ -57,6 +59,7 @@ pub fn perform_all(
     let task = output.metrics().check().and(task);
     output.metrics().note().into_iter().for_each(|note| output.note(&note));
     let ended = task.and_then(|(task, destinations)| match destinations {
+        Some(_) if task.detach => Err(Failure::usage(leave::ONE_TO_ANOTHER.into())),
         Some(destinations) => fan::perform(&output, task, &destinations),
         None => Copy::new(task.resumable(), output.clone())?.run(),
     });

@@ -43,6 +43,8 @@ pub struct Task {
     pub retries: u32,
     /// The time at which the run ends, wherever it is.
     pub stop: Option<Stop>,
+    /// The two hosts go on without this process.
+    pub detach: bool,
 }
 
 /// The end of a run by the clock.

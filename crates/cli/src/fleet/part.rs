@@ -52,6 +52,7 @@ pub fn task(
         quiet: common.quiet,
         retries: common.retry,
         stop: None,
+        detach: false,
         interfaces: common.interfaces.clone().unwrap_or_default(),
         reach: common.reach.clone(),
         destination_reach: None,

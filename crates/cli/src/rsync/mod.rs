@@ -273,6 +273,7 @@ impl Line {
             retries: 0,
             interfaces: Interfaces::One,
             stop: self.stop_at.map(|at| Stop { at, reached: Arc::default(), code: TIMEOUT }),
+            detach: false,
             reach: Reach { rsh: self.shell()?, agent_command: self.agent.clone(), ..Reach::default() },
             destination_reach: None,
         })
@@ -345,6 +346,7 @@ impl Line {
             retries: 0,
             interfaces: Interfaces::One,
             stop: None,
+            detach: false,
             reach: Reach { rsh: self.shell()?, agent_command: self.agent.clone(), ..Reach::default() },
             destination_reach: None,
         };

@@ -154,6 +154,7 @@ impl ScpLine {
             retries: 0,
             interfaces: Interfaces::One,
             stop: None,
+            detach: false,
             reach: far.map_or_else(|| self.reach.clone(), by),
             destination_reach: Some(by(destination)),
         }

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::common::failure::Failure;
 use crate::common::metrics::recording;
 use crate::common::output::Output;
-use crate::copying::args::{CopyingArgs, Prove};
+use crate::copying::args::{CopyingArgs, LeaveArgs, Prove};
 use crate::copying::fan::args::{FanArgs, FanPlaces};
 use crate::copying::task::Task;
 use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform_all};
@@ -131,6 +131,8 @@ pub struct SyncArgs {
     #[command(flatten)]
     prove: Prove,
     #[command(flatten)]
+    leave: LeaveArgs,
+    #[command(flatten)]
     fan: FanArgs,
     #[command(flatten)]
     common: CopyingArgs,
@@ -196,6 +198,7 @@ impl SyncArgs {
             quiet: self.common.quiet,
             retries: self.common.retry,
             stop: None,
+            detach: self.leave.detach,
             interfaces: self.common.interfaces.unwrap_or_default(),
             reach: self.common.reach,
             destination_reach: None,

@@ -77,6 +77,7 @@ BY_REASON = {
         "sudo systemctl enable --now linerate-sync@nightly.timer",
         "journalctl -u linerate-sync@nightly",
     ],
+    "a job of another run, which e2e::between::detached has": ["linerate attach --cancel hostB:3f9c01d2"],
     "a cluster, which e2e::fleet starts": ["linerate fleet submit PLAN --partition dtn --tasks 16 --time 4:00:00"],
     "a guest of the lab in the line before it": ["ssh -F $LINERATE_LAB_SSH_CONFIG g0 'uname -a; rsync --version'"],
     "it waits for a client; without --once it serves the other lines": ["linerate serve rr --listen 0.0.0.0:5300 --once"],

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_wire::PROTOCOL;
-use linerate_wire::control::{AskedSources, Job, Keep, Message, Options, Partner};
+use linerate_wire::control::{AskedSources, DetachedJob, Job, JobId, Keep, Message, Options, Partner};
 use linerate_wire::entry::Entry;
 use linerate_wire::frame::FrameKind::{Batch, Chunk, Data, End};
 
@@ -141,6 +141,51 @@ fn another_agent_as_the_other_end_is_named_in_its_turn_and_for_data_alone() {
         let _ = served.near.hear_all();
         assert!(begun.elapsed() < Duration::from_secs(4), "{said:?}: it has only got tired of waiting");
         assert_eq!(served.end(), Some(5), "{said:?}");
+        ground.assert_untouched();
+    }
+}
+
+#[test]
+fn one_that_is_to_go_on_alone_does_so_with_another_agent_or_not_at_all() {
+    let options = || Options { timeout: Some(5), ..options() };
+    let receive = || Message::Job(Job::Receive { destination: b".".to_vec(), options: options() });
+    let detached = || {
+        let (from, to) = ("a".into(), "b".into());
+        Message::Detached(DetachedJob { id: JobId([1; 4]), from, to })
+    };
+    let asked = || Some(AskedSources { sources: vec![b"tree".to_vec()], delivered: false });
+    let partner = |asked| Message::Partner(Partner { public_key: vec![1; 44], cookie: [0; 16], asked });
+    let background = || vec![Message::Job(Job::Background), hello(PROTOCOL)];
+    for (alone, said) in [
+        // This process ends with its login.
+        (false, vec![detached(), receive()]),
+        (true, vec![receive()]),
+        (true, vec![Message::Job(Job::Observe)]),
+        (true, vec![Message::Job(Job::Background)]),
+        (true, vec![detached(), Message::Job(Job::Observe)]),
+        (true, vec![detached(), Message::Job(Job::Clean { destination: b".".to_vec(), remove: true })]),
+        (true, vec![detached(), detached(), receive()]),
+        (true, vec![Message::Between, receive(), partner(asked())]),
+        (true, vec![detached(), receive(), partner(None)]),
+        (true, vec![detached(), receive(), partner(asked()), Message::UseTunnel]),
+        (true, vec![detached(), receive(), partner(asked()), Message::UnderWay]),
+        (true, vec![detached(), receive(), partner(asked()), Message::Sources(vec![source("tree", true)])]),
+    ] {
+        let ground = Ground::new();
+        let mut served = Served::start(&ground);
+        served.near.say(&hello(PROTOCOL)).unwrap();
+        let before = if alone { background() } else { Vec::new() };
+        for message in before.iter().chain(&said) {
+            // It may have hung up already.
+            let _ = served.near.say(message);
+        }
+        let begun = Instant::now();
+        // Its end, with a word on it or without.
+        let _ = served.near.hear_all();
+        assert!(begun.elapsed() < Duration::from_secs(4), "{said:?}: it has only got tired of waiting");
+        assert!(matches!(served.end(), Some(0 | 1 | 2 | 5)), "{said:?}");
+        let left = || crate::support::processes_with(&ground.mark()).is_empty();
+        assert!(within(Duration::from_secs(4), left), "{said:?}: somebody is left");
         ground.assert_untouched();
     }
 }

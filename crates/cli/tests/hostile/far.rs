@@ -327,6 +327,11 @@ impl Ground {
         command
     }
 
+    /// A text of the environment of all that [`Ground::linerate`] starts.
+    pub fn mark(&self) -> String {
+        format!("HOME={}", self.top.path().join("home").display())
+    }
+
     fn outside(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut all = below(self.top.path());
         all.retain(|path, _| {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linerate_wire::control::{
-    AbortKind, Backup, Job, Keep, Message, Options, OtherTrees, OtherUse, Sampling, Sync,
+    AbortKind, Backup, Job, JobAttention, Keep, Message, Options, OtherTrees, OtherUse, Sampling, Sync,
 };
 use linerate_wire::filter::{DirMerge, MergeStyle, Rule, Rules};
 use linerate_wire::frame::FrameKind::{Batch, End};
@@ -236,6 +236,20 @@ fn questions_about_the_host_get_no_answer() {
             assert!(matches!(served.end(), Some(1 | 2 | 5)));
         }
     }
+}
+
+#[test]
+fn no_process_is_left_behind_and_no_job_is_told_of() {
+    let ground = yard();
+    let attention = JobAttention { id: String::new(), cancel: true };
+    for job in [Job::Background, Job::Jobs { forget: true }, Job::Attach(attention)] {
+        let mut served = Served::start_with(&ground, &["--below", "."], None);
+        served.ask(job.clone()).unwrap();
+        let answer = served.near.hear_until(|m| matches!(m, Message::Abort { .. }));
+        assert!(answer.is_ok(), "{job:?}: {answer:?}");
+        assert_eq!(served.end(), Some(2), "{job:?}");
+    }
+    ground.assert_untouched();
 }
 
 #[test]

@@ -13,8 +13,14 @@ pub const BY_WHOM: &str = "the far end's account restricts this login to `linera
 pub trait Observer: Send + Sync {
     /// Something is wrong with one entry; the rest goes on.
     fn problem(&self, problem: Problem);
+    /// Something is wrong with one entry at the far end, which has told so.
+    fn far_problem(&self, problem: Problem) {
+        self.problem(problem);
+    }
     /// Changes that a receiver makes, or would make in a dry run.
     fn changes(&self, changes: Vec<Change>);
+    /// The far end gives up, and has told why.
+    fn far_end_gave_up(&self) {}
     /// A step that the user should know of: a detour, a slow way.
     fn note(&self, note: &str);
 }

@@ -73,6 +73,31 @@ pub fn meet(
     Ok(DataWay::Through)
 }
 
+/// Has the two connect as [`meet`] does, for messages that need no client: the receiver dials first, as it does for its data later.
+///
+/// # Errors
+/// If neither reaches the other, gives up or goes away.
+pub fn meet_alone(
+    (sender, receiver): (&mut Session, &mut Session),
+    options: &Options,
+    (from, to): (&str, &str),
+) -> Result<(), FarError> {
+    let of_sender = sender.hear_listening().map_err(of(FarRole::Sender))?;
+    let of_receiver = receiver.hear_listening().map_err(of(FarRole::Receiver))?;
+    let there = dial(receiver, &of_sender, &of_receiver, options.ports).map_err(of(FarRole::Receiver))?;
+    let Some(there) = there else { return Ok(()) };
+    let back = dial(sender, &of_receiver, &of_sender, options.ports).map_err(of(FarRole::Sender))?;
+    let Some(back) = back else { return Ok(()) };
+    Err(FarError {
+        role: FarRole::Receiver,
+        error: TransferError::FarEnd(format!(
+            "it can't connect to {from}: {there}; and {from} can't connect to {to}: {back}; without a connection of their own \
+             the two need this command: open {} from one to the other, or leave out --detach",
+            ports(options.ports)
+        )),
+    })
+}
+
 /// `None` where it worked, else why not.
 fn dial(
     session: &mut Session,

@@ -17,7 +17,7 @@ use crate::base::problem::TransferError;
 use crate::net::channel::Channel;
 use crate::net::session::{Session, TICK, out_of_turn};
 use course::{Course, Fate};
-pub use meeting::{DataWay, introduce, meet};
+pub use meeting::{DataWay, introduce, meet, meet_alone};
 
 /// How long the reason for a broken connection may take: an agent that has it says so at once, and one that only sees the
 /// connection break waits itself before it says that.

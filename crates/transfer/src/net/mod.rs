@@ -10,6 +10,7 @@ pub mod crew;
 pub mod dial;
 pub mod handshake;
 pub mod keys;
+pub mod link;
 pub mod pace;
 pub mod pulse;
 pub mod rate;

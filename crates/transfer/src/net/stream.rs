@@ -7,7 +7,7 @@ use linerate_sys::tcp::TcpInfo;
 use linerate_wire::frame::{FrameError, FrameKind, Header};
 use rustix::io::Errno;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
 
 pub use self::wire::{FrameCutter, WireReader, WireWriter};
@@ -85,6 +85,16 @@ impl Stream {
         match self {
             Self::Carried(Carried { tls: Some(tls), .. }) => Some(tls.cipher()),
             Self::Carried(Carried { transport: Transport::Tunnel(_), .. }) => Some("ssh"),
+            Self::Carried(_) | Self::Within(_) => None,
+        }
+    }
+
+    /// The connection, its cipher, and what came behind the handshake; none without a cipher or a connection of its own.
+    pub fn into_parts(self) -> Option<(TcpStream, Tls, Vec<u8>)> {
+        match self {
+            Self::Carried(Carried { transport: Transport::Tcp(socket), tls: Some(tls), leftover }) => {
+                Some((socket, tls, leftover))
+            }
             Self::Carried(_) | Self::Within(_) => None,
         }
     }

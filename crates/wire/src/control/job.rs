@@ -1,6 +1,6 @@
 //! The job that the client gives the agent, with the user's options.
 
-use super::Details;
+use super::{Details, JobAttention};
 use crate::entry::Kind;
 use crate::filter::Rules;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,15 @@ pub enum Job {
         /// Properties that are compared beside kinds, contents, modes and times.
         keep: Keep,
     },
+    /// Start a process that outlives this login, and hand it all that follows.
+    Background,
+    /// List this account's detached jobs, in [`super::Message::JobRecord`].
+    Jobs {
+        /// Remove the records of those that have ended.
+        forget: bool,
+    },
+    /// Report a detached job until it ends: its events, and its record whenever that changes.
+    Attach(JobAttention),
 }
 
 /// Options that both ends must know.

@@ -27,7 +27,12 @@ impl Message {
             Self::Digested(list) => all(list, |digested: &Digested| entry(&digested.entry)),
             Self::Listed { path, entry: listed, .. } => path.len() + entry(listed),
             Self::Leftover(left) => left.path.len(),
-            Self::Tunnel(bytes) | Self::Answer(bytes) | Self::Samples(bytes) => bytes.len(),
+            Self::Tunnel(bytes)
+            | Self::Answer(bytes)
+            | Self::Samples(bytes)
+            | Self::JobRecord(bytes)
+            | Self::JobEvents(bytes) => bytes.len(),
+            Self::Detached(job) => job.from.len() + job.to.len(),
             Self::Problem(problem) => problem.path.len() + problem.message.len(),
             Self::Abort { reason, .. } => reason.len(),
             Self::ConnectBack { candidates } => size_of_val(&candidates[..]),
@@ -55,6 +60,7 @@ impl Message {
             Self::UseTunnel
             | Self::Between
             | Self::Chained
+            | Self::UnderWay
             | Self::MoreStreams(_)
             | Self::Routes(_)
             | Self::Ready { .. }
@@ -83,7 +89,8 @@ fn job(job: &Job) -> usize {
         }
         Job::Discard { options } => held(options),
         Job::Clean { destination: path, .. } | Job::Digests { path, .. } => path.len(),
-        Job::Observe => 0,
+        Job::Attach(attention) => attention.id.len(),
+        Job::Observe | Job::Background | Job::Jobs { .. } => 0,
     }
 }
 

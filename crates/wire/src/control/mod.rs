@@ -4,8 +4,10 @@
 
 mod chained;
 mod channel;
+mod detached;
 mod details;
 mod job;
+mod leftover;
 mod memory;
 mod partner;
 mod placing;
@@ -20,11 +22,13 @@ use std::net::{IpAddr, SocketAddr};
 
 pub use chained::{ChainKey, ChainLink, ChainNext};
 pub use channel::{ControlError, read, write, write_from};
+pub use detached::{DetachedJob, JobAttention, JobId, MAX_JOB_RECORD};
 pub use details::{Charsets, Details, Fakes, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES, MUNGED};
 pub use job::{
     Backup, BlockSearch, Compression, CompressionLevel, Job, Keep, MAX_COMPRESSION, MAX_OTHER_TREES,
     ModeRule, Options, OtherTrees, OtherUse, Sync,
 };
+pub use leftover::{Leftover, LeftoverKind};
 pub use partner::{AskedSources, DeliveredContents, Delivery, MAX_DELIVERED, Partner, Tally};
 pub use placing::{Appending, Placing};
 
@@ -180,6 +184,14 @@ pub enum Message {
     Next(Option<ChainNext>),
     /// Agent that got [`Message::Chained`] to its client: the next agent gets nothing more from here, and why.
     NextLost(String),
+    /// Client to an agent that [`Job::Background`] has started, between Hello and Job: the transfer goes on without its client.
+    Detached(DetachedJob),
+    /// Agent that got [`Message::Detached`], its last message to its client: from now on it needs it no more.
+    UnderWay,
+    /// Agent to client, of a [`Job::Jobs`] or [`Job::Attach`]: a job as JSON, at most [`MAX_JOB_RECORD`] bytes.
+    JobRecord(Vec<u8>),
+    /// Agent to client, of a [`Job::Attach`]: the next bytes of the job's events, lines of JSON.
+    JobEvents(Vec<u8>),
 }
 
 /// The change of one entry at the receiver.
@@ -234,28 +246,6 @@ pub enum Link {
     Target(Vec<u8>),
     /// The entry with which it shares its contents, below its source.
     SameAs(RelPath),
-}
-
-/// Something that a transfer left under a temporary name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leftover {
-    /// Its path as that end's user would write it, raw bytes.
-    pub path: Vec<u8>,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its kind.
-    pub kind: LeftoverKind,
-}
-
-/// The kinds of leftovers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LeftoverKind {
-    /// A journal: the command that wrote it goes on from there when it is run again.
-    Journal,
-    /// A file that isn't whole, or hasn't got its name yet.
-    Partial,
-    /// A link, directory or special file that hasn't got its name yet.
-    Other,
 }
 
 /// An entry, and what its contents and extended attributes come to.

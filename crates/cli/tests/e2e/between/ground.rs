@@ -109,7 +109,10 @@ impl Trio {
             .lines()
             .filter(|line| !line.starts_with("ListenAddress") && !line.starts_with("AuthorizedKeysFile"));
         let marked = |line: &str| match line.strip_prefix("SetEnv ") {
-            Some(rest) => format!("SetEnv {} {rest}\n", self.mark(name)),
+            Some(rest) => {
+                let state = self.state(name);
+                format!("SetEnv {} XDG_STATE_HOME={} {rest}\n", self.mark(name), state.display())
+            }
             None => format!("{line}\n"),
         };
         let text: String = kept.map(marked).collect();
@@ -144,6 +147,11 @@ impl Trio {
         let program = self.case.bed.program();
         let line = format!("restrict,command=\"{} agent {options}\" {public}", program.display());
         fs::write(self.authorized(name), line).expect("writable");
+    }
+
+    /// The directory of a host's states.
+    pub fn state(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.state"))
     }
 
     fn mark(&self, name: &str) -> String {
@@ -243,6 +251,21 @@ impl Trio {
             (card.trim() != "lo").then(|| counts[0] + counts[8])
         };
         text.lines().filter_map(of).sum()
+    }
+
+    /// Ends the servers, and with them every login.
+    pub fn stop_servers(&self) {
+        for server in &self.servers {
+            server.signal(Signal::TERM);
+        }
+        let are_gone = || {
+            let all = HOSTS.iter().flat_map(|(name, _)| self.processes(name));
+            let is_login = |pid: i32| {
+                fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("sshd"))
+            };
+            !all.into_iter().any(is_login)
+        };
+        assert!(within(Duration::from_secs(5), are_gone), "a login is left");
     }
 
     /// Nobody is left at either far host.

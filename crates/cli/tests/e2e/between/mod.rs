@@ -1,5 +1,6 @@
 //! From one far host to another: the client logs in to both, and the data goes from the one to the other.
 
+mod detached;
 mod ends;
 mod figures;
 mod ground;

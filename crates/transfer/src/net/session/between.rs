@@ -29,7 +29,7 @@ impl Session {
         meters: Meters,
         news: Arc<Mutex<Progress>>,
     ) -> Result<Self, TransferError> {
-        let Client { job, interrupted, observer, pulse, neighbour: _, interfaces: _ } = client;
+        let Client { job, interrupted, observer, pulse, neighbour: _, interfaces: _, linked: _ } = client;
         pulse.beat();
         let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
         session.take_role(matches!(job, Job::Send { .. }));

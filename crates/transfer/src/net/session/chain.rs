@@ -36,7 +36,7 @@ impl Session {
         meters: Meters,
         lost: Arc<dyn Fn(String) + Send + Sync>,
     ) -> Result<Self, TransferError> {
-        let Client { job, interrupted, observer, pulse, neighbour: _, interfaces: _ } = client;
+        let Client { job, interrupted, observer, pulse, neighbour: _, interfaces: _, linked: _ } = client;
         pulse.beat();
         let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
         session.chaining = Some(Chaining::Client(lost));

@@ -2,9 +2,11 @@
 
 mod between;
 mod chain;
+mod detached;
 mod news;
 mod partner;
 mod reach;
+mod relay;
 mod reporter;
 mod silence;
 mod steps;
@@ -12,7 +14,7 @@ mod waiting;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use linerate_wire::PROTOCOL;
-use linerate_wire::control::{Cookie, Hello, Job, MAX_MESSAGE, Message, Options, Progress};
+use linerate_wire::control::{Cookie, DetachedJob, Hello, Job, MAX_MESSAGE, Message, Options, Progress};
 use linerate_wire::stages::{Stages, Usage};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -22,6 +24,7 @@ use std::time::{Duration, Instant};
 use self::between::PartnerChannel;
 pub use self::between::new_cookie;
 use self::chain::Chaining;
+pub use self::detached::JobNews;
 use self::partner::Partnership;
 pub use self::reach::DIAL_TIME;
 use self::reach::Opener;
@@ -34,6 +37,7 @@ use crate::net::clock::Counters;
 use crate::net::connect::Listener;
 use crate::net::handshake::ConnectionConfig;
 use crate::net::keys::Keys;
+use crate::net::link::LinkedPeer;
 use crate::net::pulse::Pulse;
 use crate::net::routes::{DataRoutes, Interfaces};
 use crate::net::stream::{Stream, StreamError};
@@ -60,6 +64,8 @@ pub struct Client {
     pub neighbour: Option<Neighbour>,
     /// Where data leaves this host.
     pub interfaces: Interfaces,
+    /// Where the agent is, if it has no other client than this process.
+    pub linked: Option<LinkedPeer>,
 }
 
 /// Both ends' counters, for whoever shows them while the session's thread works.
@@ -115,6 +121,10 @@ pub struct Session {
     partner: Option<PartnerChannel>,
     passed_on: Option<Instant>,
     chaining: Option<Chaining>,
+    /// The job that goes on without its client.
+    detached: Option<DetachedJob>,
+    /// Where the other end is, if the two go on without their client.
+    linked: Option<LinkedPeer>,
 }
 
 /// The ways by which two ends in one process hand each other streams.
@@ -158,9 +168,10 @@ impl Session {
         client: Client,
         meters: Meters,
     ) -> Result<Self, TransferError> {
-        let Client { job, interrupted, observer, pulse, neighbour, interfaces } = client;
+        let Client { job, interrupted, observer, pulse, neighbour, interfaces, linked } = client;
         pulse.beat();
         let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
+        session.linked = linked;
         neighbour.into_iter().for_each(|neighbour| session.stay_within(neighbour));
         let options = job_options(&job).cloned();
         session.take_role(matches!(job, Job::Send { .. }));
@@ -185,17 +196,18 @@ impl Session {
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
     ) -> Result<(Self, Job), TransferError> {
-        Self::agent_within(reader, writer, silence::UNTIL_JOB)
+        Self::agent_within(reader, writer, silence::UNTIL_JOB, Meters::default())
     }
 
     fn agent_within(
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
         patience: Duration,
+        meters: Meters,
     ) -> Result<(Self, Job), TransferError> {
         let quiet = Arc::new(Quiet);
         let pulse = Arc::new(Pulse::new(None));
-        let mut session = Self::start(reader, writer, quiet, Arc::default(), Meters::default(), pulse)?;
+        let mut session = Self::start(reader, writer, quiet, Arc::default(), meters, pulse)?;
         session.is_agent = true;
         session.observer = Arc::new(Teller(session.control.channel.clone()));
         session.silence.pulse.limit(Some(patience));
@@ -204,7 +216,7 @@ impl Session {
         session.take_role(matches!(job, Job::Receive { .. } | Job::Discard { .. }));
         session.limit_silence(job_options(&job).and_then(|options| options.timeout));
         // A job that only answers questions sends nothing else.
-        if !matches!(job, Job::Observe) {
+        if !matches!(job, Job::Observe | Job::Background) {
             session.begin_to_beat();
         }
         Ok((session, job))
@@ -214,6 +226,9 @@ impl Session {
         let mut first = self.receive()?;
         if first == Message::Between {
             self.partnership = Some(Partnership::default());
+            first = self.receive()?;
+        } else if let Message::Detached(job) = first {
+            (self.partnership, self.detached) = (Some(Partnership::default()), Some(job));
             first = self.receive()?;
         } else if first == Message::Chained {
             self.chaining = Some(Chaining::Host(None));
@@ -274,6 +289,8 @@ impl Session {
             partner: None,
             passed_on: None,
             chaining: None,
+            detached: None,
+            linked: None,
         };
         session.send(&Message::Hello(hello)).map(|()| session)
     }
@@ -385,7 +402,8 @@ pub(crate) fn check_length(message: &Message) -> Result<(), TransferError> {
 fn job_options(job: &Job) -> Option<&Options> {
     match job {
         Job::Receive { options, .. } | Job::Send { options, .. } | Job::Discard { options } => Some(options),
-        Job::List { .. } | Job::Observe | Job::Clean { .. } | Job::Digests { .. } => None,
+        Job::List { .. } | Job::Clean { .. } | Job::Digests { .. } => None,
+        Job::Observe | Job::Background | Job::Jobs { .. } | Job::Attach(_) => None,
     }
 }
 

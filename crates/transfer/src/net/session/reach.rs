@@ -81,13 +81,14 @@ impl Session {
     ) -> Result<(), TransferError> {
         let (client, own) = ssh_addresses();
         let candidates = if tells_all { all_candidates } else { candidates };
-        let listening = match self.listen(options.ports) {
-            Ok(port) => {
+        let listening = match (self.listen(options.ports), self.linked) {
+            (Ok(port), Some(peer)) => peer.listening(port),
+            (Ok(port), None) => {
                 let candidates = candidates(own, port);
                 let further = if self.dials_client_alone { Vec::new() } else { further(&candidates) };
                 Listening { candidates, further, client, error: None }
             }
-            Err(error) => Listening {
+            (Err(error), _) => Listening {
                 candidates: Vec::new(),
                 further: Vec::new(),
                 client,
@@ -106,6 +107,9 @@ impl Session {
         }
         let said = self.awaiting("its word on where it listens for data", Self::receive)?;
         let Message::Listening(there) = said else { return Err(out_of_turn()) };
+        if let Some(peer) = self.linked {
+            return self.reach_linked(peer, &there, options);
+        }
         if self.reach_over(interfaces, &there)? {
             return Ok(());
         }
@@ -188,12 +192,17 @@ impl Session {
     }
 
     /// `None` where it worked, else why not.
-    fn reach_back(&mut self, there: &Listening, options: &Options) -> Result<Option<String>, TransferError> {
+    pub(super) fn reach_back(
+        &mut self,
+        there: &Listening,
+        options: &Options,
+    ) -> Result<Option<String>, TransferError> {
         let port = match self.listen(options.ports) {
             Ok(port) => port,
             Err(error) => return Ok(Some(format!("this end can't listen for data: {error}"))),
         };
-        let candidates = candidates(there.client, port);
+        let of_link = self.linked.map(|peer| peer.listening(port).candidates);
+        let candidates = of_link.unwrap_or_else(|| candidates(there.client, port));
         self.opener = Opener::Ask;
         self.send(&Message::ConnectBack { candidates })?;
         if let Some(error) = self.answer_to_connect_back()? {
@@ -314,6 +323,8 @@ impl Session {
     }
 
     pub(super) fn connect_back(&mut self, candidates: &[SocketAddr]) -> Result<(), TransferError> {
+        let fit = self.linked.and_then(|peer| peer.fit(candidates));
+        let candidates = if self.linked.is_some() { fit.as_slice() } else { candidates };
         let (client, _) = ssh_addresses();
         let may = |there: &SocketAddr| !self.dials_client_alone || client == Some(there.ip());
         if let Some(stranger) = candidates.iter().find(|there| !may(there)) {
@@ -428,6 +439,7 @@ mod tests {
             pulse: Arc::new(Pulse::new(None)),
             neighbour: None,
             interfaces: Interfaces::One,
+            linked: None,
         };
         let client = Session::client(near.try_clone().unwrap(), near, client, Meters::default());
         (client.unwrap(), stop, agent)

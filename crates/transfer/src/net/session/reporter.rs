@@ -28,6 +28,12 @@ impl Reporter {
         self.observer.problem(problem);
     }
 
+    /// Tells one of the far end's.
+    pub fn far_problem(&self, problem: Problem) {
+        self.count(problem.kind);
+        self.observer.far_problem(problem);
+    }
+
     /// Counts one that was told already.
     pub fn count(&self, kind: ProblemKind) {
         let counter = match kind {

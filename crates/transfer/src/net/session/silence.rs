@@ -175,6 +175,7 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Meters;
     use super::*;
     use std::os::unix::net::UnixStream;
 
@@ -183,7 +184,7 @@ mod tests {
         let (client, agent) = UnixStream::pair().unwrap();
         let agent = || agent.try_clone().unwrap();
         let patience = Duration::from_secs(1);
-        let ended = Session::agent_within(agent(), agent(), patience).map(|_| ());
+        let ended = Session::agent_within(agent(), agent(), patience, Meters::default()).map(|_| ());
         assert!(matches!(ended, Err(TransferError::Cut(_))), "{ended:?}");
         drop(client);
     }

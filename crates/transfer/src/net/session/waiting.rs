@@ -79,6 +79,7 @@ impl Session {
         let receives = self.control.way.receives.load(Ordering::Acquire);
         match message {
             Message::Abort { reason, kind } => {
+                self.observer.far_end_gave_up();
                 return Err(TransferError::from_abort(printable(&reason), kind));
             }
             Message::Progress(_) if !self.news.is_welcome() => {
@@ -93,7 +94,7 @@ impl Session {
                 if receives && self.partner.is_some() {
                     self.pass_on(&Message::Problem(problem.clone()));
                 }
-                self.reporter().problem(problem);
+                self.reporter().far_problem(problem);
             }
             // The sender's, of which the client knows: here it only counts, since an entry may be missing for it.
             Message::Problem(problem) if receives && self.has_partner() => {
@@ -114,8 +115,11 @@ impl Session {
             Message::Routes(count) if self.is_agent && !receives => {
                 self.their_routes = count.min(MAX_STREAMS)
             }
-            // Nothing of a chain goes another way than it was told.
+            // Nothing of a chain goes another way than it was told; and two that go on alone have a connection.
             Message::ConnectBack { .. } | Message::UseTunnel if self.is_chained() => {
+                return Err(out_of_turn());
+            }
+            Message::UseTunnel if self.linked.is_some() || self.detached.is_some() => {
                 return Err(out_of_turn());
             }
             Message::ConnectBack { candidates } if self.is_agent => self.connect_back(&candidates)?,

@@ -3,6 +3,7 @@
 //! The secret lies outside of all trees that are moved, since what lies in them may be a far end's: a journal there is only
 //! as good as what signs it.
 
+use linerate_sys::private::{is_private, open_directory, open_or_make_directory, state_directory};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -53,13 +54,9 @@ impl Key {
 }
 
 impl KeyStore {
-    /// The place for the key of the account that runs this process: `$XDG_STATE_HOME/linerate`, by default
-    /// `~/.local/state/linerate`. A relative path counts as none (XDG base directories).
+    /// The place for the key of the account that runs this process: its state directory.
     pub fn of_account() -> Self {
-        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let in_home = || absolute("HOME").filter(|home| home.is_dir()).map(|home| home.join(".local/state"));
-        let state = absolute("XDG_STATE_HOME").or_else(in_home);
-        Self { directory: state.map(|state| state.join("linerate")) }
+        Self { directory: state_directory() }
     }
 
     /// No place at all.
@@ -76,7 +73,7 @@ impl KeyStore {
     /// The key; `None` where there is none, where others may read or write it, or where `written` may be what put it
     /// there.
     pub fn find(&self, written: Option<&Written<'_>>) -> Option<Key> {
-        let directory = open_own(self.directory.as_ref()?).ok()?;
+        let directory = open_directory(self.directory.as_ref()?).ok()?;
         // A process that makes one has the other kind of lock. Where locks aren't known, the file is whole all the same.
         let _ = rustix::fs::flock(&directory, FlockOperation::LockShared);
         read(&directory, written).ok()
@@ -89,7 +86,7 @@ impl KeyStore {
         if written.may_hold(&above(nearest(path)?).ok()?) {
             return None;
         }
-        let directory = open_or_make(path).ok()?;
+        let directory = open_or_make_directory(path).ok()?;
         let _ = rustix::fs::flock(&directory, FlockOperation::LockExclusive);
         match read(&directory, Some(written)) {
             Err(Errno::NOENT) => write_new(&directory).ok()?,
@@ -167,39 +164,6 @@ fn nearest(path: &Path) -> Option<OwnedFd> {
     path.ancestors().find_map(|path| rustix::fs::open(path, flags, Mode::empty()).ok())
 }
 
-/// Opens the state directory, which nobody else may enter, and which isn't reached by a link of its own name.
-fn open_own(path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(path, flags, Mode::empty())?;
-    let is_own = is_private(&rustix::fs::fstat(&directory)?, FileType::Directory);
-    if is_own { Ok(directory) } else { Err(Errno::PERM) }
-}
-
-fn open_or_make(path: &Path) -> Result<OwnedFd, Errno> {
-    match open_own(path) {
-        Err(Errno::NOENT) => make(path)?,
-        other => return other,
-    }
-    open_own(path)
-}
-
-/// Makes the directory, with what leads to it; never in one of somebody else's, whose programs might miss it.
-fn make(path: &Path) -> Result<(), Errno> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
-    let open = || rustix::fs::open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let held = match open() {
-        Err(Errno::NOENT) => make(parent).and_then(|()| open()),
-        other => other,
-    }?;
-    if rustix::fs::fstat(&held)?.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(Errno::PERM);
-    }
-    match rustix::fs::mkdirat(&held, name, Mode::RWXU) {
-        Err(Errno::EXIST) => Ok(()),
-        other => other,
-    }
-}
-
 /// Writes a new one. The directory is locked, so that nobody else does; nobody ever reads half of it.
 fn write_new(directory: &OwnedFd) -> Result<(), Errno> {
     let mut key = [0; 32];
@@ -211,12 +175,6 @@ fn write_new(directory: &OwnedFd) -> Result<(), Errno> {
     file.write_all(&key).and_then(|()| file.sync_all()).map_err(|_| Errno::IO)?;
     rustix::fs::renameat(directory, NEW, directory, NAME)?;
     rustix::fs::fsync(directory)
-}
-
-fn is_private(stat: &Stat, kind: FileType) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == kind
-        && stat.st_uid == rustix::process::geteuid().as_raw()
-        && stat.st_mode & 0o077 == 0
 }
 
 fn identity_of(file: impl AsFd) -> Result<Identity, Errno> {

@@ -1,0 +1,109 @@
+//! `--detach`: both far hosts get their parts, meet, and are left alone.
+
+use linerate_remote::far_end::FarEnd;
+use linerate_transfer::between::{FarError, FarRole, give_up, introduce, meet_alone};
+use linerate_transfer::problem::TransferError;
+use linerate_transfer::routes::Interfaces;
+use linerate_transfer::session::{Meters, Session, check_job, new_cookie};
+use linerate_wire::control::{AskedSources, DetachedJob, Job, JobId};
+use linerate_wire::path::printable;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use super::between::HostTeller;
+use super::copy::Copy;
+use super::route::Route;
+use crate::common::event::Event;
+use crate::common::failure::Failure;
+use crate::common::far::{FarSession, NearEnd};
+use crate::common::output::Style;
+use crate::common::reach::Reach;
+use crate::exit::Code;
+
+/// The routes for which nobody is needed here.
+pub const ONE_TO_ANOTHER: &str = "--detach is for a copy from one far host to another (HOST:SRC to HOST:DST): else one of the two ends is \
+                                  this process; run it with nohup or in tmux instead";
+
+impl Copy {
+    /// Has two far hosts copy from one to the other, and returns when both are at work.
+    pub fn leave(&self) -> Result<Code, Failure> {
+        let route = Route::find(&self.task.sources, &self.task.destination).map_err(Failure::usage)?;
+        let Route::Between { from, sources, to, destination } = route else {
+            return Err(Failure::usage(ONE_TO_ANOTHER.into()));
+        };
+        let options = &self.task.options;
+        let sending = Job::Send { sources: sources.clone(), options: options.clone() };
+        let receiving = Job::Receive { destination, options: options.clone() };
+        check_job(&sending)?;
+        let [a, b, c, d, ..] = new_cookie()?;
+        let (shown_from, shown_to) = (printable(from.as_bytes()), printable(to.as_bytes()));
+        let job = DetachedJob { id: JobId([a, b, c, d]), from: shown_from.clone(), to: shown_to.clone() };
+        let mut sender = self.log_in_to_leave(&from, &self.task.reach, sending, &job)?;
+        let reach = self.task.destination_reach.as_ref().unwrap_or(&self.task.reach);
+        let receiver = self.log_in_to_leave(&to, reach, receiving, &job);
+        let mut receiver = receiver.inspect_err(|Failure(message, _)| {
+            sender.session.give_up(TransferError::Failed(message.clone()));
+        })?;
+        let both = (&mut sender.session, &mut receiver.session);
+        self.hand_over(both, (&shown_from, &shown_to), sources).map_err(|failed| {
+            let both = (&mut sender.session, &mut receiver.session);
+            let FarError { role, error } = give_up(both, (&shown_from, &shown_to), failed);
+            Failure::from(error).at(if role == FarRole::Sender { &from } else { &to })
+        })?;
+        self.tell_left(&job);
+        Ok(Code::Done)
+    }
+
+    fn log_in_to_leave(
+        &self,
+        host: &OsStr,
+        reach: &Reach,
+        job: Job,
+        detached: &DetachedJob,
+    ) -> Result<FarSession, Failure> {
+        let (place, host) = (host, printable(host.as_bytes()));
+        // As for all copies between two hosts: neither gets anything of the user's.
+        let far_end = reach.keeping_agent().far_end(place, self.task.quiet)?;
+        let far_end = FarEnd { patience: self.task.login, ..far_end };
+        let near = NearEnd {
+            interrupted: self.interrupted.clone(),
+            observer: Arc::new(HostTeller { host, delivered: self.delivered.clone() }),
+            meters: Meters::default(),
+            interfaces: Interfaces::One,
+        };
+        let far = FarSession::detaching(&far_end, job, self.task.options.timeout, near, detached.clone());
+        far.map_err(|failure| failure.at(place))
+    }
+
+    fn hand_over(
+        &self,
+        (sender, receiver): (&mut Session, &mut Session),
+        hosts: (&str, &str),
+        sources: Vec<Vec<u8>>,
+    ) -> Result<(), FarError> {
+        let asked = AskedSources { sources, delivered: false };
+        introduce(sender, receiver, asked, self.task.selection.listed.as_ref())?;
+        meet_alone((&mut *sender, &mut *receiver), &self.task.options, hosts)?;
+        let of = |role| move |error| FarError { role, error };
+        receiver.wait_until_under_way().map_err(of(FarRole::Receiver))?;
+        sender.wait_until_under_way().map_err(of(FarRole::Sender))
+    }
+
+    fn tell_left(&self, job: &DetachedJob) {
+        let DetachedJob { id, from, to } = job;
+        match self.output.style() {
+            Style::Json => self.output.event(&Event::Detached {
+                job: id.to_string(),
+                from: from.clone(),
+                to: to.clone(),
+            }),
+            Style::Quiet => {}
+            Style::Plain | Style::Verbose => {
+                self.output.line(&format!(
+                    "linerate: job {id} goes on between {from} and {to}; linerate attach {to}:{id} shows it"
+                ));
+            }
+        }
+    }
+}

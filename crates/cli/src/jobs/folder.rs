@@ -1,0 +1,253 @@
+//! The directory of an account's job records: closed to all others, and nothing in it is believed that isn't this account's own.
+
+use linerate_sys::private::{is_private, open_directory, open_or_make_directory, state_directory};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::record::{JobRecord, JobState, now};
+
+/// The directory's name in the state directory.
+const NAME: &str = "jobs";
+/// The ends of the names of a job's files: its record, a new version of that, and its events.
+const RECORD: &str = ".json";
+const NEW: &str = ".new";
+const EVENTS: &str = ".events";
+/// The longest record that is read.
+const LONGEST: u64 = 128 << 10;
+/// Names that are looked at.
+const MOST: usize = 10_000;
+/// How long records of ended jobs are kept.
+pub const KEPT: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// An account's job records.
+pub struct JobFolder(OwnedFd);
+
+impl JobFolder {
+    /// The account's; none where it has none.
+    ///
+    /// # Errors
+    /// Why it can't be opened, or isn't believed.
+    pub fn open() -> Result<Option<Self>, String> {
+        let Some(path) = path() else { return Ok(None) };
+        match open_directory(&path) {
+            Ok(directory) => Ok(Some(Self(directory))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(refused(&path, error)),
+        }
+    }
+
+    /// The account's, made where it isn't there.
+    ///
+    /// # Errors
+    /// Why it can't be made, or isn't believed.
+    pub fn make() -> Result<Self, String> {
+        let path = path().ok_or("this account has no home directory for the records of jobs")?;
+        let parent = path.parent().unwrap_or(&path);
+        let made = open_or_make_directory(parent).and_then(|_| open_or_make_directory(&path));
+        made.map(Self).map_err(|error| refused(&path, error))
+    }
+
+    /// All records of this host, the newest first. What is no record of this account's is passed over.
+    pub fn records(&self) -> Vec<JobRecord> {
+        let names = self.names();
+        let mut records: Vec<_> = names.iter().filter_map(|name| self.record(name)).collect();
+        records.retain(JobRecord::is_here);
+        records.sort_by_key(|record| (std::cmp::Reverse(record.since), record.id.clone(), record.role));
+        records
+    }
+
+    /// A record by its name, if there is one.
+    pub fn record(&self, name: &str) -> Option<JobRecord> {
+        let mut bytes = Vec::new();
+        let file = self.open_own(&format!("{name}{RECORD}"), OFlags::RDONLY).ok()?;
+        file.take(LONGEST).read_to_end(&mut bytes).ok()?;
+        JobRecord::read(name, &bytes)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = Dir::read_from(&self.0).into_iter().flatten().flatten().take(MOST);
+        let name = |entry: rustix::fs::DirEntry| {
+            entry.file_name().to_str().ok()?.strip_suffix(RECORD).map(str::to_owned)
+        };
+        entries.filter_map(name).collect()
+    }
+
+    /// Writes a record; nobody reads half of it, unless the file system is full.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn write(&self, record: &JobRecord) -> Result<(), Errno> {
+        let (bytes, name) = (record.json(), record.name());
+        let (whole, new) = (format!("{name}{RECORD}"), format!("{name}{NEW}"));
+        let written = self.create(&new).and_then(|mut file| {
+            file.write_all(&bytes).map_err(|_| Errno::IO)?;
+            renameat(&self.0, &*new, &self.0, &*whole)
+        });
+        // A record that is there already has its room.
+        written.or_else(|error| {
+            let _ = unlinkat(&self.0, &*new, AtFlags::empty());
+            let mut file = self.open_own(&whole, OFlags::WRONLY).map_err(|_| error)?;
+            file.write_all(&bytes).map_err(|_| error)?;
+            file.set_len(bytes.len() as u64).map_err(|_| error)
+        })
+    }
+
+    /// Makes the file of a job's events.
+    ///
+    /// # Errors
+    /// If it can't be made.
+    pub fn make_events(&self, name: &str) -> Result<File, Errno> {
+        self.create(&format!("{name}{EVENTS}"))
+    }
+
+    /// The next bytes of a job's events behind the first `from`, at most `most`.
+    pub fn events(&self, name: &str, from: u64, most: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let Ok(mut file) = self.open_own(&format!("{name}{EVENTS}"), OFlags::RDONLY) else { return bytes };
+        if file.seek(SeekFrom::Start(from)).is_ok() {
+            // What could not be read is read the next time.
+            let _ = file.take(most).read_to_end(&mut bytes);
+        }
+        bytes
+    }
+
+    /// Removes the records of jobs that ended so long ago; with none, of all that have ended.
+    pub fn forget(&self, before: Duration) {
+        let limit = now().saturating_sub(before.as_secs());
+        let is_over = |record: &JobRecord| {
+            record.state != JobState::Running && record.ended.unwrap_or(record.updated) <= limit
+        };
+        for record in self.records().iter().filter(|record| is_over(record)) {
+            for end in [EVENTS, NEW, RECORD] {
+                // What is gone already is gone.
+                let _ = unlinkat(&self.0, format!("{}{end}", record.name()), AtFlags::empty());
+            }
+        }
+    }
+
+    fn create(&self, name: &str) -> Result<File, Errno> {
+        // The remains of a process that was killed here.
+        let _ = unlinkat(&self.0, name, AtFlags::empty());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
+    }
+
+    /// Opens a plain file of this account's with one name, that nobody else may read or write.
+    fn open_own(&self, name: &str, access: OFlags) -> Result<File, Errno> {
+        let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = openat(&self.0, name, flags, Mode::empty())?;
+        let stat = fstat(&file)?;
+        let is_own = is_private(&stat, FileType::RegularFile) && stat.st_nlink == 1;
+        if is_own { Ok(file.into()) } else { Err(Errno::PERM) }
+    }
+}
+
+fn path() -> Option<PathBuf> {
+    state_directory().map(|state| state.join(NAME))
+}
+
+fn refused(path: &std::path::Path, error: Errno) -> String {
+    let why = match error {
+        Errno::PERM | Errno::NOTDIR | Errno::LOOP => {
+            "it must be a directory of this account's own, closed to all others (mode 0700)".to_owned()
+        }
+        error => error.to_string(),
+    };
+    format!("the records of detached jobs in {}: {why}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::JobRole;
+    use super::*;
+    use linerate_wire::control::JobId;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    fn record(number: u8) -> JobRecord {
+        JobRecord::begin(JobId([number; 4]), JobRole::Receives, ("src".into(), "dst".into())).unwrap()
+    }
+
+    fn folder(path: &Path) -> JobFolder {
+        JobFolder(open_or_make_directory(path).unwrap())
+    }
+
+    #[test]
+    fn what_is_not_this_accounts_own_record_is_passed_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, aside) = (directory.path().join("jobs"), directory.path().join("aside"));
+        let folder = folder(&path);
+        folder.write(&record(1)).unwrap();
+        let good = std::fs::read(path.join("01010101-receives.json")).unwrap();
+        let planted = |name: &str| path.join(format!("{name}.json"));
+        std::fs::write(&aside, String::from_utf8(good.clone()).unwrap().replace("01010101", "02020202"))
+            .unwrap();
+        symlink(&aside, planted("02020202-receives")).unwrap();
+        std::fs::hard_link(&aside, planted("03030303-receives")).unwrap();
+        std::fs::write(planted("04040404-receives"), b"{\"schema\":1,").unwrap();
+        std::fs::write(planted("05050505-receives"), &good).unwrap();
+        std::fs::write(planted("06060606-receives"), "x".repeat(1 << 20)).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            planted("07070707-receives"),
+            FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        std::fs::create_dir(planted("08080808-receives")).unwrap();
+        let open = JobRecord { id: "09090909".into(), ..record(9) };
+        std::fs::write(planted("09090909-receives"), open.json()).unwrap();
+        std::fs::set_permissions(planted("09090909-receives"), PermissionsExt::from_mode(0o666)).unwrap();
+        let names: Vec<_> = folder.records().into_iter().map(|record| record.id).collect();
+        assert_eq!(names, ["01010101"]);
+        folder.forget(Duration::ZERO);
+        assert!(aside.exists() && planted("02020202-receives").is_symlink(), "what is foreign stays");
+    }
+
+    #[test]
+    fn a_directory_that_others_may_enter_is_not_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("jobs");
+        folder(&path);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        assert_eq!(open_directory(&path).err(), Some(Errno::PERM));
+        symlink(&path, directory.path().join("link")).unwrap();
+        assert!(open_directory(&directory.path().join("link")).is_err());
+    }
+
+    #[test]
+    fn records_of_what_runs_stay_and_others_go_in_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = folder(&directory.path().join("jobs"));
+        let ended = |number, ago| {
+            let (state, ended) = (JobState::Finished, Some(now() - ago));
+            JobRecord { state, ended, ..record(number) }
+        };
+        for record in [record(1), ended(2, 10), ended(3, KEPT.as_secs() + 10)] {
+            folder.write(&record).unwrap();
+            folder.make_events(&record.name()).unwrap();
+        }
+        folder.forget(KEPT);
+        assert_eq!(folder.records().len(), 2);
+        folder.forget(Duration::ZERO);
+        assert_eq!(folder.records().iter().map(|left| &*left.id).collect::<Vec<_>>(), ["01010101"]);
+        assert_eq!(std::fs::read_dir(directory.path().join("jobs")).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn events_are_read_piece_by_piece() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = folder(&directory.path().join("jobs"));
+        folder.make_events("x").unwrap().write_all(b"one\ntwo\n").unwrap();
+        assert_eq!(folder.events("x", 0, 4), b"one\n");
+        assert_eq!(folder.events("x", 4, 100), b"two\n");
+        assert_eq!(folder.events("x", 8, 100), b"");
+        assert_eq!(folder.events("y", 0, 100), b"");
+    }
+}

@@ -1,0 +1,146 @@
+//! The detached jobs of this host: started, listed, and watched.
+
+use linerate_wire::control::{JobAttention, MAX_JOB_RECORD, Message};
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::folder::{JobFolder, KEPT};
+use super::record::{JobRecord, JobState};
+
+/// The time between two looks at a job.
+const EVERY: Duration = Duration::from_millis(200);
+/// Whoever watches hears at least as often that nothing is new.
+const AT_LEAST: Duration = Duration::from_secs(1);
+/// This program's file, even after its name was given to another one.
+const OWN: &str = "/proc/self/exe";
+
+/// Starts the process that a job goes on in, with pipes to it.
+///
+/// # Errors
+/// Why it can't.
+pub fn start() -> Result<Child, String> {
+    let mut command = Command::new(OWN);
+    // Its name in lists of processes.
+    command.arg0("linerate").args(["agent", "--background"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.spawn().map_err(|error| error.to_string())
+}
+
+/// The account's records, the newest first; those of jobs that ended long ago go.
+///
+/// # Errors
+/// Why they can't be read.
+pub fn records() -> Result<Vec<JobRecord>, String> {
+    let Some(folder) = JobFolder::open()? else { return Ok(Vec::new()) };
+    folder.forget(KEPT);
+    Ok(folder.records())
+}
+
+/// Removes the records of all jobs that have ended; returns those that stay.
+///
+/// # Errors
+/// Why they can't be read.
+pub fn forget() -> Result<Vec<JobRecord>, String> {
+    let Some(folder) = JobFolder::open()? else { return Ok(Vec::new()) };
+    folder.forget(Duration::ZERO);
+    Ok(folder.records())
+}
+
+/// Calls `tell` with what is new of a job until it has ended, or `tell` returns false.
+///
+/// # Errors
+/// Why there is no such job.
+pub fn attend(attention: &JobAttention, tell: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
+    let folder = JobFolder::open()?;
+    let records = folder.as_ref().map(JobFolder::records).unwrap_or_default();
+    let found = choose(&records, &attention.id)?;
+    let (Some(folder), name) = (folder, found.name()) else { return Ok(()) };
+    if attention.cancel {
+        end(found);
+    }
+    let (mut shown, mut told, mut last) = (0, None, Instant::now());
+    loop {
+        let record = folder.record(&name).ok_or("the job's record is gone")?;
+        loop {
+            let events = folder.events(&name, shown, MAX_JOB_RECORD as u64);
+            if events.is_empty() {
+                break;
+            }
+            shown += events.len() as u64;
+            if !tell(Message::JobEvents(events)) {
+                return Ok(());
+            }
+        }
+        let (is_over, is_new) = (record.state != JobState::Running, told.as_ref() != Some(&record));
+        if is_over || is_new || last.elapsed() >= AT_LEAST {
+            last = Instant::now();
+            if !tell(Message::JobRecord(record.json())) || is_over {
+                return Ok(());
+            }
+            told = Some(record);
+        }
+        thread::sleep(EVERY);
+    }
+}
+
+/// The job that is meant: by the first digits of its name, else the only one that runs, else the newest.
+fn choose<'a>(records: &'a [JobRecord], id: &str) -> Result<&'a JobRecord, String> {
+    let named: Vec<_> = records.iter().filter(|record| record.id.starts_with(id)).collect();
+    let running: Vec<_> =
+        named.iter().copied().filter(|record| id.is_empty() && record.state == JobState::Running).collect();
+    let meant = if running.is_empty() && id.is_empty() { &named[..named.len().min(1)] } else { &running[..] };
+    let meant = if id.is_empty() { meant } else { &named[..] };
+    // One job may have both its ends here.
+    let mut meant = meant.to_vec();
+    meant.sort_by_key(|record| record.role);
+    match meant.first() {
+        None if records.is_empty() => Err("there are no detached jobs here".into()),
+        None => Err(format!("there is no detached job '{id}' here: linerate status lists them")),
+        Some(first) if meant.iter().any(|other| other.id != first.id) => {
+            let names: Vec<_> = meant.iter().map(|record| &*record.id).collect();
+            Err(format!("several jobs are meant: name one of {} (HOST:JOB)", names.join(", ")))
+        }
+        Some(first) => Ok(first),
+    }
+}
+
+/// Ends a job as an interruption would.
+fn end(record: &JobRecord) {
+    let process = &record.process;
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).filter(|_| process.is_alive());
+    if let (Some(pid), JobState::Running) = (pid, record.state) {
+        // It may have ended just now.
+        let _ = kill_process(pid, Signal::INT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::JobRole;
+    use super::*;
+    use linerate_wire::control::JobId;
+
+    fn record(number: u8, role: JobRole, state: JobState) -> JobRecord {
+        let record = JobRecord::begin(JobId([number; 4]), role, ("src".into(), "dst".into())).unwrap();
+        JobRecord { state, ..record }
+    }
+
+    #[test]
+    fn the_job_that_is_meant_is_found() {
+        let receives = JobRole::Receives;
+        let all = [
+            record(0x11, JobRole::Sends, JobState::Running),
+            record(0x11, receives, JobState::Running),
+            record(0x12, receives, JobState::Finished),
+        ];
+        let chosen = |records: &[JobRecord], id: &str| choose(records, id).map(JobRecord::name);
+        assert_eq!(chosen(&all, ""), Ok("11111111-receives".into()), "the only one that runs");
+        assert_eq!(chosen(&all[2..], ""), Ok("12121212-receives".into()), "the newest");
+        assert_eq!(chosen(&all, "12"), Ok("12121212-receives".into()));
+        assert!(chosen(&all, "1").unwrap_err().contains("name one of 11111111"));
+        assert!(chosen(&all, "3").unwrap_err().contains("no detached job '3'"));
+        assert!(chosen(&[], "").unwrap_err().contains("no detached jobs"));
+    }
+}

@@ -1,0 +1,117 @@
+//! What a detached job keeps of itself: its record, and its events.
+
+use linerate_transfer::lock::lock;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::Write;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::folder::JobFolder;
+use super::record::{JobRecord, JobState, now};
+use crate::common::failure::Failure;
+use crate::common::keeper::{Keeper, Sighting};
+use crate::exit::Code;
+
+/// The time between two versions of a record.
+const EVERY: Duration = Duration::from_secs(1);
+/// Bytes of events that are kept, and what is kept of their last one beyond that.
+const MOST_EVENTS: u64 = 64 << 20;
+const LAST_EVENTS: u64 = 1 << 20;
+
+/// A job that writes down how it goes.
+pub struct JobLog {
+    folder: JobFolder,
+    state: Mutex<LogState>,
+}
+
+struct LogState {
+    record: JobRecord,
+    events: File,
+    /// Bytes of events that were written.
+    written: u64,
+    last: Instant,
+}
+
+impl JobLog {
+    /// Begins with the record.
+    ///
+    /// # Errors
+    /// Why it can't be kept.
+    pub fn begin(record: JobRecord) -> Result<Self, String> {
+        let folder = JobFolder::make()?;
+        folder.forget(super::folder::KEPT);
+        let failed = |error: Errno| format!("keeping the record of the job failed: {error}");
+        let events = folder.make_events(&record.name()).map_err(failed)?;
+        folder.write(&record).map_err(failed)?;
+        let state = LogState { record, events, written: 0, last: Instant::now() };
+        Ok(Self { folder, state: Mutex::new(state) })
+    }
+
+    /// Notes how far the job is.
+    pub fn see(&self, sighting: Sighting) {
+        let mut state = lock(&self.state);
+        if state.last.elapsed() < EVERY {
+            return;
+        }
+        state.last = Instant::now();
+        state.record.see(sighting);
+        // The next one may be written again.
+        let _ = self.folder.write(&state.record);
+    }
+
+    /// Notes how far the job has come at its end.
+    pub fn see_last(&self, sighting: Sighting) {
+        lock(&self.state).record.see(sighting);
+    }
+
+    /// Notes the job's end.
+    pub fn end(&self, ended: &Result<Code, Failure>) {
+        let mut state = lock(&self.state);
+        let record = &mut state.record;
+        record.updated = now();
+        record.ended = Some(record.updated);
+        match ended {
+            Ok(code) => (record.state, record.exit) = (JobState::Finished, Some(code.number())),
+            Err(Failure(message, code)) => {
+                record.state = JobState::Failed;
+                (record.exit, record.message) = (Some(code.number()), Some(message.clone()));
+            }
+        }
+        // A record that can't be written says that the job has died, since nobody else writes it.
+        let _ = self.folder.write(&state.record);
+    }
+}
+
+impl JobRecord {
+    fn see(&mut self, sighting: Sighting) {
+        self.updated = now();
+        self.gbit_per_second = sighting.bytes as f64 * 8e-9 / sighting.seconds.max(1e-9);
+        self.sighting = sighting;
+    }
+}
+
+impl Keeper for JobLog {
+    fn event(&self, line: String) {
+        let mut state = lock(&self.state);
+        // A job's last event comes behind all others.
+        let most = if is_last(&line) { MOST_EVENTS + LAST_EVENTS } else { MOST_EVENTS };
+        let bytes = [line.as_bytes(), b"\n"].concat();
+        if state.written + bytes.len() as u64 <= most && state.events.write_all(&bytes).is_ok() {
+            state.written += bytes.len() as u64;
+        }
+    }
+
+    fn progress(&self, sighting: Sighting) {
+        self.see(sighting);
+    }
+
+    fn last(&self, text: String, sighting: Sighting) {
+        lock(&self.state).record.last = Some(text);
+        self.see_last(sighting);
+    }
+}
+
+fn is_last(line: &str) -> bool {
+    ["\"type\":\"summary\"", "\"type\":\"failed\""].iter().any(|kind| line.contains(kind))
+}

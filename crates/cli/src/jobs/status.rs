@@ -1,0 +1,181 @@
+//! `linerate status`: the account's detached jobs on a host.
+
+use clap::Args;
+use linerate_sys::local_time::LocalTime;
+use linerate_transfer::problem::TransferError;
+use linerate_transfer::routes::Interfaces;
+use linerate_transfer::session::{JobNews, Meters};
+use linerate_wire::control::Job;
+use linerate_wire::path::printable;
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+
+use super::here;
+use super::record::{JobRecord, JobRole, JobState};
+use crate::common::failure::Failure;
+use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::output::{Output, Style};
+use crate::common::reach::{Reach, interrupted};
+use crate::common::spec::Spec;
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
+use crate::say;
+use crate::units::{show_bytes, show_count, show_rate};
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate cp -r --detach hostA:tree hostB:/data/
+      begins a copy that goes on without this host
+  linerate status hostB
+      lists the jobs there: those that run, and those that ended within 14 days
+";
+
+const MEANINGS: [Meaning; 6] =
+    [(Code::Done, "the jobs were listed, if there are any"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
+
+/// Records that a far end may have.
+const MOST: usize = 20_000;
+
+/// Arguments of `linerate status`.
+#[derive(Debug, Args)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
+pub struct JobStatusArgs {
+    /// Print each job as a line of JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: Reach,
+    /// Without it: this host
+    #[arg(help = "[USER@]HOST; without it, this host", value_name = "HOST")]
+    host: Option<OsString>,
+}
+
+/// Carries out `linerate status`.
+///
+/// # Errors
+/// If the jobs can't be read, or the far end can't be reached.
+pub fn run(args: JobStatusArgs) -> Result<Code, Failure> {
+    let records = match &args.host {
+        None => here::records().map_err(Failure::failed)?,
+        Some(host) => far_records(&args.reach, &bare(host), false)?,
+    };
+    match args.json {
+        true => records.iter().for_each(say::json),
+        false => show(&records),
+    }
+    Ok(Code::Done)
+}
+
+/// Removes the records of the jobs that have ended on a host, or on this one.
+///
+/// # Errors
+/// If they can't be reached.
+pub fn clean(reach: &Reach, host: Option<&OsStr>) -> Result<Code, Failure> {
+    let left = match host {
+        None => here::forget().map_err(Failure::failed)?,
+        Some(host) => far_records(reach, &bare(host), true)?,
+    };
+    match left.iter().find(|record| record.state != JobState::Running) {
+        None => Ok(Code::Done),
+        Some(record) => {
+            Err(Failure::failed(format!("the record of job {} can't be removed", text(&record.id))))
+        }
+    }
+}
+
+/// A host's name as the user may also write it before a path.
+fn bare(host: &OsStr) -> OsString {
+    match Spec::parse(host) {
+        Spec::Remote(host, path) if path.is_empty() => host,
+        _ => host.to_owned(),
+    }
+}
+
+/// The records at a far host; with `forget`, those that are left there.
+fn far_records(reach: &Reach, host: &OsStr, forget: bool) -> Result<Vec<JobRecord>, Failure> {
+    let near = NearEnd {
+        interrupted: interrupted()?,
+        observer: Arc::new(Output::new(Style::Plain)),
+        meters: Meters::default(),
+        interfaces: Interfaces::One,
+    };
+    let far_end = reach.far_end(host, false)?;
+    let mut far = FarSession::open(&far_end, Job::Jobs { forget }, Some(SILENCE), near)?;
+    let mut records = Vec::new();
+    far.work(|session| {
+        session.receive_jobs(|news| match news {
+            JobNews::Record(record) if records.len() < MOST => {
+                records.push(read(&record)?);
+                Ok(())
+            }
+            _ => Err(TransferError::Breach("the far end tells of jobs what wasn't asked for".into())),
+        })
+    })?;
+    Ok(records)
+}
+
+/// A record of a far end, which may say anything.
+pub fn read(record: &[u8]) -> Result<JobRecord, TransferError> {
+    serde_json::from_slice(record).map_err(|error| {
+        TransferError::BadData(format!("the far end's record of a job can't be read: {error}"))
+    })
+}
+
+fn show(records: &[JobRecord]) {
+    if records.is_empty() {
+        say!("no detached jobs");
+    }
+    records.iter().for_each(|record| say!("{}", lines(record)));
+}
+
+fn lines(record: &JobRecord) -> String {
+    let places = format!("{} -> {}", source(record), destination(record));
+    let end = match (record.state, record.exit) {
+        (JobState::Running, _) | (_, None) => record.state.name().to_owned(),
+        (state, Some(exit)) => format!("{}, exit {exit}", state.name()),
+    };
+    let sighting = &record.sighting;
+    let limiter = match sighting.limiter.as_str() {
+        "" | "too-short" => String::new(),
+        limiter => format!(", limited by: {}", text(limiter)),
+    };
+    let so_far = format!(
+        "{} of {}, {} of {} files, {}{limiter}",
+        show_bytes(sighting.bytes),
+        show_bytes(sighting.found_bytes),
+        show_count(sighting.files),
+        show_count(sighting.found_files),
+        show_rate(sighting.bytes, sighting.seconds),
+    );
+    let (id, role, since) = (text(&record.id), record.role.name(), time(record.since));
+    let words = record.message.as_deref().or(record.last.as_deref());
+    let words = words.map_or_else(String::new, |words| format!("\n          {}", text(words)));
+    format!("{id}  {end}, {role}, since {since}  {places}\n          {so_far}{words}")
+}
+
+fn source(record: &JobRecord) -> String {
+    let first = record.sources.first().map_or("", String::as_str);
+    let others = record.sources.len().saturating_sub(1) as u64;
+    match others.saturating_add(record.more_sources) {
+        0 => format!("{}:{}", text(&record.from), text(first)),
+        others => format!("{}:{} and {} more", text(&record.from), text(first), show_count(others)),
+    }
+}
+
+fn destination(record: &JobRecord) -> String {
+    match (&record.destination, record.role) {
+        (Some(path), _) => format!("{}:{}", text(&record.to), text(path)),
+        (None, JobRole::Sends | JobRole::Receives) => text(&record.to),
+    }
+}
+
+/// A far end's text, on one line.
+fn text(text: &str) -> String {
+    printable(text.as_bytes())
+}
+
+fn time(seconds: u64) -> String {
+    i64::try_from(seconds)
+        .ok()
+        .and_then(LocalTime::of)
+        .map_or_else(|| seconds.to_string(), |time| time.to_string())
+}

@@ -1,0 +1,328 @@
+//! Copies that go on without their client: found again, watched, ended, and gone on from.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::ground::{HOSTS, Trio, trio};
+use crate::bed::args;
+use crate::json::events;
+use crate::mounts::Mounted;
+use crate::proofs::sent;
+use crate::support::{PATIENCE, Run, send, within};
+use crate::tree::{assert_alike, assert_real_names_are_whole, make_mixed, names, noise, temporaries, write};
+
+/// A copy that goes on alone, with a tree that takes it some seconds at the rate.
+fn left(trio: &Trio, options: &[&str], to: &str) -> Run {
+    let mut line: Vec<OsString> = options.iter().map(OsString::from).collect();
+    line.extend(args!["--detach", "-r", trio.src("tree"), trio.dst(to)]);
+    trio.cp(line)
+}
+
+fn large_tree(trio: &Trio) {
+    let (tree, _) = trio.trees();
+    write(tree.join("chunked"), noise(1, 40 << 20));
+    for number in 0..12 {
+        write(tree.join(format!("large {number}")), noise(100 + number, 2 << 20));
+    }
+}
+
+/// The name of the job that a run left.
+fn job(run: &Run) -> String {
+    let (_, rest) = run.err.split_once("linerate: job ").expect("it names the job");
+    rest[..8].to_owned()
+}
+
+fn status(trio: &Trio, host: &str) -> Vec<Value> {
+    let run = trio.run("status", args!["--json", host]).exits(0);
+    events(&run.out)
+}
+
+/// The list for people.
+#[track_caller]
+fn says(trio: &Trio, host: &str, words: &[&str]) {
+    let run = trio.run("status", args![host]).exits(0);
+    words.iter().for_each(|words| assert!(run.out.contains(words), "{words}: {run}"));
+}
+
+/// The only job at a host, once it isn't running any more.
+fn ended(trio: &Trio, host: &str) -> Value {
+    let mut found = Value::Null;
+    let over = || {
+        let jobs = status(trio, host);
+        assert_eq!(jobs.len(), 1, "{jobs:?}");
+        found = jobs[0].clone();
+        found["state"] != "running"
+    };
+    assert!(within(PATIENCE, over), "it never ended");
+    found
+}
+
+/// Some of it has landed, and it goes on.
+fn landing(trio: &Trio, to: &str) {
+    let to = trio.case.far.join(to);
+    let landed = || to.exists() && names(&to).len() > temporaries(&to).len() + 6;
+    assert!(within(PATIENCE, landed), "it never got under way");
+}
+
+/// The same command, without leaving anybody, brings the rest.
+#[track_caller]
+fn goes_on(trio: &Trio) {
+    trio.assert_all_gone();
+    let (tree, to) = trio.trees();
+    assert_real_names_are_whole(&tree, &to);
+    let run = trio.cp(args!["--json", "-r", trio.src("tree"), trio.dst("to")]).exits(0);
+    assert!(sent(&run) < 58 << 20, "everything was sent again: {}", sent(&run));
+    assert_alike(&tree, &to);
+    assert_eq!(temporaries(&trio.case.far), Vec::<OsString>::new(), "left behind");
+}
+
+#[test]
+fn a_copy_goes_on_without_its_client_and_is_found_again() {
+    let Some(trio) = trio() else { return };
+    large_tree(&trio);
+    says(&trio, "dst", &["no detached jobs"]);
+    trio.run("attach", args!["dst"]).exits(2).says(&["linerate: dst: there are no detached jobs here"]);
+    let run = left(&trio, &["--bwlimit", "16m"], "to").exits(0);
+    let id = job(&run);
+    run.says(&["goes on between src and dst", &format!("linerate attach dst:{id}")]);
+    // Each host has the one process that does the work, and nobody's login.
+    for (name, role) in [("src", "sends"), ("dst", "receives")] {
+        let alone = || {
+            let all = trio.processes(name);
+            all.len() == 1
+                && fs::read_to_string(format!("/proc/{}/cmdline", all[0]))
+                    .is_ok_and(|line| line.contains("agent\0--background"))
+        };
+        assert!(within(PATIENCE, alone), "{:?}", trio.processes(name));
+        let jobs = status(&trio, name);
+        let of = |field: &str| jobs[0][field].as_str().unwrap_or_default().to_owned();
+        assert_eq!(
+            (jobs.len(), of("id"), of("role"), of("state")),
+            (1, id.clone(), role.into(), "running".into())
+        );
+        assert_eq!((of("from"), of("to")), ("src".into(), "dst".into()));
+    }
+    // Two watch at once, and see what the command would have printed.
+    let (one, other) =
+        (trio.start("attach", args!["dst"]), trio.start("attach", args!["--json", format!("dst:{id}")]));
+    one.end().exits(0).says(&["13 files, ", "encrypted", " at src, ", " at dst; "]);
+    let events = events(&other.end().exits(0).out);
+    assert!(events.iter().any(|event| event["type"] == "progress"), "{events:?}");
+    let last = events.last().unwrap();
+    assert_eq!((&last["type"], &last["exit"], &last["files"]), (&"summary".into(), &0.into(), &13.into()));
+    let (tree, to) = trio.trees();
+    assert_alike(&tree, &to);
+    trio.assert_all_gone();
+    for name in ["src", "dst"] {
+        let job = ended(&trio, name);
+        assert_eq!(
+            (&job["state"], &job["exit"], &job["files"]),
+            (&"finished".into(), &0.into(), &13.into()),
+            "{job}"
+        );
+        assert_eq!(job["bytes"], (64 << 20), "{job}");
+        let jobs = trio.state(name).join("linerate/jobs");
+        assert_eq!(fs::metadata(&jobs).unwrap().permissions().mode() & 0o777, 0o700);
+        for file in fs::read_dir(&jobs).unwrap().flatten() {
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
+        }
+    }
+    trio.run("attach", args!["dst"]).exits(0).says(&["13 files, "]);
+    trio.run("attach", args!["src"]).exits(0).says(&["everything was sent", &format!("attach dst:{id}")]);
+    says(
+        &trio,
+        "dst",
+        &["finished, exit 0", "receives", " src:", " -> dst:", "13 of 13 files", "13 files, "],
+    );
+}
+
+#[test]
+fn a_copy_outlives_its_servers() {
+    let Some(trio) = trio() else { return };
+    large_tree(&trio);
+    left(&trio, &["--bwlimit", "16m"], "to").exits(0);
+    trio.stop_servers();
+    let (tree, to) = trio.trees();
+    let all = || HOSTS.iter().all(|(name, _)| trio.processes(name).is_empty());
+    assert!(within(PATIENCE, all), "it never ended");
+    assert_alike(&tree, &to);
+}
+
+#[test]
+fn a_client_that_is_killed_at_any_moment_leaves_a_copy_or_nobody() {
+    let Some(trio) = trio() else { return };
+    large_tree(&trio);
+    let (tree, to) = trio.trees();
+    for delay in [100, 300, 500, 700, 900, 1100] {
+        let line = args!["--detach", "-r", trio.src("tree"), trio.dst("to")];
+        let running = trio.start("cp", line);
+        std::thread::sleep(Duration::from_millis(delay));
+        running.signal(Signal::KILL);
+        running.end();
+        trio.assert_all_gone();
+    }
+    trio.cp(args!["-r", trio.src("tree"), trio.dst("to")]).exits(0);
+    assert_alike(&tree, &to);
+}
+
+#[test]
+fn a_killed_source_is_named_by_both_records_and_gone_on_from() {
+    let Some(trio) = trio() else { return };
+    large_tree(&trio);
+    left(&trio, &["--bwlimit", "8m"], "to").exits(0);
+    landing(&trio, "to");
+    trio.processes("src").iter().for_each(|process| send(*process, Signal::KILL));
+    assert_eq!(ended(&trio, "src")["state"], "died");
+    let job = ended(&trio, "dst");
+    assert_eq!((&job["state"], &job["exit"]), (&"failed".into(), &5.into()), "{job}");
+    trio.run("attach", args!["dst"]).exits(5).says(&["linerate: src: "]);
+    trio.run("attach", args!["src"]).exits(1).says(&["gone without a word", "run the same copy again"]);
+    says(&trio, "src", &["died, sends"]);
+    goes_on(&trio);
+}
+
+#[test]
+fn a_killed_destination_has_died_and_is_gone_on_from() {
+    let Some(trio) = trio() else { return };
+    large_tree(&trio);
+    left(&trio, &["--bwlimit", "8m"], "to").exits(0);
+    landing(&trio, "to");
+    trio.processes("dst").iter().for_each(|process| send(*process, Signal::KILL));
+    assert_eq!(ended(&trio, "dst")["state"], "died");
+    assert_eq!(ended(&trio, "src")["state"], "failed");
+    trio.run("attach", args!["dst"]).exits(1).says(&["gone without a word"]);
+    goes_on(&trio);
+}
+
+#[test]
+fn whoever_watches_leaves_the_job_alone_or_ends_it() {
+    let Some(trio) = trio() else { return };
+    large_tree(&trio);
+    left(&trio, &["--bwlimit", "8m"], "to").exits(0);
+    landing(&trio, "to");
+    let watching = trio.start("attach", args!["--json", "dst"]);
+    assert!(within(PATIENCE, || watching.said().contains("\"progress\"")), "{}", watching.said());
+    watching.signal(Signal::INT);
+    watching.end().exits(130);
+    assert_eq!(status(&trio, "dst")[0]["state"], "running");
+    trio.run("attach", args!["--cancel", "dst"]).exits(130).says(&["interrupted"]);
+    assert_eq!(ended(&trio, "dst")["exit"], 130);
+    assert_eq!(ended(&trio, "src")["exit"], 130);
+    goes_on(&trio);
+}
+
+#[test]
+fn several_jobs_are_told_apart() {
+    let Some(trio) = trio() else { return };
+    large_tree(&trio);
+    let one = job(&left(&trio, &["--bwlimit", "8m"], "to").exits(0));
+    let other = job(&left(&trio, &["--bwlimit", "16m"], "other").exits(0));
+    let jobs = status(&trio, "dst");
+    assert!(jobs.len() == 2 && jobs.iter().all(|job| job["state"] == "running"), "{jobs:?}");
+    trio.run("attach", args!["dst"]).exits(2).says(&["several jobs", &one, &other]);
+    for id in [&other, &one] {
+        trio.run("attach", args!["-q", format!("dst:{id}")]).exits(0);
+    }
+    let (tree, to) = trio.trees();
+    assert_alike(&tree, &to);
+    assert_alike(&tree, &to.with_file_name("other"));
+    trio.run("attach", args!["dst:ffffffff"]).exits(2).says(&["no detached job 'ffffffff'"]);
+    trio.run("attach", args!["dst:../x"]).exits(2).says(&["is no job's name"]);
+}
+
+#[test]
+fn problems_of_single_entries_are_told_to_whoever_asks_later() {
+    let Some(trio) = trio() else { return };
+    let (tree, to) = trio.trees();
+    make_mixed(&tree);
+    write(to.join("tree/small/in the way"), "x");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        tree.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let line = args!["-r", trio.src("tree"), trio.dst("to/")];
+    left(&trio, &[], "to/").exits(0);
+    let job = ended(&trio, "dst");
+    assert_eq!((&job["state"], &job["exit"]), (&"finished".into(), &3.into()), "{job}");
+    let run = trio.run("attach", args!["dst"]).exits(3);
+    let words =
+        ["linerate: src:", "pipe: ", "linerate: dst:", "small", "2 entries are not there or not whole"];
+    run.says(&words);
+    trio.cp(line).exits(3).says(&words);
+}
+
+#[test]
+fn a_full_destination_ends_the_job_and_is_named() {
+    let Some(trio) = trio() else { return };
+    large_tree(&trio);
+    let to = trio.case.far.join("full");
+    fs::create_dir(&to).unwrap();
+    let Some(_mount) = Mounted::memory(&to, "16m") else { return };
+    left(&trio, &[], "full/").exits(0);
+    let job = ended(&trio, "dst");
+    assert_eq!((&job["state"], &job["exit"]), (&"failed".into(), &1.into()), "{job}");
+    trio.run("attach", args!["dst"]).exits(1).says(&["linerate: dst: ", "No space left"]);
+    trio.assert_all_gone();
+}
+
+#[test]
+fn what_cannot_go_on_alone_is_refused_at_once() {
+    let Some(trio) = trio() else { return };
+    let (tree, _) = trio.trees();
+    write(tree.join("file"), "x");
+    let here = trio.client().join("x");
+    fs::write(&here, "x").unwrap();
+    trio.cp(args!["--detach", &here, trio.dst("to")])
+        .exits(2)
+        .says(&["--detach is for a copy from one far host"]);
+    trio.cp(args!["--detach", trio.src("tree"), "--to", trio.dst("to")]).exits(2);
+    trio.cp(args!["--detach", trio.src("missing"), trio.dst("to")])
+        .exits(2)
+        .says(&["linerate: src: ", "missing"]);
+    trio.restrict("dst", &format!("--below {}", trio.case.far.display()));
+    left(&trio, &[], "to").exits(2).says(&["linerate: dst: this login may not leave a process behind"]);
+    trio.run("status", args!["dst"]).exits(2).says(&["may not ask about detached jobs"]);
+    trio.assert_all_gone();
+    assert_eq!(status(&trio, "src").len(), 0, "nothing is noted of what never began");
+    fs::remove_file(here).unwrap();
+}
+
+#[test]
+fn records_that_others_may_have_made_are_not_believed() {
+    let Some(trio) = trio() else { return };
+    let (tree, _) = trio.trees();
+    write(tree.join("file"), "x");
+    let jobs = trio.state("dst").join("linerate/jobs");
+    fs::create_dir_all(&jobs).unwrap();
+    let set = |mode: u32| {
+        for path in [jobs.parent().unwrap(), &jobs] {
+            fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        }
+    };
+    set(0o755);
+    trio.run("status", args!["dst"]).exits(1).says(&["closed to all others"]);
+    left(&trio, &[], "to").exits(1).says(&["linerate: dst: ", "closed to all others"]);
+    trio.assert_all_gone();
+    set(0o700);
+    let secret = trio.client().join("secret");
+    fs::write(&secret, "root:x").unwrap();
+    std::os::unix::fs::symlink(&secret, jobs.join("01010101-receives.json")).unwrap();
+    std::os::unix::fs::symlink(&secret, jobs.join("02020202-receives.events")).unwrap();
+    fs::write(jobs.join("03030303-receives.json"), "{\"schema\":1").unwrap();
+    assert_eq!(status(&trio, "dst").len(), 0);
+    let id = job(&left(&trio, &[], "to").exits(0));
+    assert_eq!(ended(&trio, "dst")["id"], id);
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "root:x");
+    trio.run("clean", args!["--jobs", "dst"]).exits(0);
+    assert_eq!(status(&trio, "dst").len(), 0);
+    fs::remove_file(secret).unwrap();
+}

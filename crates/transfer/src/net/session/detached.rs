@@ -1,0 +1,172 @@
+//! Sessions of a transfer that goes on without its client: how the two agents are handed over to each other.
+
+use linerate_wire::control::{AskedSources, DetachedJob, Job, Listening, MAX_JOB_RECORD, Message, Options};
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::reach::Opener;
+use super::{Client, Meters, Session, hello, job_options, out_of_turn, silence};
+use crate::base::problem::TransferError;
+use crate::net::link::{ControlLink, LinkedPeer};
+
+/// What an agent tells of detached jobs, as it has read it.
+pub enum JobNews {
+    /// A record, as JSON.
+    Record(Vec<u8>),
+    /// The next bytes of a job's events.
+    Events(Vec<u8>),
+}
+
+impl Session {
+    /// The client's end of a session with an agent that goes on without it, up to that agent's first message.
+    ///
+    /// # Errors
+    /// If the far end doesn't speak this protocol, leaves no process behind, or goes away.
+    pub fn detaching(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        client: Client,
+        meters: Meters,
+        detached: DetachedJob,
+    ) -> Result<Self, TransferError> {
+        let Client { job, interrupted, observer, pulse, .. } = client;
+        pulse.beat();
+        let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
+        session.send(&Message::Job(Job::Background))?;
+        // From here on the process hears this end that is left behind.
+        session.send(&Message::Hello(hello(&session.keys, session.cookie)))?;
+        session.send(&Message::Detached(detached))?;
+        let has_limit = job_options(&job).is_some_and(|options| options.timeout.is_some());
+        session.send(&Message::Job(job))?;
+        if has_limit {
+            session.limit_has_option();
+            session.begin_to_beat();
+        }
+        session.greet()?;
+        session.greet()?;
+        Ok(session)
+    }
+
+    /// The client: waits until the agent needs it no more.
+    ///
+    /// # Errors
+    /// If the agent gives up or goes away before.
+    pub fn wait_until_under_way(&mut self) -> Result<(), TransferError> {
+        match self.awaiting("its word that it goes on alone", Self::receive)? {
+            Message::UnderWay => Ok(()),
+            _ => Err(out_of_turn()),
+        }
+    }
+
+    /// The client of [`Job::Jobs`] and [`Job::Attach`]: hands each record and each piece of events to `each` until there are no more.
+    ///
+    /// # Errors
+    /// If the agent gives up or goes away, or `each` fails.
+    pub fn receive_jobs(
+        &mut self,
+        mut each: impl FnMut(JobNews) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        self.awaiting("the next word on its jobs", |session| {
+            while session.last_report().is_none() {
+                match session.poll()? {
+                    Some(Message::JobRecord(record)) if record.len() <= MAX_JOB_RECORD => {
+                        each(JobNews::Record(record))?;
+                    }
+                    Some(Message::JobEvents(events)) if events.len() <= MAX_JOB_RECORD => {
+                        each(JobNews::Events(events))?;
+                    }
+                    Some(_) => return Err(out_of_turn()),
+                    None => {}
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The agent's end of a session with the other agent, whose job is this one's if both had the same client.
+    ///
+    /// # Errors
+    /// If the other agent doesn't speak this protocol or goes away.
+    pub fn linked_agent(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        peer: LinkedPeer,
+        meters: Meters,
+        interrupted: Arc<AtomicBool>,
+    ) -> Result<(Self, Job), TransferError> {
+        let (mut session, job) = Self::agent_within(reader, writer, silence::UNTIL_JOB, meters)?;
+        if session.detached.is_some() || session.has_partner() || session.is_chained() {
+            return Err(session.give_up(out_of_turn()));
+        }
+        (session.linked, session.interrupted) = (Some(peer), interrupted);
+        Ok((session, job))
+    }
+
+    /// The job that goes on without its client; none of other agents.
+    pub fn detached(&self) -> Option<&DetachedJob> {
+        self.detached.as_ref()
+    }
+
+    /// The agent: waits until the client names the other one; returns what it has asked that one for.
+    ///
+    /// # Errors
+    /// If it goes away, or says something else.
+    pub fn meet_detached_partner(&mut self) -> Result<Option<AskedSources>, TransferError> {
+        self.meet_partner()?;
+        Ok(self.take_asked())
+    }
+
+    /// The agent: waits for the other agent's connection, or makes it, as the client says.
+    ///
+    /// # Errors
+    /// If the client gives up or goes away, or says something else.
+    pub fn meet_for_link(&mut self, options: &Options) -> Result<ControlLink, TransferError> {
+        // Whatever is chosen for the data, messages have a cipher.
+        self.make_link(false)?;
+        self.listen_and_tell(options, true)?;
+        let stream = loop {
+            if let Ok(stream) = self.arrivals.1.try_recv() {
+                break stream;
+            }
+            if self.poll()?.is_some() {
+                return Err(out_of_turn());
+            }
+        };
+        let dials = matches!(self.opener, Opener::Dial(_));
+        ControlLink::of(stream, dials, options.ports)
+            .map_err(|error| TransferError::Failed(format!("the connection to the other host: {error}")))
+    }
+
+    /// The agent: has all that it needs, and says its last word to its client.
+    ///
+    /// # Errors
+    /// If the client is gone.
+    pub fn go_on_alone(mut self) -> Result<(), TransferError> {
+        self.end_to_beat();
+        self.send(&Message::UnderWay)
+    }
+
+    /// The receiver of two that go on alone: dials the other agent, or is dialled by it, as their first connection went.
+    pub(super) fn reach_linked(
+        &mut self,
+        peer: LinkedPeer,
+        there: &Listening,
+        options: &Options,
+    ) -> Result<(), TransferError> {
+        let why = if peer.dials {
+            let candidates = peer.fit(&there.candidates).into_iter().collect();
+            let error = there.error.clone();
+            self.reach_directly(&Listening { candidates, further: Vec::new(), client: None, error })?
+        } else {
+            self.reach_back(there, options)?
+        };
+        match why {
+            None => Ok(()),
+            Some(_) if self.interrupted.load(Ordering::Relaxed) => Err(TransferError::Interrupted),
+            Some(why) => Err(TransferError::FarEnd(format!(
+                "there is no data connection between the two hosts, though there is one for messages: {why}"
+            ))),
+        }
+    }
+}

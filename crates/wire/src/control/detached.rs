@@ -1,0 +1,59 @@
+//! Messages of a transfer that goes on without its client, and of those who look at it later.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A transfer that goes on without its client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetachedJob {
+    /// The job's name at both hosts.
+    pub id: JobId,
+    /// The host of the sources, as the user wrote it, for people.
+    pub from: String,
+    /// The host of the destination, as the user wrote it, for people.
+    pub to: String,
+}
+
+/// The name of a job, which its client chooses at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct JobId(pub [u8; 4]);
+
+impl JobId {
+    /// Reads a name as it is shown: eight lower-case hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let number = u32::from_str_radix(text, 16).ok().map(|number| Self(number.to_be_bytes()));
+        number.filter(|id| id.to_string() == text)
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:08x}", u32::from_be_bytes(self.0))
+    }
+}
+
+/// What is to be told of a detached job, and done with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobAttention {
+    /// Its name, or the first digits of it; empty is the only one that runs, or else the last one.
+    pub id: String,
+    /// End it, as an interrupted client would.
+    pub cancel: bool,
+}
+
+/// The most bytes of one [`super::Message::JobRecord`] and [`super::Message::JobEvents`].
+pub const MAX_JOB_RECORD: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::JobId;
+
+    #[test]
+    fn a_jobs_name_is_read_as_it_is_shown_and_in_no_other_way() {
+        let id = JobId([0, 0xa1, 2, 0xff]);
+        assert_eq!((id.to_string().as_str(), JobId::parse("00a102ff")), ("00a102ff", Some(id)));
+        for wrong in ["", "0a102ff", "00A102FF", "00a102ff0", "+0a102ff", "../../x"] {
+            assert_eq!(JobId::parse(wrong), None, "{wrong}");
+        }
+    }
+}
