@@ -15,7 +15,7 @@ pub fn run(repository: &Path, comparisons: u32) -> anyhow::Result<()> {
     let out = repository.join(format!("target/aa/{}", std::process::id()));
     // Each group is compared with the next, so there is one more.
     let blocks = GROUP * (comparisons + 1);
-    let mut bench = linerate(&["bench", "studies/aa.toml", "--blocks", &blocks.to_string(), "--out"]);
+    let mut bench = linerate(&["bench", "xtask/aa.toml", "--blocks", &blocks.to_string(), "--out"]);
     call(bench.arg(&out))?;
     call(linerate(&["compare", "--equal"]).arg(only(&out)?))
 }

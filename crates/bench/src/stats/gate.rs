@@ -6,7 +6,7 @@ use super::bootstrap::{Estimate, Interval};
 use super::ceiling::are_at_one_ceiling;
 use super::figure::measures;
 use crate::metric::Metric;
-use crate::record::{Bound, Limit, Outcome, Record, Relation};
+use crate::record::{Bound, Limit, Outcome, Record, Relation, Run};
 use crate::spec::expression::Expression;
 
 /// A row of the gate.
@@ -30,6 +30,11 @@ pub enum BoundVerdict {
     Ok,
     /// The whole interval is beyond the limit, or a run that the bound needs failed.
     Missed {
+        /// Why, for people.
+        reason: String,
+    },
+    /// A case that the bound needs can't run here.
+    Unavailable {
         /// Why, for people.
         reason: String,
     },
@@ -58,7 +63,9 @@ pub fn outcome(rows: &[GateRow]) -> Option<String> {
     let of = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     let all = rows.iter().filter(|row| row.bound.limit.is_some()).count();
     let held = format!("{} of {all} bounds hold", of("ok"));
-    let others = ["MISSED", "not shown", "disturbed", "not judged"].into_iter().filter(|word| of(word) > 0);
+    let others = ["MISSED", "unavailable", "not shown", "disturbed", "not judged"]
+        .into_iter()
+        .filter(|word| of(word) > 0);
     let others = others.map(|word| format!(", {} {}", of(word), word.to_lowercase()));
     (all > 0).then(|| held + &others.collect::<String>())
 }
@@ -69,10 +76,10 @@ impl GateRow {
         self.verdict == BoundVerdict::Ok
     }
 
-    /// True if the bound could be judged, and wasn't shown to hold.
+    /// True if the bound wasn't shown to hold, although there were blocks enough.
     pub fn fails(&self) -> bool {
-        use BoundVerdict::{Disturbed, Missed, NotShown};
-        matches!(self.verdict, Missed { .. } | NotShown | Disturbed)
+        use BoundVerdict::{Disturbed, Missed, NotShown, Unavailable};
+        matches!(self.verdict, Missed { .. } | Unavailable { .. } | NotShown | Disturbed)
     }
 }
 
@@ -82,6 +89,7 @@ impl BoundVerdict {
         match self {
             BoundVerdict::Ok => "ok",
             BoundVerdict::Missed { .. } => "MISSED",
+            BoundVerdict::Unavailable { .. } => "unavailable",
             BoundVerdict::NotShown => "not shown",
             BoundVerdict::Disturbed => "disturbed",
             BoundVerdict::NotJudged => "not judged",
@@ -93,7 +101,7 @@ impl BoundVerdict {
     pub fn reason(&self) -> Option<&str> {
         match self {
             BoundVerdict::Ok => None,
-            BoundVerdict::Missed { reason } => Some(reason),
+            BoundVerdict::Missed { reason } | BoundVerdict::Unavailable { reason } => Some(reason),
             BoundVerdict::NotShown => Some("the interval holds the limit: neither held nor missed is shown"),
             BoundVerdict::Disturbed => Some("each block beyond the limit had a disturbed run: measure again"),
             BoundVerdict::NotJudged => Some("too few blocks for an interval, which takes five"),
@@ -119,8 +127,12 @@ fn row(record: &Record, bound: &Bound) -> GateRow {
     let worst = bound.limit.filter(|_| bound.every_block).map(|limit| worst(&values, limit));
     let hindrance = hindrance(record, &expression, values.len());
     let verdict = match (bound.limit, hindrance) {
-        (None, reason) => BoundVerdict::Compared { reason: reason.or_else(|| hidden(record, &expression)) },
-        (_, Some(reason)) => BoundVerdict::Missed { reason },
+        (None, Some(Hindrance::Failed(reason) | Hindrance::Unavailable(reason))) => {
+            BoundVerdict::Compared { reason: Some(reason) }
+        }
+        (None, None) => BoundVerdict::Compared { reason: hidden(record, &expression) },
+        (_, Some(Hindrance::Failed(reason))) => BoundVerdict::Missed { reason },
+        (_, Some(Hindrance::Unavailable(reason))) => BoundVerdict::Unavailable { reason },
         (Some(limit), None) => match judged(limit, bound.every_block, &values, estimate) {
             BoundVerdict::Missed { .. } | BoundVerdict::NotShown
                 if only_disturbed(record, &expression, limit, &blocks) =>
@@ -147,18 +159,28 @@ fn worst(values: &[f64], limit: Limit) -> Option<f64> {
 }
 
 /// The reason why a bound can't be checked.
-fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<String> {
+enum Hindrance {
+    Failed(String),
+    Unavailable(String),
+}
+
+/// A failure comes first: it says more about what was measured than a missing program.
+fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<Hindrance> {
     let needed = expression.cases();
-    let bad = record.runs.iter().filter(|run| needed.contains(run.case.as_str()));
-    let mut reasons = bad.filter_map(|run| match &run.outcome {
+    let runs = || record.runs.iter().filter(|run| needed.contains(run.case.as_str()));
+    let failed = |run: &Run| match &run.outcome {
         Outcome::Failed { reason } => Some(format!("a run of {} failed: {reason}", run.case)),
+        Outcome::Unavailable { .. } | Outcome::Measured(_) => None,
+    };
+    let unavailable = |run: &Run| match &run.outcome {
         Outcome::Unavailable { reason } => Some(format!("{}: {reason}", run.case)),
-        Outcome::Measured(_) => None,
-    });
+        Outcome::Failed { .. } | Outcome::Measured(_) => None,
+    };
+    let failed = runs().find_map(failed).map(Hindrance::Failed);
+    let found = failed.or_else(|| runs().find_map(unavailable).map(Hindrance::Unavailable));
     let blocks = record.blocks as usize;
-    reasons
-        .next()
-        .or_else(|| (values < blocks).then(|| format!("only {values} of {blocks} blocks gave a value")))
+    let few = || format!("only {values} of {blocks} blocks gave a value");
+    found.or_else(|| (values < blocks).then(|| Hindrance::Failed(few())))
 }
 
 /// The reason why a comparison of rates shows only the link, if it does.
@@ -261,9 +283,12 @@ mod tests {
             "{row:?}"
         );
         record.runs[0].outcome = Outcome::Unavailable { reason: "cp isn't installed".into() };
-        assert!(
-            matches!(&gate(&record)[0].verdict, BoundVerdict::Missed { reason } if reason.contains("installed"))
-        );
+        let row = gate(&record).remove(0);
+        assert!(row.fails() && row.verdict.word() == "unavailable", "{row:?}");
+        assert!(row.verdict.reason().unwrap().contains("installed"), "{row:?}");
+        assert_eq!(outcome(&[row]).unwrap(), "0 of 1 bounds hold, 1 unavailable");
+        record.runs[2].outcome = Outcome::Failed { reason: "disk full".into() };
+        assert_eq!(gate(&record)[0].verdict.word(), "MISSED", "a failure is no missing program");
         record.bounds[0].expression = "payload_rate(zebra)".into();
         assert!(!gate(&record)[0].holds());
     }

@@ -28,6 +28,10 @@ pub struct PortLayer {
     pub gso_max: Option<u32>,
     /// Bytes of the largest packet that received ones are joined to.
     pub gro_max: Option<u32>,
+    /// Receive queues that it was made with.
+    pub rx_queues: Option<u32>,
+    /// Transmit queues that it was made with.
+    pub tx_queues: Option<u32>,
     /// Programs that listen to all packets (promiscuity).
     pub taps: u32,
     /// How an XDP program is attached: 1 in the driver, 2 in the kernel's general way, 3 in the device, 4 several.
@@ -53,6 +57,8 @@ fn line(line: &str) -> Option<(String, PortLayer)> {
             "max_mtu" => layer.max_mtu = value.parse().ok().filter(|mtu| *mtu > 0),
             "gso" => layer.gso_max = value.parse().ok(),
             "gro" => layer.gro_max = value.parse().ok(),
+            "rxq" => layer.rx_queues = value.parse().ok(),
+            "txq" => layer.tx_queues = value.parse().ok(),
             "taps" => layer.taps = value.parse().unwrap_or(0),
             "xdp" => layer.xdp = value.parse().ok(),
             _ => {}

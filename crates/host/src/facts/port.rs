@@ -163,12 +163,23 @@ impl Port {
 
     /// Receive queues.
     pub fn rx_count(&self) -> Fact<u32> {
-        self.rx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX))
+        let queues = self.rx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX));
+        self.or_told(queues, |layer| layer.rx_queues)
     }
 
     /// Transmit queues.
     pub fn tx_count(&self) -> Fact<u32> {
-        self.tx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX))
+        let queues = self.tx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX));
+        self.or_told(queues, |layer| layer.tx_queues)
+    }
+
+    /// A fact of /sys, or the kernel's own description where /sys shows another network namespace.
+    fn or_told(&self, read: Fact<u32>, told: fn(&PortLayer) -> Option<u32>) -> Fact<u32> {
+        let told = self.layer.known().and_then(told);
+        match (read, told) {
+            (Fact::Unreadable(_), Some(told)) => Fact::Known(told),
+            (read, _) => read,
+        }
     }
 
     /// True if a feature is on.

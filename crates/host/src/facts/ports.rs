@@ -180,6 +180,10 @@ impl Port {
                     if state == "unknown" { Fact::NotApplicable } else { Fact::Known(state == "up") };
                 self.carrier = carrier;
                 (self.state, self.mtu) = (Fact::Known(state.clone()), Fact::Known(mtu));
+                // The kernel's own interfaces have no speed but one that some of them make up.
+                if told.kind.is_some() {
+                    self.speed_mbps = Fact::NotApplicable;
+                }
             }
         }
         Self { layer, ..self }
@@ -241,6 +245,36 @@ fn counters(root: &Root, dir: &str) -> PortCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_of_another_namespace_has_what_the_kernel_describes() {
+        fn unseen<T>() -> Fact<T> {
+            Fact::Unreadable("it is missing".into())
+        }
+        let port = || Port {
+            state: unseen(),
+            mtu: unseen(),
+            speed_mbps: unseen(),
+            rx_queues: unseen(),
+            tx_queues: unseen(),
+            ..Port::default()
+        };
+        let layer = PortLayer {
+            kind: Some("veth".into()),
+            state: Some("up".into()),
+            mtu: Some(1500),
+            rx_queues: Some(4),
+            tx_queues: Some(2),
+            ..PortLayer::default()
+        };
+        let told = port().or_as(Fact::Known(layer.clone()));
+        assert_eq!((told.rx_count(), told.tx_count()), (Fact::Known(4), Fact::Known(2)));
+        assert_eq!((told.mtu, told.speed_mbps), (Fact::Known(1500), Fact::NotApplicable));
+        let card = port().or_as(Fact::Known(PortLayer { kind: None, ..layer }));
+        assert!(matches!(card.speed_mbps, Fact::Unreadable(_)), "a card has a speed that can't be seen here");
+        let unknown = port().or_as(Fact::NotApplicable);
+        assert!(matches!(unknown.rx_count(), Fact::Unreadable(_)));
+    }
 
     #[test]
     fn reads_speed_with_its_odd_values() {

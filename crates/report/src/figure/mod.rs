@@ -9,7 +9,7 @@ mod bars;
 mod caption;
 mod context;
 mod differences;
-
+mod growth;
 mod interrupts;
 mod ladder;
 mod legend;

@@ -4,11 +4,12 @@
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
 use linerate_bench::spec::tool;
-use linerate_bench::stats::{Estimate, Growth, Trend, are_at_one_ceiling};
+use linerate_bench::stats::{Estimate, Growth, are_at_one_ceiling};
 use maud::{Markup, html};
 
 use super::axes::{Frame, remarks};
 use super::context::{Context, Hollow, PRINTED, upper};
+use super::growth::growth_words;
 use super::legend::{Entry, Mark, legend};
 use super::marks::{cross, curve_class, hollow, point, upright_whisker};
 use super::measure::Measure;
@@ -17,7 +18,7 @@ use super::svg::{polyline, text};
 use super::table::{Cell, Table};
 use super::words::{level_words, remark, signs, with_interval};
 use super::{Drawn, Paper, caption};
-use crate::number::{short, tick};
+use crate::number::short;
 use crate::summary::Summary;
 
 /// Curves over a factor.
@@ -346,42 +347,15 @@ impl<'a> ScalingChart<'a> {
         let growth = Growth::of(record, self.measure.quantity, &levels).filter(|_| last > first)?;
         let name = if self.curves.len() > 1 { format!("{}: ", curve.name) } else { String::new() };
         let is_rate = self.measure.quantity == Metric::PayloadRate;
+        let x = &self.x;
         if is_rate && are_at_one_ceiling(record, levels.iter().map(|(_, case)| *case)) {
-            let x = &self.x;
             return Some(format!(
                 "{name}the link’s ceiling is reached at every level of {x}, which hides its effect."
             ));
         }
         let cpu = self.cpu_growth(record, &levels);
-        let (x, from, to) = (&self.x, tick(first), tick(last));
-        let Some(line) = growth.line else {
-            let cpu = cpu.map_or(String::new(), |cpu| format!(", and CPU by {}", estimate(cpu.factor)));
-            let factor = estimate(growth.factor);
-            let value = self.measure.name.to_lowercase();
-            return Some(format!("{name}from {from} to {to} {x}, {value} is multiplied by {factor}{cpu}."));
-        };
-        let slope = self.measure.with_unit(&estimate(self.measure.scaled(line.slope)));
-        let share = growth.factor.interval.map(|factor| 100.0 * factor * first / last);
-        let share = Estimate {
-            median: 100.0 * growth.factor.median * first / last,
-            interval: share,
-            ..growth.factor
-        };
-        let reached = if first > 0.0 {
-            let times = tick(last / first);
-            format!("; at {to} it reaches {} % of {times} times the first point", estimate(share))
-        } else {
-            String::new()
-        };
-        let cpu =
-            cpu.and_then(|cpu| Some((cpu.factor, cpu.line?))).map_or(String::new(), |(factor, line)| {
-                let (slope, fit, factor) = (estimate(line.slope), r_squared(line), estimate(factor));
-                format!("; each step adds {slope} % of CPU, with {fit}, to {factor} times the first point’s")
-            });
-        let fit = r_squared(line);
-        Some(format!(
-            "{name}each step of 1 in {x} adds {slope}, by a straight line with {fit}{reached}{cpu}."
-        ))
+        let words = growth_words(&self.measure, x, [first, last], growth, cpu);
+        Some(name + &words)
     }
 
     /// The growth of the shown CPU; none beside values that are CPU themselves.
@@ -426,19 +400,6 @@ impl<'a> ScalingChart<'a> {
         row.extend(context.printed_cells(s.case, &self.measure));
         row.push(Cell::text(remark(s, s.state_of(context.asked.quantity))));
         row
-    }
-}
-
-/// `0.95 [0.94, 0.96]`.
-fn estimate(estimate: Estimate) -> String {
-    with_interval(Some(estimate))
-}
-
-/// The line's share of the variation, not rounded up to a perfection that it hasn't got.
-fn r_squared(line: Trend) -> String {
-    match line.r_squared {
-        share if share > 0.9999 && share < 1.0 => "R² > 0.9999".to_owned(),
-        share => format!("R² = {share:.4}"),
     }
 }
 

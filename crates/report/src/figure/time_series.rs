@@ -39,6 +39,8 @@ struct Chosen<'a> {
     name: &'a str,
     block: u32,
     seconds: f64,
+    /// The time in which the tool counted, if it had a ramp before it.
+    counted: Option<(f64, f64)>,
     panels: Vec<SeriesPanel<'a>>,
 }
 
@@ -57,7 +59,8 @@ fn runs<'a>(context: &Context<'a>) -> Vec<Chosen<'a>> {
         let (block, measures) = context.median_run(summary.case, has_series)?;
         let ends = measures.series.iter().flat_map(|s| &s.points).map(|(at, _)| *at);
         let seconds = ends.filter(|at| at.is_finite()).fold(0.0, f64::max);
-        Some(Chosen { name: &summary.name, block, seconds, panels: panels(&measures.series) })
+        let counted = measures.window.map(|window| (window.begin, window.end));
+        Some(Chosen { name: &summary.name, block, seconds, counted, panels: panels(&measures.series) })
     };
     context.cases.iter().filter_map(chosen).collect()
 }
@@ -166,9 +169,19 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(size).map(mean).filter(|(at, value)| at.is_finite() && value.is_finite()).collect()
 }
 
-/// Mean, least and most of a series.
-fn extent(series: &Series) -> Option<[f64; 3]> {
-    let values: Vec<f64> = series.points.iter().map(|(_, value)| *value).filter(|v| v.is_finite()).collect();
+/// Mean, least and most of a series, of the intervals wholly inside the time in which the tool counted where there
+/// are some.
+fn extent(series: &Series, counted: Option<(f64, f64)>) -> Option<[f64; 3]> {
+    let before = |at: usize| at.checked_sub(1).map_or(0.0, |before| series.points[before].0);
+    let inside = counted.map(|(begin, end)| {
+        let points = series.points.iter().enumerate();
+        let whole =
+            points.filter(|(at, (until, value))| value.is_finite() && before(*at) >= begin && *until <= end);
+        whole.map(|(_, (_, value))| *value).collect::<Vec<f64>>()
+    });
+    let values = inside.filter(|inside| !inside.is_empty());
+    let all = || series.points.iter().map(|(_, value)| *value).filter(|value| value.is_finite()).collect();
+    let values = values.unwrap_or_else(all);
     let least = values.iter().copied().reduce(f64::min)?;
     let most = values.iter().copied().reduce(f64::max)?;
     Some([values.iter().sum::<f64>() / values.len() as f64, least, most])
@@ -181,7 +194,7 @@ fn all_lines<'r>(runs: &'r [Chosen<'_>]) -> impl Iterator<Item = (&'r Chosen<'r>
 
 fn description(runs: &[Chosen<'_>], lacks: &[String]) -> String {
     let line = |(run, series): (&Chosen<'_>, &Series)| {
-        let [mean, least, most] = extent(series)?.map(short);
+        let [mean, least, most] = extent(series, run.counted)?.map(short);
         let Series { host, name, unit, .. } = series;
         Some(format!("{}, {host}: {name} mean {mean} {unit}, from {least} to {most}", run.name))
     };
@@ -206,6 +219,12 @@ fn words(context: &Context<'_>, runs: &[Chosen<'_>]) -> String {
             "Lines of more than 1,200 points are drawn as means of equally many neighbours.".to_owned(),
         );
     }
+    if runs.iter().any(|run| run.counted.is_some()) {
+        marks.push(
+            "Mean, least and most in the table are of the time in which the tool counted, without its ramp."
+                .to_owned(),
+        );
+    }
     let blocks = runs.iter().filter(|run| run.seconds > 0.0).count() as u64;
     marks.push(format!(
         "n = 1 run a case, of {}; a single run has no interval.",
@@ -223,7 +242,7 @@ fn table(runs: &[Chosen<'_>]) -> Table {
             Cell::text(&series.name),
             Cell::text(&series.unit),
         ];
-        let extent = extent(series);
+        let extent = extent(series, run.counted);
         row.extend([0, 1, 2].map(|at| Cell::from(extent.map(|extent| extent[at]))));
         row.push(Cell::Count(series.points.len()));
         table.push(row);
@@ -276,6 +295,15 @@ mod tests {
         let points: Vec<_> = (0..5000).map(|at| (f64::from(at), f64::from(at % 2))).collect();
         let thinned = thinned(&points);
         assert!(thinned.len() <= MOST_POINTS && thinned.len() > MOST_POINTS / 2);
-        assert_eq!(extent(&series("x", "y")), Some([2.0, 1.0, 3.0]));
+        assert_eq!(extent(&series("x", "y"), None), Some([2.0, 1.0, 3.0]));
+    }
+
+    #[test]
+    fn means_are_of_the_time_that_counted() {
+        let points = [(1.0, 9.0), (2.0, 5.0), (3.0, 3.0), (4.0, f64::NAN), (5.0, 4.0), (6.0, 0.0)];
+        let line = Series { points: points.to_vec(), ..series("x", "y") };
+        assert_eq!(extent(&line, Some((1.8, 5.5))), Some([3.5, 3.0, 4.0]), "a ramp of 1.8 s isn't in it");
+        assert_eq!(extent(&line, Some((0.0, 9.0))), extent(&line, None));
+        assert_eq!(extent(&line, Some((2.2, 2.8))), extent(&line, None), "no interval is inside");
     }
 }

@@ -60,6 +60,7 @@ fn verdict(verdict: &BoundVerdict) -> Markup {
     let (class, words) = match verdict {
         BoundVerdict::Ok => ("good", "✓ holds"),
         BoundVerdict::Missed { .. } => ("bad", "✗ missed"),
+        BoundVerdict::Unavailable { .. } => ("soft", "unavailable"),
         BoundVerdict::NotShown => ("warn", "not shown"),
         BoundVerdict::Disturbed => ("warn", "disturbed"),
         BoundVerdict::NotJudged => ("soft", "not judged"),

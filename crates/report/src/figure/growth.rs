@@ -1,0 +1,61 @@
+//! The growth of a curve over a factor, in words.
+
+use linerate_bench::stats::{Estimate, Growth, Trend};
+
+use super::measure::Measure;
+use super::words::with_interval;
+use crate::number::tick;
+
+/// The growth from the first level of `x` to the last, and that of CPU: the factor between two levels; the slope, its
+/// fit and its share of the straight line over more.
+pub(super) fn growth_words(
+    measure: &Measure,
+    x: &str,
+    levels: [f64; 2],
+    growth: Growth,
+    cpu: Option<Growth>,
+) -> String {
+    let Some(line) = growth.line else {
+        let cpu = cpu.map_or(String::new(), |cpu| format!(", and CPU by {}", estimate(cpu.factor)));
+        let ([from, to], factor) = (levels.map(tick), estimate(growth.factor));
+        return format!(
+            "from {from} to {to} {x}, {} is multiplied by {factor}{cpu}.",
+            measure.name.to_lowercase()
+        );
+    };
+    let slope = measure.with_unit(&estimate(measure.scaled(line.slope)));
+    let (fit, reached) = (r_squared(line), reached(levels, growth.factor));
+    let cpu = cpu.and_then(|cpu| Some((cpu.factor, cpu.line?))).map_or(String::new(), |(factor, line)| {
+        let (slope, fit, factor) = (estimate(line.slope), r_squared(line), estimate(factor));
+        format!("; each step adds {slope} % of CPU, with {fit}, to {factor} times the first point’s")
+    });
+    format!("each step of 1 in {x} adds {slope}, by a straight line with {fit}{reached}{cpu}.")
+}
+
+/// The share of the straight line through zero and the first point that the last one reaches.
+fn reached([first, last]: [f64; 2], factor: Estimate) -> String {
+    if first <= 0.0 {
+        return String::new();
+    }
+    let share = |factor: f64| 100.0 * factor * first / last;
+    let share = Estimate { median: share(factor.median), interval: factor.interval.map(share), ..factor };
+    format!(
+        "; at {} it reaches {} % of {} times the first point",
+        tick(last),
+        estimate(share),
+        tick(last / first)
+    )
+}
+
+/// `0.95 [0.94, 0.96]`.
+fn estimate(estimate: Estimate) -> String {
+    with_interval(Some(estimate))
+}
+
+/// The line's share of the variation, not rounded up to a perfection that it hasn't got.
+fn r_squared(line: Trend) -> String {
+    match line.r_squared {
+        share if share > 0.9999 && share < 1.0 => "R² > 0.9999".to_owned(),
+        share => format!("R² = {share:.4}"),
+    }
+}
