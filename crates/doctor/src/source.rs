@@ -25,6 +25,8 @@ sources! {
     IOV = "Linux, Documentation/PCI/pci-iov-howto.rst", "https://docs.kernel.org/PCI/pci-iov-howto.html";
     IP_SYSCTL = "Linux, Documentation/networking/ip-sysctl.rst",
         "https://docs.kernel.org/networking/ip-sysctl.html";
+    PARAMETERS = "Linux, Documentation/admin-guide/kernel-parameters.rst",
+        "https://docs.kernel.org/admin-guide/kernel-parameters.html";
     NAMESPACES = "network_namespaces(7)", "https://man7.org/linux/man-pages/man7/network_namespaces.7.html";
     NET_SYSCTL = "Linux, Documentation/admin-guide/sysctl/net.rst",
         "https://docs.kernel.org/admin-guide/sysctl/net.html";

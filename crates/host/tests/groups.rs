@@ -19,7 +19,7 @@ const CONTAINER: &str = "/kubepods.slice/kubepods-pod2fdafb62_3de2_43e6_900a_eda
 
 #[test]
 fn a_pod_of_version_1_has_a_quota_a_cpuset_and_a_memory_limit() {
-    let GroupFacts { version, name, cpu_quota, throttling, cpuset, allowed, memory_max, memory_high } =
+    let GroupFacts { version, name, cpu_quota, throttling, cpuset, allowed, memory_max, memory_high, io } =
         groups("v1-kubepods");
     let group = "/kubepods.slice/kubepods-podxxx".to_owned();
     assert_eq!(version, Fact::Known(1));
@@ -31,7 +31,7 @@ fn a_pod_of_version_1_has_a_quota_a_cpuset_and_a_memory_limit() {
     assert_eq!(throttling, Fact::Known(Throttling { periods: 3076, throttled: 34, throttled_us: 12_070 }));
     assert_eq!((cpuset, allowed), (Fact::Known(vec![2]), Fact::Known(vec![2])));
     assert_eq!(memory_max, Fact::Known(MemoryLimit { group, bytes: 2 << 30, used: Fact::Known(901_120) }));
-    assert_eq!(memory_high, Fact::NotApplicable);
+    assert_eq!((memory_high, io), (Fact::NotApplicable, Fact::NotApplicable));
 }
 
 #[test]

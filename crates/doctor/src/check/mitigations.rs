@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Check, CheckRun};
+use crate::source::PARAMETERS;
 use crate::{Citation, Finding, Severity};
 
 /// Mitigations that slow each system call or each switch to a guest: vulnerability, the kernel's text,
@@ -28,10 +29,7 @@ pub(super) const CHECK: Check = Check {
             name: "Linux, Documentation/admin-guide/hw-vuln",
             url: "https://docs.kernel.org/admin-guide/hw-vuln/index.html",
         },
-        Citation {
-            name: "Linux, Documentation/admin-guide/kernel-parameters: mitigations=",
-            url: "https://docs.kernel.org/admin-guide/kernel-parameters.html",
-        },
+        PARAMETERS,
     ],
     run: CheckRun::HostOne(|host| host.facts.cpu.mitigations.known().and_then(of)),
 };

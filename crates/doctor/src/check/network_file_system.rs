@@ -44,6 +44,9 @@ const PROGRAMS: [&str; 14] = [
 /// Those that are on the host of this guest.
 const OF_HOSTS: [&str; 3] = ["9p", "virtiofs", "vboxsf"];
 
+/// The largest request of Linux's client, in bytes (nfs(5)).
+const LARGEST: u64 = 1 << 20;
+
 pub(super) const CHECK: Check = Check {
     name: "network-file-system",
     about: "a path whose files are on another host",
@@ -73,12 +76,39 @@ fn of(fs: &FileSystem) -> Option<Finding> {
             if is_nfs && !several { ", over one connection" } else { "" }
         ))
         .evidence("each byte crosses the network twice, and each file waits for the server's answers");
+    let (finding, mut options) = if is_nfs { nfs(finding, fs) } else { (finding, Vec::new()) };
+    if is_nfs && !several {
+        options.push("nconnect=8 (Linux 5.3)".to_owned());
+    }
     let elsewhere = "copy from or to the server itself";
-    Some(finding.fix(if is_nfs && !several {
-        format!("{elsewhere}; or nconnect=8 among its mount options, from the next mount on (Linux 5.3)")
-    } else {
+    Some(finding.fix(if options.is_empty() {
         elsewhere.to_owned()
+    } else {
+        format!("{elsewhere}; or {} among its mount options, from the next mount on", options.join(", "))
     }))
+}
+
+/// The size of a request, and the version: with the options that raise them, where the server allows it.
+fn nfs(mut finding: Finding, fs: &FileSystem) -> (Finding, Vec<String>) {
+    let options = fs.options.known().map(Vec::as_slice).unwrap_or_default();
+    let value = |key: &str| options.iter().find_map(|option| option.strip_prefix(key)?.strip_prefix('='));
+    let mut better = Vec::new();
+    for key in ["rsize", "wsize"] {
+        if let Some(size) =
+            value(key).and_then(|size| size.parse::<u64>().ok()).filter(|size| *size < LARGEST)
+        {
+            finding = finding.evidence(format!(
+                "{key} is {size}: a request carries up to {LARGEST} where the server allows it"
+            ));
+            better.push(format!("{key}={LARGEST}"));
+        }
+    }
+    if let Some(version) = value("vers").filter(|version| *version != "4.2") {
+        finding = finding
+            .evidence(format!("version {version}: only from 4.2 on a copy within the server stays there"));
+        better.push("vers=4.2".to_owned());
+    }
+    (finding, better)
 }
 
 /// The host that runs this guest has the files: no network is involved, but each call leaves the guest.
@@ -105,6 +135,15 @@ mod tests {
         assert_eq!(lines(&findings), ["network-file-system / note -"]);
         assert!(findings[0].evidence[0].ends_with("one connection"));
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        let small = with("stock-10g", |fs| {
+            fs.kind = Fact::Known("nfs".into());
+            let options = ["rw", "vers=3", "rsize=32768", "wsize=1048576", "nconnect=4"];
+            fs.options = Fact::Known(options.map(str::to_owned).to_vec());
+        });
+        assert!(
+            found(&CHECK, &small)[0].fix.as_ref().unwrap().contains("or rsize=1048576, vers=4.2 among"),
+            "{small:?}"
+        );
         for kind in ["fuse.s3fs", "fuse.juicefs", "beegfs", "gpfs"] {
             let far = found(&CHECK, &with("stock-10g", |fs| fs.kind = Fact::Known(kind.into())));
             assert!(far[0].title.ends_with("on another host"), "{kind}");

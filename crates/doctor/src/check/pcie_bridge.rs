@@ -38,11 +38,11 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     Some(finding)
 }
 
-fn carries(link: &PciLink, payload: u32) -> Option<Band> {
+pub(super) fn carries(link: &PciLink, payload: u32) -> Option<Band> {
     pcie::effective(link.speed.get()?, link.width.get()?, payload)
 }
 
-fn lanes(link: &PciLink) -> String {
+pub(super) fn lanes(link: &PciLink) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "?".into(), |value| value.to_string());
     format!("{} lanes of {} GT/s", number(link.width.get().map(f64::from)), number(link.speed.get()))
 }

@@ -40,6 +40,10 @@ pub struct CpuFacts {
     pub frequency_driver: Fact<String>,
     /// The highest frequency of processor 0 in kHz.
     pub max_khz: Fact<u64>,
+    /// The highest frequency that each online processor supports, in kHz.
+    pub highest_khz: Fact<Vec<u64>>,
+    /// The highest frequency that each online processor may have now (`scaling_max_freq`), in kHz.
+    pub allowed_khz: Fact<Vec<u64>>,
     /// True if the processors may run above their nominal frequency.
     pub turbo: Fact<bool>,
     /// SMT, two threads a core: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
@@ -90,6 +94,9 @@ impl CpuFacts {
     pub(super) fn read(root: &Root, cpuinfo: &Fact<String>) -> Self {
         let online = cpu_list(root, &format!("{CPUS}/online"));
         let of_each = |file: &str| all_of(&online, |cpu| root.text(&format!("{CPUS}/cpu{cpu}/{file}")));
+        let khz =
+            |file: &str| all_of(&online, |cpu| number(root, &format!("{CPUS}/cpu{cpu}/cpufreq/{file}")));
+        let allowed_khz = khz("scaling_max_freq");
         let siblings =
             all_of(&online, |cpu| cpu_list(root, &format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list")))
                 .map(|mut cores| {
@@ -108,6 +115,8 @@ impl CpuFacts {
             energy: of_each("cpufreq/energy_performance_preference").map(counted),
             frequency_driver: root.text(&format!("{CPUS}/cpu0/cpufreq/scaling_driver")),
             max_khz: number(root, &format!("{CPUS}/cpu0/cpufreq/cpuinfo_max_freq")),
+            highest_khz: allowed_khz.as_ref().and_then(|_| khz("cpuinfo_max_freq")),
+            allowed_khz,
             turbo: turbo(root),
             smt: root.text(&format!("{CPUS}/smt/control")),
             idle: Idle::read(root, &online),

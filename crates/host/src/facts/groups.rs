@@ -31,6 +31,22 @@ pub struct GroupFacts {
     pub memory_max: Fact<MemoryLimit>,
     /// The smallest limit of memory from which its processes are slowed down.
     pub memory_high: Fact<MemoryLimit>,
+    /// Limits on the rates of block devices.
+    pub io: Fact<Vec<IoLimit>>,
+}
+
+/// A limit on the rate at which a group, and all groups below it, read or write a block device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoLimit {
+    /// The group, by its path.
+    pub group: String,
+    /// The device's numbers: `259:0`.
+    pub device: String,
+    /// Bytes a second that it may read.
+    pub read: Option<u64>,
+    /// Bytes a second that it may write.
+    pub write: Option<u64>,
 }
 
 /// A limit on the memory of a group and of all groups below it, the page cache of their files included.
@@ -60,6 +76,7 @@ impl GroupFacts {
                 quota.as_ref().and_then(|quota| throttling_of(root, groups, &quota.group))
             }),
             cpu_quota: quota,
+            io: io(root, &of),
             cpuset: of("cpuset").and_then(|groups| cpuset(root, &groups)),
             allowed: allowed(root),
             memory_max: memory.as_ref().and_then(|groups| match groups.version {
@@ -113,6 +130,50 @@ fn allowed(root: &Root<'_>) -> Fact<Vec<u32>> {
     })
 }
 
+/// Version 1 has one file for each way, with lines `8:16 1048576`; version 2 one for all, with lines
+/// `8:16 rbps=2097152 wbps=max riops=max wiops=max`.
+fn io(root: &Root<'_>, of: &dyn Fn(&str) -> Fact<Hierarchy>) -> Fact<Vec<IoLimit>> {
+    let some =
+        |limits: Vec<IoLimit>| if limits.is_empty() { Fact::NotApplicable } else { Fact::Known(limits) };
+    let lines = |groups: &Hierarchy, file: &str, limit: &dyn Fn(&mut IoLimit, &str)| {
+        groups.texts(root, file).map(|texts| {
+            let lines =
+                texts.iter().flat_map(|(group, text)| text.lines().map(|line| (group.name.clone(), line)));
+            let each = lines.filter_map(|(group, line)| {
+                let (device, rest) = line.split_once(' ')?;
+                let mut of_device = IoLimit { group, device: device.to_owned(), ..IoLimit::default() };
+                limit(&mut of_device, rest);
+                (of_device.read.is_some() || of_device.write.is_some()).then_some(of_device)
+            });
+            each.collect::<Vec<_>>()
+        })
+    };
+    match of("blkio") {
+        Fact::Known(groups) if groups.version == HierarchyVersion::One => {
+            let read = lines(&groups, "blkio.throttle.read_bps_device", &|limit, rest| {
+                limit.read = rest.trim().parse().ok();
+            });
+            let write = lines(&groups, "blkio.throttle.write_bps_device", &|limit, rest| {
+                limit.write = rest.trim().parse().ok();
+            });
+            let of_both = |read: &Fact<Vec<IoLimit>>| read.known().cloned().unwrap_or_default();
+            some([of_both(&read), of_both(&write)].concat())
+        }
+        _ => of("io").and_then(|groups| {
+            let each = lines(&groups, "io.max", &|limit, rest| {
+                for (key, value) in rest.split_whitespace().filter_map(|pair| pair.split_once('=')) {
+                    match key {
+                        "rbps" => limit.read = value.parse().ok(),
+                        "wbps" => limit.write = value.parse().ok(),
+                        _ => {}
+                    }
+                }
+            });
+            each.and_then(some)
+        }),
+    }
+}
+
 fn smallest_limit(root: &Root<'_>, groups: &Hierarchy, file: &str) -> Fact<MemoryLimit> {
     let usage = match groups.version {
         HierarchyVersion::One => "memory.usage_in_bytes",
@@ -134,4 +195,58 @@ fn smallest_limit(root: &Root<'_>, groups: &Hierarchy, file: &str) -> Fact<Memor
             Fact::Known(MemoryLimit { group: group.name.clone(), bytes, used })
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    fn limits(files: &[(&str, &str)]) -> Vec<(String, Option<u64>, Option<u64>)> {
+        let root = tempfile::TempDir::new().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let read = GroupFacts::read(&Root::files(root.path()));
+        let all = read.io.known().cloned().unwrap_or_default();
+        all.into_iter()
+            .map(|limit| (format!("{} {}", limit.group, limit.device), limit.read, limit.write))
+            .collect()
+    }
+
+    #[test]
+    fn rates_of_devices_are_read_in_both_versions() {
+        let two = limits(&[
+            ("proc/self/cgroup", "0::/pod/one\n"),
+            ("proc/self/mountinfo", "28 21 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
+            ("sys/fs/cgroup/cgroup.controllers", "io\n"),
+            ("sys/fs/cgroup/pod/cgroup.controllers", "io\n"),
+            ("sys/fs/cgroup/pod/io.max", "8:16 rbps=2097152 wbps=max riops=max wiops=120\n"),
+            ("sys/fs/cgroup/pod/one/cgroup.controllers", "io\n"),
+            (
+                "sys/fs/cgroup/pod/one/io.max",
+                "8:16 rbps=max wbps=max riops=5 wiops=5\n259:0 rbps=max wbps=7\n",
+            ),
+        ]);
+        assert_eq!(
+            two,
+            [("/pod/one 259:0".into(), None, Some(7)), ("/pod 8:16".into(), Some(2_097_152), None)]
+        );
+        let one = limits(&[
+            ("proc/self/cgroup", "4:blkio:/docker/3f8\n"),
+            (
+                "proc/self/mountinfo",
+                "711 701 0:29 /docker/3f8 /sys/fs/cgroup/blkio ro - cgroup cgroup rw,blkio\n",
+            ),
+            ("sys/fs/cgroup/blkio/blkio.throttle.read_bps_device", "8:0 1048576\n"),
+            ("sys/fs/cgroup/blkio/blkio.throttle.write_bps_device", "8:0 524288\n"),
+        ]);
+        let group = || "/docker/3f8 8:0".to_owned();
+        assert_eq!(one, [(group(), Some(1_048_576), None), (group(), None, Some(524_288))]);
+        assert!(limits(&[("proc/self/cgroup", "0::/\n")]).is_empty());
+    }
 }

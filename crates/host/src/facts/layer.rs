@@ -26,6 +26,8 @@ pub struct PortLayer {
     pub max_mtu: Option<u32>,
     /// Bytes of the largest packet that is handed to it for segmentation.
     pub gso_max: Option<u32>,
+    /// Bytes of the largest packet that its device segments (Linux 5.19).
+    pub tso_max: Option<u32>,
     /// Bytes of the largest packet that received ones are joined to.
     pub gro_max: Option<u32>,
     /// Receive queues that it was made with.
@@ -56,6 +58,7 @@ fn line(line: &str) -> Option<(String, PortLayer)> {
             "mtu" => layer.mtu = value.parse().ok(),
             "max_mtu" => layer.max_mtu = value.parse().ok().filter(|mtu| *mtu > 0),
             "gso" => layer.gso_max = value.parse().ok(),
+            "tso_max" => layer.tso_max = value.parse().ok(),
             "gro" => layer.gro_max = value.parse().ok(),
             "rxq" => layer.rx_queues = value.parse().ok(),
             "txq" => layer.tx_queues = value.parse().ok(),

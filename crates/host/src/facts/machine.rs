@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
-use super::read::pairs;
+use super::read::{pairs, words};
 use crate::root::Root;
 use crate::{cpuinfo, hypervisor};
 use std::path::Path;
+
+const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
 /// The machine below the kernel. Each value has one source; [`Machine::hypervisor`] combines them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,6 +35,12 @@ pub struct Machine {
     pub container: Fact<String>,
     /// Sysctls that nobody can change here: they are the host's of this container, or mounted read-only.
     pub fixed: Fact<Vec<String>>,
+    /// The source of the kernel's time: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`.
+    pub clock_source: Fact<String>,
+    /// The sources that the kernel could use.
+    pub clock_sources: Fact<Vec<String>>,
+    /// The active profile of tuned; not applicable where tuned doesn't run.
+    pub tuned_profile: Fact<String>,
     /// True if the kernel can move guests' packets itself: /dev/vhost-net exists.
     pub vhost_net: Fact<bool>,
     /// The number of guests on this host: processes of QEMU, Cloud Hypervisor, Firecracker, crosvm.
@@ -66,6 +74,9 @@ impl Machine {
             iommu: root.names("sys/class/iommu").map(|names| !names.is_empty()),
             container: container(root),
             fixed: super::fixed::sysctls(root),
+            clock_source: root.text(&format!("{CLOCK}/current_clocksource")),
+            clock_sources: words(root, &format!("{CLOCK}/available_clocksource")),
+            tuned_profile: tuned_profile(root),
             kvm: there(root, "kvm"),
             vhost_net: there(root, "vhost-net"),
             guests: count("guests"),
@@ -101,6 +112,11 @@ fn container(root: &Root) -> Fact<String> {
         .map(|(_, name)| name.to_owned());
     let pod = root.names("run/secrets/kubernetes.io").known().map(|_| "kubernetes".to_owned());
     named.or(pod).or(sign).map_or(Fact::NotApplicable, Fact::Known)
+}
+
+/// tuned leaves its profile's name behind when it ends, but not the number of its process.
+fn tuned_profile(root: &Root) -> Fact<String> {
+    root.text("run/tuned/tuned.pid").and_then(|_| root.text("etc/tuned/active_profile"))
 }
 
 fn there(root: &Root, device: &str) -> Fact<bool> {

@@ -42,7 +42,7 @@ pub use bond::Bond;
 pub use cpu::{CpuFacts, Node};
 pub use driver::{Channels, Coalescing, Media, Offload, Pause, Rings, Rss};
 pub use fact::Fact;
-pub use groups::{GroupFacts, MemoryLimit};
+pub use groups::{GroupFacts, IoLimit, MemoryLimit};
 pub use idle::{Idle, IdleState};
 pub use irqs::Irq;
 pub use kind::{PortKind, has_rate_of_its_own};

@@ -29,6 +29,9 @@ pub struct Pci {
     pub numa_node: Fact<u32>,
     /// The processors of its node.
     pub local_cpus: Fact<Vec<u32>>,
+    /// How the IOMMU maps memory for it: `identity` (not at all), `DMA` (strictly: a mapping ends at once), `DMA-FQ` (mappings end
+    /// later, many at a time). Not applicable without an IOMMU.
+    pub iommu: Fact<String>,
     /// The set maximum of a packet's payload in bytes. Readable by root only.
     pub max_payload: Fact<u32>,
     /// The set maximum of a read request in bytes. Readable by root only.
@@ -77,6 +80,7 @@ impl Pci {
             bridges: addresses.map(|address| Bridge::read(root, address)).collect(),
             numa_node: node(root, &dir),
             local_cpus: cpu_list(root, &format!("{dir}/local_cpulist")),
+            iommu: root.text(&format!("{dir}/iommu_group/type")),
             max_payload: size(5),
             max_read_request: size(12),
         })

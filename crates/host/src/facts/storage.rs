@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-use super::Fact;
 use super::read::{flag, number, or_odd, pairs};
+use super::{Fact, Pci};
 use crate::root::Root;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,11 @@ pub struct BlockDevice {
     pub queues: Fact<u32>,
     /// The level of a RAID of Linux (md): `raid0`, `raid1`, `raid10`, `raid5`, `raid6`.
     pub raid: Fact<String>,
+    /// Its numbers, as control groups name it: `259:0`.
+    pub number: Fact<String>,
+    /// The PCI devices through which it, or its component devices, are reached, each once. None where the kernel names none
+    /// (native multipath, network block devices).
+    pub pci: Vec<Pci>,
     /// Component devices of a RAID or a logical volume.
     pub made_of: Fact<Vec<String>>,
 }
@@ -77,6 +82,9 @@ pub struct FcHost {
     /// Its description of itself: the driver and, over Ethernet, the port.
     pub symbolic_name: Fact<String>,
 }
+
+/// More devices than a RAID has.
+const MOST_PARTS: usize = 256;
 
 /// One line of mountinfo.
 struct Mount {
@@ -275,10 +283,28 @@ impl BlockDevice {
             write_cache: root.text(&path("queue/write_cache")),
             queues: root.names(&path("mq")).map(count),
             raid: root.text(&path("md/level")),
+            number: root.text(&path("dev")),
+            pci: pci(root, &name),
             made_of: root.names(&path("slaves")).and_then(some),
             name,
         }
     }
+}
+
+/// The component devices of component devices are looked at as well: a logical volume on a RAID.
+fn pci(root: &Root, name: &str) -> Vec<Pci> {
+    let (mut names, mut found, mut at) = (vec![name.to_owned()], Vec::<Pci>::new(), 0);
+    while let Some(name) = names.get(at).filter(|_| at < MOST_PARTS).cloned() {
+        let parts =
+            root.names(&format!("sys/class/block/{name}/slaves")).known().cloned().unwrap_or_default();
+        let real = root.real(&format!("sys/class/block/{name}"));
+        let device = real.known().filter(|_| parts.is_empty()).map(|real| Pci::of(root, real));
+        let new = device.and_then(|pci| pci.known().cloned());
+        found.extend(new.filter(|new| found.iter().all(|pci| pci.address != new.address)));
+        names.extend(parts.into_iter().filter(|part| !names.contains(part)).collect::<Vec<_>>());
+        at += 1;
+    }
+    found
 }
 
 /// `none [mq-deadline] kyber`.
@@ -303,6 +329,33 @@ mod tests {
         assert_eq!(id("mount -", "/data/x").as_deref(), Some("45"));
         assert_eq!(id("mount -", "/database").as_deref(), Some("21"));
         assert_eq!((id("mount 46", "/data"), id("total 1", "/data")), (None, None));
+    }
+
+    #[test]
+    fn a_raid_is_reached_through_the_devices_of_its_parts() {
+        let root = tempfile::TempDir::new().unwrap();
+        let make = |path: &str| std::fs::create_dir_all(root.path().join("sys").join(path)).unwrap();
+        make("class/block");
+        let device = |name: &str, dir: &str| {
+            make(dir);
+            let link = root.path().join("sys/class/block").join(name);
+            std::os::unix::fs::symlink(format!("../../{dir}"), link).unwrap();
+        };
+        for (at, name) in ["nvme0n1", "nvme1n1"].into_iter().enumerate() {
+            device(name, &format!("devices/pci0000:00/0000:0{at}:00.0/nvme/nvme{at}/{name}"));
+        }
+        for (name, parts) in [("md0", ["nvme0n1", "nvme1n1"].as_slice()), ("dm-0", &["md0"])] {
+            let dir = format!("devices/virtual/block/{name}");
+            device(name, &dir);
+            parts.iter().for_each(|part| make(&format!("{dir}/slaves/{part}")));
+        }
+        let of = |name| {
+            let found = pci(&Root::files(root.path()), name);
+            found.into_iter().map(|pci| pci.address).collect::<Vec<_>>()
+        };
+        assert_eq!(of("dm-0"), ["0000:00:00.0", "0000:01:00.0"]);
+        assert_eq!(of("nvme1n1"), ["0000:01:00.0"]);
+        assert_eq!(of("none"), [""; 0]);
     }
 
     #[test]

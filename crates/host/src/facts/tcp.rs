@@ -72,6 +72,10 @@ pub struct Tcp {
     pub ecn: Fact<u32>,
     /// True if connections restart with a small window after a pause.
     pub slow_start_after_idle: Fact<bool>,
+    /// CUBIC's early end of slow start: 0 off.
+    pub hystart: Fact<u32>,
+    /// Its signs: bit 0 is a train of acknowledgements, bit 1 a growing delay.
+    pub hystart_detect: Fact<u32>,
     /// True if the metrics of ended connections are not cached.
     pub no_metrics_save: Fact<bool>,
     /// Unsent bytes above which a socket accepts no more.
@@ -115,6 +119,7 @@ pub struct RouteFacts {
 
 impl Tcp {
     pub(super) fn read(root: &Root) -> Self {
+        let cubic = |name: &str| format!("sys/module/tcp_cubic/parameters/{name}");
         let ipv4 = |name: &str| format!("{IPV4}/{name}");
         let core = |name: &str| number(root, &format!("{CORE}/{name}"));
         Self {
@@ -135,6 +140,8 @@ impl Tcp {
             mtu_probing: number(root, &ipv4("tcp_mtu_probing")),
             ecn: number(root, &ipv4("tcp_ecn")),
             slow_start_after_idle: flag(root, &ipv4("tcp_slow_start_after_idle")),
+            hystart: number(root, &cubic("hystart")),
+            hystart_detect: number(root, &cubic("hystart_detect")),
             no_metrics_save: flag(root, &ipv4("tcp_no_metrics_save")),
             notsent_lowat: number(root, &ipv4("tcp_notsent_lowat")),
             somaxconn: number(root, &format!("{CORE}/somaxconn")),

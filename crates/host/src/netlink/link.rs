@@ -20,8 +20,16 @@ const VXLAN_BELOW: u16 = 3;
 const XDP: u16 = 43;
 const XDP_ATTACHED: u16 = 2;
 /// Attributes that are numbers.
-const NUMBERS: [(u16, &str); 7] =
-    [(4, "mtu"), (30, "taps"), (31, "txq"), (32, "rxq"), (41, "gso"), (51, "max_mtu"), (58, "gro")];
+const NUMBERS: [(u16, &str); 8] = [
+    (4, "mtu"),
+    (30, "taps"),
+    (31, "txq"),
+    (32, "rxq"),
+    (41, "gso"),
+    (51, "max_mtu"),
+    (58, "gro"),
+    (59, "tso_max"),
+];
 /// IFLA_OPERSTATE, and its values by the names of /sys/class/net/PORT/operstate (RFC 2863).
 const STATE: u16 = 16;
 const STATES: [&str; 7] = ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];

@@ -1,0 +1,81 @@
+//! An IOMMU that ends each mapping at once.
+
+use super::{Check, CheckRun};
+use crate::source::PARAMETERS;
+use crate::{Citation, Finding, Host, Severity};
+
+/// Below this rate a core has time enough for the flushes: the packets of 10 Gbit/s are where a core becomes full (`queues-vs-cores`).
+const FAST: f64 = 10e9;
+
+pub(super) const CHECK: Check = Check {
+    name: "iommu-strict",
+    about: "an IOMMU whose mappings end with each buffer",
+    sources: &[
+        PARAMETERS,
+        Citation {
+            name: "Linux, Documentation/ABI/testing/sysfs-kernel-iommu_groups",
+            url: "https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-kernel-iommu_groups",
+        },
+    ],
+    run: CheckRun::HostOne(of),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    // In a guest the hypervisor's IOMMU isn't this one.
+    if host.facts.machine.guest.get() == Some(true) {
+        return None;
+    }
+    let is_strict = |iommu: &str| iommu == "DMA";
+    let ports: Vec<&str> = host
+        .hardware()
+        .filter(|port| host.rate_of(port).is_some_and(|rate| rate >= FAST))
+        .filter(|port| {
+            port.pci.known().and_then(|pci| pci.iommu.known()).is_some_and(|iommu| is_strict(iommu))
+        })
+        .map(|port| port.name.as_str())
+        .collect();
+    let first = *ports.first()?;
+    let finding = Finding::new(Severity::Minor, format!("the IOMMU is strict for {}", ports.join(", ")))
+        .at(first)
+        .evidence("iommu_group/type is DMA: each buffer is unmapped, and the unmapping waited for, before it is used again")
+        .evidence("drivers that recycle their pages pay less; how much it costs wasn't measured")
+        .fix("start the kernel with iommu.strict=0: mappings end later, many at a time; or with iommu.passthrough=1 (iommu=pt)")
+        .conflict(
+            "strict mappings keep a broken or hostile device from memory that was given back; passthrough opens all memory to it",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines, port_of};
+    use linerate_host::Fact;
+
+    fn with(iommu: &str, guest: bool) -> Vec<String> {
+        let mut facts = edited("bare-gen1-x4", "eth2", |port| {
+            let Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+            pci.iommu = Fact::Known(iommu.into());
+        });
+        facts.machine.guest = Fact::Known(guest);
+        lines(&found(&CHECK, &facts))
+    }
+
+    #[test]
+    fn strict_mappings_are_found_on_a_host_and_not_in_a_guest() {
+        assert_eq!(with("DMA", false), ["iommu-strict eth2 minor -"]);
+        assert!(with("DMA", true).is_empty());
+        assert!(with("DMA-FQ", false).is_empty() && with("identity", false).is_empty());
+    }
+
+    #[test]
+    fn slow_ports_and_hosts_without_an_iommu_are_not() {
+        assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty());
+        let mut slow = fixture("bare-gen1-x4");
+        let port = port_of(&mut slow, "eth2");
+        port.speed_mbps = Fact::Known(1000);
+        let Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+        pci.iommu = Fact::Known("DMA".into());
+        assert!(found(&CHECK, &slow).is_empty());
+    }
+}
