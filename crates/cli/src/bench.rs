@@ -131,7 +131,7 @@ struct StudyArgs {
     json: bool,
     /// Install missing tools from the distribution first, as root
     ///
-    /// With --hosts, on these hosts, as root or by sudo without a password.
+    /// With --hosts, installs them on those hosts, as root or by sudo without a password.
     #[arg(long)]
     install: bool,
     /// The same as `linerate bench list`

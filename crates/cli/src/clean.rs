@@ -50,7 +50,7 @@ pub struct CleanArgs {
     /// List the files to remove; remove nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Print errors alone
+    /// Print only errors
     #[arg(short = 'q', long)]
     quiet: bool,
     /// Print events as JSON lines on standard output

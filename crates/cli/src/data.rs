@@ -25,7 +25,7 @@ enum DataAction {
     Task,
     /// Run a command that ends with the connection
     Hold {
-        /// The command and its arguments
+        /// The command to run, with its arguments
         #[arg(required = true, last = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },

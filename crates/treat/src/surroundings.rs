@@ -60,7 +60,7 @@ impl Entrance {
     }
 }
 
-/// Milliseconds since the host was started, with the time that it slept.
+/// Milliseconds since the host was started, including the time that it was asleep.
 pub fn uptime() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000

@@ -238,7 +238,7 @@ fn read_streams(section: &Section, tool: &Tool) -> Result<Vec<Streams>, FileErro
         );
     }
     if tool.parallel == Parallel::None && levels != [Streams::Fixed(1)] {
-        return Err(section.error("streams", format!("{} does one thing at a time: only 1", tool.name)));
+        return Err(section.error("streams", format!("{} does one thing at a time: write 1", tool.name)));
     }
     Ok(levels)
 }

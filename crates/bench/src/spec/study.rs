@@ -273,7 +273,7 @@ impl Study {
 }
 
 impl DatasetSpec {
-    /// True if `--size` and `--tree` put something else in the place of this data set.
+    /// True if `--size` and `--tree` replace this data set.
     pub fn is_replaceable(&self) -> bool {
         matches!(self.sizes, Sizes::LogNormal { .. })
     }

@@ -22,7 +22,7 @@ pub struct WatchedTask {
     meters: Mutex<Meters>,
 }
 
-/// How far a push, or a copy within this host, is.
+/// The progress of a push, or of a copy within this host.
 pub struct Sight {
     /// Seconds since it began.
     pub seconds: f64,

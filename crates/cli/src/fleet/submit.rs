@@ -34,7 +34,7 @@ pub struct SubmitArgs {
     program: String,
     /// The plan's directory
     plan: PathBuf,
-    /// Options of each 'linerate fleet run'
+    /// Options passed on to the 'linerate fleet run' of each task
     #[arg(last = true, value_name = "OPTIONS")]
     options: Vec<String>,
 }

@@ -163,7 +163,7 @@ fn wire(context: &Context<'_>) -> Option<String> {
     let is_shown = context.asked.quantity == Metric::PayloadRate && draws_printed(context);
     let mut wire = context.record.printed.iter().filter(|printed| !printed.layer.is_payload());
     (is_shown && wire.any(|printed| of_cases(&printed))).then(|| {
-        "Printed rates of the wire, headers included, are in the table below alone: this axis is of payload.".to_owned()
+        "Printed rates that include headers appear only in the table below, since this axis shows payload.".to_owned()
     })
 }
 

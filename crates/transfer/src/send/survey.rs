@@ -32,7 +32,7 @@ pub fn survey(
     });
 }
 
-/// Walks the sources and hands each entry to `each`, in the order of the walk, until that is false.
+/// Walks the sources and hands each entry to `each`, in the order of the walk, until `each` returns false.
 pub fn walk(
     sources: &[SourceRoot],
     keep: Keep,

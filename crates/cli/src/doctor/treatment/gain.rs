@@ -57,7 +57,7 @@ pub fn run(args: &DoctorArgs, from: &OsStr, to: &OsStr) -> Result<Code, Failure>
         (false, true) => from,
         _ => {
             return Err(Failure::usage(
-                "--apply --path changes a path from this host: one end is 'local'".into(),
+                "--apply --path needs one end to be this host: write it as 'local'".into(),
             ));
         }
     };

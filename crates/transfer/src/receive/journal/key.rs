@@ -59,7 +59,7 @@ impl KeyStore {
         Self { directory: state_directory() }
     }
 
-    /// No place at all.
+    /// A store without a place: the account has no key.
     pub fn none() -> Self {
         Self { directory: None }
     }
