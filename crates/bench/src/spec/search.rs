@@ -82,7 +82,10 @@ impl Tool {
         let numeric = self.parameters.get(parameter).is_some_and(|default| default.parse::<f64>().is_ok());
         match level {
             AUTO if searched => Ok(()),
-            AUTO if numeric => Err(format!("{} has no search for the best {parameter}, so \"auto\" isn't allowed", self.name)),
+            AUTO if numeric => Err(format!(
+                "{} has no search for the best {parameter}, so \"auto\" isn't allowed",
+                self.name
+            )),
             _ if searched && !is_count(level) => {
                 Err(format!("{level:?} is neither a whole number from 1 up nor \"auto\""))
             }

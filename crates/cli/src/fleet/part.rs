@@ -95,8 +95,9 @@ fn listed(text: &[u8]) -> Result<FilesFrom, Failure> {
     let names = text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     for name in names {
         let name = if name == b"." { b"" } else { name };
-        let path = RelPath::new(name)
-            .map_err(|error| Failure::failed(format!("a name in the plan's list of files isn't allowed: {error}")))?;
+        let path = RelPath::new(name).map_err(|error| {
+            Failure::failed(format!("a name in the plan's list of files isn't allowed: {error}"))
+        })?;
         let path = ListedPath { path, contents: false, argument: 0 };
         list.add(path).map_err(|error| Failure::failed(error.to_string()))?;
     }

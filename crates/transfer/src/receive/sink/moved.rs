@@ -173,7 +173,9 @@ impl Assembly {
         let &MovedPiece { from, at, length } = piece;
         let (is_head, is_tail) = (!from.is_multiple_of(block), !(from + length).is_multiple_of(block));
         if is_head && !is_first || is_tail && !is_last {
-            return Err(StreamError::Protocol("it names part of a block of an older version that isn't at the edge of the part that it sends"));
+            return Err(StreamError::Protocol(
+                "it names part of a block of an older version that isn't at the edge of the part that it sends",
+            ));
         }
         let mut edges = lock(&self.edges);
         let fits = (!is_head || edges.add(false, (at, from)))
