@@ -384,7 +384,7 @@ impl Output {
     /// The lines behind the last one: what lost something, and the numbers of entries that failed or changed.
     pub fn lost(&self, failed: u64, changed: u64) {
         self.losses();
-        if failed + changed > 0 && self.style != Style::Json {
+        if failed.saturating_add(changed) > 0 && self.style != Style::Json {
             let entries = if failed == 1 { "entry is" } else { "entries are" };
             tell!(
                 "{}: {} {entries} not there or not whole, {} changed under way: see the messages above",

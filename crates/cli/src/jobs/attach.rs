@@ -203,7 +203,8 @@ impl JobView {
 
     fn show(&mut self, event: &Value) {
         let number = |field: &str| event[field].as_u64().unwrap_or(0);
-        let text = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+        // A far end's own line would look like one of this program's.
+        let text = |field: &str| event[field].as_str().unwrap_or_default().replace('\n', "\\n");
         let kind = text("type");
         if kind == "summary" {
             self.lost = (number("failed"), number("changed"));

@@ -9,8 +9,9 @@ use crate::common::keeper::Sighting;
 
 /// The version of records; it grows with changes that are not additions.
 pub const SCHEMA: u32 = 1;
-/// Sources that a record names.
+/// Sources that a record names, and characters of each text that may have any length.
 const MOST_SOURCES: usize = 16;
+const LONGEST_TEXT: usize = 1000;
 
 /// A job, as its process wrote it down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,8 +138,8 @@ impl JobRecord {
             role,
             state: JobState::Running,
             host: this_host(),
-            from,
-            to,
+            from: shortened(&from),
+            to: shortened(&to),
             sources: Vec::new(),
             more_sources: 0,
             destination: None,
@@ -158,7 +159,8 @@ impl JobRecord {
     pub fn with_places(self, sources: &[String], destination: Option<String>) -> Self {
         let named = sources.len().min(MOST_SOURCES);
         let more_sources = (sources.len() - named) as u64;
-        Self { sources: sources[..named].to_vec(), more_sources, destination, ..self }
+        let sources = sources[..named].iter().map(|source| shortened(source)).collect();
+        Self { sources, more_sources, destination: destination.as_deref().map(shortened), ..self }
     }
 
     /// The name of the record's files.
@@ -190,6 +192,13 @@ impl JobRecord {
     }
 }
 
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_TEXT) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// Seconds since 1970.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
@@ -218,6 +227,14 @@ mod tests {
         }
         let led_away = JobRecord { id: "../../xx".into(), ..record };
         assert_eq!(JobRecord::read(&led_away.name(), &led_away.json()), None);
+    }
+
+    #[test]
+    fn long_names_leave_a_record_that_is_read() {
+        let long = "\u{e9}".repeat(5000);
+        let record = record().with_places(&vec![long.clone(); 100], Some(long));
+        assert_eq!((record.sources.len(), record.more_sources), (MOST_SOURCES, 84));
+        assert!(record.json().len() < 64 << 10, "{}", record.json().len());
     }
 
     #[test]

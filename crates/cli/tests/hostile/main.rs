@@ -12,6 +12,7 @@ mod breaking;
 mod data;
 mod far;
 mod floods;
+mod jobs;
 mod meanwhile;
 mod names;
 mod private;

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use linerate_lab::End;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -12,6 +13,7 @@ use super::ground::{HOSTS, Trio, trio};
 use crate::bed::args;
 use crate::json::events;
 use crate::mounts::Mounted;
+use crate::network::Wall;
 use crate::proofs::sent;
 use crate::support::{PATIENCE, Run, send, within};
 use crate::tree::{assert_alike, assert_real_names_are_whole, make_mixed, names, noise, temporaries, write};
@@ -200,6 +202,21 @@ fn a_killed_destination_has_died_and_is_gone_on_from() {
 }
 
 #[test]
+fn a_source_that_hangs_is_given_up_by_the_other_host_alone() {
+    let Some(trio) = trio() else { return };
+    large_tree(&trio);
+    left(&trio, &["--bwlimit", "8m", "--timeout", "2"], "to").exits(0);
+    landing(&trio, "to");
+    let stopped = trio.processes("src");
+    stopped.iter().for_each(|process| send(*process, Signal::STOP));
+    let job = ended(&trio, "dst");
+    assert_eq!((&job["state"], &job["exit"]), (&"failed".into(), &5.into()), "{job}");
+    assert!(job["message"].as_str().is_some_and(|why| why.starts_with("src: ")), "{job}");
+    stopped.iter().for_each(|process| send(*process, Signal::KILL));
+    goes_on(&trio);
+}
+
+#[test]
 fn whoever_watches_leaves_the_job_alone_or_ends_it() {
     let Some(trio) = trio() else { return };
     large_tree(&trio);
@@ -272,6 +289,83 @@ fn a_full_destination_ends_the_job_and_is_named() {
     assert_eq!((&job["state"], &job["exit"]), (&"failed".into(), &1.into()), "{job}");
     trio.run("attach", args!["dst"]).exits(1).says(&["linerate: dst: ", "No space left"]);
     trio.assert_all_gone();
+}
+
+/// A small copy that goes on alone with these options, to its end.
+#[track_caller]
+fn through(trio: &Trio, command: &str, options: &[&str]) {
+    let mut line: Vec<OsString> = options.iter().map(OsString::from).collect();
+    line.extend(args!["--detach", trio.src("tree/."), trio.dst("to/")]);
+    trio.run(command, line).exits(0);
+    trio.run("attach", args!["dst"]).exits(0);
+    let (tree, to) = trio.trees();
+    assert_alike(&tree, &to);
+    trio.assert_all_gone();
+    trio.run("clean", args!["--jobs", "dst"]).exits(0);
+}
+
+#[test]
+fn either_host_may_be_the_one_that_is_reached() {
+    for (end, ports) in [(End::A, "7251-7254"), (End::B, "7251-7254")] {
+        let Some(trio) = trio() else { return };
+        make_mixed(&trio.trees().0);
+        let _wall = Wall::refusing(&trio.case, end, ports);
+        through(&trio, "cp", &["-r", "--port-range", ports, "--streams", "4"]);
+        through(&trio, "sync", &["--port-range", ports, "--no-encrypt", "--verify", "--checksum"]);
+    }
+}
+
+#[test]
+fn two_that_reach_each_other_in_no_way_are_not_left_alone() {
+    let Some(trio) = trio() else { return };
+    make_mixed(&trio.trees().0);
+    let _walls = [End::A, End::B].map(|host| Wall::refusing(&trio.case, host, "7261-7264"));
+    let run = left(&trio, &["--port-range", "7261-7264"], "to").exits(5);
+    run.says(&[
+        "linerate: dst: it can't connect to src: ",
+        "and src can't connect to dst: ",
+        "7261-7264",
+        "leave out --detach",
+    ]);
+    trio.assert_all_gone();
+    assert_eq!((status(&trio, "src").len(), status(&trio, "dst").len()), (0, 0));
+}
+
+#[test]
+fn sync_does_alone_what_it_does_with_its_client() {
+    let Some(trio) = trio() else { return };
+    let (tree, to) = trio.trees();
+    make_mixed(&tree);
+    write(to.join("surplus"), "x");
+    write(to.join("kept.o"), "x");
+    write(tree.join("new"), "new");
+    let line = args![
+        "--detach",
+        "--delete",
+        "--itemize-changes",
+        "--exclude",
+        "*.o",
+        trio.src("tree/"),
+        trio.dst("to/")
+    ];
+    trio.sync(line).exits(0);
+    let run = trio.run("attach", args!["--json", "dst"]).exits(0);
+    let changes: Vec<_> = events(&run.out).into_iter().filter(|event| event["type"] == "change").collect();
+    let has = |item: &str, path: &str| {
+        changes.iter().any(|change| change["item"].as_str().unwrap().contains(item) && change["path"] == path)
+    };
+    assert!(has("*deleting", "surplus") && has("f+++++++++", "new"), "{run}");
+    assert!(to.join("kept.o").exists(), "what the rules leave out is spared");
+    fs::remove_file(to.join("kept.o")).unwrap();
+    assert_alike(&tree, &to);
+    // A list is the client's file.
+    let list = trio.client().join("list");
+    fs::write(&list, "new\n").unwrap();
+    let line = args!["--detach", "--files-from", &list, trio.src("tree/"), trio.dst("other/")];
+    let id = job(&trio.sync(line).exits(0));
+    fs::remove_file(list).unwrap();
+    trio.run("attach", args![format!("dst:{id}")]).exits(0);
+    assert_eq!(names(&to.with_file_name("other")), ["new"]);
 }
 
 #[test]

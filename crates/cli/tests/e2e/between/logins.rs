@@ -46,6 +46,16 @@ fn memory_holds(process: i32, what: &[u8]) -> bool {
 #[test]
 fn neither_host_gets_anything_of_the_login_to_the_other() {
     let Some(trio) = trio() else { return };
+    has_nothing_of_the_other(&trio, &[]);
+}
+
+#[test]
+fn two_that_go_on_alone_have_nothing_of_either_login() {
+    let Some(trio) = trio() else { return };
+    has_nothing_of_the_other(&trio, &["--detach"]);
+}
+
+fn has_nothing_of_the_other(trio: &Trio, options: &[&str]) {
     let (tree, to) = trio.trees();
     write(tree.join("file"), noise(1, 12 << 20));
     // An ssh agent of the user's with both keys, which the client uses.
@@ -59,15 +69,15 @@ fn neither_host_gets_anything_of_the_login_to_the_other() {
         keys[1].display()
     );
     let words = args!["sh", "-c", script, "sh", trio.case.bed.program(), "cp", "-F", trio.config()];
-    let running = trio.start_with(
-        words,
-        args!["-o", "ForwardAgent=yes", "-r", "--bwlimit", "4m", trio.src("tree"), trio.dst("to")],
-    );
+    let mut line = args!["-o", "ForwardAgent=yes", "-r", "--bwlimit", "4m"];
+    line.extend(options.iter().map(std::ffi::OsString::from));
+    line.extend(args![trio.src("tree"), trio.dst("to")]);
+    let running = trio.start_with(words, line);
     let landing = || to.exists() && HOSTS.iter().all(|(name, _)| !trio.processes(name).is_empty());
     assert!(within(PATIENCE, landing), "it never got under way: {}", running.end());
     std::thread::sleep(std::time::Duration::from_millis(500));
     for (at, of) in [("src", "dst"), ("dst", "src")] {
-        let known = known_at(&trio, at);
+        let known = known_at(trio, at);
         assert!(known.contains("linerate"), "the agent of {at} was looked at: {known}");
         let address = trio.host_address(HOSTS.iter().find(|(name, _)| *name == of).unwrap().1);
         let key = trio.key(of).display().to_string();
@@ -81,6 +91,8 @@ fn neither_host_gets_anything_of_the_login_to_the_other() {
         }
     }
     running.end().exits(0);
+    // One that goes on alone is there yet.
+    trio.assert_all_gone();
     assert_alike(&tree, &to);
 }
 
