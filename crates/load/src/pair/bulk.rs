@@ -1,7 +1,7 @@
 //! Bulk between endpoint pairs, counted at the receiver.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,15 @@ pub struct Bulk {
     pub pace: Option<f64>,
 }
 
+/// A pair whose connection is made.
+struct ConnectedPair {
+    place: usize,
+    /// True if the server sends.
+    back: bool,
+    to: SocketAddr,
+    connection: TcpStream,
+}
+
 /// The counts of the receivers.
 #[derive(Clone, Debug, Default)]
 pub struct BulkResult {
@@ -82,12 +91,12 @@ impl Bulk {
     /// If a receiver doesn't answer, speaks another protocol or ends early.
     pub fn run(&self, stop: &StopFlag) -> Result<BulkResult, LoadError> {
         check(&self.to, self.pairs)?;
+        let connected = self.connect_all()?;
+        // Only now, or a pair whose first packet was lost would have less time than the others.
         let begin = Instant::now();
         let sent: Vec<_> = thread::scope(|scope| {
-            let start = |(i, back)| scope.spawn(move || self.pair(i, back, begin, stop));
-            let backs = self.direction.backs().iter();
-            let all = backs.flat_map(|back| (0..self.pairs).map(move |i| (i, *back)));
-            let threads: Vec<_> = all.map(start).collect();
+            let start = |pair: ConnectedPair| scope.spawn(move || self.pair(&pair, begin, stop));
+            let threads: Vec<_> = connected.into_iter().map(start).collect();
             threads.into_iter().map(|thread| joined(thread.join())).collect()
         });
         if stop.is_set() {
@@ -106,22 +115,36 @@ impl Bulk {
         Ok(result)
     }
 
+    /// The connections of all pairs.
+    fn connect_all(&self) -> Result<Vec<ConnectedPair>, LoadError> {
+        let one = |place: usize, back: bool| {
+            let to = self.to[place % self.to.len()];
+            let connection = connect(to, self.window).map_err(|error| LoadError::Connect(to, error))?;
+            Ok(ConnectedPair { place, back, to, connection })
+        };
+        thread::scope(|scope| {
+            let backs = self.direction.backs().iter();
+            let all = backs.flat_map(|back| (0..self.pairs).map(move |place| (place, *back)));
+            let threads: Vec<_> = all.map(|(place, back)| scope.spawn(move || one(place, back))).collect();
+            threads.into_iter().map(|thread| joined(thread.join())).collect()
+        })
+    }
+
     fn pair(
         &self,
-        place: usize,
-        back: bool,
+        pair: &ConnectedPair,
         begin: Instant,
         stop: &StopFlag,
     ) -> Result<(PairReport, (u64, u64)), LoadError> {
-        let to = self.to[place % self.to.len()];
-        let connection = connect(to, self.window).map_err(|error| LoadError::Connect(to, error))?;
-        let patient = PatientStream { connection: &connection, stop, patience: PATIENCE };
+        let ConnectedPair { place, back, to, connection } = pair;
+        let (place, back, to) = (*place, *back, *to);
+        let patient = PatientStream { connection, stop, patience: PATIENCE };
         let counted = match back {
             true => self.receive(&patient, place as u64),
             false => self.send(&patient, place as u64, begin),
         };
         let tally = counted.map_err(|error| LoadError::Peer(to.to_string(), meaning(&error)))?;
-        let socket = SockRef::from(&connection);
+        let socket = SockRef::from(connection);
         let own = if back { socket.recv_buffer_size() } else { socket.send_buffer_size() };
         let own = own.unwrap_or_default() as u64;
         let seconds = tally.nanos as f64 * 1e-9;
@@ -281,6 +304,44 @@ fn believable(tally: ReceiverTally, sent: u64) -> io::Result<ReceiverTally> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_pair_begins_before_all_are_connected() {
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listen = |backlog| {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.bind(&here.into()).unwrap();
+            socket.listen(backlog).unwrap();
+            std::net::TcpListener::from(socket)
+        };
+        // The second server's queue is full: its kernel drops the first packet of the pair's connection.
+        let (quick, slow) = (listen(8), listen(0));
+        let [first, second] = [&quick, &slow].map(|server| server.local_addr().unwrap());
+        let in_its_way = TcpStream::connect(second).unwrap();
+        let window = Window { warm_up: Duration::ZERO, measured: Duration::from_millis(50) };
+        let bulk = Bulk {
+            to: vec![first, second],
+            pairs: 2,
+            direction: Direction::Out,
+            amount: Amount::Time(window),
+            window: None,
+            no_delay: false,
+            pace: None,
+        };
+        thread::scope(|scope| {
+            let load = scope.spawn(move || bulk.run(&StopFlag::default()));
+            let (mut begins, _) = quick.accept().unwrap();
+            begins.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            let silent = std::io::Read::read(&mut begins, &mut [0; 1]).unwrap_err();
+            assert_eq!(silent.kind(), io::ErrorKind::WouldBlock, "the other isn't connected yet");
+            drop((in_its_way, slow.accept().unwrap()));
+            begins.set_read_timeout(None).unwrap();
+            let last = slow.accept().unwrap();
+            assert_eq!(std::io::Read::read(&mut begins, &mut [0; 1]).unwrap(), 1);
+            drop((begins, last));
+            assert!(load.join().unwrap().is_err(), "these servers answer nothing");
+        });
+    }
 
     #[test]
     fn shares_add_up() {
