@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 /// The widest line.
 pub(crate) const WIDTH: usize = 100;
 
+/// The width that the first column keeps where others can be left out.
+const LEAST_NAME: usize = 16;
+
 /// A table: a heading, and rows of cells or of a note in place of the later cells.
 pub(crate) struct Grid {
     heading: Vec<String>,
@@ -25,6 +28,28 @@ impl Grid {
     /// lacks. A record's words are anybody's: they are escaped.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells.iter().map(|cell| printable(cell.as_bytes())).collect());
+    }
+
+    /// Leaves columns out, in this order of their headings, until the first has room for a name. Returns those that it
+    /// left out.
+    pub fn make_room<'h>(&mut self, order: &[&'h str]) -> Vec<&'h str> {
+        let mut left_out = Vec::new();
+        for heading in order {
+            let widths = self.widths();
+            let name = widths.first().copied().unwrap_or(0).min(LEAST_NAME);
+            let others: usize = widths.iter().skip(1).map(|width| width + 1).sum();
+            if name + others <= WIDTH {
+                break;
+            }
+            let Some(column) = self.heading.iter().position(|known| known == heading) else { continue };
+            let whole = self.heading.len();
+            // A note runs over the columns that its row lacks.
+            let holds = |row: &&mut Vec<String>| row.len() == whole || column + 1 < row.len();
+            self.rows.iter_mut().filter(holds).for_each(|row| drop(row.remove(column)));
+            self.heading.remove(column);
+            left_out.push(*heading);
+        }
+        left_out
     }
 
     /// The lines. Where columns would be too wide together, they stand closer, and then the first is broken
@@ -169,6 +194,23 @@ fn wrap_to(text: &str, indent: usize, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_give_way_to_names() {
+        let wide = "9".repeat(40);
+        let mut grid = Grid::new(&["case", "a", "b", "c"], 1);
+        grid.row(vec!["a name of some length".into(), wide.clone(), wide.clone(), wide.clone()]);
+        grid.row(vec!["another".into(), "why there is nothing".into()]);
+        assert_eq!(grid.make_room(&["x", "b", "c"]), ["b"]);
+        let lines = grid.lines();
+        assert!(lines[0].starts_with("case") && !lines[0].contains('b'), "{lines:?}");
+        assert!(lines[1].starts_with("a name of some ") && lines[1].matches(&wide).count() == 2, "{lines:?}");
+        assert!(lines.last().unwrap().contains("why there is nothing"), "{lines:?}");
+        assert!(
+            grid.make_room(&["c"]).is_empty() && lines.iter().all(|line| line.len() <= WIDTH),
+            "{lines:?}"
+        );
+    }
 
     #[test]
     fn columns_are_aligned_and_a_note_runs_over() {

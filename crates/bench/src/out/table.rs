@@ -74,8 +74,17 @@ fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Strin
         grid.row(cells);
         empty = false;
     }
-    if empty { Vec::new() } else { grid.lines().into_iter().chain([String::new()]).collect() }
+    if empty {
+        return Vec::new();
+    }
+    let left_out = grid.make_room(&GIVE_WAY);
+    let note = format!("(There is no room for: {}. The page has them.)", left_out.join(", "));
+    let note = (!left_out.is_empty()).then_some(note);
+    grid.lines().into_iter().chain(note).chain([String::new()]).collect()
 }
+
+/// The columns that give way to names, the first one first.
+const GIVE_WAY: [&str; 4] = ["% of stream", "seconds", "cipher", "streams"];
 
 /// The heading of the last column, if there is a baseline; short, for the names need the room.
 fn ratio(record: &Record) -> Option<String> {
@@ -371,6 +380,19 @@ mod tests {
         );
         assert!(lines[6].contains("402.00 [400.00, 404.00]") && lines[6].contains("9000"), "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+
+    #[test]
+    fn a_wide_table_keeps_its_names() {
+        let mut record = sample();
+        for case in &mut record.cases {
+            case.label = format!("{} beside small requests", case.id);
+            case.factors.insert("beside".into(), "rr".into());
+        }
+        record.shared_processors = false;
+        let text = table(&record);
+        assert!(text.contains("cp beside small") && text.contains("no room for: seconds"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
 
     #[test]
