@@ -1,4 +1,5 @@
-//! Builds the binary that is released: static, since `linerate cp` carries it to hosts with any C library.
+//! Builds the binaries that are released: the program and the agent that `linerate cp` carries to other hosts. Static, since those
+//! have any C library.
 
 use anyhow::{Context, bail, ensure};
 use std::fs;
@@ -8,37 +9,46 @@ use std::process::Command;
 use crate::machine::Machine;
 use crate::{call, cargo};
 
-/// Builds `dist/linerate`.
+/// The static binaries for one kind of machine.
+pub struct Built {
+    pub program: PathBuf,
+    pub agent: PathBuf,
+}
+
+/// Builds `dist/linerate` and `dist/linerate-agent`.
 ///
 /// # Errors
 /// Where the build fails, or what it built needs a loader.
 pub fn run(repository: &Path) -> anyhow::Result<()> {
-    let released = keep(repository, &build(repository)?, "linerate")?;
-    call(Command::new(&released).arg("--version"))
+    let released = keep(repository, &build(repository)?, "")?;
+    call(Command::new(&released.program).arg("--version"))
 }
 
-/// Builds `dist/linerate-MACHINE` for another kind of machine.
+/// Builds `dist/linerate-MACHINE` and `dist/linerate-agent-MACHINE` for another kind of machine.
 ///
 /// # Errors
 /// Where there is no compiler for it, the build fails, or what it built needs a loader.
 pub fn run_for(repository: &Path, machine: &Machine) -> anyhow::Result<()> {
     let built = build_in(repository, &target_directory(repository), machine)?;
-    keep(repository, &built, &format!("linerate-{}", machine.name())).map(|_| ())
+    keep(repository, &built, &format!("-{}", machine.name())).map(|_| ())
 }
 
-fn keep(repository: &Path, built: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    let released = repository.join("dist").join(name);
+fn keep(repository: &Path, built: &Built, end: &str) -> anyhow::Result<Built> {
     fs::create_dir_all(repository.join("dist"))?;
-    let length = fs::copy(built, &released).with_context(|| format!("writing {}", released.display()))?;
-    println!("{}: static, {:.1} MB", released.display(), length as f64 * 1e-6);
-    Ok(released)
+    let keep = |built: &Path, name: &str| {
+        let released = repository.join("dist").join(format!("{name}{end}"));
+        let length = fs::copy(built, &released).with_context(|| format!("writing {}", released.display()))?;
+        println!("{}: static, {:.1} MB", released.display(), length as f64 * 1e-6);
+        anyhow::Ok(released)
+    };
+    Ok(Built { program: keep(&built.program, "linerate")?, agent: keep(&built.agent, "linerate-agent")? })
 }
 
-/// Builds `dist/linerate`, and then the same commit once more in a clone at another path with a target directory of its
+/// Builds both binaries, and then the same commit once more in a clone at another path with a target directory of its
 /// own, and compares.
 ///
 /// # Errors
-/// Where something isn't committed, a build fails, or the two differ.
+/// Where something isn't committed, a build fails, or two differ.
 pub fn twice(repository: &Path) -> anyhow::Result<()> {
     let changes = Command::new("git").args(["status", "--porcelain"]).current_dir(repository).output();
     ensure!(
@@ -50,12 +60,23 @@ pub fn twice(repository: &Path) -> anyhow::Result<()> {
         tempfile::Builder::new().prefix("linerate-built-again-").tempdir_in(repository.join("dist"))?;
     let again = directory.path().join("under/another/path");
     call(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(repository).arg(&again))?;
-    let other = fs::read(build_in(&again, &again.join("elsewhere"), &Machine::here())?)
-        .context("reading the second binary")?;
-    let one = fs::read(repository.join("dist/linerate")).context("reading the first binary")?;
-    let differ = different(&one, &other);
-    println!("two builds at two paths: {} and {} bytes, {differ} of them differ", one.len(), other.len());
-    ensure!(differ == 0, "the build isn't reproducible");
+    let other = build_in(&again, &again.join("elsewhere"), &Machine::here())?;
+    same(&repository.join("dist/linerate"), &other.program)?;
+    same(&repository.join("dist/linerate-agent"), &other.agent)
+}
+
+/// Fails where two builds of a binary differ.
+fn same(one: &Path, other: &Path) -> anyhow::Result<()> {
+    let read = |file: &Path| fs::read(file).with_context(|| format!("reading {}", file.display()));
+    let (first, second) = (read(one)?, read(other)?);
+    let differ = different(&first, &second);
+    let name = one.file_name().unwrap_or_default().display();
+    println!(
+        "{name}, two builds at two paths: {} and {} bytes, {differ} of them differ",
+        first.len(),
+        second.len()
+    );
+    ensure!(differ == 0, "the build of {name} isn't reproducible");
     Ok(())
 }
 
@@ -65,24 +86,25 @@ fn different(one: &[u8], other: &[u8]) -> usize {
     unequal + one.len().abs_diff(other.len())
 }
 
-/// Builds the static binary, and says where it is. No directory of this machine is in it: the same source gives the
+/// Builds the static binaries. No directory of this machine is in them: the same source gives the
 /// same bytes in every working tree.
 ///
 /// # Errors
 /// Where the build fails, or what it built needs a loader.
-pub fn build(repository: &Path) -> anyhow::Result<PathBuf> {
+pub fn build(repository: &Path) -> anyhow::Result<Built> {
     build_in(repository, &target_directory(repository), &Machine::here())
 }
 
-/// Builds the static binary in a target directory, for a kind of machine, and returns its path.
-fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> anyhow::Result<PathBuf> {
+/// Builds the static binaries in a target directory, for a kind of machine.
+fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> anyhow::Result<Built> {
     let directories = directories(repository, target_directory)?;
     let renamed = |option: &str| {
         let rename = |(from, to): &(PathBuf, &str)| format!("{option}={}={to}", from.display());
         directories.iter().map(rename).collect::<Vec<_>>()
     };
     let mut build = cargo();
-    build.args(["build", "--locked", "--release", "--package", "linerate"]).current_dir(repository);
+    build.args(["build", "--locked", "--release", "--package", "linerate", "--package", "linerate-agent"]);
+    build.current_dir(repository);
     build.env("CARGO_TARGET_DIR", target_directory);
     machine.build_with(
         &mut build,
@@ -90,10 +112,14 @@ fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> an
         &renamed("-ffile-prefix-map").join(" "),
     )?;
     call(&mut build)?;
-    let built = target_directory.join(machine.triple()).join("release/linerate");
-    let bytes = fs::read(&built).with_context(|| format!("reading {}", built.display()))?;
-    ensure!(is_static(&bytes)?, "{} needs a loader: is libc.a installed?", built.display());
-    Ok(built)
+    let release = target_directory.join(machine.triple()).join("release");
+    let built = |name: &str| {
+        let built = release.join(name);
+        let bytes = fs::read(&built).with_context(|| format!("reading {}", built.display()))?;
+        ensure!(is_static(&bytes)?, "{} needs a loader: is libc.a installed?", built.display());
+        Ok(built)
+    };
+    Ok(Built { program: built("linerate")?, agent: built("linerate-agent")? })
 }
 
 /// Directories of this machine, and their names in the binary. Of several that fit, the compilers take the last.

@@ -3,6 +3,8 @@
 
 use anyhow::{Context, bail, ensure};
 use fastrand::Rng;
+use linerate_remote::binary::{BESIDE, Binary, NAME};
+use linerate_remote::packed;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::chaos::tree;
+use crate::dist::Built;
 use crate::machine::Machine;
 use crate::{call, cargo, show};
 
@@ -42,7 +45,8 @@ pub fn run(repository: &Path, machine: &Machine) -> anyhow::Result<()> {
     test(machine, &target)?;
     let theirs = build(machine, &target)?;
     let ours = build(&Machine::here(), &target)?;
-    copy(machine, &ours, &theirs)
+    copy(machine, &ours, &theirs, false)?;
+    copy(machine, &ours, &theirs, true)
 }
 
 /// A command of cargo's for a machine, without what only a debugger reads.
@@ -62,9 +66,10 @@ fn test(machine: &Machine, target: &Path) -> anyhow::Result<()> {
     call(&mut test).with_context(|| format!("testing on {}", machine.name()))
 }
 
-fn build(machine: &Machine, target: &Path) -> anyhow::Result<PathBuf> {
-    call(cargo_for(machine, target, "build")?.args(["--package", "linerate"]))?;
-    Ok(target.join(machine.triple()).join("debug/linerate"))
+fn build(machine: &Machine, target: &Path) -> anyhow::Result<Built> {
+    call(cargo_for(machine, target, "build")?.args(["--package=linerate", "--package=linerate-agent"]))?;
+    let built = target.join(machine.triple()).join("debug");
+    Ok(Built { program: built.join("linerate"), agent: built.join("linerate-agent") })
 }
 
 /// Makes the kernel run that machine's programs by qemu-user, unless it does: as the package binfmt-support would.
@@ -91,11 +96,11 @@ fn run_by_qemu(machine: &Machine) -> anyhow::Result<()> {
     fs::write(Path::new(BINFMT).join("register"), line).context("telling the kernel of qemu-user")
 }
 
-/// Copies a tree to an end of that machine's and back, and compares.
-fn copy(machine: &Machine, ours: &Path, theirs: &Path) -> anyhow::Result<()> {
+/// Copies a tree to an end of that machine's and back, and compares. What is brought there is the whole program, or the agent.
+fn copy(machine: &Machine, ours: &Built, theirs: &Built, with_agent: bool) -> anyhow::Result<()> {
     let directory = tempfile::Builder::new().prefix("linerate-foreign-").tempdir_in("/dev/shm")?;
     let top = directory.path();
-    let program = installed(machine, ours, theirs, top)?;
+    let program = installed(machine, ours, theirs, with_agent, top)?;
     let shell = other_shell(machine, top)?;
     let mut rng = Rng::with_seed(7);
     for number in 0..DIRECTORIES {
@@ -113,17 +118,32 @@ fn copy(machine: &Machine, ours: &Path, theirs: &Path) -> anyhow::Result<()> {
     }
     let entries = tree::names(Path::new(&here)).len();
     ensure!(entries >= 10_000, "the tree has {entries} entries only");
-    println!("{entries} entries to {} and back: 0 differences", machine.name());
+    let brought =
+        Binary::of(String::new(), if with_agent { &theirs.agent } else { &theirs.program }.clone())?;
+    let kept = top.join("home/.cache/linerate").join(format!("agent-{}", brought.id));
+    ensure!(kept.exists(), "{} isn't what was brought", brought.file.display());
+    let what = if with_agent { "an agent" } else { "a whole program" };
+    println!("{entries} entries to {what} for {} and back: 0 differences", machine.name());
     Ok(())
 }
 
-/// Installs the program as packages do, with the other machine's program beside it.
-fn installed(machine: &Machine, ours: &Path, theirs: &Path, top: &Path) -> anyhow::Result<PathBuf> {
-    let program = top.join("usr/bin/linerate");
-    let agent = top.join("usr/lib/linerate/agents").join(format!("linerate-{}", machine.name()));
-    for (from, to) in [(ours, &program), (theirs, &agent)] {
+/// Installs the program as packages do, with the other machine's program beside it, or also its agent.
+fn installed(
+    machine: &Machine,
+    ours: &Built,
+    theirs: &Built,
+    with_agent: bool,
+    top: &Path,
+) -> anyhow::Result<PathBuf> {
+    let (program, beside) = (top.join("usr/bin/linerate"), top.join("usr").join(BESIDE));
+    let other = beside.join(format!("{NAME}{}", machine.name()));
+    for (from, to) in [(&ours.program, &program), (&theirs.program, &other)] {
         fs::create_dir_all(to.parent().expect("it has one"))?;
         fs::copy(from, to).with_context(|| format!("copying {}", from.display()))?;
+    }
+    if with_agent {
+        let agent = beside.join(format!("{}{}{}", packed::NAME, machine.name(), packed::END));
+        packed::write(&theirs.agent, &mut fs::File::create(agent)?).context("packing the agent")?;
     }
     Ok(program)
 }

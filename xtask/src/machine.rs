@@ -9,7 +9,7 @@ use std::process::Command;
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// A kind of machine, as `uname -m` and Rust call it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Machine(String);
 
 impl Machine {

@@ -5,6 +5,7 @@ mod chaos;
 mod commands;
 mod dist;
 mod docs;
+mod first_copy;
 mod foreign;
 mod fuzz;
 mod hostile;
@@ -52,14 +53,18 @@ cargo xtask COMMAND
   man DIR        write the manual pages of all commands into DIR
   site [--out DIR] [--program FILE]
                  make a site of the documentation and of the program's manual pages, with mdBook, and look up every link in it
-  dist [--twice]  build the static binary as dist/linerate and check that it is static; --twice: build the same commit again
-                 at another path, and fail where a byte differs
+  dist [--twice]  build the static binaries dist/linerate and dist/linerate-agent, the part that is brought to other hosts, and
+                 check that they are static; --twice: build the same commit again at another path, and fail where a byte differs
   dist --for MACHINE
-                 build it for another kind of machine (aarch64, riscv64, x86_64) as dist/linerate-MACHINE
+                 build them for another kind of machine (aarch64, riscv64, x86_64) as dist/linerate-MACHINE and
+                 dist/linerate-agent-MACHINE
+  first-copy [--program FILE] [--agent FILE] [--tries N]
+                 copy to hosts that have no linerate yet, as root, over a link of 100 Mbit/s; fail where more than 5 MB are sent,
+                 or a copy is done more than a second later than a command by ssh
   foreign MACHINE  build linerate and tests for another kind of machine, run the tests by qemu-user, and copy to and from an
                  end of that kind, as root
-  release --out DIR [--program FILE] [--agent MACHINE=FILE]... [--sign KEY]
-                 pack the static binary: tar.zst, deb, rpm, list of parts (SPDX), SHA-256 sums; the binaries for other
+  release --out DIR [--program [MACHINE=]FILE]... [--agent [MACHINE=]FILE]... [--sign KEY]
+                 pack the static binaries: tar.zst, deb, rpm, list of parts (SPDX), SHA-256 sums; those for other
                  machines into packages of their own, linerate-agents; --sign: the sums by a key of ssh's
   ci             everything that a change must pass: .ci/run
 ";
@@ -99,6 +104,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("dist", []) => dist::run(repository()),
         ("dist", [twice]) if twice == "--twice" => dist::twice(repository()),
         ("dist", [option, name]) if option == "--for" => dist::run_for(repository(), &Machine::named(name)?),
+        ("first-copy", rest) => first_copy::run(repository(), rest),
         ("foreign", [name]) => foreign::run(repository(), &Machine::named(name)?),
         ("release", rest) => release::run(repository(), rest),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),

@@ -1,7 +1,7 @@
 //! The packages of a release: the same bytes each time, installable, and gone after their removal.
 //!
 //! A script that runs the built program stands for the static binary, which takes minutes to build.
-//! `LINERATE_TEST_PROGRAM=FILE` packs another program.
+//! `LINERATE_TEST_PROGRAM=FILE` and `LINERATE_TEST_AGENT=FILE` pack other ones.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -44,14 +44,14 @@ fn program(directory: &Path) -> Option<PathBuf> {
 
 fn release(program: &Path, out: &Path) {
     let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    // Any file stands for the binary of the other machine.
-    let agent = [OsStr::new("aarch64="), program.as_os_str()].join(OsStr::new(""));
+    // Any file stands for the agent, and for the binaries of the other machine.
+    let other = [OsStr::new("aarch64="), program.as_os_str()].join(OsStr::new(""));
+    let agent = std::env::var_os("LINERATE_TEST_AGENT").unwrap_or_else(|| file!().into());
     run(xtask
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())
         .arg("release")
-        .arg("--program")
-        .arg(program)
-        .arg("--agent")
-        .arg(agent)
+        .args([OsStr::new("--program"), program.as_os_str(), OsStr::new("--program"), &other])
+        .args([OsStr::new("--agent"), &agent, OsStr::new("--agent"), &other])
         .arg("--out")
         .arg(out)
         .env("SOURCE_DATE_EPOCH", DATE));
@@ -95,6 +95,7 @@ fn assert_installed(usr: &Path, zsh: &str) {
     let version = run(Command::new(usr.join("bin/linerate")).arg("--version"));
     assert_eq!(text(&version), format!("linerate {}\n", env!("CARGO_PKG_VERSION")));
     for file in [
+        &format!("lib/linerate/agent-{}.gz", std::env::consts::ARCH),
         "share/man/man1/linerate.1.gz",
         "share/man/man1/linerate-cp.1.gz",
         "share/bash-completion/completions/linerate",
@@ -124,6 +125,7 @@ fn assert_agents(usr: &Path) {
         let agent = usr.join("lib/linerate/agents").join(format!("linerate-{machine}"));
         let mode = agent.metadata().map(|metadata| metadata.permissions().mode() & 0o777);
         assert_eq!(mode.ok(), Some(0o755), "{machine}");
+        assert!(usr.join(format!("lib/linerate/agents/agent-{machine}.gz")).exists(), "{machine}");
     }
     assert!(usr.join("share/doc/linerate-agents/copyright").exists());
 }

@@ -1,6 +1,6 @@
 //! The worked examples of docs/protocol.md are what this program says.
 
-use linerate_remote::binary::{Binaries, Binary};
+use linerate_remote::binary::{Binaries, Binary, FarPart};
 use linerate_remote::install::{bootstrap, identity};
 use linerate_wire::batch;
 use linerate_wire::control::{self, Job, Listening, Message, Options, Sampling, Source};
@@ -89,10 +89,11 @@ fn the_worked_examples_are_right() {
 
 #[test]
 fn the_far_shell_gets_the_line_that_is_shown() {
-    let own = Binary { machine: "Linux x".into(), file: "x".into(), size: 77_777, id: "BUILD".into() };
-    let binaries = Binaries { own, others: Vec::new() };
+    let own =
+        Binary { machine: "Linux x".into(), file: "x".into(), size: 7, id: "BUILD".into(), packed: None };
+    let binaries = Binaries { own, others: Vec::new(), agents: Vec::new(), unfit: Vec::new() };
     for install in [false, true] {
-        let line = bootstrap(&binaries, install).replace("77777", "SIZE");
+        let line = bootstrap(&binaries, FarPart::Agent, install);
         let line =
             line.replace(&identity(), &format!("linerate VERSION protocol {}", linerate_wire::PROTOCOL));
         assert!(page().contains(&format!("```text\n{line}\n```")), "not on the page: {line}");

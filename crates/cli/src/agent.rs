@@ -1,18 +1,13 @@
 //! `linerate agent`: the far end, on its standard input and output.
 
 use clap::Args;
-use linerate_host::sample::{self, Recorder};
-use linerate_host::{CpuTimes, Facts};
-use linerate_transfer::agent::{HostObserver, Recording, serve};
+use linerate_agent::{LocalHost, serve_client};
+use linerate_transfer::agent::{HostObserver, Recording};
 use linerate_transfer::permit::{Permit, Restriction};
 use linerate_transfer::problem::TransferError;
-use linerate_wire::control::{AGENT_LINE, JobAttention, Message, Sampling};
-use std::ffi::OsString;
-use std::io::Write;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use linerate_wire::control::{JobAttention, Message, Sampling};
+use std::path::PathBuf;
 use std::process::Child;
-use std::time::Duration;
 
 use crate::common::failure::Failure;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
@@ -65,41 +60,27 @@ pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     if args.background {
         return crate::jobs::go_on();
     }
-    // The line begins with a newline, because output of the shell's start-up files may lack one. The client
-    // may be gone already; then nobody reads the report.
-    let mut output = std::io::stdout();
-    if output.write_all(format!("\n{AGENT_LINE}\n").as_bytes()).and_then(|()| output.flush()).is_err() {
-        return Ok(Code::FarEnd);
-    }
-    linerate_sys::limits::raise_open_files();
-    linerate_sys::limits::keep_freed_memory();
-    let served = serve(std::io::stdin(), output, &Local, args.permit());
-    Ok(served.map_or_else(|error| Code::from(&error), |()| Code::Done))
+    Ok(match serve_client(&HostWithJobs, args.permit()) {
+        Ok(()) => Code::Done,
+        Err(Some(error)) => Code::from(&error),
+        Err(None) => Code::FarEnd,
+    })
 }
 
-struct Local;
+/// Detached jobs need all of the program; the rest is every agent's.
+struct HostWithJobs;
 
-impl HostObserver for Local {
+impl HostObserver for HostWithJobs {
     fn facts(&self, paths: Vec<Vec<u8>>) -> Vec<u8> {
-        let paths: Vec<PathBuf> = paths.into_iter().map(|path| OsString::from_vec(path).into()).collect();
-        let paths = if paths.is_empty() { crate::facts::usual_paths() } else { paths };
-        Facts::here_with_snapshot(&paths).1.compressed().unwrap_or_default()
+        LocalHost.facts(paths)
     }
 
     fn cpu(&self) -> Vec<u8> {
-        let times = CpuTimes::read(Path::new("/"));
-        times.ok().and_then(|times| serde_json::to_vec(&times).ok()).unwrap_or_default()
+        LocalHost.cpu()
     }
 
     fn record(&self, sampling: &Sampling) -> Result<Box<dyn Recording>, String> {
-        let Sampling { interval_ms, processes, names } = sampling.clone();
-        let interval = Duration::from_millis(interval_ms.into());
-        let options =
-            sample::SamplerOptions { interval, processes, names, ..sample::SamplerOptions::default() };
-        match Recorder::start(&options) {
-            Ok(recorder) => Ok(Box::new(LocalRecording(recorder))),
-            Err(error) => Err(format!("starting to sample the host failed: {error}")),
-        }
+        LocalHost.record(sampling)
     }
 
     fn background(&self) -> Result<Child, String> {
@@ -119,20 +100,4 @@ impl HostObserver for Local {
 /// Every job of this account, as JSON.
 fn told(records: Vec<crate::jobs::JobRecord>) -> Vec<Vec<u8>> {
     records.iter().map(crate::jobs::JobRecord::json).collect()
-}
-
-struct LocalRecording(Recorder);
-
-impl Recording for LocalRecording {
-    fn interval_ms(&self) -> u32 {
-        u32::try_from(self.0.interval().as_millis()).unwrap_or(u32::MAX)
-    }
-
-    fn take(&mut self) -> Vec<u8> {
-        self.0.take()
-    }
-
-    fn stop(self: Box<Self>) -> Vec<u8> {
-        self.0.stop()
-    }
 }

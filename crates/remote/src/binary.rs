@@ -1,20 +1,26 @@
-//! The binaries that can be brought to a host: this program's own, and those for other kinds of machine that lie beside it.
+//! The binaries that can be brought to a host: agents that were packed for that, this program's own binary, and those for other
+//! kinds of machine that lie beside it.
 
 use aws_lc_rs::digest::{Context, SHA256};
+use flate2::read::MultiGzDecoder;
 use object::read::{Object, ReadCache};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use crate::packed;
+
 /// The running program's file, even after its name was given to another file.
 const OWN: &str = "/proc/self/exe";
-/// Where binaries for other machines are, below the directory above the one of this program: for `/usr/bin/linerate` in
-/// `/usr/lib/linerate/agents`.
+/// Where the agent for this kind of machine is, below the directory above the one of this program: for `/usr/bin/linerate` in
+/// `/usr/lib/linerate`.
+pub const LIBRARY: &str = "lib/linerate";
+/// Where the agents and programs for other machines are, likewise.
 pub const BESIDE: &str = "lib/linerate/agents";
-/// Begins their names; the machine follows, as `uname -m` calls it.
+/// Begins the names of programs; the machine follows, as `uname -m` calls it.
 pub const NAME: &str = "linerate-";
 
-/// Compresses to 41 % in 0.1 s; at level 9 it would be 37 % in 0.5 s, which a link of 1 Gbit/s doesn't give back.
+/// Compresses a program to 41 % in 0.1 s; at level 9 it would be 37 % in 0.5 s, which a link of 1 Gbit/s doesn't give back.
 const LEVEL: i32 = 3;
 
 /// A static binary of linerate for one kind of machine.
@@ -24,11 +30,31 @@ pub struct Binary {
     pub machine: String,
     /// Its file.
     pub file: PathBuf,
-    /// Its length in bytes.
+    /// Its length in bytes, not compressed.
     pub size: u64,
     /// Identifies the binary: the linker's build ID in hexadecimal, or its SHA-256 if there is none, and its
     /// length, which strip(1) changes. Hashing all of it takes longer than copying a small file.
     pub id: String,
+    /// Its SHA-256, where the file is the binary compressed by gzip.
+    pub packed: Option<String>,
+}
+
+/// How much of linerate a far host needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FarPart {
+    /// The agent alone.
+    Agent,
+    /// All commands.
+    Program,
+}
+
+/// The programs by which a host can decompress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unpackers {
+    /// zstd(1).
+    pub zstd: bool,
+    /// gzip(1).
+    pub gzip: bool,
 }
 
 /// The binaries of this installation.
@@ -36,43 +62,84 @@ pub struct Binary {
 pub struct Binaries {
     /// The running program.
     pub own: Binary,
-    /// The binaries for other kinds of machine.
+    /// The programs for other kinds of machine.
     pub others: Vec<Binary>,
+    /// The agents, for this kind of machine and others.
+    pub agents: Vec<Binary>,
+    /// The machines of agents that aren't used, each with the reason.
+    pub unfit: Vec<(String, String)>,
 }
 
 impl Binaries {
     /// Looks at the running program, and at what lies beside it.
     ///
     /// # Errors
-    /// If the kernel doesn't show this program. A file beside it that can't be read isn't there.
+    /// If the kernel doesn't show this program. A program beside it that can't be read isn't there.
     pub fn installed() -> io::Result<Self> {
         let own = Binary::of(machine(std::env::consts::ARCH), OWN.into())?;
-        let beside = fs::read_link(OWN).ok().and_then(|path| Some(path.parent()?.parent()?.join(BESIDE)));
-        let mut others = beside.map(|directory| in_directory(&directory)).unwrap_or_default();
-        others.retain(|other| other.machine != own.machine);
-        Ok(Self { own, others })
+        let above = fs::read_link(OWN).ok().and_then(|path| Some(path.parent()?.parent()?.to_owned()));
+        let mut binaries = Self { own, others: Vec::new(), agents: Vec::new(), unfit: Vec::new() };
+        if let Some(above) = above {
+            binaries.others = programs_in(&above.join(BESIDE));
+            binaries.others.retain(|other| other.machine != binaries.own.machine);
+            binaries.look_for_agents(&above.join(LIBRARY));
+            binaries.look_for_agents(&above.join(BESIDE));
+        }
+        Ok(binaries)
     }
 
-    /// The binary for a machine, as its `uname -sm` calls it.
-    pub fn of(&self, machine: &[u8]) -> Option<&Binary> {
-        [&self.own].into_iter().chain(&self.others).find(|binary| binary.machine.as_bytes() == machine)
+    /// Takes the agents in a directory, for machines of which there is none yet.
+    fn look_for_agents(&mut self, directory: &Path) {
+        for (arch, file) in named(directory, packed::NAME, packed::END) {
+            let machine = machine(&arch);
+            if self.agents.iter().any(|agent| agent.machine == machine) {
+                continue;
+            }
+            match packed::read(&machine, &file) {
+                Ok(agent) => self.agents.push(agent),
+                Err(why) => self.unfit.push((machine, format!("{}: {why}", file.display()))),
+            }
+        }
+    }
+
+    /// The binaries of which each is `part` on such a machine, as its `uname -sm` calls it. The last is the smallest.
+    pub fn for_machine(&self, machine: &[u8], part: FarPart) -> Vec<&Binary> {
+        let is_for = |binary: &&Binary| binary.machine.as_bytes() == machine;
+        let program = [&self.own].into_iter().chain(&self.others).find(is_for);
+        let agent = self.agents.iter().find(is_for).filter(|_| part == FarPart::Agent);
+        program.into_iter().chain(agent).collect()
+    }
+
+    /// The other kinds of machine that there are binaries for, sorted.
+    pub fn other_machines(&self) -> Vec<&str> {
+        let all = self.others.iter().chain(&self.agents).map(|binary| &*binary.machine);
+        let mut machines: Vec<_> = all.filter(|machine| *machine != self.own.machine).collect();
+        machines.sort_unstable();
+        machines.dedup();
+        machines
     }
 }
 
-/// The binaries in a directory, sorted by their names. Others' files are no binaries.
-fn in_directory(directory: &Path) -> Vec<Binary> {
+/// The programs in a directory, sorted by their names. Others' files are no programs.
+fn programs_in(directory: &Path) -> Vec<Binary> {
+    let program = |(arch, file): (String, PathBuf)| Binary::of(machine(&arch), file).ok();
+    named(directory, NAME, "").into_iter().filter_map(program).collect()
+}
+
+/// The files in a directory that have a machine's name between these, sorted by it.
+fn named(directory: &Path, begin: &str, end: &str) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let binary = |entry: fs::DirEntry| {
+    let of_machine = |entry: fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
-        let arch = name.strip_prefix(NAME)?;
+        let arch = name.strip_prefix(begin)?.strip_suffix(end)?;
         // The name stands in the line for the far shell.
         let is_word =
             !arch.is_empty() && arch.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        is_word.then(|| Binary::of(machine(arch), entry.path()).ok()).flatten()
+        is_word.then(|| (arch.to_owned(), entry.path()))
     };
-    let mut binaries: Vec<_> = entries.filter_map(binary).collect();
-    binaries.sort_by(|one, other| one.machine.cmp(&other.machine));
-    binaries
+    let mut found: Vec<_> = entries.filter_map(of_machine).collect();
+    found.sort();
+    found
 }
 
 fn machine(arch: &str) -> String {
@@ -94,26 +161,48 @@ impl Binary {
                 sha256(file.take(size))?
             }
         };
-        Ok(Self { machine, file: path, size, id: format!("{content}-{size}") })
+        Ok(Self { machine, file: path, size, id: format!("{content}-{size}"), packed: None })
     }
 
-    /// Writes the program's hash to `far`, and then the program; compressed, with that length behind the hash, if the far
-    /// end `unpacks` it.
+    /// The number of bytes of its file that travel, unless they are compressed on their way.
+    pub fn travels(&self, unpackers: Unpackers) -> u64 {
+        let is_brought_packed = self.packed.is_some() && unpackers.gzip;
+        let packed = is_brought_packed.then(|| self.file.metadata().ok()).flatten();
+        packed.map_or(self.size, |file| file.len())
+    }
+
+    /// Writes the binary's hash to `far`, and then the binary; compressed, with that length and the program that decompresses
+    /// it behind the hash, if the far end has one.
     ///
     /// # Errors
     /// If reading or writing fails.
-    pub fn bring(&self, far: &mut impl Write, unpacks: bool) -> io::Result<()> {
-        let contents = || File::open(&self.file).map(|file| file.take(self.size));
-        let hash = sha256(contents()?)?;
-        if unpacks {
-            let packed = zstd::encode_all(contents()?, LEVEL)?;
-            writeln!(far, "{hash} {}", packed.len())?;
-            far.write_all(&packed)?;
-        } else {
-            writeln!(far, "{hash}")?;
-            io::copy(&mut contents()?, far)?;
+    pub fn bring(&self, far: &mut impl Write, unpackers: Unpackers) -> io::Result<()> {
+        let file = File::open(&self.file)?;
+        match &self.packed {
+            Some(hash) if unpackers.gzip => {
+                let length = file.metadata()?.len();
+                writeln!(far, "{hash} {length} gzip")?;
+                io::copy(&mut file.take(length), far)?;
+            }
+            Some(hash) => {
+                writeln!(far, "{hash}")?;
+                io::copy(&mut MultiGzDecoder::new(file).take(self.size), far)?;
+            }
+            None => self.bring_program(far, unpackers.zstd)?,
         }
         far.flush()
+    }
+
+    fn bring_program(&self, far: &mut impl Write, compressed: bool) -> io::Result<()> {
+        let contents = || File::open(&self.file).map(|file| file.take(self.size));
+        let hash = sha256(contents()?)?;
+        if compressed {
+            let packed = zstd::encode_all(contents()?, LEVEL)?;
+            writeln!(far, "{hash} {} zstd", packed.len())?;
+            return far.write_all(&packed);
+        }
+        writeln!(far, "{hash}")?;
+        io::copy(&mut contents()?, far).map(|_| ())
     }
 }
 
@@ -183,14 +272,72 @@ mod tests {
         for name in ["linerate-riscv64", "linerate-aarch64", "linerate-a$(id)", "linerate-", "readme"] {
             fs::write(directory.path().join(name), "program").unwrap();
         }
-        let found = in_directory(directory.path());
+        let found = programs_in(directory.path());
         let machines: Vec<_> = found.iter().map(|binary| &*binary.machine).collect();
         assert_eq!(machines, ["Linux aarch64", "Linux riscv64"]);
-        assert_eq!(in_directory(&directory.path().join("none")), []);
-        let binaries =
-            Binaries { own: Binary { machine: "Linux x".into(), ..found[0].clone() }, others: found };
-        assert_eq!(binaries.of(b"Linux riscv64").unwrap().file, directory.path().join("linerate-riscv64"));
-        assert_eq!(binaries.of(b"Linux ppc64le"), None);
-        assert_eq!(binaries.of(b"Linux x").unwrap().machine, "Linux x");
+        assert_eq!(programs_in(&directory.path().join("none")), []);
+    }
+
+    /// The names of the files of what is for a machine.
+    fn files<'a>(binaries: &'a Binaries, machine: &str, part: FarPart) -> Vec<&'a str> {
+        let fit = binaries.for_machine(machine.as_bytes(), part).into_iter();
+        fit.map(|binary| binary.file.file_name().unwrap().to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn an_agent_is_smaller_than_the_program_and_only_an_agent() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for name in ["linerate-aarch64", "linerate-riscv64"] {
+            fs::write(at(name), "program").unwrap();
+        }
+        for name in ["agent-x86_64.gz", "agent-aarch64.gz", "agent-s390x.gz"] {
+            packed::write(&at("linerate-aarch64"), &mut File::create(at(name)).unwrap()).unwrap();
+        }
+        fs::write(at("agent-riscv64.gz"), "damaged").unwrap();
+        let own = Binary { file: "linerate".into(), ..Binary::of(machine("x86_64"), OWN.into()).unwrap() };
+        let others = programs_in(directory.path());
+        let mut binaries = Binaries { own, others, agents: Vec::new(), unfit: Vec::new() };
+        binaries.look_for_agents(directory.path());
+        binaries.look_for_agents(directory.path());
+        for (machine, agent, program) in [
+            ("Linux x86_64", &["linerate", "agent-x86_64.gz"][..], &["linerate"][..]),
+            ("Linux aarch64", &["linerate-aarch64", "agent-aarch64.gz"], &["linerate-aarch64"]),
+            ("Linux riscv64", &["linerate-riscv64"], &["linerate-riscv64"]),
+            ("Linux s390x", &["agent-s390x.gz"], &[]),
+            ("Linux ppc64le", &[], &[]),
+        ] {
+            assert_eq!(files(&binaries, machine, FarPart::Agent), agent);
+            assert_eq!(files(&binaries, machine, FarPart::Program), program);
+        }
+        assert_eq!(binaries.other_machines(), ["Linux aarch64", "Linux riscv64", "Linux s390x"]);
+        let (machine, why) = &binaries.unfit[0];
+        assert!(machine == "Linux riscv64" && why.contains("agent-riscv64.gz: "), "{why}");
+    }
+
+    #[test]
+    fn a_packed_agent_travels_as_it_is_or_unpacked() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, plain) = (directory.path().join("agent-x.gz"), directory.path().join("agent"));
+        let bytes = include_bytes!("binary.rs");
+        fs::write(&plain, bytes).unwrap();
+        packed::write(&plain, &mut File::create(&file).unwrap()).unwrap();
+        let agent = packed::read(&machine("x"), &file).unwrap();
+        let hash = sha256(&bytes[..]).unwrap();
+        let brought = |unpackers| {
+            let mut far = Vec::new();
+            agent.bring(&mut far, unpackers).unwrap();
+            far
+        };
+        let gzip = Unpackers { gzip: true, zstd: true };
+        let packed = fs::read(&file).unwrap();
+        let line = format!("{hash} {} gzip\n", packed.len());
+        assert_eq!(agent.travels(gzip), packed.len() as u64);
+        assert!(brought(gzip) == [line.as_bytes(), &packed].concat());
+        let line = format!("{hash}\n");
+        let zstd = Unpackers { gzip: false, zstd: true };
+        assert!(brought(zstd) == [line.as_bytes(), bytes].concat());
+        assert_eq!(agent.travels(zstd), bytes.len() as u64);
+        assert_eq!(agent.id, Binary::of(machine("x"), plain).unwrap().id);
     }
 }

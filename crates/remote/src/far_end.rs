@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::binary::{BESIDE, Binaries, Binary, NAME};
+use crate::binary::{BESIDE, Binaries, Binary, FarPart, Unpackers};
 use crate::command::AgentCommand;
 use crate::greeting::{Greeting, Heard, TooMuch};
 use crate::install::bootstrap_by;
@@ -24,6 +24,8 @@ pub struct FarEnd {
     pub host: OsString,
     /// True to copy the binary to hosts that lack it.
     pub install: bool,
+    /// How much of linerate is needed there.
+    pub part: FarPart,
     /// How the agent is called there.
     pub command: AgentCommand,
     /// Time limits of the login.
@@ -69,8 +71,8 @@ pub enum StartError {
     OwnBinary(io::Error),
     /// The far host is a different kind of machine.
     #[error(
-        "the far host is {there}, for which no binary is here: install linerate {version} there, or its static binary for \
-         that machine beside this program as ../{BESIDE}/{NAME}MACHINE (MACHINE: what uname -m prints there)",
+        "the far host is {there}, for which no binary is here: install linerate {version} there, or here the package \
+         linerate-agents, which has those for other machines ({BESIDE} beside this program's directory)",
         version = env!("CARGO_PKG_VERSION")
     )]
     Machine {
@@ -83,6 +85,12 @@ pub enum StartError {
 }
 
 impl FarEnd {
+    /// This far end, where all of the program is needed.
+    #[must_use]
+    pub fn with_program(self) -> Self {
+        Self { part: FarPart::Program, ..self }
+    }
+
     /// Starts the agent; `note` gets a message if the binary is copied there, and `interrupted` ends the
     /// wait.
     ///
@@ -93,7 +101,7 @@ impl FarEnd {
             return Err(StartError::Host);
         }
         let binaries = Binaries::installed().map_err(StartError::OwnBinary)?;
-        let mut agent = self.spawn(&bootstrap_by(&binaries, self.install, &self.command))?;
+        let mut agent = self.spawn(&bootstrap_by(&binaries, self.part, self.install, &self.command))?;
         let (mut greeting, mut brought) = (Greeting::default(), false);
         let mut login = Login::begin(self.patience);
         loop {
@@ -103,31 +111,44 @@ impl FarEnd {
                 Heard::Noise => login.heard(),
                 // Retries would fail in the same way.
                 Heard::Wanted { .. } if brought => return Err(agent.never_ready(&greeting)),
-                Heard::Wanted { machine, unpacks } => {
+                Heard::Wanted { machine, unpackers } => {
                     let there = || StartError::Machine { there: printable(&machine) };
-                    let binary = binaries.of(&machine).ok_or_else(there)?;
-                    self.bring(binary, &mut agent, unpacks, note)?;
+                    let fit = binaries.for_machine(&machine, self.part);
+                    let binary = fit.last().ok_or_else(there)?;
+                    note(&self.announcement(binary, unpackers, &binaries));
+                    self.bring(binary, &mut agent, unpackers)?;
                     (login, brought) = (Login::begin(self.patience), true);
                 }
             }
         }
     }
 
-    fn bring(
-        &self,
-        binary: &Binary,
-        agent: &mut Agent,
-        unpacks: bool,
-        note: &dyn Fn(&str),
-    ) -> Result<(), StartError> {
-        note(&format!(
-            "{} ({}) has no linerate {}: bringing it ({} MB) into ~/.cache/linerate there",
+    /// What is brought, and what it lacks.
+    fn announcement(&self, binary: &Binary, unpackers: Unpackers, binaries: &Binaries) -> String {
+        let is_whole = binary.packed.is_none();
+        let mut lacks = Vec::new();
+        if is_whole && self.part == FarPart::Agent {
+            let unfit = binaries.unfit.iter().find(|(machine, _)| *machine == binary.machine);
+            let no_agent = "all of it, since no packed agent is beside this program".to_owned();
+            lacks
+                .push(unfit.map_or(no_agent, |(_, why)| format!("all of it: {}", printable(why.as_bytes()))));
+        }
+        if is_whole && *binary == binaries.own && !cfg!(target_feature = "crt-static") {
+            lacks.push("not static, so that host needs a C library as new as the one here".into());
+        }
+        let lacks = if lacks.is_empty() { String::new() } else { format!(" ({})", lacks.join("; ")) };
+        format!(
+            "{} ({}) has no linerate {}: bringing {} ({:.1} MB) into ~/.cache/linerate there{lacks}",
             printable(self.host.as_bytes()),
             binary.machine,
             env!("CARGO_PKG_VERSION"),
-            binary.size / 1_000_000
-        ));
-        match binary.bring(&mut agent.input, unpacks) {
+            if is_whole { "it" } else { "its agent" },
+            binary.travels(unpackers) as f64 * 1e-6
+        )
+    }
+
+    fn bring(&self, binary: &Binary, agent: &mut Agent, unpackers: Unpackers) -> Result<(), StartError> {
+        match binary.bring(&mut agent.input, unpackers) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 agent.shell.end();
                 let option = self.patience.option();

@@ -3,7 +3,8 @@
 use linerate_wire::control::AGENT_LINE;
 use linerate_wire::path::printable;
 
-use crate::install::{FAILED, UNPACKS, WANTED};
+use crate::binary::Unpackers;
+use crate::install::{FAILED, WANTED};
 
 /// The most bytes that a login shell may print before the agent's line.
 const MAX_NOISE: usize = 64 << 10;
@@ -28,8 +29,8 @@ pub enum Heard {
     Wanted {
         /// The far host's `uname -sm`.
         machine: Vec<u8>,
-        /// The far host can decompress the binary.
-        unpacks: bool,
+        /// What the far host can decompress the binary by.
+        unpackers: Unpackers,
     },
     /// No agent can be started, with the reason, which is safe on a terminal.
     Failed(String),
@@ -76,9 +77,18 @@ fn meaning(line: &[u8]) -> Heard {
     }
 }
 
+/// The system and the machine; behind them, programs that decompress.
 fn wanted(said: &[u8]) -> Heard {
-    let unpacking = said.strip_suffix(UNPACKS.as_bytes()).filter(|machine| machine.ends_with(b" "));
-    Heard::Wanted { machine: unpacking.unwrap_or(said).trim_ascii().to_vec(), unpacks: unpacking.is_some() }
+    let (mut machine, mut unpackers) = (said, Unpackers::default());
+    while let Some(space) = machine.iter().rposition(|byte| *byte == b' ') {
+        match &machine[space + 1..] {
+            b"zstd" => unpackers.zstd = true,
+            b"gzip" => unpackers.gzip = true,
+            _ => break,
+        }
+        machine = machine[..space].trim_ascii_end();
+    }
+    Heard::Wanted { machine: machine.to_vec(), unpackers }
 }
 
 #[cfg(test)]
@@ -93,12 +103,17 @@ mod tests {
 
     #[test]
     fn three_kinds_of_lines_are_meant_for_us() {
-        let said = b"Welcome!\r\n\nlinerate-agent wanted Linux x86_64\r\nlinerate-agent wanted Linux x86_64 zstd\nlinerate-agent failed: \x1b[31m\nlinerate-agent ready\n";
+        let said = b"Welcome!\r\n\nlinerate-agent wanted Linux x86_64\r\nlinerate-agent wanted Linux x86_64 zstd gzip\nlinerate-agent wanted gzip \nlinerate-agent failed: \x1b[31m\nlinerate-agent ready\n";
+        let wanted = |machine: &[u8], zstd, gzip| Heard::Wanted {
+            machine: machine.to_vec(),
+            unpackers: Unpackers { zstd, gzip },
+        };
         let expected = [
             Heard::Noise,
             Heard::Noise,
-            Heard::Wanted { machine: b"Linux x86_64".to_vec(), unpacks: false },
-            Heard::Wanted { machine: b"Linux x86_64".to_vec(), unpacks: true },
+            wanted(b"Linux x86_64", false, false),
+            wanted(b"Linux x86_64", true, true),
+            wanted(b"gzip", false, false),
             Heard::Failed("linerate-agent failed: \\u{1b}[31m".into()),
             Heard::Ready,
         ];

@@ -1,20 +1,18 @@
-//! Copies this binary to a host that lacks it, through the same ssh login that will use it.
+//! Copies a binary to a host that lacks it, through the same ssh login that will use it.
 //!
-//! The far shell runs one line. It starts the copy of exactly this binary in the private cache directory, or
-//! else an installed linerate of the same version. If there is neither, it reads the binary's hash and the
+//! The far shell runs one line. It starts the copy of exactly one of our binaries in the private cache directory, or
+//! else an installed linerate of the same version. If there is neither, it reads the smallest one's hash and that
 //! binary, perhaps compressed, from its standard input, checks the hash and keeps the binary. The line holds
 //! no path or name that a user chose, and nothing that a POSIX shell, csh or fish reads differently inside
 //! single quotes.
 
-use crate::binary::Binaries;
+use crate::binary::{Binaries, Binary, FarPart};
 use crate::command::AgentCommand;
 use std::ffi::OsString;
 
-/// Printed by the line when it waits for the binary; the system and machine follow, and [`UNPACKS`] if that host can
-/// decompress it.
+/// Printed by the line when it waits for the binary; the system and machine follow, and programs of that host that
+/// decompress: `zstd`, `gzip`.
 pub const WANTED: &str = "linerate-agent wanted";
-/// The program that decompresses the binary at the far end.
-pub const UNPACKS: &str = "zstd";
 /// Printed by the line when no agent could be started.
 pub const FAILED: &str = "linerate-agent failed";
 
@@ -35,42 +33,48 @@ const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 
 const OWN_DIRECTORY: &str = "own() { set -- $(ls -ldn \"$d\" 2>/dev/null); \
     case \"$1 $3\" in drwx?-??-?*\" $(id -u)\") return 0;; esac; return 1; };";
 
-/// Sets `$d`, the cache directory, and `$a`, the copy there of the binary for that machine, of `$s` bytes.
-fn copy(binaries: &Binaries) -> String {
-    let own = &binaries.own;
-    let mut line = format!("d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; b={} s={}; ", own.id, own.size);
-    if !binaries.others.is_empty() {
+/// Sets `$d`, the cache directory, and does something with each of our binaries that may be in it: `$b` is its name, `$s` its
+/// length and `$a` its path. Behind that they are those of the last one, which is brought.
+fn each_copy(binaries: &Binaries, part: FarPart, action: &str) -> String {
+    let names = |machine: &str| {
+        let fit = binaries.for_machine(machine.as_bytes(), part);
+        fit.iter().map(|Binary { id, .. }| &**id).collect::<Vec<_>>().join(" ")
+    };
+    let own = names(&binaries.own.machine);
+    let mut line = format!("d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; c=\"{own}\"; ");
+    let others = binaries.other_machines();
+    if !others.is_empty() {
         line.push_str("case $(uname -sm) in ");
-        for other in &binaries.others {
-            line.push_str(&format!("\"{}\") b={} s={};; ", other.machine, other.id, other.size));
+        for other in others {
+            line.push_str(&format!("\"{other}\") c=\"{}\";; ", names(other)));
         }
         line.push_str("esac; ");
     }
-    line + "a=$d/agent-$b; " + OWN_DIRECTORY + " "
+    line + OWN_DIRECTORY + &format!(" for b in $c; do a=$d/agent-$b s=${{b##*-}}; {action}; done; ")
 }
 
 /// The line for the far shell; without `install` it never asks for the binary.
-pub fn bootstrap(binaries: &Binaries, install: bool) -> String {
-    bootstrap_by(binaries, install, &AgentCommand::default())
+pub fn bootstrap(binaries: &Binaries, part: FarPart, install: bool) -> String {
+    bootstrap_by(binaries, part, install, &AgentCommand::default())
 }
 
 /// The line of [`bootstrap`], where the agent is called by a command of the user's, whose single quotes are closed for the
 /// far shell.
-pub fn bootstrap_by(binaries: &Binaries, install: bool, command: &AgentCommand) -> String {
+pub fn bootstrap_by(binaries: &Binaries, part: FarPart, install: bool, command: &AgentCommand) -> String {
     if let Some(path) = command.path() {
         return format!("sh -c '{}'", command.call(path));
     }
     let (copied, installed) = (command.call("\"$a\""), command.call("linerate"));
+    let if_whole = format!("if [ -x \"$a\" ] && own && [ $(wc -c <\"$a\") -eq $s ]; then {copied}; fi");
     let start = format!(
-        "{copy}if own && [ -x \"$a\" ] && [ $(wc -c <\"$a\") -eq $s ]; then {copied}; fi; \
-         if [ \"$(linerate agent --id 2>/dev/null)\" = \"{id}\" ]; then {installed}; fi; ",
-        copy = copy(binaries),
+        "{copies}if [ \"$(linerate agent --id 2>/dev/null)\" = \"{id}\" ]; then {installed}; fi; ",
+        copies = each_copy(binaries, part, &if_whole),
         id = identity(),
     );
     let bring = format!(
-        "echo; echo \"{WANTED} $(uname -sm)$({UNPACKS} --version >/dev/null 2>&1 && echo \" {UNPACKS}\")\"; \
-         u=$(umask); umask 077; t=$d/.new.$$; mkdir -p \"$d\" && own && read -r h z && \
-         {{ if [ \"$z\" ]; then head -c \"$z\" | {UNPACKS} -dc | head -c $s; else head -c $s; fi; }} >\"$t\" && \
+        "echo; echo {WANTED} $(uname -sm) $(for p in zstd gzip; do command -v $p >/dev/null && echo $p; done); \
+         u=$(umask); umask 077; t=$d/.new.$$; mkdir -p \"$d\" && own && read -r h z p && \
+         {{ if [ \"$z\" ]; then head -c \"$z\" | \"$p\" -dc | head -c $s; else head -c $s; fi; }} >\"$t\" && \
          case $(sha256sum <\"$t\") in \"$h \"*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && {{ {tidy}; umask \"$u\"; {copied}; }};; esac; \
          rm -f \"$t\"; echo; echo \"{FAILED}: cannot install it in $d, which must be yours and writable by nobody else\"; exit 126",
         tidy = TIDY,
@@ -82,12 +86,13 @@ pub fn bootstrap_by(binaries: &Binaries, install: bool, command: &AgentCommand) 
     format!("sh -c '{start}{}'", if install { bring } else { without })
 }
 
-/// The line that prints the path of the binary that [`bootstrap`]'s line starts.
+/// The line that prints the path of the program that [`bootstrap`]'s line starts.
 pub fn find(binaries: &Binaries) -> String {
-    copy(binaries) + "if own && [ -x \"$a\" ]; then echo \"$a\"; else command -v linerate; fi"
+    let print = "if [ -x \"$a\" ] && own; then echo \"$a\"; exit; fi";
+    each_copy(binaries, FarPart::Program, print) + "command -v linerate"
 }
 
-/// The words that run this binary with `argv` on a host where [`bootstrap`]'s line has started it, from the
+/// The words that run this program with `argv` on a host where [`bootstrap`]'s line has started it, from the
 /// same path.
 pub fn again(binaries: &Binaries, argv: &[OsString]) -> Vec<OsString> {
     again_by(binaries, argv, &AgentCommand::default())
@@ -95,12 +100,9 @@ pub fn again(binaries: &Binaries, argv: &[OsString]) -> Vec<OsString> {
 
 /// The words of [`again`], where the program is called by a command of the user's.
 pub fn again_by(binaries: &Binaries, argv: &[OsString], command: &AgentCommand) -> Vec<OsString> {
-    let brought = format!(
-        "{copy}if own && [ -x \"$a\" ]; then {copied}; fi; {installed}",
-        copy = copy(binaries),
-        copied = command.call_with_words("\"$a\""),
-        installed = command.call_with_words("linerate"),
-    );
+    let copied = command.call_with_words("\"$a\"");
+    let start = format!("if [ -x \"$a\" ] && own; then {copied}; fi");
+    let brought = each_copy(binaries, FarPart::Program, &start) + &command.call_with_words("linerate");
     let script = command.path().map_or(brought, |path| command.call_with_words(path));
     let shell = ["sh".into(), "-c".into(), script.into(), "linerate".into()];
     shell.into_iter().chain(argv.iter().cloned()).collect()
@@ -117,7 +119,8 @@ mod tests {
 
     /// A binary of `size` bytes for `machine`.
     fn described(machine: &str, id: &str, size: u64) -> Binary {
-        Binary { machine: machine.into(), file: "/nowhere".into(), size, id: id.into() }
+        let id = format!("{id}-{size}");
+        Binary { machine: machine.into(), file: "/nowhere".into(), size, id, packed: None }
     }
 
     /// The binary that is brought, and its description.
@@ -125,7 +128,11 @@ mod tests {
         let bytes = format!("#!/bin/sh\n{body}\n").into_bytes();
         let (hash, size) = (sha256(&bytes[..]).unwrap(), bytes.len() as u64);
         let own = described("Linux x", "5eed", size);
-        ([format!("{hash}\n").into_bytes(), bytes].concat(), Binaries { own, others: Vec::new() })
+        ([format!("{hash}\n").into_bytes(), bytes].concat(), of_programs(own, Vec::new()))
+    }
+
+    fn of_programs(own: Binary, others: Vec<Binary>) -> Binaries {
+        Binaries { own, others, agents: Vec::new(), unfit: Vec::new() }
     }
 
     /// Runs the line by a shell with an empty home, feeds it `bytes` when it asks; returns what it printed.
@@ -158,25 +165,25 @@ mod tests {
     fn it_is_brought_once_and_found_afterwards() {
         let home = tempfile::tempdir().unwrap();
         let (bytes, binaries) = script("echo started $1");
-        let first = run(home.path(), &bootstrap(&binaries, true), &bytes);
+        let first = run(home.path(), &bootstrap(&binaries, FarPart::Agent, true), &bytes);
         assert!(first.contains(WANTED) && first.ends_with("started agent\n"), "{first}");
-        assert_eq!(run(home.path(), &bootstrap(&binaries, true), &[]), "started agent\n");
-        assert_eq!(run(home.path(), &bootstrap(&binaries, false), &[]), "started agent\n");
+        assert_eq!(run(home.path(), &bootstrap(&binaries, FarPart::Agent, true), &[]), "started agent\n");
+        assert_eq!(run(home.path(), &bootstrap(&binaries, FarPart::Agent, false), &[]), "started agent\n");
     }
 
     #[test]
     fn it_is_brought_compressed_where_the_far_end_can_decompress() {
-        if Command::new(UNPACKS).arg("--version").stdout(Stdio::null()).status().is_err() {
+        if Command::new("zstd").arg("--version").stdout(Stdio::null()).status().is_err() {
             return linerate_testing::skip("zstd", "there is no zstd");
         }
         let home = tempfile::tempdir().unwrap();
         let (_, binaries) = script("echo started $1");
         let hash = sha256(&b"#!/bin/sh\necho started $1\n"[..]).unwrap();
         let packed = zstd::encode_all(&b"#!/bin/sh\necho started $1\n"[..], 3).unwrap();
-        let bytes = [format!("{hash} {}\n", packed.len()).into_bytes(), packed].concat();
-        let first = run(home.path(), &bootstrap(&binaries, true), &bytes);
-        assert!(first.contains(UNPACKS) && first.ends_with("started agent\n"), "{first}");
-        assert_eq!(run(home.path(), &bootstrap(&binaries, false), &[]), "started agent\n");
+        let bytes = [format!("{hash} {} zstd\n", packed.len()).into_bytes(), packed].concat();
+        let first = run(home.path(), &bootstrap(&binaries, FarPart::Agent, true), &bytes);
+        assert!(first.contains("zstd") && first.ends_with("started agent\n"), "{first}");
+        assert_eq!(run(home.path(), &bootstrap(&binaries, FarPart::Agent, false), &[]), "started agent\n");
     }
 
     #[test]
@@ -186,15 +193,15 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (bytes, Binaries { own, .. }) = script("echo started $1");
         let (this, other) = (described(&here, "5eed", own.size), described("Linux other", "0ther", 7));
-        let binaries = Binaries { own: described("Linux x", "wrong", 9), others: vec![other, this] };
-        let first = run(home.path(), &bootstrap(&binaries, true), &bytes);
+        let binaries = of_programs(described("Linux x", "wrong", 9), vec![other, this]);
+        let first = run(home.path(), &bootstrap(&binaries, FarPart::Agent, true), &bytes);
         assert!(first.contains(&format!("{WANTED} {here}")) && first.ends_with("started agent\n"), "{first}");
-        assert_eq!(run(home.path(), &bootstrap(&binaries, false), &[]), "started agent\n");
+        assert_eq!(run(home.path(), &bootstrap(&binaries, FarPart::Agent, false), &[]), "started agent\n");
         let mut shell = Command::new("sh");
         shell.args(["-c", &find(&binaries)]).env("HOME", home.path()).env_remove("XDG_CACHE_HOME");
         let found = String::from_utf8(shell.output().unwrap().stdout).unwrap();
-        assert!(found.ends_with("agent-5eed\n"), "{found}");
-        let line = bootstrap(&binaries, true);
+        assert!(found.ends_with(&format!("agent-5eed-{}\n", own.size)), "{found}");
+        let line = bootstrap(&binaries, FarPart::Agent, true);
         assert!(!line.contains(['\n', '!', '\\']) && line.matches('\'').count() == 2, "{line}");
     }
 
@@ -202,7 +209,7 @@ mod tests {
     fn what_was_brought_runs_again_with_any_words() {
         let home = tempfile::tempdir().unwrap();
         let (bytes, binaries) = script("printf \"%s|\" \"$@\"");
-        run(home.path(), &bootstrap(&binaries, true), &bytes);
+        run(home.path(), &bootstrap(&binaries, FarPart::Agent, true), &bytes);
         let words = again(&binaries, &["doctor".into(), "it's \"b\"".into()]);
         let again = |home: &std::path::Path| {
             let mut command = Command::new(&words[0]);
@@ -238,23 +245,27 @@ mod tests {
             File::create(cache.join(name)).unwrap().set_times(times).unwrap();
         }
         let (bytes, binaries) = script("echo started $1");
-        assert!(run(home.path(), &bootstrap(&binaries, true), &bytes).ends_with("started agent\n"));
+        assert!(
+            run(home.path(), &bootstrap(&binaries, FarPart::Agent, true), &bytes)
+                .ends_with("started agent\n")
+        );
         let mut left: Vec<_> = std::fs::read_dir(cache)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         left.sort();
-        let kept = [".new.2", "agent-5eed", "agent-new", "agent-used", "another"];
+        let brought = format!("agent-{}", binaries.own.id);
+        let kept = [".new.2", &*brought, "agent-new", "agent-used", "another"];
         assert_eq!(left, kept);
     }
 
     #[test]
     fn the_documentation_has_the_same_line() {
         let own = described("Linux x", "BUILD", 7);
-        let binaries = Binaries { own, others: Vec::new() };
+        let binaries = of_programs(own, Vec::new());
         let documented = include_str!("../../../docs/protocol.md");
         for install in [true, false] {
-            let line = bootstrap(&binaries, install).replace("s=7;", "s=SIZE;");
+            let line = bootstrap(&binaries, FarPart::Agent, install).replace("BUILD-7", "BUILD");
             let line = line.replace(&format!("linerate {} ", env!("CARGO_PKG_VERSION")), "linerate VERSION ");
             assert!(documented.contains(&line), "docs/protocol.md lacks {line}");
         }
@@ -267,7 +278,7 @@ mod tests {
         for at in [3, 64 + 12] {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
-            let said = run(home.path(), &bootstrap(&binaries, true), &damaged);
+            let said = run(home.path(), &bootstrap(&binaries, FarPart::Agent, true), &damaged);
             assert!(said.contains(FAILED) && !said.contains("started"), "{said}");
             let left = std::fs::read_dir(home.path().join(".cache/linerate")).unwrap().count();
             assert_eq!(left, 0, "nothing is left behind");
@@ -283,7 +294,10 @@ mod tests {
             [(0o770, 0, false), (0o707, 0, true), (0o755, 65534, false), (0o755, 0, true), (0o755, 0, false)]
         {
             let home = tempfile::tempdir().unwrap();
-            assert!(run(home.path(), &bootstrap(&binaries, true), &bytes).ends_with("started agent\n"));
+            assert!(
+                run(home.path(), &bootstrap(&binaries, FarPart::Agent, true), &bytes)
+                    .ends_with("started agent\n")
+            );
             let cache = home.path().join(".cache/linerate");
             std::fs::set_permissions(&cache, PermissionsExt::from_mode(mode)).unwrap();
             if owner > 0 && is_root {
@@ -299,13 +313,13 @@ mod tests {
                 linerate_testing::skip("root", "giving a directory to another user needs root");
                 continue;
             }
-            let said = run(home.path(), &bootstrap(&binaries, false), &[]);
+            let said = run(home.path(), &bootstrap(&binaries, FarPart::Agent, false), &[]);
             assert_eq!(said.contains("started"), !refused, "{mode:o} {owner}: {said}");
             let mut shell = Command::new("sh");
             shell.args(["-c", &find(&binaries)]).env("HOME", home.path()).env_remove("XDG_CACHE_HOME");
             let found = String::from_utf8(shell.output().unwrap().stdout).unwrap();
             assert_eq!(found.contains("agent-5eed"), !refused, "{mode:o} {owner}: {found}");
-            let said = run(home.path(), &bootstrap(&binaries, true), &bytes);
+            let said = run(home.path(), &bootstrap(&binaries, FarPart::Agent, true), &bytes);
             assert_eq!(said.contains("writable by nobody else"), refused, "{mode:o} {owner}: {said}");
         }
     }
@@ -313,14 +327,14 @@ mod tests {
     #[test]
     fn without_permission_nothing_is_brought() {
         let home = tempfile::tempdir().unwrap();
-        let said = run(home.path(), &bootstrap(&script("echo started").1, false), &[]);
+        let said = run(home.path(), &bootstrap(&script("echo started").1, FarPart::Agent, false), &[]);
         assert!(said.contains(FAILED), "{said}");
         assert!(!home.path().join(".cache").exists());
     }
 
     #[test]
     fn the_line_means_the_same_to_other_shells() {
-        let line = bootstrap(&script("").1, true);
+        let line = bootstrap(&script("").1, FarPart::Agent, true);
         assert!(!line.contains(['\n', '!', '\\']), "{line}");
         assert_eq!(line.matches('\'').count(), 2);
     }

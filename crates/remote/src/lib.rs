@@ -6,5 +6,6 @@ pub mod far_end;
 pub mod greeting;
 pub mod host_agent;
 pub mod install;
+pub mod packed;
 pub mod patience;
 pub mod place;

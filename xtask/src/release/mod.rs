@@ -11,6 +11,8 @@ mod sbom;
 
 use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,13 +29,16 @@ const NAMESPACE: &str = "linerate-release";
 /// # Errors
 /// Where the build fails, or a file can't be read or written.
 pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
-    let ReleaseOptions { out, program, mut agents, key } = ReleaseOptions::parse(arguments)?;
-    let program = program.map_or_else(|| dist::build(repository), Ok)?;
+    let ReleaseOptions { out, mut programs, mut agents, key } = ReleaseOptions::parse(arguments)?;
+    if let Entry::Vacant(program) = programs.entry(Machine::here()) {
+        let built = dist::build(repository)?;
+        program.insert(built.program);
+        agents.insert(Machine::here(), built.agent);
+    }
     let date = date(repository)?;
-    let mut packages = Product::program(repository, &program, date)?.packages()?;
-    if !agents.is_empty() {
-        agents.push((std::env::consts::ARCH.to_owned(), program));
-        packages.extend(Product::agents(repository, &agents, date)?.packages()?);
+    let mut packages = Product::program(repository, &programs, &agents, date)?.packages()?;
+    if programs.len() > 1 || agents.keys().any(|machine| *machine != Machine::here()) {
+        packages.extend(Product::agents(repository, &programs, &agents, date)?.packages()?);
     }
     fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
     let mut sums = String::new();
@@ -60,36 +65,45 @@ fn sign(file: &Path, key: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Files, each for a kind of machine.
+type ByMachine = BTreeMap<Machine, PathBuf>;
+
 /// The options of a release: the files that it is made of, and where it goes.
 #[derive(Debug, PartialEq, Eq)]
 struct ReleaseOptions {
     out: PathBuf,
-    /// A program that is packed instead of one that is built here.
-    program: Option<PathBuf>,
-    /// The binaries for other machines, with the machines' names.
-    agents: Vec<(String, PathBuf)>,
+    /// Programs; one for this machine is packed instead of one that is built here.
+    programs: ByMachine,
+    /// Agents that the programs bring to far hosts.
+    agents: ByMachine,
     /// The key of ssh's that signs the sums.
     key: Option<PathBuf>,
 }
 
 impl ReleaseOptions {
     fn parse(arguments: &[String]) -> anyhow::Result<Self> {
-        let (mut out, mut program, mut agents, mut key) = (None, None, Vec::new(), None);
+        let (mut out, mut programs, mut agents, mut key) = (None, ByMachine::new(), ByMachine::new(), None);
         for pair in arguments.chunks(2) {
             match pair {
                 [option, value] if option == "--out" => out = Some(std::path::absolute(value)?),
-                [option, value] if option == "--program" => program = Some(std::path::absolute(value)?),
                 [option, value] if option == "--sign" => key = Some(std::path::absolute(value)?),
-                [option, value] if option == "--agent" => {
-                    let (name, file) = value.split_once('=').context("--agent takes MACHINE=FILE")?;
-                    agents.push((Machine::named(name)?.name().to_owned(), std::path::absolute(file)?));
-                }
+                [option, value] if option == "--program" => programs.extend([of_machine(value)?]),
+                [option, value] if option == "--agent" => agents.extend([of_machine(value)?]),
                 _ => bail!("release takes --out, --program, --agent and --sign, not '{}'", pair.join(" ")),
             }
         }
         let out = out.context("release needs --out DIR, the directory for the packages")?;
-        Ok(Self { out, program, agents, key })
+        Ok(Self { out, programs, agents, key })
     }
+}
+
+/// Reads FILE, which is for this kind of machine, or MACHINE=FILE.
+fn of_machine(value: &str) -> anyhow::Result<(Machine, PathBuf)> {
+    let (machine, file) = match value.split_once('=') {
+        Some((name, file)) => (Machine::named(name)?, file),
+        None => (Machine::here(), value),
+    };
+    Ok((machine, std::path::absolute(file)?))
 }
 
 /// The time that every file of the release gets, in seconds since 1970.
@@ -133,14 +147,14 @@ mod tests {
     #[test]
     fn a_directory_is_needed_and_nothing_unknown_is_taken() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let options = ReleaseOptions::parse(&words("--out /x --program /y --agent aarch64=/z")).unwrap();
-        let agents = vec![("aarch64".into(), "/z".into())];
-        assert_eq!(
-            options,
-            ReleaseOptions { out: "/x".into(), program: Some("/y".into()), agents, key: None }
-        );
+        let line = "--out /x --program /y --program aarch64=/z --agent riscv64=/a";
+        let options = ReleaseOptions::parse(&words(line)).unwrap();
+        let other = |name| Machine::named(name).unwrap();
+        let programs = ByMachine::from([(Machine::here(), "/y".into()), (other("aarch64"), "/z".into())]);
+        let agents = ByMachine::from([(other("riscv64"), "/a".into())]);
+        assert_eq!(options, ReleaseOptions { out: "/x".into(), programs, agents, key: None });
         for wrong in
-            ["--program /y", "--out", "--out /x --fast 1", "--out /x --agent /z", "--out /x --agent m=/z"]
+            ["--program /y", "--out", "--out /x --fast 1", "--out /x --program m=/z", "--out /x --agent m=/z"]
         {
             assert!(ReleaseOptions::parse(&words(wrong)).is_err(), "{wrong}");
         }

@@ -1,15 +1,17 @@
 //! The product that is released: the files that every package installs, and the packages made of them.
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use flate2::{Compression, GzBuilder};
-use linerate_remote::binary::{BESIDE, NAME};
+use linerate_remote::binary::{BESIDE, LIBRARY, NAME};
+use linerate_remote::packed;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::parts::Parts;
-use super::{archive, deb, hexadecimal, licences, output, rpm, sbom};
+use super::{ByMachine, archive, deb, hexadecimal, licences, output, rpm, sbom};
+use crate::machine::Machine;
 
 /// One sentence, as package managers list it.
 const SUMMARY: &str = "moves file trees between Linux servers at the line rate";
@@ -24,6 +26,8 @@ linerate brings itself to the hosts that it copies to and from. With this
 package it brings the right binary to hosts of another architecture, too.";
 /// The licence of linerate and of the parts of the C library in it, as SPDX writes it.
 pub const LICENCE: &str = "(Apache-2.0 OR MIT) AND LGPL-2.1-or-later";
+/// The most bytes that may travel to a new host.
+const MOST_BROUGHT: usize = 5_000_000;
 /// Where each package's licences are, below the prefix.
 const DOCUMENTS: &str = "share/doc";
 /// Where zsh looks on most systems.
@@ -54,9 +58,17 @@ pub struct Product {
 }
 
 impl Product {
-    /// The program: asks it for its pages and completions, and the working tree for everything else.
-    pub fn program(repository: &Path, program: &Path, seconds: u32) -> anyhow::Result<Self> {
+    /// The program for this machine with the agent that it brings: asks it for its pages and completions, and the working tree
+    /// for everything else.
+    pub fn program(
+        repository: &Path,
+        programs: &ByMachine,
+        agents: &ByMachine,
+        seconds: u32,
+    ) -> anyhow::Result<Self> {
         let parts = Parts::read(repository)?;
+        let here = Machine::here();
+        let program = programs.get(&here).context("there is no program for this machine")?;
         let bytes = fs::read(program).with_context(|| format!("reading {}", program.display()))?;
         let sbom = sbom::document(&parts, seconds, &hexadecimal(&bytes))?;
         let mut product = Self::empty("linerate", &parts, seconds);
@@ -68,13 +80,22 @@ impl Product {
         product.add_document("linerate.spdx.json", sbom.clone());
         product.add_examples(&repository.join("contrib"), "examples")?;
         product.files.push(InstalledFile { path: "bin/linerate".into(), mode: 0o755, bytes });
+        match agents.get(&here) {
+            Some(agent) => product.files.push(packed_agent(LIBRARY, &here, agent)?),
+            None => println!("without an agent: the program will bring all of itself to far hosts"),
+        }
         product.files.sort_by(|a, b| a.path.cmp(&b.path));
         product.sbom = Some(sbom);
         Ok(product)
     }
 
-    /// The binaries for several kinds of machine, each with its name.
-    pub fn agents(repository: &Path, agents: &[(String, PathBuf)], seconds: u32) -> anyhow::Result<Self> {
+    /// The programs and agents for several kinds of machine.
+    pub fn agents(
+        repository: &Path,
+        programs: &ByMachine,
+        agents: &ByMachine,
+        seconds: u32,
+    ) -> anyhow::Result<Self> {
         let parts = Parts::read(repository)?;
         let mut product = Self {
             summary: AGENTS_SUMMARY,
@@ -83,13 +104,13 @@ impl Product {
             ..Self::empty("linerate-agents", &parts, seconds)
         };
         product.add_licences(repository, &parts)?;
-        for (machine, file) in agents {
+        for (machine, file) in programs {
             let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
-            product.files.push(InstalledFile {
-                path: format!("{BESIDE}/{NAME}{machine}"),
-                mode: 0o755,
-                bytes,
-            });
+            let path = format!("{BESIDE}/{NAME}{}", machine.name());
+            product.files.push(InstalledFile { path, mode: 0o755, bytes });
+        }
+        for (machine, file) in agents {
+            product.files.push(packed_agent(BESIDE, machine, file)?);
         }
         product.files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(product)
@@ -160,6 +181,20 @@ impl Product {
     pub fn package_version(&self) -> String {
         self.version.replace('-', "~")
     }
+}
+
+/// An agent as it is brought to far hosts, in a directory below the prefix.
+fn packed_agent(directory: &str, machine: &Machine, file: &Path) -> anyhow::Result<InstalledFile> {
+    let mut bytes = Vec::new();
+    packed::write(file, &mut bytes).with_context(|| format!("packing {}", file.display()))?;
+    println!("agent for {}: {:.1} MB are brought", machine.name(), bytes.len() as f64 * 1e-6);
+    ensure!(
+        bytes.len() <= MOST_BROUGHT,
+        "the agent for {} is larger than {MOST_BROUGHT} bytes: which new part of it can be left out?",
+        machine.name()
+    );
+    let path = format!("{directory}/{}{}{}", packed::NAME, machine.name(), packed::END);
+    Ok(InstalledFile { path, mode: 0o644, bytes })
 }
 
 /// The manual pages, as distributions keep them.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use linerate_host::Facts;
 use linerate_lab::{Undo, UndoJournal};
-use linerate_remote::binary::Binaries;
+use linerate_remote::binary::{Binaries, FarPart};
 use linerate_remote::command::AgentCommand;
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
@@ -349,6 +349,7 @@ fn bring(
         rsh: rsh.to_vec(),
         host: host.to_owned(),
         install: true,
+        part: FarPart::Program,
         command: AgentCommand::default(),
         patience: Patience::LOGIN,
     };

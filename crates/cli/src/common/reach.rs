@@ -3,6 +3,7 @@
 mod configured;
 
 use clap::Args;
+use linerate_remote::binary::FarPart;
 use linerate_remote::command::AgentCommand;
 use linerate_remote::far_end::{FarEnd, StartError, quiet_ssh_options};
 use linerate_remote::patience::Patience;
@@ -69,7 +70,7 @@ pub struct Reach {
 
 impl Reach {
     /// The far end on `host`, which is a host's name, perhaps after `USER@`; its login may take as long as a
-    /// person needs.
+    /// person needs, and it needs no more than an agent.
     ///
     /// # Errors
     /// If the remote shell's command can't be split into words.
@@ -83,6 +84,7 @@ impl Reach {
             rsh: own.shell(quiet).map_err(Failure::usage)?,
             host: bare_host(host),
             install: !own.no_install,
+            part: FarPart::Agent,
             command: own.agent_command.unwrap_or_default(),
             patience: Patience::LOGIN,
         })

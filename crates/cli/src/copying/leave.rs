@@ -64,7 +64,7 @@ impl Copy {
     ) -> Result<FarSession, Failure> {
         let (place, host) = (host, printable(host.as_bytes()));
         // As for all copies between two hosts: neither gets anything of the user's.
-        let far_end = reach.keeping_agent().far_end(place, self.task.quiet)?;
+        let far_end = reach.keeping_agent().far_end(place, self.task.quiet)?.with_program();
         let far_end = FarEnd { patience: self.task.login, ..far_end };
         let near = NearEnd {
             interrupted: self.interrupted.clone(),

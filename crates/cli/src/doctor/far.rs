@@ -12,13 +12,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use crate::common::failure::Failure;
-use crate::common::reach::Reach;
+use crate::common::reach::{Reach, interrupted, not_started};
 
 /// The measurements of the doctor on `from`, which reaches `to` by that name, as a user there would.
 ///
 /// # Errors
 /// The reason, as the end of a sentence, if the doctor can't run there or can't measure.
 pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<PathMeasurements, String> {
+    bring(from, reach).map_err(|Failure(message, _)| message)?;
     let binaries =
         Binaries::installed().map_err(|error| format!("reading this program's own binary: {error}"))?;
     let far_end = reach.far_end(from, true).map_err(|Failure(message, _)| message)?;
@@ -31,6 +32,17 @@ pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<PathMeasuremen
         return Err(format!("the doctor there ended with {}", output.status));
     }
     of(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| "its answer makes no sense".into())
+}
+
+/// Brings this whole program to a host that lacks it.
+///
+/// # Errors
+/// If no linerate can be started there.
+pub fn bring(host: &OsStr, reach: &Reach) -> Result<(), Failure> {
+    let interrupted = interrupted()?;
+    let far_end = reach.far_end(host, false)?.with_program();
+    let started = far_end.start(&|note| tell!("linerate: {note}"), &interrupted);
+    started.map(drop).map_err(|error| not_started(&error, &interrupted).at(host))
 }
 
 /// The command that a user of that host can run, if it can't be run from here.

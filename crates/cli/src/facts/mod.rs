@@ -5,6 +5,7 @@ mod port;
 mod table;
 
 use clap::Args;
+use linerate_host::facts::usual_paths;
 use linerate_host::{Facts, Snapshot};
 use linerate_remote::host_agent::HostAgent;
 use linerate_wire::path::printable;
@@ -68,13 +69,6 @@ pub struct FactsArgs {
 /// If facts can't be read, or a snapshot can't be saved.
 pub fn run(args: FactsArgs) -> Result<Code, Failure> {
     args.tell().map(|()| Code::Done)
-}
-
-/// The default paths whose file systems are reported: `/` and the current directory.
-pub fn usual_paths() -> Vec<PathBuf> {
-    let mut paths = vec![PathBuf::from("/")];
-    paths.extend(std::env::current_dir().ok().filter(|here| here != Path::new("/")));
-    paths
 }
 
 impl FactsArgs {

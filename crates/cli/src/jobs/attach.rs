@@ -130,7 +130,7 @@ fn watch_far(
         meters: Meters::default(),
         interfaces: Interfaces::One,
     };
-    let far_end = reach.far_end(host, false)?;
+    let far_end = reach.far_end(host, false)?.with_program();
     let mut far = FarSession::open(&far_end, Job::Attach(attention), Some(SILENCE), near)?;
     let watched = far.work(|session| {
         session.receive_jobs(|news| match news {

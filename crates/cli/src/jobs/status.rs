@@ -98,7 +98,7 @@ fn far_records(reach: &Reach, host: &OsStr, forget: bool) -> Result<Vec<JobRecor
         meters: Meters::default(),
         interfaces: Interfaces::One,
     };
-    let far_end = reach.far_end(host, false)?;
+    let far_end = reach.far_end(host, false)?.with_program();
     let mut far = FarSession::open(&far_end, Job::Jobs { forget }, Some(SILENCE), near)?;
     let mut records = Vec::new();
     far.work(|session| {

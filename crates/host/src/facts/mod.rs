@@ -57,7 +57,7 @@ pub use qdisc::{Policers, Qdisc};
 pub use softnet::{SoftnetCpu, SoftnetFacts};
 pub use ssh::Ssh;
 pub use steering::{RxQueue, TxQueue};
-pub use storage::{BlockDevice, FcHost, FileSystem, Storage};
+pub use storage::{BlockDevice, FcHost, FileSystem, Storage, usual_paths};
 pub use strain::{StallShares, Strain};
 pub use tcp::{RouteFacts, Tcp};
 

@@ -10,6 +10,13 @@ use crate::root::Root;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// The paths whose file systems are reported unless others are given: `/` and the current directory.
+pub fn usual_paths() -> Vec<PathBuf> {
+    let mut paths = vec![PathBuf::from("/")];
+    paths.extend(std::env::current_dir().ok().filter(|here| here != Path::new("/")));
+    paths
+}
+
 /// The file system of a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

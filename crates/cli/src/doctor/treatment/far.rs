@@ -12,8 +12,9 @@ use std::process::{Output, Stdio};
 
 use super::{AppliedReport, PersistReport, PlanReport, TreatmentReport, UndoReport};
 use crate::common::failure::Failure;
-use crate::common::reach::{Reach, interrupted, not_started};
+use crate::common::reach::Reach;
 use crate::doctor::DoctorArgs;
+use crate::doctor::far::bring;
 use crate::exit::Code;
 
 /// What would be changed there.
@@ -95,14 +96,6 @@ pub fn applied(args: &DoctorArgs, host: &OsStr) -> Result<AppliedReport, Failure
     bring(host, &args.reach)?;
     let report: AppliedReport = ask(args, host, &args.reach, &["--applied".to_owned()], None)?;
     Ok(AppliedReport { host: name(host), ..report })
-}
-
-/// This program is brought there if it is missing, as for facts.
-fn bring(host: &OsStr, reach: &Reach) -> Result<(), Failure> {
-    let interrupted = interrupted()?;
-    let far_end = reach.far_end(host, false)?;
-    let started = far_end.start(&|note| tell!("linerate: {note}"), &interrupted);
-    started.map(drop).map_err(|error| not_started(&error, &interrupted).at(host))
 }
 
 fn ask<T: DeserializeOwned>(

@@ -2,6 +2,7 @@
 
 use linerate_doctor::{Host, examine_host, ordered};
 use linerate_host::Facts;
+use linerate_host::facts::usual_paths;
 use linerate_treat::course::{self, StepFate, TakenBy, WayBack};
 use linerate_treat::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 use linerate_treat::keep::System;
@@ -21,7 +22,7 @@ use super::{
 use crate::common::failure::Failure;
 use crate::doctor::DoctorArgs;
 use crate::exit::Code;
-use crate::facts::{HERE, usual_paths};
+use crate::facts::HERE;
 
 /// How long another run may take to change settings.
 const PATIENCE: Duration = Duration::from_secs(20);

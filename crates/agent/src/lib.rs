@@ -1,0 +1,76 @@
+//! The far end of all commands, on its standard input and output. The program `linerate-agent` is nothing else, so that little
+//! has to be brought to a host; `linerate agent` does the same.
+
+use linerate_host::facts::usual_paths;
+use linerate_host::sample::{Recorder, SamplerOptions};
+use linerate_host::{CpuTimes, Facts};
+use linerate_transfer::agent::{HostObserver, Recording, serve};
+use linerate_transfer::permit::Permit;
+use linerate_transfer::problem::TransferError;
+use linerate_wire::control::{AGENT_LINE, Sampling};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Serves one client, within what it may; `host` answers questions about this host. Failures are reported to it over the control channel.
+///
+/// # Errors
+/// The reason why its job ended early; `None` where it had gone before the agent was ready.
+pub fn serve_client(
+    host: &dyn HostObserver,
+    permit: Result<Permit, TransferError>,
+) -> Result<(), Option<TransferError>> {
+    // The line begins with a newline, because output of the shell's start-up files may lack one.
+    let mut output = io::stdout();
+    output
+        .write_all(format!("\n{AGENT_LINE}\n").as_bytes())
+        .and_then(|()| output.flush())
+        .map_err(|_| None)?;
+    linerate_sys::limits::raise_open_files();
+    linerate_sys::limits::keep_freed_memory();
+    serve(io::stdin(), output, host, permit).map_err(Some)
+}
+
+/// Facts, processor times and samples of this host, and no detached jobs.
+pub struct LocalHost;
+
+impl HostObserver for LocalHost {
+    fn facts(&self, paths: Vec<Vec<u8>>) -> Vec<u8> {
+        let paths: Vec<PathBuf> = paths.into_iter().map(|path| OsString::from_vec(path).into()).collect();
+        let paths = if paths.is_empty() { usual_paths() } else { paths };
+        Facts::here_with_snapshot(&paths).1.compressed().unwrap_or_default()
+    }
+
+    fn cpu(&self) -> Vec<u8> {
+        let times = CpuTimes::read(Path::new("/"));
+        times.ok().and_then(|times| serde_json::to_vec(&times).ok()).unwrap_or_default()
+    }
+
+    fn record(&self, sampling: &Sampling) -> Result<Box<dyn Recording>, String> {
+        let Sampling { interval_ms, processes, names } = sampling.clone();
+        let interval = Duration::from_millis(interval_ms.into());
+        let options = SamplerOptions { interval, processes, names, ..SamplerOptions::default() };
+        match Recorder::start(&options) {
+            Ok(recorder) => Ok(Box::new(LocalRecording(recorder))),
+            Err(error) => Err(format!("starting to sample the host failed: {error}")),
+        }
+    }
+}
+
+struct LocalRecording(Recorder);
+
+impl Recording for LocalRecording {
+    fn interval_ms(&self) -> u32 {
+        u32::try_from(self.0.interval().as_millis()).unwrap_or(u32::MAX)
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        self.0.take()
+    }
+
+    fn stop(self: Box<Self>) -> Vec<u8> {
+        self.0.stop()
+    }
+}

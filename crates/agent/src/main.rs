@@ -1,0 +1,20 @@
+//! `linerate-agent agent`: the part of linerate that is brought to far hosts.
+
+use linerate_agent::{LocalHost, serve_client};
+use linerate_transfer::permit::Permit;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+const USAGE: &str = "linerate-agent: this is only the far end of linerate's commands, which start it as `linerate-agent agent`";
+
+fn main() -> ExitCode {
+    if std::env::args_os().skip(1).ne([OsString::from("agent")]) {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    }
+    match serve_client(&LocalHost, Ok(Permit::all())) {
+        Ok(()) => ExitCode::SUCCESS,
+        // This end's standard error is the client's terminal, and the client reports.
+        Err(_) => ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,29 @@
+//! The program `linerate-agent` serves what asks about its host, and nothing but its one command.
+
+use linerate_host::{CpuTimes, Snapshot, sample::Recording};
+use linerate_remote::host_agent::{HostAgent, Sampling};
+use linerate_remote::place::Place;
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate-agent");
+
+#[test]
+fn it_answers_questions_about_its_host() {
+    let mut agent = HostAgent::start(&Place::Here, PROGRAM.as_ref()).unwrap();
+    let sampling = Sampling { interval_ms: 20, processes: Vec::new(), names: Vec::new() };
+    agent.start_sampling(&sampling).unwrap();
+    let facts = linerate_host::Facts::of_snapshot(&Snapshot::from_bytes(&agent.facts(&[]).unwrap()).unwrap());
+    assert!(facts.kernel.known().is_some(), "{facts:?}");
+    serde_json::from_slice::<CpuTimes>(&agent.cpu().unwrap()).unwrap();
+    let recording = agent.stop_sampling().unwrap();
+    assert!(Recording::parse(&recording).is_ok());
+}
+
+#[test]
+fn it_has_no_other_command() {
+    for words in [&[][..], &["cp", "a", "b"], &["agent", "--id"]] {
+        let output = Command::new(PROGRAM).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("only the far end"), "{output:?}");
+    }
+}

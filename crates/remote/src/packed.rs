@@ -1,0 +1,108 @@
+//! Agents that are ready to be brought: compressed by gzip, since hardly a host lacks that, with a comment in the file's header
+//! that describes what is in it.
+
+use flate2::bufread::MultiGzDecoder;
+use flate2::{Compression, GzBuilder};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
+
+use crate::binary::{Binary, sha256};
+use crate::install::identity;
+
+/// Begins the names of their files; the machine follows, as `uname -m` calls it.
+pub const NAME: &str = "agent-";
+/// Ends the names of their files.
+pub const END: &str = ".gz";
+
+/// Packs a binary of this version's agent.
+///
+/// # Errors
+/// If it can't be read, or what is made of it can't be written.
+pub fn write(binary: &Path, packed: &mut impl Write) -> io::Result<()> {
+    let id = Binary::of(String::new(), binary.to_owned())?.id;
+    let hash = sha256(File::open(binary)?)?;
+    let comment = format!("{}, {id}, {hash}", identity());
+    let mut gzip = GzBuilder::new().comment(comment).write(packed, Compression::best());
+    io::copy(&mut File::open(binary)?, &mut gzip)?;
+    gzip.finish()?.flush()
+}
+
+/// Describes a packed agent for a machine. Only its header is read.
+///
+/// # Errors
+/// The reason why it can't be brought, as the end of a sentence.
+pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
+    let opened = File::open(file).map_err(|error| error.to_string())?;
+    let comment = comment(BufReader::new(opened)).ok_or("it is no packed agent")?;
+    let mut words = comment.splitn(3, ", ");
+    let (of, id, hash) = (words.next(), words.next(), words.next());
+    if of != Some(&identity()) {
+        return Err(format!("it belongs to {}, not to {}", of.unwrap_or_default(), identity()));
+    }
+    let size = id.and_then(|id| id.rsplit_once('-')?.1.parse().ok());
+    match (id, size, hash) {
+        // Both stand in lines for the far shell.
+        (Some(id), Some(size), Some(hash)) if is_plain(id) && is_plain(hash) => Ok(Binary {
+            machine: machine.to_owned(),
+            file: file.to_owned(),
+            size,
+            id: id.to_owned(),
+            packed: Some(hash.to_owned()),
+        }),
+        _ => Err("its description makes no sense".into()),
+    }
+}
+
+fn comment(file: impl BufRead) -> Option<String> {
+    let mut gzip = MultiGzDecoder::new(file);
+    // Reading a byte checks that there is more than a header.
+    gzip.read_exact(&mut [0]).ok()?;
+    let comment = gzip.header()?.comment()?.to_owned();
+    String::from_utf8(comment).ok()
+}
+
+fn is_plain(word: &str) -> bool {
+    word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_comment(comment: &str) -> Result<Binary, String> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut gzip = GzBuilder::new().comment(comment).write(&mut file, Compression::fast());
+        gzip.write_all(b"binary").unwrap();
+        gzip.finish().unwrap();
+        read("Linux x", file.path())
+    }
+
+    #[test]
+    fn only_an_agent_of_this_version_is_taken() {
+        let ours = identity();
+        let agent = with_comment(&format!("{ours}, abc-6, 0123")).unwrap();
+        assert_eq!((&*agent.id, agent.size, agent.packed.as_deref()), ("abc-6", 6, Some("0123")));
+        let older = with_comment("linerate 0.0.1 protocol 1, abc-6, 0123").unwrap_err();
+        assert!(older.contains("belongs to linerate 0.0.1 protocol 1, not to linerate "), "{older}");
+        for odd in ["abc-6", "abc, 0123", "abc-x, 0123", "abc-6, $(id)", "a;b-6, 0123", "abc-6, 0123, 4"] {
+            assert!(with_comment(&format!("{ours}, {odd}")).unwrap_err().contains("no sense"), "{odd}");
+        }
+        let plain = tempfile::NamedTempFile::new().unwrap();
+        assert!(read("Linux x", plain.path()).unwrap_err().contains("no packed agent"));
+        assert!(read("Linux x", Path::new("/nowhere")).unwrap_err().contains("No such file"));
+    }
+
+    #[test]
+    fn gzip_gives_back_the_same_bytes_and_packing_is_repeatable() {
+        let mut binary = tempfile::NamedTempFile::new().unwrap();
+        binary.write_all(include_bytes!("packed.rs")).unwrap();
+        let [mut first, mut second] = [Vec::new(), Vec::new()];
+        write(binary.path(), &mut first).unwrap();
+        write(binary.path(), &mut second).unwrap();
+        assert!(first == second && first.len() < include_bytes!("packed.rs").len());
+        let mut unpacked = Vec::new();
+        MultiGzDecoder::new(&first[..]).read_to_end(&mut unpacked).unwrap();
+        assert!(unpacked == include_bytes!("packed.rs"));
+    }
+}
