@@ -1,11 +1,12 @@
 //! Reads study and tool files into types that can't hold an invalid study.
 
-/// Files of a folder at the top of the repository, by name: the path and the text of each.
+/// Files of a folder at the top of the repository, by name: the path and the text of each. The crate has a link to it, since what
+/// is published is the crate.
 macro_rules! built_in {
     ($folder:literal: $($name:literal)*) => {
         &[$((
             concat!($folder, "/", $name, ".toml"),
-            include_str!(concat!("../../../../", $folder, "/", $name, ".toml")),
+            include_str!(concat!("../../", $folder, "/", $name, ".toml")),
         )),*]
     };
 }

@@ -6,7 +6,7 @@ use linerate_doctor::check::{Check, named};
 use crate::common::failure::Failure;
 
 /// The guide, whose tables say it: so that both say the same.
-const GUIDE: &str = include_str!("../../../../docs/guide/doctor.md");
+const GUIDE: &str = include_str!("guide.md");
 
 /// The headings of its tables.
 const CHECKED: &str = "| check | needs | finds |";
