@@ -169,6 +169,9 @@ impl PortInputs<'_> {
     }
 }
 
+/// Kinds of interface that have no hardware below them: a speed that they report is made up.
+const WITHOUT_SPEED: [&str; 4] = ["veth", "bridge", "tun", "dummy"];
+
 impl Port {
     /// The same, with what the kernel describes where /sys shows another network namespace.
     fn or_as(mut self, layer: Fact<PortLayer>) -> Self {
@@ -180,8 +183,7 @@ impl Port {
                     if state == "unknown" { Fact::NotApplicable } else { Fact::Known(state == "up") };
                 self.carrier = carrier;
                 (self.state, self.mtu) = (Fact::Known(state.clone()), Fact::Known(mtu));
-                // The kernel's own interfaces have no speed but one that some of them make up.
-                if told.kind.is_some() {
+                if told.kind.as_deref().is_some_and(|kind| WITHOUT_SPEED.contains(&kind)) {
                     self.speed_mbps = Fact::NotApplicable;
                 }
             }
@@ -270,8 +272,10 @@ mod tests {
         let told = port().or_as(Fact::Known(layer.clone()));
         assert_eq!((told.rx_count(), told.tx_count()), (Fact::Known(4), Fact::Known(2)));
         assert_eq!((told.mtu, told.speed_mbps), (Fact::Known(1500), Fact::NotApplicable));
-        let card = port().or_as(Fact::Known(PortLayer { kind: None, ..layer }));
-        assert!(matches!(card.speed_mbps, Fact::Unreadable(_)), "a card has a speed that can't be seen here");
+        for kind in [None, Some("vlan".to_owned())] {
+            let card = port().or_as(Fact::Known(PortLayer { kind, ..layer.clone() }));
+            assert!(matches!(card.speed_mbps, Fact::Unreadable(_)), "its speed can't be seen here");
+        }
         let unknown = port().or_as(Fact::NotApplicable);
         assert!(matches!(unknown.rx_count(), Fact::Unreadable(_)));
     }
