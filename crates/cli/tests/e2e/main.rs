@@ -52,3 +52,4 @@ mod tree;
 mod trees;
 mod units;
 mod unstated;
+mod versions;

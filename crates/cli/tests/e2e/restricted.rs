@@ -22,9 +22,10 @@ use crate::tree::{assert_alike, make_mixed, noise, shape, write};
 const WHOSE: &str = "authorized_keys";
 
 /// A key whose every login runs one command.
-struct Login<'a> {
+pub struct Login<'a> {
     case: &'a Case,
-    config: PathBuf,
+    /// The configuration for ssh that uses the key.
+    pub config: PathBuf,
 }
 
 impl<'a> Login<'a> {
@@ -34,7 +35,7 @@ impl<'a> Login<'a> {
         Self::forced(case, &format!("{} agent --below {below} {options}", program.display()))
     }
 
-    fn forced(case: &'a Case, command: &str) -> Self {
+    pub fn forced(case: &'a Case, command: &str) -> Self {
         let name = command.bytes().fold(5381_u64, |sum, byte| sum.wrapping_mul(33) ^ u64::from(byte));
         let key = case.aside("keys").join(format!("{name:x}"));
         let made =
@@ -55,7 +56,7 @@ impl<'a> Login<'a> {
 
     /// Runs a command of linerate's, with these arguments, in the near directory.
     #[track_caller]
-    fn run(&self, command: &str, args: Vec<OsString>) -> Run {
+    pub fn run(&self, command: &str, args: Vec<OsString>) -> Run {
         let words = args![self.case.bed.program(), command, "-F", &self.config];
         self.case.start_with(words, args).end()
     }
