@@ -8,6 +8,7 @@ mod bench;
 mod clean;
 mod common;
 mod compare;
+mod complete;
 mod config;
 mod copying;
 mod cp;
@@ -112,6 +113,9 @@ enum Command {
     /// The far end of the other commands; started by them
     #[command(hide = true)]
     Agent(agent::AgentArgs),
+    /// The paths of a far host for a shell that completes words; started by its completions
+    #[command(hide = true)]
+    Complete(complete::CompleteArgs),
     /// The files of a study's far host; started by bench
     #[command(hide = true)]
     Data(data::DataArgs),
@@ -151,6 +155,7 @@ impl Command {
             Self::Man(args) => manual::man(&args, &command()),
             Self::Completions(args) => manual::completions(&args, &command()),
             Self::Agent(args) => agent::run(args),
+            Self::Complete(args) => complete::run(&args),
             Self::Data(args) => data::run(args),
             Self::Switch(args) => doctor::stand_by(&args),
             Self::Wan(args) => lab::emulate(args),

@@ -28,6 +28,9 @@ Examples:
 
 const MEANINGS: [Meaning; 3] = [(Code::Done, "everything was printed, or written"), FAILED, USAGE];
 
+/// The first line of the function that completes.
+const ZSH_BEGINS: &str = "\n_linerate() {\n";
+
 /// Arguments of `linerate man`.
 #[derive(Debug, Args)]
 #[command(before_long_help = MAN_EXAMPLES, after_long_help = table(&MEANINGS))]
@@ -87,7 +90,14 @@ fn script(shell: CompletedShell, whole: &clap::Command) -> String {
     };
     let mut bytes = Vec::new();
     clap_complete::generate(shell, &mut without_hidden(whole), "linerate", &mut bytes);
-    String::from_utf8_lossy(&bytes).into_owned()
+    let script = String::from_utf8_lossy(&bytes);
+    match shell {
+        Shell::Zsh => {
+            script.replacen(ZSH_BEGINS, &format!("{ZSH_BEGINS}{}", include_str!("completions/far.zsh")), 1)
+        }
+        Shell::Fish => format!("{script}{}", include_str!("completions/far.fish")),
+        _ => format!("{script}{}", include_str!("completions/far.bash")),
+    }
 }
 
 /// The command line without the commands that only linerate itself starts: neither pages nor completions list them.

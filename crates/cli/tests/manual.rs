@@ -1,6 +1,7 @@
 //! Manual pages in `man`, and completions in the shells themselves.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use linerate_testing::has;
@@ -47,6 +48,81 @@ fn bash_completes_commands_and_options() {
     assert!(
         !commands.iter().any(|word| ["agent", "data", "switch", "wan", "guest"].contains(&word.as_str()))
     );
+}
+
+/// A directory with the program, and an ssh that runs its last word in a far home, which has a few paths.
+fn far_host() -> tempfile::TempDir {
+    let here = tempfile::tempdir().expect("a directory");
+    let home = here.path().join("home");
+    for path in ["data/tree", "data/a b", "$(touch pwned)"] {
+        fs::create_dir_all(home.join(path)).unwrap();
+    }
+    fs::write(home.join("days"), "").unwrap();
+    let ssh = here.path().join("ssh");
+    let script = format!("#!/bin/sh\nfor last; do :; done\ncd '{}'\nexec sh -c \"$last\"\n", home.display());
+    fs::write(&ssh, script).unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink(PROGRAM, here.path().join("linerate")).unwrap();
+    here
+}
+
+/// A command that finds the program and the ssh of [`far_host`] first.
+fn beside(here: &tempfile::TempDir, program: &str) -> Command {
+    let mut command = Command::new(program);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", here.path().display())).env("HOME", here.path());
+    command.env("LINERATE_NO_CONFIG", "1").current_dir(here.path());
+    command
+}
+
+#[test]
+fn bash_completes_the_paths_of_a_far_host() {
+    if !has("bash") {
+        return;
+    }
+    let (script, here) = (script("bash"), far_host());
+    // As readline calls it: a colon ends a word.
+    let code = r#"source "$1"; COMP_LINE=$2; COMP_POINT=${#2}; COMP_WORDS=($2); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        _linerate_far linerate "${COMP_WORDS[COMP_CWORD]##*:}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let offered = |line: &str| {
+        let mut bash = beside(&here, "bash");
+        let output = run(bash.args(["--norc", "-c", code, "bash"]).arg(script.path()).arg(line));
+        assert!(output.stderr.is_empty(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(offered("linerate cp host:da"), ["data/", "days"]);
+    assert_eq!(offered("linerate sync tree user@host:data/"), ["data/a\\ b/", "data/tree/"]);
+    assert_eq!(offered("linerate cp host:data/a\\ "), ["data/a\\ b/"]);
+    // What a far host calls its files is never run here.
+    assert_eq!(offered("linerate cp host:"), [r"\$\(touch\ pwned\)/", "data/", "days"]);
+    assert!(!here.path().join("pwned").exists() && !here.path().join("home/pwned").exists());
+    assert_eq!(offered("linerate cp --manif"), ["--manifest"]);
+}
+
+#[test]
+fn fish_and_zsh_complete_the_paths_of_a_far_host() {
+    let here = far_host();
+    if has("fish") {
+        let code =
+            "source $argv[1]; complete -C 'linerate cp host:da'; complete -C 'linerate cp -P 22 host:data/t'";
+        let mut fish = beside(&here, "fish");
+        let output = run(fish.args(["--no-config", "-c", code]).arg(script("fish").path()));
+        let offered = String::from_utf8_lossy(&output.stdout);
+        let words: Vec<_> = offered.lines().filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(words, ["host:data/", "host:days", "host:data/tree/"], "{output:?}");
+    }
+    if has("zsh") {
+        // Without a terminal there is no line to complete: the function's own words are checked.
+        let code = "compadd() { shift 3; print -l -- $@ }; autoload -U compinit; compinit -D; source $1; \
+                    words=(linerate cp -F none host:data/); CURRENT=5 PREFIX=host:data/; _linerate";
+        let output = run(beside(&here, "zsh").args(["-f", "-c", code, "zsh"]).arg(script("zsh").path()));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "host:data/a b/\nhost:data/tree/\n",
+            "{output:?}"
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,125 @@
+//! `linerate complete`: the paths of a far host for a shell that completes a word; started by the scripts of `linerate
+//! completions`.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::Stdio;
+
+use clap::Args;
+use linerate_remote::place::Place;
+use linerate_wire::path::printable;
+
+use crate::common::failure::Failure;
+use crate::common::reach::Reach;
+use crate::common::spec::Spec;
+use crate::exit::{Code, Meaning, USAGE, table};
+
+const MEANINGS: [Meaning; 2] = [(Code::Done, "what was found was printed, perhaps nothing"), USAGE];
+
+/// ssh asks nothing and doesn't wait: a person waits for the shell.
+const AT_ONCE: [&str; 2] = ["BatchMode=yes", "ConnectTimeout=5"];
+
+/// Arguments of `linerate complete`.
+#[derive(Debug, Args)]
+#[command(after_long_help = table(&MEANINGS))]
+pub struct CompleteArgs {
+    /// The beginning of a word: HOST:PATH
+    #[arg(value_name = "WORD", allow_hyphen_values = true)]
+    word: OsString,
+    /// The words before it, of which ssh's options are used
+    #[arg(value_name = "BEFORE", allow_hyphen_values = true, trailing_var_arg = true)]
+    before: Vec<OsString>,
+}
+
+/// Prints each path of the far host that begins with the word, with the host and, behind a directory, a slash.
+///
+/// # Errors
+/// None: a host that can't be reached without a question has nothing to offer.
+pub fn run(args: &CompleteArgs) -> Result<Code, Failure> {
+    let Spec::Remote(host, path) = Spec::parse(&args.word) else { return Ok(Code::Done) };
+    let cut = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    let (directory, beginning) = path.split_at(cut);
+    let listed = list(&host, directory, &args.before).unwrap_or_default();
+    let mut out = std::io::stdout().lock();
+    for name in offered(&listed, beginning) {
+        // A shell that has gone away needs nothing more.
+        let _ = out.write_all(&[host.as_bytes(), b":", directory, name, b"\n"].concat());
+    }
+    Ok(Code::Done)
+}
+
+/// What `ls` prints there: a name a line, with a slash behind directories.
+fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> {
+    let mut reach = reach_of(before);
+    if reach.configured(host).ok()?.rsh.is_none() {
+        reach.option.extend(AT_ONCE.map(OsString::from));
+    }
+    let far = reach.far_end(host, true).ok()?;
+    // The login begins in the home directory.
+    let directory = directory.strip_prefix(b"~/").unwrap_or(directory);
+    let mut argv: Vec<OsString> = ["ls", "-1ap", "--"].map(OsString::from).to_vec();
+    argv.push(OsString::from_vec(if directory.is_empty() { b".".to_vec() } else { directory.to_vec() }));
+    let place = Place::Ssh { rsh: far.rsh, host: far.host };
+    let mut command = place.command(&argv).ok()?;
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    Some(output.stdout)
+}
+
+/// ssh's options among the words before.
+fn reach_of(before: &[OsString]) -> Reach {
+    let mut reach = Reach::default();
+    // In rsync's words -P and -i mean other things.
+    let is_rsync = before.iter().any(|word| word == "rsync");
+    for (option, value) in before.iter().zip(before.iter().skip(1)) {
+        match (option.to_str().unwrap_or_default(), is_rsync) {
+            ("-P", false) => reach.port = value.to_str().and_then(|port| port.parse().ok()),
+            ("-i", false) => reach.identity.push(value.clone()),
+            ("-F", false) => reach.config = Some(value.clone()),
+            ("-J", false) => reach.jump = Some(value.clone()),
+            ("-o", false) => reach.option.push(value.clone()),
+            ("-e" | "--rsh", _) => reach.rsh = value.to_str().map(str::to_owned),
+            _ => {}
+        }
+    }
+    reach
+}
+
+/// The names that begin so; hidden ones only where the beginning asks for them. A name that would change
+/// or deceive the terminal isn't offered.
+fn offered<'a>(listed: &'a [u8], beginning: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    listed.split(|byte| *byte == b'\n').filter(move |name| {
+        let is_itself = matches!(*name, b"" | b"./" | b"../");
+        let is_wanted = !name.starts_with(b".") || beginning.starts_with(b".");
+        !is_itself && is_wanted && name.starts_with(beginning) && printable(name).as_bytes() == *name
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_offered_by_their_beginning() {
+        let listed = b"./\n../\n.ssh/\ndata/\ndays\nx\x1b]0;y\n\n";
+        let of = |beginning: &'static [u8]| {
+            offered(listed, beginning)
+                .map(|name| String::from_utf8_lossy(name).into_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(b"da"), ["data/", "days"]);
+        assert_eq!(of(b""), ["data/", "days"]);
+        assert_eq!(of(b"."), [".ssh/"]);
+        assert_eq!(of(b"x"), [""; 0]);
+    }
+
+    #[test]
+    fn options_of_ssh_are_taken_from_the_words_before() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let reach = reach_of(&words("linerate cp -P 2222 -F file -o A=b -r tree"));
+        assert_eq!((reach.port, reach.config), (Some(2222), Some("file".into())));
+        assert_eq!(reach.option, ["A=b"]);
+        let reach = reach_of(&words("linerate rsync -P tree -e ssh\u{20}-v"));
+        assert_eq!((reach.port, reach.rsh.as_deref()), (None, Some("ssh")));
+    }
+}
