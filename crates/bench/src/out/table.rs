@@ -99,14 +99,18 @@ fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<S
     if record.shared_processors {
         metrics.retain(|metric| *metric != Metric::BusyPercent);
     }
-    let mut heading = vec!["case", "streams"];
+    // Users and tiles are no streams: where each case has one, the column says nothing.
+    let has_streams = has_cipher || cases.iter().any(|summary| summary.case.streams != Some(1));
+    let mut heading = vec!["case"];
+    heading.extend(has_streams.then_some("streams"));
     heading.extend(has_cipher.then_some("cipher"));
     heading.extend(metrics.iter().map(|metric| column(record, *metric)));
-    let has_streams = cases.iter().any(|summary| summary.stream_percent.is_some());
-    heading.extend(has_streams.then_some("% of stream"));
+    let has_percent = cases.iter().any(|summary| summary.stream_percent.is_some());
+    heading.extend(has_percent.then_some("% of stream"));
     heading.extend(ratio.as_deref());
     let row = |summary: &&CaseSummary| {
-        let mut cells = vec![marked_label(summary), streams(summary)];
+        let mut cells = vec![marked_label(summary)];
+        cells.extend(has_streams.then(|| streams(summary)));
         cells.extend(has_cipher.then(|| cipher(summary.case.cipher.as_deref())));
         if summary.measured == 0 {
             cells.push(without_figure(summary));
@@ -116,7 +120,7 @@ fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<S
         cells.push(summary.of(metrics[0]).map_or("-".into(), |e| with_interval(metrics[0], e)));
         cells.extend(metrics[1..].iter().map(median));
         let stream = summary.stream_percent.map_or("-".into(), |percent| format!("{:.1}", percent.median));
-        cells.extend(has_streams.then_some(stream));
+        cells.extend(has_percent.then_some(stream));
         cells.push(summary.ratio.map_or("-".into(), |ratio| plain(ratio.median)));
         cells
     };
@@ -368,6 +372,7 @@ mod tests {
             id: "http".into(),
             label: "http".into(),
             tool: "http".into(),
+            streams: Some(1),
             link: "10gbit".into(),
             ..Case::default()
         });
@@ -378,6 +383,7 @@ mod tests {
             lines[4].is_empty() && lines[5].contains("transactions/s") && lines[5].contains("p99"),
             "{text}"
         );
+        assert!(lines[0].contains("streams") && !lines[5].contains("streams"), "{text}");
         assert!(lines[6].contains("402.00 [400.00, 404.00]") && lines[6].contains("9000"), "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
