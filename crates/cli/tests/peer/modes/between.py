@@ -28,6 +28,10 @@ ORDERS = {
     "digested": (p.DIGESTED, p.vector([])),
     "report": (p.REPORT, p.report()),
     "tally": (p.TALLY, p.tally()),
+    "detached": (p.DETACHED, bytes(4) + p.blob(b"a") + p.blob(b"b")),
+    "under-way": (p.UNDER_WAY, b""),
+    "job-record": (p.JOB_RECORD, p.blob(b"{}")),
+    "job-events": (p.JOB_EVENTS, p.blob(b"{}")),
 }
 OF_A_RECEIVER = {
     "ready": (p.READY, p.ready(False)),
