@@ -41,6 +41,9 @@ impl JobLog {
     pub fn begin(record: JobRecord) -> Result<Self, String> {
         let folder = JobFolder::make()?;
         folder.forget(super::folder::KEPT);
+        if folder.record(&record.name()).is_some() {
+            return Err(format!("there is a job {} already; run the command again", record.id));
+        }
         let failed = |error: Errno| format!("keeping the record of the job failed: {error}");
         let events = folder.make_events(&record.name()).map_err(failed)?;
         folder.write(&record).map_err(failed)?;

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use super::here;
-use super::record::{JobRecord, JobRole, JobState};
+use super::record::{JobRecord, JobState};
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
@@ -162,10 +162,8 @@ fn source(record: &JobRecord) -> String {
 }
 
 fn destination(record: &JobRecord) -> String {
-    match (&record.destination, record.role) {
-        (Some(path), _) => format!("{}:{}", text(&record.to), text(path)),
-        (None, JobRole::Sends | JobRole::Receives) => text(&record.to),
-    }
+    let path = record.destination.as_ref().map_or_else(String::new, |path| format!(":{}", text(path)));
+    text(&record.to) + &path
 }
 
 /// A far end's text, on one line.
