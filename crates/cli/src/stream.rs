@@ -1,6 +1,7 @@
 //! `linerate stream`: memory to memory, over the same streams as `cp`.
 
 use clap::Args;
+use linerate_load::window::CountedTime;
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::feed::Files;
@@ -122,9 +123,10 @@ impl Sending<'_> {
             interfaces: Interfaces::One,
         };
         let mut far = FarSession::open(far_end, job, Some(SILENCE), near)?;
-        let ((bytes, streams), payload_seconds, receiver) = far.work(|session| {
+        let ((bytes, streams), payload_seconds, window, receiver) = far.work(|session| {
             let sent = memory::send(session, self.options, self.until, self.files)?;
-            Ok((sent, session.payload_seconds(), session.wait_for_report()?))
+            let seconds = session.payload_seconds();
+            Ok((sent, seconds, CountedTime::ending_now(seconds), session.wait_for_report()?))
         })?;
         let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
         // Its remote shell is counted below.
@@ -132,6 +134,7 @@ impl Sending<'_> {
         Ok(Summary {
             landed: Totals { bytes, ..Totals::default() },
             payload_seconds,
+            window: Some(window),
             elapsed_seconds: begun.elapsed().as_secs_f64(),
             streams,
             cipher: cipher.map(str::to_owned),

@@ -55,6 +55,19 @@ pub struct CountedTime {
     pub end: f64,
 }
 
+impl CountedTime {
+    /// The time of this length that ends now.
+    pub fn ending_now(seconds: f64) -> Self {
+        let end = since_boot();
+        Self { begin: end - seconds, end }
+    }
+}
+
+fn since_boot() -> f64 {
+    let boot = clock_gettime(ClockId::Boottime);
+    boot.tv_sec as f64 + boot.tv_nsec as f64 * 1e-9
+}
+
 /// A running window.
 #[derive(Clone, Copy, Debug)]
 pub struct Phases {
@@ -74,8 +87,7 @@ impl Phases {
 
     /// The window by the clock that /proc/uptime shows.
     pub fn counted(&self) -> CountedTime {
-        let (now, boot) = (Instant::now(), clock_gettime(ClockId::Boottime));
-        let boot = boot.tv_sec as f64 + boot.tv_nsec as f64 * 1e-9;
+        let (now, boot) = (Instant::now(), since_boot());
         let of = |moment: Instant| {
             let (since, until) =
                 (now.saturating_duration_since(moment), moment.saturating_duration_since(now));
@@ -118,6 +130,10 @@ mod tests {
         let CountedTime { begin, end } = window.after(Instant::now()).counted();
         // /proc/uptime shows hundredths of a second.
         assert!((before + 1.98..uptime() + 2.02).contains(&begin), "{begin} {before}");
+        assert!((end - begin - 3.0).abs() < 1e-6, "{begin} {end}");
+        let before = uptime();
+        let CountedTime { begin, end } = CountedTime::ending_now(3.0);
+        assert!((before - 0.02..uptime() + 0.02).contains(&end), "{end} {before}");
         assert!((end - begin - 3.0).abs() < 1e-6, "{begin} {end}");
     }
 }

@@ -2,6 +2,7 @@
 //! specify them.
 
 use linerate_doctor::limiter::Verdict;
+use linerate_load::window::CountedTime;
 use linerate_transfer::differences::Aspect;
 use linerate_wire::control::{LeftoverKind, ProblemKind, Totals};
 use linerate_wire::entry::Kind;
@@ -148,6 +149,8 @@ pub struct CopySummary {
     #[serde(flatten)]
     pub landed: TotalsFields,
     pub payload_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<CountedTime>,
     pub elapsed_seconds: f64,
     pub gbit_per_second: f64,
     pub wire_bytes: u64,
@@ -287,6 +290,7 @@ mod tests {
         Event::Summary(Box::new(CopySummary {
             landed: Totals::default().into(),
             payload_seconds: 0.0,
+            window: Some(CountedTime { begin: 0.0, end: 0.0 }),
             elapsed_seconds: 0.0,
             gbit_per_second: 0.0,
             wire_bytes: 0,

@@ -1,6 +1,7 @@
 //! The result of a transfer that went through: the last line, and the last event.
 
 use linerate_doctor::limiter::{Evidence, Verdict, transfer};
+use linerate_load::window::CountedTime;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::Totals;
 use linerate_wire::stages::{Stages, Usage};
@@ -19,6 +20,8 @@ pub struct Summary {
     pub landed: Totals,
     /// From the first data connection to the last word, in seconds.
     pub payload_seconds: f64,
+    /// The time of the payload by the clock of this host; of measurements without files alone.
+    pub window: Option<CountedTime>,
     /// The whole command, in seconds.
     pub elapsed_seconds: f64,
     /// Streams that carried data.
@@ -251,6 +254,7 @@ impl Summary {
         Box::new(CopySummary {
             landed: self.landed.into(),
             payload_seconds: self.payload_seconds,
+            window: self.window,
             elapsed_seconds: self.elapsed_seconds,
             gbit_per_second: self.moved().bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
             wire_bytes: self.wire().unwrap_or_default(),

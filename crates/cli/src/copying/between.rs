@@ -141,6 +141,7 @@ impl Copy {
         let summary = Summary {
             landed: carried.landed,
             payload_seconds: carried.payload_seconds,
+            window: None,
             elapsed_seconds: self.elapsed_seconds(),
             streams: carried.streams,
             cipher: of_sender

@@ -185,6 +185,7 @@ impl Copy {
         let summary = Summary {
             landed: moved.landed,
             payload_seconds,
+            window: None,
             elapsed_seconds: self.elapsed_seconds(),
             streams: moved.streams,
             cipher: cipher.map(str::to_owned),

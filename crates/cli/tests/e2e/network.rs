@@ -262,6 +262,9 @@ fn a_stream_can_read_what_it_sends() {
         (40_000_000, 40_000_000)
     );
     assert!(u64_at(&summary, "/sender/stages/read") > 0, "{summary}");
+    let [begin, end] = ["begin", "end"].map(|name| summary["window"][name].as_f64().expect("a number"));
+    let payload = summary["payload_seconds"].as_f64().expect("a number");
+    assert!(payload > 0.0 && (end - begin - payload).abs() < 1e-6, "{summary}");
     stream(&case, &["--bytes", "1MB", "--read", &tree]).exits(0).says(&["files to memory, 1.00 MB"]);
     let empty = case.near.join("empty");
     write(empty.join("file"), "");

@@ -19,8 +19,8 @@ pub(crate) fn section(record: &Record) -> Markup {
                 }
                 dt { "CPU" } dd {
                     "All processors of the host, from /proc/stat: user, system, interrupts. It is taken over the whole \
-                     command, or over the time in which a load with a ramp counted. Busy is their share of all \
-                     counted time; steal is not busy."
+                     command, or over the time in which a load counted, without its ramp or login. Busy is their \
+                     share of all counted time; steal is not busy."
                 }
                 dt { "Link" } dd { (links(record)) }
                 @if !record.capacity.is_empty() { dt { "Test bed" } dd { (capacities(record)) } }
