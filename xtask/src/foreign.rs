@@ -96,7 +96,7 @@ fn run_by_qemu(machine: &Machine) -> anyhow::Result<()> {
     fs::write(Path::new(BINFMT).join("register"), line).context("telling the kernel of qemu-user")
 }
 
-/// Copies a tree to an end of that machine's and back, and compares. What is brought there is the whole program, or the agent.
+/// Copies a tree to an end of that machine's and back, and compares. The whole program is brought there, or the agent.
 fn copy(machine: &Machine, ours: &Built, theirs: &Built, with_agent: bool) -> anyhow::Result<()> {
     let directory = tempfile::Builder::new().prefix("linerate-foreign-").tempdir_in("/dev/shm")?;
     let top = directory.path();

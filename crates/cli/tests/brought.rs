@@ -1,4 +1,4 @@
-//! What is brought to a far host: the agent that is packed beside the program, else the whole program. The far host is this one,
+//! A new host gets the agent that is packed beside the program, else the whole program. The far host is this one,
 //! with another home.
 
 mod support;

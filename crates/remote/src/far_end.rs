@@ -123,7 +123,7 @@ impl FarEnd {
         }
     }
 
-    /// What is brought, and what it lacks.
+    /// Announces a binary, with whatever it lacks.
     fn announcement(&self, binary: &Binary, unpackers: Unpackers, binaries: &Binaries) -> String {
         let is_whole = binary.packed.is_none();
         let mut lacks = Vec::new();
