@@ -319,7 +319,7 @@ fn a_level_that_is_none_is_told_with_its_line() {
     check("step = 0.2", "step = \"short\"")
         .exits(2)
         .says(&["users.toml:19: `case.with.step`", "not a number"]);
-    check("linerate-http", "wrk").exits(2).says(&["users.toml:", "wrk can't look for its best users"]);
+    check("linerate-http", "wrk").exits(2).says(&["users.toml:", "wrk has no search for the best users"]);
 }
 
 #[test]

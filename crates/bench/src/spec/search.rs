@@ -169,7 +169,7 @@ transactions = "/n"
         assert!(error("ask", "users = 1.5").contains("whole number from 1"));
         assert_eq!(
             error("wrk", "users = \"auto\""),
-            "s.toml:10: `case.with.users`: wrk can't look for its best users: no \"auto\""
+            "s.toml:10: `case.with.users`: wrk has no search for the best users, so \"auto\" isn't allowed"
         );
         assert_eq!(
             error("ask", "users = 1\nstep = \"long\""),
