@@ -166,7 +166,7 @@ fn a_client_that_is_killed_at_any_moment_leaves_a_copy_or_nobody() {
         std::thread::sleep(Duration::from_millis(delay));
         running.signal(Signal::KILL);
         running.end();
-        trio.assert_all_gone();
+        trio.assert_gone_within(PATIENCE);
     }
     trio.cp(args!["-r", trio.src("tree"), trio.dst("to")]).exits(0);
     assert_alike(&tree, &to);

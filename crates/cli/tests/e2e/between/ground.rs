@@ -271,8 +271,14 @@ impl Trio {
     /// Nobody is left at either far host.
     #[track_caller]
     pub fn assert_all_gone(&self) {
+        self.assert_gone_within(Duration::from_secs(8));
+    }
+
+    /// The same of a copy that may go on to its end first.
+    #[track_caller]
+    pub fn assert_gone_within(&self, patience: Duration) {
         let left = || HOSTS.map(|(name, _)| self.processes(name));
-        let gone = within(Duration::from_secs(8), || left().iter().all(Vec::is_empty));
+        let gone = within(patience, || left().iter().all(Vec::is_empty));
         assert!(gone, "left: {:?}", left());
     }
 }
