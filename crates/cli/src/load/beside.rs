@@ -39,6 +39,11 @@ pub(super) fn run(
         span.end.set();
         let result = result(running);
         let code = status?;
+        // A command that failed at once left no time for a request: its own code says more.
+        let result = result.map_err(|error| match (Failure::from(error), code) {
+            (own, 0) => own,
+            (Failure(message, _), code) => Failure(message, Code::Command(code)),
+        });
         Ok((Code::Command(code), result?))
     })
 }
