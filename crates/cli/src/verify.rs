@@ -64,7 +64,7 @@ pub struct VerifyArgs {
     preserve: bool,
     #[command(flatten)]
     keep: AspectArgs,
-    /// Print errors alone; the exit code is the answer
+    /// Print only errors; the exit code is the answer
     #[arg(short = 'q', long)]
     quiet: bool,
     /// Print events as JSON lines on standard output

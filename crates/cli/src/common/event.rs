@@ -216,6 +216,17 @@ pub struct SyncFields {
     pub matched_bytes: u64,
 }
 
+/// All kinds of problems.
+pub const PROBLEMS: [ProblemKind; 7] = [
+    ProblemKind::Failed,
+    ProblemKind::Changed,
+    ProblemKind::Skipped,
+    ProblemKind::NotKept,
+    ProblemKind::NotDeleted,
+    ProblemKind::Noted,
+    ProblemKind::Remark,
+];
+
 /// A kind of problem, as events call it.
 pub fn problem_name(kind: ProblemKind) -> &'static str {
     match kind {
@@ -453,15 +464,6 @@ mod tests {
     #[test]
     fn every_kind_is_documented() {
         use linerate_wire::path::RelPath;
-        let problems = [
-            ProblemKind::Failed,
-            ProblemKind::Changed,
-            ProblemKind::Skipped,
-            ProblemKind::NotKept,
-            ProblemKind::NotDeleted,
-            ProblemKind::Noted,
-            ProblemKind::Remark,
-        ];
         let entries = [
             Kind::File { size: 0 },
             Kind::Directory,
@@ -472,7 +474,7 @@ mod tests {
             Kind::HardLink { source: 0, path: RelPath::root() },
         ];
         let events = [
-            ("`problem`", problems.map(problem_name).to_vec()),
+            ("`problem`", PROBLEMS.map(problem_name).to_vec()),
             ("`entry`", entries.iter().map(entry_name).collect()),
         ];
         for (row, kinds) in events {

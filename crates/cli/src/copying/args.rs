@@ -16,7 +16,7 @@ use crate::units::{parse_compression, parse_interfaces, parse_ports, parse_rate,
 /// Options of every command that moves files.
 #[derive(Debug, Args)]
 pub struct CopyingArgs {
-    /// Print errors alone
+    /// Print only errors
     #[arg(short = 'q', long, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Print each step

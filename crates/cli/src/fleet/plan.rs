@@ -55,7 +55,7 @@ pub struct PlanArgs {
     filtering: Filtering,
     #[command(flatten)]
     keep: KeepArgs,
-    /// Print errors alone
+    /// Print only errors
     #[arg(short = 'q', long, conflicts_with = "json")]
     quiet: bool,
     /// Print the plan as a line of JSON on standard output

@@ -51,7 +51,7 @@ pub struct AttachArgs {
     /// End the job, as Ctrl-C would have ended its command
     #[arg(long)]
     cancel: bool,
-    /// Print errors alone
+    /// Print only errors
     #[arg(short = 'q', long)]
     quiet: bool,
     /// Print the job's events as JSON lines on standard output
@@ -259,14 +259,6 @@ impl JobView {
 
 /// A kind of problem by the name that events have for it.
 fn problem_kind(name: &str) -> ProblemKind {
-    use crate::common::event::problem_name;
-    let kinds = [
-        ProblemKind::Changed,
-        ProblemKind::Skipped,
-        ProblemKind::NotKept,
-        ProblemKind::NotDeleted,
-        ProblemKind::Noted,
-        ProblemKind::Remark,
-    ];
-    kinds.into_iter().find(|kind| problem_name(*kind) == name).unwrap_or(ProblemKind::Failed)
+    use crate::common::event::{PROBLEMS, problem_name};
+    PROBLEMS.into_iter().find(|kind| problem_name(*kind) == name).unwrap_or(ProblemKind::Failed)
 }

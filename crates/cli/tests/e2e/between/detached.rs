@@ -9,14 +9,14 @@ use linerate_lab::End;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::ends::goes_on;
 use super::ground::{HOSTS, Trio, trio};
 use crate::bed::args;
 use crate::json::events;
 use crate::mounts::Mounted;
 use crate::network::Wall;
-use crate::proofs::sent;
 use crate::support::{PATIENCE, Run, send, within};
-use crate::tree::{assert_alike, assert_real_names_are_whole, make_mixed, names, noise, temporaries, write};
+use crate::tree::{assert_alike, make_mixed, names, noise, temporaries, write};
 
 /// A copy that goes on alone, with a tree that takes it some seconds at the rate.
 fn left(trio: &Trio, options: &[&str], to: &str) -> Run {
@@ -69,18 +69,6 @@ fn landing(trio: &Trio, to: &str) {
     let to = trio.case.far.join(to);
     let landed = || to.exists() && names(&to).len() > temporaries(&to).len() + 6;
     assert!(within(PATIENCE, landed), "it never got under way");
-}
-
-/// The same command, without leaving anybody, brings the rest.
-#[track_caller]
-fn goes_on(trio: &Trio) {
-    trio.assert_all_gone();
-    let (tree, to) = trio.trees();
-    assert_real_names_are_whole(&tree, &to);
-    let run = trio.cp(args!["--json", "-r", trio.src("tree"), trio.dst("to")]).exits(0);
-    assert!(sent(&run) < 58 << 20, "everything was sent again: {}", sent(&run));
-    assert_alike(&tree, &to);
-    assert_eq!(temporaries(&trio.case.far), Vec::<OsString>::new(), "left behind");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn midway(trio: &Trio, options: &[&str]) -> Running {
 
 /// The same command brings the rest, and leaves nothing else.
 #[track_caller]
-fn goes_on(trio: &Trio) {
+pub fn goes_on(trio: &Trio) {
     trio.assert_all_gone();
     let (tree, to) = trio.trees();
     assert_real_names_are_whole(&tree, &to);
