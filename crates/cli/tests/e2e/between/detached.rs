@@ -148,14 +148,25 @@ fn a_client_that_is_killed_at_any_moment_leaves_a_copy_or_nobody() {
     let Some(trio) = trio() else { return };
     large_tree(&trio);
     let (tree, to) = trio.trees();
-    for delay in [100, 300, 500, 700, 900, 1100] {
-        let line = args!["--detach", "-r", trio.src("tree"), trio.dst("to")];
-        let running = trio.start("cp", line);
-        std::thread::sleep(Duration::from_millis(delay));
+    let start = || trio.start("cp", args!["--detach", "-r", trio.src("tree"), trio.dst("to")]);
+    let whole = start().end().exits(0).time;
+    for part in 1.. {
+        trio.assert_gone_within(PATIENCE);
+        fs::remove_dir_all(&to).ok();
+        let mut running = start();
+        std::thread::sleep(whole * part / 12);
+        let was_left = running.has_ended();
         running.signal(Signal::KILL);
         running.end();
         trio.assert_gone_within(PATIENCE);
+        if was_left || to.exists() {
+            assert_alike(&tree, &to);
+        }
+        if was_left {
+            break;
+        }
     }
+    fs::remove_dir_all(&to).ok();
     trio.cp(args!["-r", trio.src("tree"), trio.dst("to")]).exits(0);
     assert_alike(&tree, &to);
 }
