@@ -19,6 +19,7 @@ mod rooms;
 mod setup;
 mod site;
 mod suites;
+mod test;
 
 use anyhow::{Context, bail};
 use machine::Machine;
@@ -28,7 +29,7 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 cargo xtask COMMAND
   setup          install what the tests need: Debian's packages, as root; else say which
-  test [ARGS]    setup, then cargo test --workspace [ARGS]
+  test [ARGS]    setup, then cargo test --workspace --no-fail-fast [ARGS]; the few that fail are run once more, alone, and named
   docs           check the documentation: links, headings, and that every command and option it shows exists
   rooms          print which folders of a crate know which; fail where one knows what it may not
   names          check that each type's name has one meaning, and list those defined more than once
@@ -84,7 +85,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
     let Some((command, rest)) = arguments.split_first() else { bail!("no command\n{USAGE}") };
     match (command.as_str(), rest) {
         ("setup", []) => setup::run(),
-        ("test", rest) => test(rest),
+        ("test", rest) => test::run(rest),
         ("docs", []) => docs::run(repository()),
         ("rooms", []) => rooms::run(repository()),
         ("names", []) => names::run(repository()),
@@ -114,19 +115,6 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         }
         _ => bail!("'{}' is no command\n{USAGE}", arguments.join(" ")),
     }
-}
-
-fn test(arguments: &[String]) -> anyhow::Result<()> {
-    setup::run()?;
-    // A shell that runs this in the background has these signals ignored, and the tests' children would inherit that.
-    let mut env = Command::new("env");
-    env.arg("--default-signal=INT,QUIT,HUP").arg(cargo().get_program()).current_dir(repository());
-    // Most tests that last wait for a link or a timeout.
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        env.env("RUST_TEST_THREADS", (processors + processors.div_ceil(2)).to_string());
-    }
-    call(env.args(["test", "--workspace"]).args(arguments))
 }
 
 /// Writes the manual pages of all commands.
