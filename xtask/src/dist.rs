@@ -20,8 +20,13 @@ pub struct Built {
 /// # Errors
 /// Where the build fails, or what it built needs a loader.
 pub fn run(repository: &Path) -> anyhow::Result<()> {
+    build_here(repository).map(|_| ())
+}
+
+fn build_here(repository: &Path) -> anyhow::Result<Built> {
     let released = keep(repository, &build(repository)?, "")?;
-    call(Command::new(&released.program).arg("--version"))
+    call(Command::new(&released.program).arg("--version"))?;
+    Ok(released)
 }
 
 /// Builds `dist/linerate-MACHINE` and `dist/linerate-agent-MACHINE` for another kind of machine.
@@ -29,8 +34,12 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// Where there is no compiler for it, the build fails, or what it built needs a loader.
 pub fn run_for(repository: &Path, machine: &Machine) -> anyhow::Result<()> {
+    build_for(repository, machine).map(|_| ())
+}
+
+fn build_for(repository: &Path, machine: &Machine) -> anyhow::Result<Built> {
     let built = build_in(repository, &target_directory(repository), machine)?;
-    keep(repository, &built, &format!("-{}", machine.name())).map(|_| ())
+    keep(repository, &built, &format!("-{}", machine.name()))
 }
 
 fn keep(repository: &Path, built: &Built, end: &str) -> anyhow::Result<Built> {
@@ -45,24 +54,28 @@ fn keep(repository: &Path, built: &Built, end: &str) -> anyhow::Result<Built> {
 }
 
 /// Builds both binaries, and then the same commit once more in a clone at another path with a target directory of its
-/// own, and compares.
+/// own, and compares; for another kind of machine where one is given.
 ///
 /// # Errors
 /// Where something isn't committed, a build fails, or two differ.
-pub fn twice(repository: &Path) -> anyhow::Result<()> {
+pub fn twice(repository: &Path, foreign: Option<&Machine>) -> anyhow::Result<()> {
     let changes = Command::new("git").args(["status", "--porcelain"]).current_dir(repository).output();
     ensure!(
         changes.context("running git")?.stdout.is_empty(),
         "commit first: the second build is of the commit"
     );
-    run(repository)?;
+    let first = match foreign {
+        Some(machine) => build_for(repository, machine)?,
+        None => build_here(repository)?,
+    };
     let directory =
         tempfile::Builder::new().prefix("linerate-built-again-").tempdir_in(repository.join("dist"))?;
     let again = directory.path().join("under/another/path");
     call(Command::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(repository).arg(&again))?;
-    let other = build_in(&again, &again.join("elsewhere"), &Machine::here())?;
-    same(&repository.join("dist/linerate"), &other.program)?;
-    same(&repository.join("dist/linerate-agent"), &other.agent)
+    let here = Machine::here();
+    let other = build_in(&again, &again.join("elsewhere"), foreign.unwrap_or(&here))?;
+    same(&first.program, &other.program)?;
+    same(&first.agent, &other.agent)
 }
 
 /// Fails where two builds of a binary differ.

@@ -56,7 +56,7 @@ cargo xtask COMMAND
                  make a site of the documentation and of the program's manual pages, with mdBook, and look up every link in it
   dist [--twice]  build the static binaries dist/linerate and dist/linerate-agent, the part that is brought to other hosts, and
                  check that they are static; --twice: build the same commit again at another path, and fail where a byte differs
-  dist --for MACHINE
+  dist [--twice] --for MACHINE
                  build them for another kind of machine (aarch64, riscv64, x86_64) as dist/linerate-MACHINE and
                  dist/linerate-agent-MACHINE
   first-copy [--program FILE] [--agent FILE] [--tries N]
@@ -103,7 +103,10 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("man", [directory]) => man(Path::new(directory)),
         ("site", rest) => site::run(repository(), rest),
         ("dist", []) => dist::run(repository()),
-        ("dist", [twice]) if twice == "--twice" => dist::twice(repository()),
+        ("dist", [twice]) if twice == "--twice" => dist::twice(repository(), None),
+        ("dist", [twice, option, name]) if twice == "--twice" && option == "--for" => {
+            dist::twice(repository(), Some(&Machine::named(name)?))
+        }
         ("dist", [option, name]) if option == "--for" => dist::run_for(repository(), &Machine::named(name)?),
         ("first-copy", rest) => first_copy::run(repository(), rest),
         ("foreign", [name]) => foreign::run(repository(), &Machine::named(name)?),

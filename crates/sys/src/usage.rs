@@ -27,11 +27,7 @@ pub fn usage(who: UsageOf) -> ProcessUsage {
         UsageOf::Process => libc::RUSAGE_SELF,
         UsageOf::Children => libc::RUSAGE_CHILDREN,
     };
-    // SAFETY: rusage consists of integers, for which zero is a value.
-    let mut raw: libc::rusage = unsafe { mem::zeroed() };
-    // SAFETY: `raw` is a whole rusage to which the kernel writes; `who` is one of the two constants that it
-    // knows, so the call can't fail.
-    unsafe { libc::getrusage(who, &raw mut raw) };
+    let raw = read(who);
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
     let largest = u64::try_from(raw.ru_maxrss).unwrap_or(0) * 1024;
     let own = if who == libc::RUSAGE_SELF { own_peak() } else { None };
@@ -39,6 +35,21 @@ pub fn usage(who: UsageOf) -> ProcessUsage {
         cpu_seconds: seconds(raw.ru_utime) + seconds(raw.ru_stime),
         peak_rss_bytes: own.unwrap_or(largest),
     }
+}
+
+/// How many times this thread has slept until something came: an answer, a disk, a lock. A processor that is taken from it isn't
+/// counted.
+pub fn sleeps_of_this_thread() -> u64 {
+    u64::try_from(read(libc::RUSAGE_THREAD).ru_nvcsw).unwrap_or(0)
+}
+
+fn read(who: libc::c_int) -> libc::rusage {
+    // SAFETY: rusage consists of integers, for which zero is a value.
+    let mut raw: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: `raw` is a whole rusage to which the kernel writes; `who` is one of the constants that it knows, so the call
+    // can't fail.
+    unsafe { libc::getrusage(who, &raw mut raw) };
+    raw
 }
 
 /// This program's own peak: getrusage(2) also counts the memory of the program that the process was before execve(2).
@@ -60,6 +71,16 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(usage(UsageOf::Process).peak_rss_bytes > 100_000);
+    }
+
+    #[test]
+    fn a_sleep_is_counted_and_work_is_not() {
+        let before = sleeps_of_this_thread();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let after = sleeps_of_this_thread();
+        assert!(after > before);
+        std::hint::black_box((0..10_000_000u64).fold(0, |sum, number| std::hint::black_box(sum ^ number)));
+        assert_eq!(sleeps_of_this_thread(), after);
     }
 
     #[test]
