@@ -85,16 +85,16 @@ impl Cutter {
 
 const NOTHING: Piece = Piece { entries: 0, burden: Burden { bytes: 0, files: 0 } };
 
-/// For each piece the number of its shard, and what each shard has.
-pub fn assign(pieces: &[Piece], shards: u32) -> (Vec<u32>, Vec<Burden>) {
-    let all = pieces.iter().fold(Burden::default(), |all, piece| all.and(piece.burden));
-    let mean = |sum: u64| (sum as f64 / f64::from(shards.max(1))).max(f64::MIN_POSITIVE);
+/// For each piece the number of its shard, and what each shard has in the end, where they have `loads` before.
+pub fn assign_over(pieces: &[Piece], mut loads: Vec<Burden>) -> (Vec<u32>, Vec<Burden>) {
+    let burdens = pieces.iter().map(|piece| piece.burden).chain(loads.iter().copied());
+    let all = burdens.fold(Burden::default(), Burden::and);
+    let mean = |sum: u64| (sum as f64 / loads.len().max(1) as f64).max(f64::MIN_POSITIVE);
     let scale = Scale { bytes: mean(all.bytes), files: mean(all.files) };
     let mut order: Vec<u32> = (0..).take(pieces.len()).collect();
     let weight = |number: &u32| scale.most(pieces[*number as usize].burden);
     order.sort_by(|one, other| weight(other).total_cmp(&weight(one)).then(one.cmp(other)));
-    let mut loads = vec![Burden::default(); shards.max(1) as usize];
-    let mut least: BTreeSet<(u64, u32)> = (0..shards.max(1)).map(|shard| (0, shard)).collect();
+    let mut least: BTreeSet<(u64, u32)> = loads.iter().map(|load| scale.sum(*load)).zip(0..).collect();
     let mut owners = vec![0; pieces.len()];
     for number in order {
         let burden = pieces[number as usize].burden;
@@ -148,7 +148,7 @@ mod tests {
         let mut cutter = Cutter::new(all, count);
         sizes.iter().for_each(|size| cutter.add(Burden { bytes: *size, files: 1 }));
         let pieces = cutter.finish();
-        let (owners, loads) = assign(&pieces, count);
+        let (owners, loads) = assign_over(&pieces, vec![Burden::default(); count as usize]);
         (pieces, owners, loads)
     }
 
@@ -181,7 +181,7 @@ mod tests {
         assert!(bytes <= 1.1 && files <= 1.1, "bytes {bytes}, files {files}");
     }
 
-    /// No order makes it better than the largest file allows.
+    /// No order makes it better than the largest file allows, where it isn't divided.
     #[test]
     fn a_file_larger_than_a_shard_has_one_for_itself() {
         let mut sizes = vec![1_000; 10_000];

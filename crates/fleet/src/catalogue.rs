@@ -17,6 +17,8 @@ const BUFFER: usize = 256 << 10;
 pub const IN_NONE: u32 = u32::MAX;
 /// An entry that was in place before, and hasn't changed since.
 pub const IN_PLACE: u32 = u32::MAX - 1;
+/// A file that is divided among several shards.
+pub const IN_SEVERAL: u32 = u32::MAX - 2;
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub struct CataloguedEntry {
     pub kind: EntryKind,
     /// What it looked like.
     pub stamp: EntryStamp,
-    /// Its shard, or [`IN_NONE`], or [`IN_PLACE`].
+    /// Its shard, or [`IN_NONE`], [`IN_PLACE`] or [`IN_SEVERAL`].
     pub shard: u32,
 }
 

@@ -8,6 +8,7 @@ pub mod attempt;
 pub mod balance;
 pub mod catalogue;
 pub mod claim;
+pub mod divide;
 pub mod export;
 pub mod making;
 pub mod manifest;

@@ -2,30 +2,34 @@
 
 mod earlier;
 mod lists;
+mod owners;
 
 use anyhow::{Context, bail, ensure};
+use linerate_sys::replace::replace;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::balance::{Burden, Cutter, MAX_SHARDS, assign};
+use crate::balance::{Burden, Cutter, MAX_SHARDS, assign_over};
 use crate::catalogue::{
-    CatalogueReader, CatalogueWriter, CataloguedEntry, EntryKind, EntryStamp, IN_NONE, IN_PLACE,
+    CatalogueReader, CatalogueWriter, CataloguedEntry, EntryKind, EntryStamp, IN_NONE, IN_PLACE, IN_SEVERAL,
 };
+use crate::divide::{Divider, LargeFile, PlannedFile, burdens};
 use crate::plan::{
-    CATALOGUE_FILE, FleetPart, FleetPlan, FoundSums, GONE_FILE, PlanDirectory, PlannedShard, SCHEMA,
-    round_path,
+    CATALOGUE_FILE, DIVIDED_FILE, FleetPart, FleetPlan, FoundSums, GONE_FILE, PlanDirectory, PlannedShard,
+    SCHEMA, round_path,
 };
 use earlier::EarlierRound;
-use lists::ListWriter;
+use lists::{DividedLists, ListWriter};
+use owners::{EntryPlace, Owners, is_large};
 
 /// The most names of a shard: what one run of the mover takes as a list, with its directories.
 pub const MAX_NAMES: u64 = 1_000_000;
 /// The most bytes of one list in the memory of a task; a task takes some more, for directories on the way.
 const MAX_LIST: u64 = 144 << 20;
 /// In the file of the scan, an entry that is nobody's hard link. Others have the number of their file there.
-const ALONE: u32 = IN_PLACE - 1;
+const ALONE: u32 = IN_SEVERAL - 1;
 /// The name of the file of the scan, which is a catalogue too.
 const SCAN_FILE: &str = "scan";
 /// Most files with several names.
@@ -46,6 +50,8 @@ pub struct PlanRequest {
     pub verify: bool,
     /// Hashes are written.
     pub manifest: bool,
+    /// Large files may be divided among shards.
+    pub divides: bool,
     /// How many shards.
     pub shards: ShardCount,
 }
@@ -190,7 +196,7 @@ impl PlanMaker {
         let burden = self.burden()?;
         let shards = self.count(burden)?;
         let owners = self.owners(burden, shards)?;
-        let (lists, directories) = self.write_lists(&owners, shards)?;
+        let lists = self.write_lists(owners, shards)?;
         let round = self.next_round()?;
         self.write_gone()?;
         fs::create_dir(self.making.join("runs"))?;
@@ -205,7 +211,7 @@ impl PlanMaker {
             )
         })?;
         self.is_done = true;
-        let made = PlanDirectory { path: self.directory.clone(), plan: self.plan(round, lists, directories) };
+        let made = PlanDirectory { path: self.directory.clone(), plan: self.plan(round, lists) };
         made.write()?;
         Ok(made)
     }
@@ -220,7 +226,8 @@ impl PlanMaker {
         next.context("there are too many rounds; plan into another directory")
     }
 
-    fn plan(&self, round: u32, shards: Vec<PlannedShard>, directories: PlannedShard) -> FleetPlan {
+    fn plan(&self, round: u32, lists: PlannedLists) -> FleetPlan {
+        let PlannedLists { shards, directories, divided, divided_names } = lists;
         let PlanRequest { source, destination, hosts, keep, verify, manifest, .. } = self.request.clone();
         let id = self.earlier.as_ref().map(|earlier| earlier.id().to_owned());
         let made = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -239,6 +246,8 @@ impl PlanMaker {
             found: self.found,
             shards,
             directories,
+            divided,
+            divided_names,
         }
     }
 
@@ -272,59 +281,74 @@ impl PlanMaker {
         Ok(u32::try_from(shards)?)
     }
 
-    /// The pieces' lengths and shards.
-    fn owners(&self, burden: Burden, shards: u32) -> anyhow::Result<Vec<(u64, u32)>> {
+    /// Where everything goes.
+    fn owners(&self, burden: Burden, shards: u32) -> anyhow::Result<Owners> {
         let (mut seen, mut cutter) = (vec![false; self.names.len()], Cutter::new(burden, shards));
+        let (divider, mut files) = (self.divider(burden, shards), Vec::new());
         each(&self.making, |entry| {
-            burden_of(&entry, &self.names, &mut seen).into_iter().for_each(|burden| cutter.add(burden));
+            if is_large(divider.as_ref(), &entry) {
+                files.push(LargeFile { size: entry.stamp.size, path: entry.path.len() });
+            } else {
+                burden_of(&entry, &self.names, &mut seen).into_iter().for_each(|burden| cutter.add(burden));
+            }
             Ok(())
         })?;
+        let large = divider.as_ref().map_or_else(Vec::new, |divider| divider.divide(&files));
+        let mut loads = vec![Burden::default(); shards as usize];
+        for (file, place) in files.iter().zip(&large) {
+            burdens(file.size, place).for_each(|(shard, burden)| {
+                loads[shard as usize] = loads[shard as usize].and(burden);
+            });
+        }
         let pieces = cutter.finish();
-        let (owners, _) = assign(&pieces, shards);
-        Ok(pieces.iter().map(|piece| piece.entries).zip(owners).collect())
+        let (owners, _) = assign_over(&pieces, loads);
+        let pieces: Vec<_> = pieces.iter().map(|piece| piece.entries).zip(owners).collect();
+        Ok(Owners::new(divider, large, pieces, self.names.len()))
     }
 
-    fn write_lists(
-        &mut self,
-        pieces: &[(u64, u32)],
-        shards: u32,
-    ) -> anyhow::Result<(Vec<PlannedShard>, PlannedShard)> {
+    fn divider(&self, burden: Burden, shards: u32) -> Option<Divider> {
+        self.request.divides.then(|| Divider::new(burden, shards))
+    }
+
+    fn write_lists(&mut self, mut owners: Owners, shards: u32) -> anyhow::Result<PlannedLists> {
         let make = |part| ListWriter::create(&self.making, part, shards);
         let mut lists =
             (0..shards).map(|shard| make(FleetPart::Shard(shard))).collect::<Result<Vec<_>, _>>()?;
         let mut directories = make(FleetPart::Directories)?;
-        let mut pieces = pieces.iter().copied();
-        let (mut left, mut shard) = (0, 0);
-        let (mut seen, mut of_linked) = (vec![false; self.names.len()], vec![0_u32; self.names.len()]);
+        let mut divided = DividedLists::default();
+        let mut seen = vec![false; self.names.len()];
         each(&self.making, |mut entry| {
             let burden = burden_of(&entry, &self.names, &mut seen);
-            if burden.is_some() {
-                while left == 0 {
-                    (left, shard) = pieces.next().context("there are more entries than were counted")?;
+            entry.shard = match owners.place(&entry, burden.is_some())? {
+                EntryPlace::Shard(shard) => shard,
+                EntryPlace::Several(piece, ranges) => {
+                    let file = PlannedFile::new(entry.stamp, piece, ranges);
+                    for range in &file.ranges {
+                        lists[range.shard as usize].add_pieces(file.bytes_of(range), range.first == 0);
+                    }
+                    divided.add(&entry.path, file);
+                    IN_SEVERAL
                 }
-                left -= 1;
-            }
-            entry.shard = match (entry.shard, burden) {
-                (IN_NONE, _) => {
-                    directories.add(&entry.path, 0)?;
-                    IN_NONE
-                }
-                (IN_PLACE, _) => IN_PLACE,
-                (ALONE, _) => shard,
-                (number, Some(_)) => {
-                    of_linked[number as usize] = shard;
-                    shard
-                }
-                (number, None) => of_linked[number as usize],
             };
+            if entry.shard == IN_NONE {
+                directories.add(&entry.path, 0)?;
+            }
             if let Some(list) = lists.get_mut(entry.shard as usize) {
                 list.add(&entry.path, burden.map_or(0, |burden| burden.bytes))?;
             }
             Ok(self.written.write(&entry)?)
         })?;
         self.written.finish().context("writing the plan")?;
-        let lists = lists.into_iter().map(ListWriter::finish).collect::<Result<Vec<_>, _>>()?;
-        Ok((lists, directories.finish()?))
+        let shards = lists.into_iter().map(ListWriter::finish).collect::<Result<Vec<_>, _>>()?;
+        let divided_names = self.write_divided(&divided.names)?;
+        Ok(PlannedLists { shards, directories: directories.finish()?, divided: divided.files, divided_names })
+    }
+
+    /// Writes the names of divided files, and gives their hash.
+    fn write_divided(&self, names: &[u8]) -> anyhow::Result<String> {
+        let path = self.making.join(DIVIDED_FILE);
+        replace(&path, names).with_context(|| format!("writing {}", path.display()))?;
+        Ok(blake3::hash(names).to_hex().to_string())
     }
 
     fn write_gone(&mut self) -> anyhow::Result<()> {
@@ -332,6 +356,14 @@ impl PlanMaker {
         self.found.gone = earlier.write_gone(&self.making.join(GONE_FILE))?;
         Ok(())
     }
+}
+
+/// What the plan has of its lists.
+struct PlannedLists {
+    shards: Vec<PlannedShard>,
+    directories: PlannedShard,
+    divided: Vec<PlannedFile>,
+    divided_names: String,
 }
 
 /// Whether a directory has something that isn't what an interrupted plan leaves.

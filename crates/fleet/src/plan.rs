@@ -2,20 +2,25 @@
 
 use anyhow::{Context, bail, ensure};
 use linerate_sys::replace::replace;
-use linerate_wire::control::Keep;
+use linerate_wire::control::{DividedFile, Keep};
+use linerate_wire::entry::Timestamp;
+use linerate_wire::path::RelPath;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::balance::{Burden, evenness};
+use crate::divide::{PlannedFile, key};
 
 /// The version of the plan's files; it grows with changes that are not additions.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// The name of the file that makes a directory a plan.
 pub const PLAN_FILE: &str = "plan.json";
 /// The names of the files of a round.
 pub const CATALOGUE_FILE: &str = "catalogue";
+/// Names of files that are divided among several shards.
+pub const DIVIDED_FILE: &str = "divided.list";
 /// Names that an earlier plan has and the source has no more.
 pub const GONE_FILE: &str = "gone.list";
 
@@ -50,6 +55,10 @@ pub struct FleetPlan {
     pub shards: Vec<PlannedShard>,
     /// The list of directories.
     pub directories: PlannedShard,
+    /// Files that are divided among several shards, in the order of their list.
+    pub divided: Vec<PlannedFile>,
+    /// BLAKE3 of that list.
+    pub divided_names: String,
 }
 
 /// Sums of a scan.
@@ -156,11 +165,44 @@ impl PlanDirectory {
     /// # Errors
     /// That it can't be read, or isn't as it was planned.
     pub fn list(&self, part: FleetPart) -> anyhow::Result<Vec<u8>> {
-        let path = self.round().join(part.list_name());
+        let planned = self.plan.part(part).map_or("", |planned| &planned.blake3);
+        self.read(&part.list_name(), planned)
+    }
+
+    /// The divided files of which a part brings pieces; for the directories all of them, to be finished.
+    ///
+    /// # Errors
+    /// As those of [`Self::list`].
+    pub fn divided(&self, part: FleetPart) -> anyhow::Result<Vec<DividedFile>> {
+        let FleetPlan { divided, divided_names, id, round, .. } = &self.plan;
+        if divided.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = self.read(DIVIDED_FILE, divided_names)?;
+        let mut files = Vec::new();
+        for (name, planned) in names.split(|byte| *byte == 0).zip(divided) {
+            let range = planned.ranges.iter().find(|range| part == FleetPart::Shard(range.shard));
+            let (first, count) = match (range, part) {
+                (Some(range), _) => (range.first, range.pieces),
+                (None, FleetPart::Directories) => (0, 0),
+                (None, FleetPart::Shard(_)) => continue,
+            };
+            let path =
+                RelPath::new(name).context("a name in the plan's list of divided files isn't allowed")?;
+            let time = |(seconds, nanoseconds)| Timestamp { seconds, nanoseconds };
+            let PlannedFile { size, inode, piece, .. } = *planned;
+            let (mtime, ctime) = (time(planned.mtime), time(planned.ctime));
+            let unnamed = DividedFile { path, key: [0; 16], size, mtime, ctime, inode, piece, first, count };
+            files.push(DividedFile { key: key(id, *round, &unnamed), ..unnamed });
+        }
+        Ok(files)
+    }
+
+    fn read(&self, name: &str, planned: &str) -> anyhow::Result<Vec<u8>> {
+        let path = self.round().join(name);
         let text = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-        let hash = blake3::hash(&text).to_hex();
         ensure!(
-            self.plan.part(part).is_some_and(|planned| planned.blake3 == hash.as_str()),
+            blake3::hash(&text).to_hex().as_str() == planned,
             "{} isn't as it was planned: it was changed or is damaged; plan again",
             path.display()
         );
@@ -211,6 +253,24 @@ impl FleetPlan {
             FleetPart::Shard(number) => self.shards.get(number as usize),
             FleetPart::Directories => Some(&self.directories),
         }
+    }
+
+    /// True where a part has nothing to do.
+    pub fn is_empty(&self, part: FleetPart) -> bool {
+        let is_without_names = self.part(part).is_some_and(|planned| planned.files == 0);
+        let has_pieces =
+            |file: &PlannedFile| file.ranges.iter().any(|range| part == FleetPart::Shard(range.shard));
+        is_without_names && !self.divided.iter().any(has_pieces)
+    }
+
+    /// Bytes of files of which a part brings pieces, or finishes them, that others bring.
+    pub fn bytes_of_others(&self, part: FleetPart) -> u64 {
+        let of_others = |file: &PlannedFile| {
+            let range = file.ranges.iter().find(|range| part == FleetPart::Shard(range.shard));
+            let is_in_it = range.is_some() || part == FleetPart::Directories;
+            is_in_it.then(|| file.size - range.map_or(0, |range| file.bytes_of(range)))
+        };
+        self.divided.iter().filter_map(of_others).sum()
     }
 
     /// All parts, the directories last.
@@ -299,6 +359,8 @@ mod tests {
             found: FoundSums::default(),
             shards: vec![PlannedShard::default(); 3],
             directories: PlannedShard::default(),
+            divided: Vec::new(),
+            divided_names: String::new(),
         }
     }
 
@@ -317,9 +379,9 @@ mod tests {
     fn a_plan_of_another_version_is_refused_with_its_name() {
         let text = serde_json::to_string(&plan(&["h"])).unwrap();
         assert_eq!(FleetPlan::read(&text).unwrap(), plan(&["h"]));
-        let newer = text.replace("\"schema\":1", "\"schema\":2").replace("0.1.0", "9.0.0");
+        let newer = text.replace("\"schema\":2", "\"schema\":3").replace("0.1.0", "9.0.0");
         let error = FleetPlan::read(&newer).unwrap_err().to_string();
-        assert!(error.contains("linerate 9.0.0 with schema 2"), "{error}");
+        assert!(error.contains("linerate 9.0.0 with schema 3"), "{error}");
         let option = serde_json::to_string(&plan(&["-oProxyCommand=x"])).unwrap();
         assert!(FleetPlan::read(&option).is_err());
         assert!(FleetPlan::read("{}").is_err() && FleetPlan::read("").is_err());

@@ -14,4 +14,4 @@ pub mod sealed;
 pub mod stages;
 
 /// The version of everything in this crate. Two ends that differ don't talk.
-pub const PROTOCOL: u32 = 14;
+pub const PROTOCOL: u32 = 15;

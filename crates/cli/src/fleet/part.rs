@@ -3,7 +3,7 @@
 use linerate_fleet::plan::{FleetPart, FleetPlan, PlanDirectory};
 use linerate_transfer::filter::FilesFrom;
 use linerate_transfer::sender::Selection;
-use linerate_wire::control::{Keep, ModeRule, Options, Sync};
+use linerate_wire::control::{DividedFile, Keep, ModeRule, Options, Sync};
 use linerate_wire::filter::ListedPath;
 use linerate_wire::path::RelPath;
 use std::ffi::OsString;
@@ -39,10 +39,15 @@ pub fn task(
     purpose: Purpose,
 ) -> Result<Task, Failure> {
     let plan = &directory.plan;
-    let options = options(plan, part, common, purpose);
+    let (list, divided) = (directory.list(part)?, directory.divided(part)?);
+    let mut options = options(plan, part, common, purpose);
+    let list = listed(&list, &divided, purpose)?;
+    if purpose == Purpose::Move {
+        options.details.divided = divided;
+    }
     let manifest = plan.manifest && part != FleetPart::Directories && purpose == Purpose::Move;
     Ok(Task {
-        selection: Selection::new(&options, Some(listed(&directory.list(part)?)?)),
+        selection: Selection::new(&options, Some(list)),
         options,
         manifest: manifest.then(|| directory.manifest(part, attempt).into_os_string()),
         sources: vec![OsString::from(&plan.source)],
@@ -89,8 +94,8 @@ fn command(plan: &FleetPlan, part: FleetPart) -> [u8; 16] {
     name
 }
 
-/// The names, directories without what is in them.
-fn listed(text: &[u8]) -> Result<FilesFrom, Failure> {
+/// The names, directories without what is in them. A divided file is looked at as a whole by the task that has its first piece.
+fn listed(text: &[u8], divided: &[DividedFile], purpose: Purpose) -> Result<FilesFrom, Failure> {
     let mut list = FilesFrom::default();
     let names = text.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     for name in names {
@@ -99,6 +104,11 @@ fn listed(text: &[u8]) -> Result<FilesFrom, Failure> {
             Failure::failed(format!("a name in the plan's list of files isn't allowed: {error}"))
         })?;
         let path = ListedPath { path, contents: false, argument: 0 };
+        list.add(path).map_err(|error| Failure::failed(error.to_string()))?;
+    }
+    let is_due = |file: &&DividedFile| purpose == Purpose::Move || file.first == 0 && file.count > 0;
+    for file in divided.iter().filter(is_due) {
+        let path = ListedPath { path: file.path.clone(), contents: false, argument: 0 };
         list.add(path).map_err(|error| Failure::failed(error.to_string()))?;
     }
     Ok(list)
@@ -110,10 +120,11 @@ mod tests {
 
     #[test]
     fn directories_come_without_what_is_in_them_and_any_name_is_one() {
-        let list = listed(b".\0a\0#x\0\xff\n\0").unwrap();
+        let list = listed(b".\0a\0#x\0\xff\n\0", &[], Purpose::Move).unwrap();
         let list: Vec<_> = list.listed().collect();
         assert_eq!(list.len(), 4);
         assert!(list.iter().all(|listed| !listed.contents));
+        let listed = |text| listed(text, &[], Purpose::Move);
         assert!(listed(b"../x\0").is_err() && listed(b"").is_ok());
     }
 }

@@ -51,6 +51,11 @@ pub struct PlanArgs {
     /// Tasks write the BLAKE3 hashes of the copied files into DIR
     #[arg(long)]
     manifest: bool,
+    /// Divide no file among shards
+    ///
+    /// Large files are divided, unless --verify, --manifest or --no-times is given. The destination's file system must lock files for all hosts.
+    #[arg(long)]
+    whole_files: bool,
     #[command(flatten)]
     filtering: Filtering,
     #[command(flatten)]
@@ -174,7 +179,9 @@ impl PlanArgs {
         };
         let keep = self.keep.keep(ARCHIVE);
         let (verify, manifest) = (self.verify, self.manifest);
-        Ok(PlanRequest { source, destination, hosts, keep, verify, manifest, shards })
+        // A task that reads a whole file for its digest saves nothing; by its times a file that is whole is known.
+        let divides = !self.whole_files && !verify && !manifest && keep.times;
+        Ok(PlanRequest { source, destination, hosts, keep, verify, manifest, divides, shards })
     }
 
     fn show(&self, made: &PlanDirectory, begun: Instant) {

@@ -187,7 +187,7 @@ impl ShardTask<'_> {
 
     /// Makes an attempt, and shows all the while that it lives.
     fn attempt(&self, part: FleetPart, claim: Claim) -> Result<Code, Failure> {
-        let is_empty = self.directory.plan.part(part).is_some_and(|planned| planned.files == 0);
+        let is_empty = self.directory.plan.is_empty(part);
         let within = self.directory.plan.hosts.is_empty();
         let output = Arc::new(self.output.of_member(part.to_string()));
         // A task that takes over ends this one alone.
@@ -215,6 +215,9 @@ impl ShardTask<'_> {
         }
         let done = output.member().and_then(|member| member.done());
         note_end(&mut claim.attempt, &result, &watched, done.as_ref(), within);
+        // A divided file that is in place counts as a whole for each task that has pieces of it.
+        let of_others = done.as_ref().map_or(0, |_| self.directory.plan.bytes_of_others(part));
+        claim.attempt.progress.bytes = claim.attempt.progress.bytes.saturating_sub(of_others);
         let written = claim.write();
         self.show(&output, part, done);
         // What isn't written down would be done again, which does no harm, and be missed by the last task.

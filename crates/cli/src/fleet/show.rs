@@ -28,6 +28,8 @@ pub struct PlanFields<'a> {
     evenness_bytes: f64,
     evenness_files: f64,
     found: FoundSums,
+    /// Files that several shards bring.
+    divided: usize,
 }
 
 /// A plan, its state, and the scheduler's tasks.
@@ -80,6 +82,7 @@ pub fn plan_fields(directory: &PlanDirectory) -> PlanFields<'_> {
         evenness_bytes,
         evenness_files,
         found: plan.found,
+        divided: plan.divided.len(),
     }
 }
 
@@ -105,7 +108,7 @@ pub fn status_fields<'a>(seen: &SeenFleet<'a>) -> StatusFields<'a> {
 
 /// What a plan has, in lines for people.
 pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
-    let FleetPlan { found, shards, .. } = &directory.plan;
+    let FleetPlan { found, shards, divided, .. } = &directory.plan;
     let (burden, (bytes, files)) = (directory.plan.burden(), directory.plan.evenness());
     let mut lines = vec![format!(
         "found {}, {}, {} in {}",
@@ -128,12 +131,14 @@ pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
         show_counted(burden.files, "file", "files"),
         show_bytes(burden.bytes),
     ));
-    let mean = burden.bytes / (shards.len() as u64).max(1);
-    if found.largest > mean.saturating_add(mean / 10) {
+    if !divided.is_empty() {
+        let count = show_counted(divided.len() as u64, "file is", "files are");
+        lines.push(format!("{count} divided among several shards"));
+    } else if bytes > 1.1 && found.largest > burden.bytes / (shards.len() as u64).max(1) {
         lines.push(format!(
-            "the largest file has {}, more than a mean shard: no file is divided, so that fewer shards are more even, about {}",
+            "the largest file has {}, more than a mean shard, and is not divided: about {} shards would be more even",
             show_bytes(found.largest),
-            (burden.bytes / found.largest.max(1)).max(1),
+            show_count((burden.bytes / found.largest.max(1)).max(1)),
         ));
     }
     lines.push(format!("run them: linerate fleet run {} --shard K", directory.path.display()));

@@ -49,7 +49,7 @@ impl VerifyShardArgs {
         }
         let (mut worst, mut differ, mut same) = (Code::Done, 0, 0);
         for part in directory.plan.parts().filter(|part| wanted.is_none_or(|wanted| wanted == *part)) {
-            if directory.plan.part(part).is_some_and(|planned| planned.files == 0) {
+            if directory.plan.is_empty(part) {
                 continue;
             }
             let to = directory.plan.destination_of(part, 1);

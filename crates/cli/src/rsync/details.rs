@@ -217,6 +217,7 @@ impl DetailWishes {
             dig_holes: self.dig_holes,
             placing: self.placing.placing(),
             charsets: self.charsets(way),
+            divided: Vec::new(),
         }
     }
 

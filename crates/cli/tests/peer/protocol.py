@@ -169,7 +169,13 @@ def read_details(reader):
     details["fakes"] = reader.varint()
     details["placing"] = (reader.option(reader.blob), reader.option(reader.blob), reader.boolean(), reader.varint(), reader.take(1))
     details["charsets"] = reader.option(lambda: (reader.blob(), reader.blob()))
+    details["divided"] = reader.vector(lambda: read_divided(reader))
     return details
+
+
+def read_divided(reader):
+    path, key = reader.blob(), reader.take(16)
+    return path, key, [reader.varint() for _ in range(9)]
 
 
 def read_identity(reader):

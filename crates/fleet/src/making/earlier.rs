@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use crate::catalogue::{CatalogueReader, EntryStamp, IN_NONE, IN_PLACE};
+use crate::catalogue::{CatalogueReader, EntryStamp, IN_NONE, IN_PLACE, IN_SEVERAL};
 use crate::plan::{CATALOGUE_FILE, PlanDirectory};
 use crate::status::FleetStatus;
 
@@ -36,7 +36,8 @@ impl EarlierRound {
             let entry = entry?;
             let is_done = match entry.shard {
                 IN_PLACE => true,
-                IN_NONE => status.is_done_all(),
+                // The last task finishes what others have left of divided files, too.
+                IN_NONE | IN_SEVERAL => status.is_done_all(),
                 shard => status.is_done(shard),
             };
             let stamp = is_done.then(|| hash_of(&entry.stamp));

@@ -6,6 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use super::MAX_LIST;
+use crate::divide::PlannedFile;
 use crate::plan::{FleetPart, PlannedShard};
 
 /// Bytes that wait to be written, of all lists together, and of one.
@@ -22,6 +23,21 @@ pub struct ListWriter {
     hasher: blake3::Hasher,
     length: u64,
     planned: PlannedShard,
+}
+
+/// Files that are divided, and their names, each ended by a zero byte.
+#[derive(Default)]
+pub struct DividedLists {
+    pub names: Vec<u8>,
+    pub files: Vec<PlannedFile>,
+}
+
+impl DividedLists {
+    pub fn add(&mut self, path: &[u8], file: PlannedFile) {
+        self.names.extend_from_slice(path);
+        self.names.push(0);
+        self.files.push(file);
+    }
 }
 
 impl ListWriter {
@@ -56,6 +72,12 @@ impl ListWriter {
         );
         self.planned.bytes = self.planned.bytes.saturating_add(bytes);
         Ok(())
+    }
+
+    /// Pieces of a file, whose name is in another list; `is_first`: it counts here.
+    pub fn add_pieces(&mut self, bytes: u64, is_first: bool) {
+        self.planned.files += u64::from(is_first);
+        self.planned.bytes = self.planned.bytes.saturating_add(bytes);
     }
 
     /// Puts it on stable storage.

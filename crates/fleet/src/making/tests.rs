@@ -13,6 +13,7 @@ fn request(shards: u32) -> PlanRequest {
         keep: Keep::NOTHING,
         verify: false,
         manifest: false,
+        divides: true,
         shards: ShardCount::Fixed(shards),
     }
 }
@@ -149,4 +150,39 @@ fn shards_of_a_size_are_as_many_as_it_takes() {
     let plan = PlanMaker::begin(empty.path(), request(3)).unwrap().finish().unwrap();
     assert_eq!(plan.plan.shards.len(), 3);
     assert_eq!(plan.plan.evenness(), (1.0, 1.0));
+}
+
+#[test]
+fn a_large_file_is_on_several_shards_and_in_place_once_all_are_done() {
+    let directory = tempfile::tempdir().unwrap();
+    let make = |ctime| {
+        let mut maker = PlanMaker::begin(directory.path(), request(3)).unwrap();
+        let mut take = |path: &str, kind, stamp| maker.take(path.as_bytes(), kind, stamp, false).unwrap();
+        take("", EntryKind::Directory, stamp(0, 1, 1));
+        take("large", EntryKind::File, stamp(300 << 20, 2, ctime));
+        (0..30).for_each(|number| take(&format!("s{number:02}"), EntryKind::File, stamp(1, 3 + number, 1)));
+        maker.finish().unwrap()
+    };
+    let plan = make(1);
+    let of = |plan: &PlanDirectory, part| plan.divided(part).unwrap();
+    let ranges: Vec<_> = (0..3).flat_map(|shard| of(&plan, FleetPart::Shard(shard))).collect();
+    assert_eq!(ranges.iter().map(|file| file.first).collect::<Vec<_>>(), [0, 100, 200]);
+    let all = of(&plan, FleetPart::Directories);
+    assert!(ranges.iter().all(|file| file.is_consistent() && file.key == all[0].key), "{ranges:?}");
+    assert_eq!((all[0].path.as_bytes(), all[0].count), (&b"large"[..], 0));
+    let burden: Vec<_> = plan.plan.shards.iter().map(|shard| (shard.bytes, shard.files)).collect();
+    assert!(burden.iter().all(|(bytes, _)| (100 << 20..(100 << 20) + 30).contains(bytes)), "{burden:?}");
+    assert_eq!(plan.plan.burden(), Burden { bytes: (300 << 20) + 30, files: 31 });
+    assert!((0..3).all(|shard| names(&plan, FleetPart::Shard(shard)).iter().all(|name| name != "large")));
+    // One shard of three isn't done: the file comes again, under another key.
+    (0..2).for_each(|shard| end(&plan, FleetPart::Shard(shard), AttemptState::Done));
+    let second = make(1);
+    assert_eq!(of(&second, FleetPart::Directories).len(), 1);
+    assert_ne!(of(&second, FleetPart::Directories)[0].key, all[0].key);
+    second.plan.parts().for_each(|part| end(&second, part, AttemptState::Done));
+    assert_eq!(make(1).plan.divided.len(), 0);
+    assert_eq!(make(2).plan.divided.len(), 1);
+    let path = directory.path().join("round-4/divided.list");
+    fs::write(path, "other\0").unwrap();
+    assert!(PlanDirectory::open(directory.path()).unwrap().divided(FleetPart::Shard(0)).is_err());
 }

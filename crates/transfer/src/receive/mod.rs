@@ -7,6 +7,7 @@ pub mod backup;
 pub mod commit;
 pub mod delayed;
 pub mod deliveries;
+pub mod divided;
 pub mod journal;
 pub mod land;
 pub mod leftovers;

@@ -1,7 +1,9 @@
 //! All that the threads of a receiver share, in four parts: settings, ground, notes and reports.
 
 use crossbeam_channel::Sender;
-use linerate_wire::control::{Appending, CompressionLevel, Keep, Options, Problem, Source, Sync};
+use linerate_wire::control::{
+    Appending, CompressionLevel, DividedFile, Keep, Options, Problem, Source, Sync,
+};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::{FallocateFlags, Mode, Stat, Timespec, Timestamps, UTIME_OMIT};
@@ -16,6 +18,7 @@ use crate::net::clock::Counters;
 use crate::net::compress::{LongWindow, longest_window};
 use crate::receive::admission::Terms;
 use crate::receive::commit::{ToCommit, Touched};
+use crate::receive::divided::AwaitedPieces;
 use crate::receive::journal::{Journal, Past};
 use crate::receive::near::Near;
 use crate::receive::sink::{Assemblies, FIRST_NAMES, FurtherName, Kept, Older, Resumed};
@@ -76,6 +79,8 @@ pub struct Settings {
     pub safe_links: bool,
     /// The sender reports digests.
     pub digests: bool,
+    /// Files of which only some pieces are to come, by their paths at the sender.
+    pub divided: HashMap<RelPath, DividedFile>,
     /// The process's mask for new files.
     pub umask: Mode,
 }
@@ -107,6 +112,8 @@ pub struct Notes {
     pub assemblies: Mutex<Assemblies>,
     /// Large files that an earlier run began, and that were announced to the sender.
     pub resumed: Mutex<HashMap<RelPath, Resumed>>,
+    /// Pieces that were announced to the sender, by the files' places.
+    pub awaited: Mutex<HashMap<RelPath, AwaitedPieces>>,
     /// Older versions of large files, of which chunks may be taken.
     pub older: Older,
     /// Stat of unchanged files whose digest was requested, by their places.
@@ -188,6 +195,7 @@ impl Settings {
             preallocate: options.details.preallocate && (!options.keep.sparse || options.details.dig_holes),
             dig_holes: options.details.dig_holes && options.keep.sparse,
             digests: options.digests,
+            divided: divided(options),
             umask,
         }
     }
@@ -262,11 +270,21 @@ impl Settings {
     }
 }
 
+/// What is proven by digests, written into, or stands for something else comes as a whole.
+fn divided(options: &Options) -> HashMap<RelPath, DividedFile> {
+    let may_be = options.sync.as_ref().is_some_and(|sync| !sync.inplace && !sync.dry_run)
+        && !options.digests
+        && !options.details.fakes.receiver();
+    let files = options.details.divided.iter().filter(|file| may_be && file.is_consistent());
+    files.map(|file| (file.path.clone(), file.clone())).collect()
+}
+
 impl Notes {
     fn new(landing: &Landing) -> Self {
         Self {
             assemblies: Mutex::default(),
             resumed: Mutex::default(),
+            awaited: Mutex::default(),
             older: Older::default(),
             standing: Places::new(STANDING),
             shorter: Places::new(STANDING),

@@ -108,6 +108,8 @@ pub struct Temporary {
     special: Option<FileType>,
     /// The file has its real name, whatever happens.
     in_place: bool,
+    /// Others write into the file, too: it stays whatever becomes of this transfer.
+    joint: bool,
 }
 
 impl Temporary {
@@ -209,6 +211,7 @@ impl Temporary {
             kept: false,
             special: None,
             in_place: false,
+            joint: false,
         }
     }
 
@@ -222,6 +225,7 @@ impl Temporary {
             kept: false,
             special: Some(kind),
             in_place: false,
+            joint: false,
         }
     }
 
@@ -231,6 +235,13 @@ impl Temporary {
         let mut adopted = Self::of_file(parent, name.write(), file);
         adopted.keep();
         adopted
+    }
+
+    /// The file `name` into which several transfers write. It stays when it is dropped, until one of them gives it its real name.
+    pub fn joint(parent: Arc<Directory>, name: Name, file: OwnedFd) -> Self {
+        let mut joint = Self::of_file(parent, name.write(), file);
+        (joint.kept, joint.joint) = (true, true);
+        joint
     }
 
     /// True where the file has its real name, and had it before.
@@ -257,9 +268,9 @@ impl Temporary {
         self.kept = true;
     }
 
-    /// Removes it, whoever wanted it to stay.
+    /// Removes it, whoever wanted it to stay, unless others write into it.
     pub fn discard(mut self) {
-        self.kept = false;
+        self.kept = self.joint;
     }
 
     /// Its temporary name; empty where it has none.
@@ -388,7 +399,7 @@ impl Temporary {
         if self.in_place {
             return Ok(());
         }
-        self.kept = false;
+        self.kept = self.joint;
         if self.name.is_empty() {
             match link(self.fd()?, holder, name) {
                 // A link never replaces what has the name already, a rename does.
@@ -400,9 +411,19 @@ impl Temporary {
                 other => return other,
             }
         }
-        rustix::fs::renameat(self.holder(), &self.name, holder, name)?;
+        match rustix::fs::renameat(self.holder(), &self.name, holder, name) {
+            // Another transfer that found it whole was faster.
+            Err(Errno::NOENT) if self.joint && self.has_name(holder, name) => {}
+            other => other?,
+        }
         self.name.clear();
         Ok(())
+    }
+
+    fn has_name(&self, holder: BorrowedFd<'_>, name: &OsStr) -> bool {
+        let there = rustix::fs::statat(holder, name, AtFlags::SYMLINK_NOFOLLOW);
+        let own = self.fd().and_then(rustix::fs::fstat);
+        matches!((there, own), (Ok(there), Ok(own)) if (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino))
     }
 
     /// Names a file that has no name.

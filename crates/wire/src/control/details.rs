@@ -1,6 +1,7 @@
 //! Details of how entries are read and made, by rsync's names.
 
-use super::Placing;
+use super::{DividedFile, MAX_DIVIDED, Placing};
+use crate::bounded::at_most;
 use serde::{Deserialize, Serialize};
 
 /// Details of how entries are read and made, by rsync's names.
@@ -34,6 +35,9 @@ pub struct Details {
     pub placing: Placing,
     /// Names and the text of links are converted.
     pub charsets: Option<Charsets>,
+    /// Files of which only some pieces are to come, at most [`MAX_DIVIDED`].
+    #[serde(deserialize_with = "at_most::<MAX_DIVIDED, _, _>")]
+    pub divided: Vec<DividedFile>,
 }
 
 /// The character sets of names, by the labels of the Encoding Standard.

@@ -6,6 +6,7 @@ mod chained;
 mod channel;
 mod detached;
 mod details;
+mod divided;
 mod job;
 mod leftover;
 mod memory;
@@ -24,6 +25,7 @@ pub use chained::{ChainKey, ChainLink, ChainNext};
 pub use channel::{ControlError, read, write, write_from};
 pub use detached::{DetachedJob, JobAttention, JobId, MAX_JOB_RECORD};
 pub use details::{Charsets, Details, Fakes, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES, MUNGED};
+pub use divided::{DividedFile, LEAST_PIECE, MAX_DIVIDED, MAX_PIECES};
 pub use job::{
     Backup, BlockSearch, Compression, CompressionLevel, Job, Keep, MAX_COMPRESSION, MAX_OTHER_TREES,
     ModeRule, Options, OtherTrees, OtherUse, Sync,

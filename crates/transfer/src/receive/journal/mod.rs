@@ -35,6 +35,7 @@ use crate::tree::temporary::{JOURNAL, JOURNAL_DIGITS};
 pub use chunks::bits;
 pub use done::Landed;
 use file::{HeldJournal, JournalWriter};
+pub use file::{is_own, open_own};
 pub use holder::{Holder, holder};
 pub use key::KeyStore;
 use key::Written;

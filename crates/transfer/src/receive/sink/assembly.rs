@@ -17,6 +17,7 @@ use super::{BLOCK, Resumed};
 use crate::base::lock::lock;
 use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;
+use crate::receive::divided::{AwaitedPieces, DividedTarget, chunk_of};
 use crate::receive::journal::{Journal, Partial, mark};
 use crate::tree::digest;
 use crate::tree::temporary::{Name, Temporary};
@@ -51,6 +52,8 @@ pub struct Assembly {
     listed: Mutex<Listed>,
     /// Chunks that an earlier run brought.
     there: HashSet<u32>,
+    /// The file, where this transfer brings only pieces of it.
+    pub(super) divided: Option<DividedTarget>,
     /// Which file at the source it is.
     pub(super) origin: Origin,
 }
@@ -88,6 +91,7 @@ impl Assembly {
             unproven: AtomicU64::new(u64::MAX),
             listed: Mutex::new(Listed { chunk: cut(chunk), ..Listed::default() }),
             there: HashSet::new(),
+            divided: None,
             origin: chunk.origin,
         })
     }
@@ -110,11 +114,25 @@ impl Assembly {
         Ok(Self { listed: Mutex::new(listed), there, has_old_bytes: true, ..new })
     }
 
+    /// A file of which other transfers bring the chunks that need not come.
+    pub(super) fn divided(
+        target: DividedTarget,
+        awaited: AwaitedPieces,
+        chunk: &Chunk,
+        admitted: &Admitted<'static>,
+    ) -> Result<Self, Errno> {
+        let listed = Listed { chunk: chunk_of(&awaited.divided), ..Listed::default() };
+        let new = Self::new(target.temporary()?, chunk, admitted)?;
+        let (listed, there, divided) = (Mutex::new(listed), awaited.present, Some(target));
+        Ok(Self { listed, there, divided, has_old_bytes: true, ..new })
+    }
+
     /// Tells the journal that a part is written, or, on a slow link, as much of it as has come, in chunks of `least` bytes, where the
     /// journal can take it.
     pub(super) fn write_down(&self, offset: u64, length: u64, least: Option<u64>, journal: &Journal) {
         let Some(size) = self.size() else { return };
-        if !journal.is_wanted() {
+        // A divided file has marks of its own.
+        if !journal.is_wanted() || self.divided.is_some() {
             return;
         }
         let mut listed = lock(&self.listed);

@@ -5,6 +5,7 @@ mod assembly;
 mod basis;
 mod covered;
 mod directories;
+mod divided;
 mod elsewhere;
 mod entries;
 mod links;

@@ -195,6 +195,9 @@ impl ReceiveWorker<'_> {
     fn begin(&mut self, chunk: &Chunk, admitted: &Admitted<'static>) -> Result<Assembly, Errno> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
+        if let Some(awaited) = lock(&self.shared.notes.awaited).remove(place) {
+            return self.begin_divided(awaited, chunk, admitted, parent);
+        }
         if let Some(resumed) = self.resumed(chunk, place) {
             // The file may have its last mode, from the moment before it was to get its name.
             set_mode(resumed.temporary.fd()?, self.first_mode(admitted.entry(), &parent))?;
@@ -380,6 +383,12 @@ impl ReceiveWorker<'_> {
                 let is_last =
                     is_last.ok_or(StreamError::Protocol("overlapping or too scattered parts of a file"))?;
                 let length = part.length;
+                if let Err(error) = assembly.piece_came(offset, length) {
+                    self.part = Some(Part { target: Target::Shared(assembly), ..part });
+                    self.part_failed(error)?;
+                    self.part = None;
+                    return Ok(());
+                }
                 lock(&assembly.digests).extend(digest.map(|digest| digest::DigestPart {
                     offset,
                     length,
@@ -435,6 +444,9 @@ impl ReceiveWorker<'_> {
             (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, message));
             return Ok(());
         }
+        if let Some(divided) = &assembly.divided {
+            return self.divided_came(temporary, assembly, divided);
+        }
         match self.shared.settings.digests.then(|| assembly.digest()).transpose() {
             Ok(digest) => self.complete(temporary, &assembly.admitted, assembly.origin, digest),
             Err(breach) => {
@@ -444,7 +456,7 @@ impl ReceiveWorker<'_> {
         }
     }
 
-    fn complete(
+    pub(super) fn complete(
         &mut self,
         temporary: Temporary,
         admitted: &Admitted<'_>,

@@ -4,6 +4,7 @@ mod appended;
 mod blocks;
 mod decide;
 mod delta;
+mod divided;
 mod elsewhere;
 mod existing;
 mod names;
@@ -166,6 +167,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
             return Err(breach("more entries than can be remembered for --delete"));
         }
         let origin = Origin { inode, ctime };
+        if let Some(want) = self.divided(&admitted, digest, origin) {
+            return Ok(want);
+        }
         match self.shared.ground.past.and_then(|past| resume::want(self.shared, past, &admitted, origin)) {
             Some(Want::Nothing) => return Ok(self.done(entry, place)),
             Some(want) => return Ok(want),

@@ -1,0 +1,276 @@
+//! Files that several transfers bring together, each its pieces: such a file lies beside its place, under a name that all of them know,
+//! until the last piece is there.
+//!
+//! Behind the file's last byte there is a mark for each piece that is on stable storage, in a block of its own, since other hosts write
+//! into the same file. When every piece has its mark, the marks are cut off: a file that is exactly as long as it should be is whole.
+//! Only one transfer at a time brings a piece, since each holds the lock of its command's journal.
+
+use linerate_wire::control::DividedFile;
+use linerate_wire::entry::{Entry, Kind, Origin};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use crate::base::lock::lock;
+use crate::receive::journal::{is_own, open_own};
+use crate::tree::root::Directory;
+use crate::tree::temporary::{Name, Temporary};
+
+/// A piece's mark, and bytes from one mark to the next: no page that a host has of the file has two.
+const MARK: [u8; 8] = *b"linerate";
+const MARK_BLOCK: u64 = 64 << 10;
+/// Bytes of a chunk that travels by itself, and at most, where there would be too many.
+const CHUNK: u64 = 32 << 20;
+const LARGEST_CHUNK: u64 = 1 << 30;
+const CHUNKS: u64 = 65_536;
+/// How often the file is looked for, where somebody removes it again and again.
+const TRIES: usize = 5;
+
+/// Bytes of a chunk of a divided file: a piece or a part of one.
+pub fn chunk_of(divided: &DividedFile) -> u64 {
+    let least = divided.size.div_ceil(CHUNKS).next_power_of_two();
+    least.clamp(CHUNK, LARGEST_CHUNK).min(divided.piece)
+}
+
+/// True where the entry is the file that was divided, and nothing has been done to it since.
+pub fn is_the_one(divided: &DividedFile, entry: &Entry, origin: Origin) -> bool {
+    let DividedFile { size, mtime, ctime, inode, .. } = *divided;
+    (entry.kind == Kind::File { size }) && entry.mtime == mtime && origin == Origin { inode, ctime }
+}
+
+/// A divided file of which the sender knows what it is to bring.
+#[derive(Clone, Debug)]
+pub struct AwaitedPieces {
+    /// The file.
+    pub divided: DividedFile,
+    /// The chunks that need not come.
+    pub present: HashSet<u32>,
+}
+
+/// A divided file under its temporary name, open.
+pub struct DividedTarget {
+    parent: Arc<Directory>,
+    name: Name,
+    file: OwnedFd,
+    divided: DividedFile,
+    /// How many bytes of each piece have come.
+    came: Mutex<HashMap<u32, u64>>,
+    /// The storage has reported a loss, of whatever piece: it does so once.
+    has_lost: Mutex<bool>,
+}
+
+/// How a divided file stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DividedState {
+    /// All pieces are there, and nothing else.
+    Whole,
+    /// It lacks so many pieces.
+    Lacks(u64),
+    /// Somebody has given it its name, or removed it.
+    Gone,
+}
+
+impl DividedTarget {
+    /// Opens the file, for the pieces that are to come; without `make` only if it is there.
+    ///
+    /// # Errors
+    /// The errors of open(2); `ENOENT` where it isn't there, `ESTALE` where something else has its name, `EBUSY` where it is being
+    /// removed.
+    pub fn open(parent: Arc<Directory>, divided: DividedFile, make: bool) -> Result<Self, Errno> {
+        let name = name_of(&divided.key);
+        for _ in 0..TRIES {
+            let file = match reopen(&parent, &name, divided.size) {
+                Err(Errno::NOENT) if make => create(&parent, &name)?,
+                other => other?,
+            };
+            // 'linerate clean' removes nothing that is locked.
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
+                return Err(Errno::BUSY);
+            }
+            let stat = rustix::fs::fstat(&file)?;
+            if stat.st_nlink == 0 {
+                continue;
+            }
+            let (length, size) = (stat.st_size as u64, divided.size);
+            let with_marks = size + divided.pieces() * MARK_BLOCK;
+            match length {
+                0 => rustix::fs::ftruncate(&file, with_marks)?,
+                length if length == size || length == with_marks => {}
+                _ => return Err(Errno::STALE),
+            }
+            return Ok(Self {
+                parent,
+                name,
+                file,
+                divided,
+                came: Mutex::default(),
+                has_lost: Mutex::default(),
+            });
+        }
+        Err(Errno::BUSY)
+    }
+
+    /// The file, for writing and for its name.
+    ///
+    /// # Errors
+    /// The errors of dup(2).
+    pub fn temporary(&self) -> Result<Temporary, Errno> {
+        let file = self.file.try_clone().map_err(|_| Errno::MFILE)?;
+        Ok(Temporary::joint(self.parent.clone(), self.name, file))
+    }
+
+    /// The chunks that need not come: all but those of this transfer's pieces that have no mark.
+    ///
+    /// # Errors
+    /// The errors of read(2).
+    pub fn present(&self) -> Result<HashSet<u32>, Errno> {
+        let is_whole = rustix::fs::fstat(&self.file)?.st_size as u64 == self.divided.size;
+        if is_whole {
+            return Ok(chunks_but_for(&self.divided, |_| false));
+        }
+        let own = own(&self.divided);
+        let missing = own.map(|piece| Ok((piece, !self.has_mark(self.file.as_fd(), piece)?)));
+        let missing: HashMap<u64, bool> = missing.collect::<Result<_, Errno>>()?;
+        Ok(chunks_but_for(&self.divided, |piece| missing.get(&piece) == Some(&true)))
+    }
+
+    /// Bytes of a chunk have come. A piece of which all have come goes to stable storage, and gets its mark.
+    ///
+    /// # Errors
+    /// The errors of write(2) and fsync(2); `ESTALE` where the file has no room for marks any more.
+    pub fn came(&self, offset: u64, length: u64) -> Result<(), Errno> {
+        let DividedFile { piece, size, .. } = self.divided;
+        let number = offset / piece;
+        let due = piece.min(size - number * piece);
+        let is_whole = {
+            let mut came = lock(&self.came);
+            let bytes = came.entry(number as u32).or_default();
+            *bytes += length;
+            *bytes >= due
+        };
+        if !is_whole {
+            return Ok(());
+        }
+        let mut has_lost = lock(&self.has_lost);
+        if *has_lost {
+            return Err(Errno::IO);
+        }
+        self.mark(number).inspect_err(|_| *has_lost = true)
+    }
+
+    fn mark(&self, piece: u64) -> Result<(), Errno> {
+        rustix::fs::fdatasync(&self.file)?;
+        if rustix::fs::fstat(&self.file)?.st_size as u64 <= self.divided.size {
+            return Err(Errno::STALE);
+        }
+        let written = rustix::io::pwrite(&self.file, &MARK, mark_at(&self.divided, piece))?;
+        if written < MARK.len() {
+            return Err(Errno::NOSPC);
+        }
+        rustix::fs::fdatasync(&self.file)
+    }
+
+    /// Cuts the marks off where every piece has one, whoever has brought it.
+    ///
+    /// # Errors
+    /// The errors of open(2), read(2) and fsync(2); `ESTALE` where something else has its name.
+    pub fn seal(&self) -> Result<DividedState, Errno> {
+        let now = match rustix::fs::statat(&self.parent, self.name.write(), AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(DividedState::Gone),
+            other => other?,
+        };
+        let own = rustix::fs::fstat(&self.file)?;
+        if (now.st_dev, now.st_ino) != (own.st_dev, own.st_ino) {
+            return Err(Errno::STALE);
+        }
+        if own.st_size as u64 == self.divided.size {
+            return Ok(DividedState::Whole);
+        }
+        // What other hosts have written is seen by whoever opens the file anew.
+        let file = match reopen(&self.parent, &self.name, self.divided.size) {
+            Err(Errno::NOENT) => return Ok(DividedState::Gone),
+            other => other?,
+        };
+        let mut lacks = 0;
+        for piece in 0..self.divided.pieces() {
+            lacks += u64::from(!self.has_mark(file.as_fd(), piece)?);
+        }
+        if lacks > 0 {
+            return Ok(DividedState::Lacks(lacks));
+        }
+        rustix::fs::ftruncate(&self.file, self.divided.size)?;
+        rustix::fs::fsync(&self.file)?;
+        Ok(DividedState::Whole)
+    }
+
+    /// True where this transfer brings pieces of the file, and doesn't only finish it.
+    pub fn brings(&self) -> bool {
+        self.divided.count > 0
+    }
+
+    fn has_mark(&self, file: BorrowedFd<'_>, piece: u64) -> Result<bool, Errno> {
+        let mut mark = [0; MARK.len()];
+        let read = rustix::io::pread(file, &mut mark, mark_at(&self.divided, piece))?;
+        Ok(read == MARK.len() && mark == MARK)
+    }
+}
+
+/// The chunks of a file that isn't there yet that need not come.
+pub fn present_of_nothing(divided: &DividedFile) -> HashSet<u32> {
+    let own = own(divided);
+    chunks_but_for(divided, |piece| own.contains(&piece))
+}
+
+fn own(divided: &DividedFile) -> Range<u64> {
+    let first = u64::from(divided.first);
+    first..first + u64::from(divided.count)
+}
+
+fn chunks_but_for(divided: &DividedFile, is_missing: impl Fn(u64) -> bool) -> HashSet<u32> {
+    let chunk = chunk_of(divided);
+    let numbers = 0..divided.size.div_ceil(chunk);
+    let present = numbers.filter(|number| !is_missing(number * chunk / divided.piece));
+    present.filter_map(|number| u32::try_from(number).ok()).collect()
+}
+
+fn mark_at(divided: &DividedFile, piece: u64) -> u64 {
+    divided.size + piece * MARK_BLOCK
+}
+
+/// The name follows from the key in one direction only: no client can name another transfer's file so.
+fn name_of(key: &[u8; 16]) -> Name {
+    let hash = blake3::Hasher::new().update(b"divided file").update(key).finalize();
+    let mut nonce = [0; 8];
+    nonce.copy_from_slice(&hash.as_bytes()[..8]);
+    Name::new(nonce, 0)
+}
+
+/// The file that is there, where it is this user's own. A whole one may have its last mode.
+fn reopen(parent: &Directory, name: &Name, size: u64) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(parent, name.write(), flags, Mode::empty())?;
+    let mut judged = rustix::fs::fstat(&file)?;
+    if judged.st_size as u64 == size {
+        judged.st_mode &= !0o022;
+    }
+    if is_own(&judged) { Ok(file) } else { Err(Errno::STALE) }
+}
+
+/// Its name is on stable storage before any mark is.
+fn create(parent: &Directory, name: &Name) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(parent, name.write(), flags, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::EXIST) => open_own(parent, &name.write()),
+        Err(error) => Err(error),
+        Ok(file) => {
+            rustix::fs::fsync(parent.for_sync()?)?;
+            Ok(file)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

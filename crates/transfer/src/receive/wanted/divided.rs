@@ -1,0 +1,106 @@
+//! Files of which only some pieces are to come, since other transfers bring the others.
+
+use linerate_wire::control::{Digest, DividedFile, ProblemKind, Want};
+use linerate_wire::entry::Origin;
+use linerate_wire::path::RelPath;
+use rustix::io::Errno;
+use std::collections::HashSet;
+
+use super::Comparer;
+use super::decide::Decision;
+use crate::base::lock::lock;
+use crate::base::problem::problem;
+use crate::receive::admission::Admitted;
+use crate::receive::divided::{AwaitedPieces, DividedTarget, chunk_of, is_the_one, present_of_nothing};
+use crate::receive::journal::bits;
+
+const CHANGED: &str =
+    "has changed since the plan was made, and is divided: nothing of it is copied; plan again";
+const UNLOCKED: &str = "another transfer may be bringing the same pieces of it: the destination's journal can't be locked; run it again, or \
+                        plan with --whole-files if its file system has no locks";
+
+impl Comparer<'_, '_> {
+    /// The answer for a file of which only pieces are to come; `None` for any other, and where all of it is in place already.
+    pub(super) fn divided(
+        &mut self,
+        admitted: &Admitted<'_>,
+        digest: Option<Digest>,
+        origin: Origin,
+    ) -> Option<Want> {
+        let (entry, place) = (admitted.entry(), admitted.place());
+        let divided = self.shared.settings.divided.get(&entry.path).filter(|_| entry.source == 0)?.clone();
+        // Another transfer first gives the file its name, and so it has one or the other.
+        let begun = self.begun(&divided, admitted);
+        let there = self.here.look_for(entry, place);
+        let decision = match &there {
+            Some(there) => self.decide(admitted, digest, there),
+            None => self.rules.missing(entry),
+        };
+        if matches!(decision, Decision::Attributes(_) | Decision::LeftAlone) {
+            return None;
+        }
+        let make_way = match (&decision, &there) {
+            _ if !is_the_one(&divided, entry, origin) => Err((ProblemKind::Changed, CHANGED.to_owned())),
+            (Decision::New, Some(there)) => {
+                self.make_way(entry, place, there).map_err(|why| (ProblemKind::Failed, why))
+            }
+            _ => Ok(()),
+        };
+        let failed = |why: String| (ProblemKind::Failed, why);
+        match make_way.and_then(|()| self.present(&divided, begun).map_err(failed)) {
+            Ok(present) => {
+                self.itemize(entry, &decision);
+                Some(self.await_pieces(place, divided, present))
+            }
+            Err((kind, why)) => {
+                let shown = self.shared.ground.landing.root.shown(place);
+                (self.shared.reports.problem)(problem(shown, kind, why));
+                Some(Want::Nothing)
+            }
+        }
+    }
+
+    /// The chunks that need not come, where this transfer may bring the others.
+    fn present(
+        &self,
+        divided: &DividedFile,
+        begun: Result<DividedTarget, Errno>,
+    ) -> Result<HashSet<u32>, String> {
+        let brings = divided.count > 0;
+        // Two tasks with the same pieces would write into each other's.
+        if brings && !self.shared.ground.journal.make() {
+            return Err(UNLOCKED.to_owned());
+        }
+        match begun {
+            Err(Errno::NOENT) if brings => Ok(present_of_nothing(divided)),
+            begun => begun.and_then(|target| target.present()).map_err(why),
+        }
+    }
+
+    fn await_pieces(&self, place: &RelPath, divided: DividedFile, present: HashSet<u32>) -> Want {
+        let chunk = chunk_of(&divided);
+        let mut held = bits(&present);
+        held.resize(divided.size.div_ceil(chunk).div_ceil(8) as usize, 0);
+        lock(&self.shared.notes.awaited).insert(place.clone(), AwaitedPieces { divided, present });
+        Want::Missing { chunk, present: held }
+    }
+
+    fn begun(&self, divided: &DividedFile, admitted: &Admitted<'_>) -> Result<DividedTarget, Errno> {
+        let parent = admitted.place().parent().ok_or(Errno::NOENT)?;
+        let parent = self.shared.ground.landing.root.directory(&parent)?;
+        DividedTarget::open(parent, divided.clone(), false)
+    }
+}
+
+fn why(error: Errno) -> String {
+    match error {
+        Errno::NOENT => {
+            "the pieces of it that were copied are gone from the destination; plan again".to_owned()
+        }
+        Errno::STALE => "the file of its pieces at the destination isn't this transfer's; remove it with \
+                         'linerate clean', and plan again"
+            .to_owned(),
+        Errno::BUSY => "somebody is removing the pieces of it at the destination; run it again".to_owned(),
+        error => format!("opening the file of its pieces at the destination failed: {error}"),
+    }
+}

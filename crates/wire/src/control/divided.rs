@@ -1,0 +1,78 @@
+//! Files that several transfers bring together, each its pieces.
+
+use crate::entry::Timestamp;
+use crate::path::RelPath;
+use serde::{Deserialize, Serialize};
+
+/// The most [`Details::divided`](super::Details::divided).
+pub const MAX_DIVIDED: usize = 512;
+/// The most pieces of one file.
+pub const MAX_PIECES: u64 = 1024;
+/// Bytes of the smallest piece.
+pub const LEAST_PIECE: u64 = 1 << 20;
+
+/// A file of which this transfer brings some pieces, and others the others. Whichever brings the last one gives the file its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DividedFile {
+    /// The file below its source.
+    pub path: RelPath,
+    /// The same for all transfers that bring pieces of this file, and for no others.
+    pub key: [u8; 16],
+    /// Its size in bytes. A file with another size, or other times or number, isn't the one that is divided.
+    pub size: u64,
+    /// When its contents were modified.
+    pub mtime: Timestamp,
+    /// When its inode was changed.
+    pub ctime: Timestamp,
+    /// Its inode's number.
+    pub inode: u64,
+    /// Bytes of a piece, a power of two; the last one may be shorter.
+    pub piece: u64,
+    /// The first piece that this transfer brings.
+    pub first: u32,
+    /// How many it brings; with none it only finishes a file of which all pieces are there.
+    pub count: u32,
+}
+
+impl DividedFile {
+    /// How many pieces the file has.
+    pub fn pieces(&self) -> u64 {
+        self.size.div_ceil(self.piece.max(1))
+    }
+
+    /// True where its numbers fit together.
+    pub fn is_consistent(&self) -> bool {
+        self.piece.is_power_of_two()
+            && self.piece >= LEAST_PIECE
+            && (2..=MAX_PIECES).contains(&self.pieces())
+            && u64::from(self.first) + u64::from(self.count) <= self.pieces()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_powers_of_two_and_all_within_the_file() {
+        let (mtime, ctime) = (Timestamp::default(), Timestamp::default());
+        let size = 5 * LEAST_PIECE + 1;
+        let (piece, first, count) = (LEAST_PIECE, 2, 4);
+        let path = RelPath::root();
+        let good = DividedFile { path, key: [0; 16], size, mtime, ctime, inode: 1, piece, first, count };
+        assert!(good.is_consistent() && good.pieces() == 6);
+        let with = |change: fn(&mut DividedFile)| {
+            let mut changed = good.clone();
+            change(&mut changed);
+            changed.is_consistent()
+        };
+        assert!(with(|file| (file.first, file.count) = (6, 0)));
+        assert!(!with(|file| file.count = 5));
+        assert!(!with(|file| file.first = u32::MAX));
+        assert!(!with(|file| file.piece = 0));
+        assert!(!with(|file| file.piece += 1));
+        assert!(!with(|file| file.piece /= 2));
+        assert!(!with(|file| file.piece *= 8), "one piece is no division");
+        assert!(!with(|file| file.size = u64::MAX));
+    }
+}
