@@ -2,10 +2,14 @@
 
 #[path = "runner/again.rs"]
 mod again;
+#[path = "runner/killed.rs"]
+mod killed;
 #[path = "runner/put_back.rs"]
 mod put_back;
 #[path = "runner/search.rs"]
 mod search;
+#[path = "runner/settings.rs"]
+mod settings;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -353,72 +357,6 @@ fn words(words: &[&str]) -> Vec<Word> {
     words.iter().map(|word| Word::parse(word).unwrap()).collect()
 }
 
-#[test]
-fn settings_are_set_read_back_and_put_back() {
-    let trial = Trial::new(&[("see", "cat \"$2\"/../../value >> \"$2\"/../../seen; cp -r \"$1\" \"$2\"/")]);
-    let file = trial.dir.path().join("value");
-    std::fs::write(&file, "1 original\n").unwrap();
-    let path = file.to_str().unwrap();
-    let mut study = trial.study(&[("see", 1), ("see", 2), ("see", 3)]);
-    study.settings.push(SettingSpec {
-        name: "level".into(),
-        hosts: vec!["b".into()],
-        read: words(&["cat", path]),
-        // What is set to 3 stays as it is.
-        write: words(&["sh", "-c", "[ \"$1\" = 3 ] || echo \"$1\" | tr ' ' '\t' > \"$0\"", path, "{value}"]),
-        optional: false,
-    });
-    study.cases[1].settings.insert("level".into(), "2 x".into());
-    study.cases[2].settings.insert("level".into(), "3".into());
-    let (record, _) = trial.run(&study, &mut |_| {});
-    assert!(reason(&record, "see-1").starts_with("measured"), "{}", reason(&record, "see-1"));
-    assert!(reason(&record, "see-2").starts_with("measured"), "{}", reason(&record, "see-2"));
-    let failed = reason(&record, "see-3");
-    assert!(failed.contains("level was set to \"3\" on host b and reads back"), "{failed}");
-    let seen = std::fs::read_to_string(trial.dir.path().join("seen")).unwrap();
-    assert!(seen.contains("1\toriginal") || seen.contains("1 original"), "{seen}");
-    assert_eq!(seen.matches("2\tx").count(), 6, "two copies, three runs: {seen}");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "1\toriginal\n");
-    assert_eq!(record.cases[1].factors["level"], "2 x");
-}
-
-#[test]
-fn a_setting_that_can_not_be_read_ends_the_study_before_it_begins() {
-    let trial = Trial::new(&[("copy", "cp -r \"$1\" \"$2\"/")]);
-    let mut study = trial.study(&[("copy", 1)]);
-    let read = words(&["sh", "-c", "echo no such knob >&2; exit 1"]);
-    let write = words(&["true", "{value}"]);
-    study.settings.push(SettingSpec {
-        name: "knob".into(),
-        hosts: vec!["a".into()],
-        read,
-        write,
-        optional: false,
-    });
-    study.cases[0].settings.insert("knob".into(), "1".into());
-    let (work, out) = trial.places();
-    let error = Runner::new(trial.setup(&study, &work, &out), beds(), &mut |_| {}).err().unwrap();
-    assert!(error.to_string().contains("no such knob"), "{error}");
-}
-
-#[test]
-fn a_host_may_lack_an_optional_setting_and_only_its_cases_are_unavailable() {
-    let trial = Trial::new(&[("copy", "cp -r \"$1\" \"$2\"/")]);
-    let mut study = trial.study(&[("copy", 1), ("copy", 2)]);
-    let read = words(&["sh", "-c", "echo no such knob >&2; exit 1"]);
-    let write = words(&["true", "{value}"]);
-    let knob = SettingSpec { name: "knob".into(), hosts: vec!["a".into()], read, write, optional: true };
-    study.settings.push(knob);
-    study.cases[1].settings.insert("knob".into(), "1".into());
-    let (record, _) = trial.run(&study, &mut |_| {});
-    assert!(reason(&record, "copy-1").starts_with("measured"), "{}", reason(&record, "copy-1"));
-    let lacking = reason(&record, "copy-2");
-    assert!(
-        lacking.starts_with("unavailable: reading knob on host a") && lacking.contains("no such knob"),
-        "{lacking}"
-    );
-}
-
 /// Every run of the study once: blocks x cases, in the order that the seed gives.
 fn assert_complete(record: &Record, study: &Study) {
     let mut seen: Vec<(u32, &str)> = record.runs.iter().map(|run| (run.block, run.case.as_str())).collect();
@@ -470,61 +408,6 @@ fn another_study_is_not_gone_on_with() {
     longer.blocks = 9;
     assert!(trial.resume(&longer, &dir).unwrap_err().to_string().contains("number of blocks"));
     assert!(trial.resume(&longer, &dir.join("none")).unwrap_err().to_string().contains("reading"));
-}
-
-/// Names the directory in which [`a_study_for_killing`] runs.
-const KILLED: &str = "LINERATE_TEST_KILLED";
-
-/// A setting that is a file, and a case that sets it.
-fn with_setting(trial: &Trial, file: &Path) -> Study {
-    let path = file.to_str().unwrap();
-    let mut study = trial.study(&[("slow", 1)]);
-    let write = words(&["sh", "-c", "echo \"$1\" > \"$0\"", path, "{value}"]);
-    let read = words(&["cat", path]);
-    study.settings.push(SettingSpec {
-        name: "level".into(),
-        hosts: vec!["a".into()],
-        read,
-        write,
-        optional: false,
-    });
-    study.cases[0].settings.insert("level".into(), "changed".into());
-    study
-}
-
-/// Not a test of its own: the process that the next test kills.
-#[test]
-fn a_study_for_killing() {
-    let Some(dir) = std::env::var_os(KILLED) else { return };
-    let trial = Trial::new(&[("slow", "cp -r \"$1\" \"$2\"/; sleep 1")]);
-    let study = with_setting(&trial, &Path::new(&dir).join("value"));
-    std::fs::write(Path::new(&dir).join("trial"), trial.dir.path().to_str().unwrap()).unwrap();
-    trial.run(&study, &mut |_| {});
-}
-
-#[test]
-fn what_a_killed_study_had_set_is_put_back_by_the_next_sweep() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("value");
-    std::fs::write(&file, "original\n").unwrap();
-    let now = || std::fs::read_to_string(&file).unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_study_for_killing"])
-        .env(KILLED, dir.path())
-        .spawn()
-        .unwrap();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while now() != "changed\n" && std::time::Instant::now() < deadline {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert_eq!(now(), "changed\n");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_eq!(now(), "changed\n", "a kill -9 leaves it changed");
-    linerate_lab::sweep().unwrap();
-    assert_eq!(now(), "original\n");
-    let left = std::fs::read_to_string(dir.path().join("trial")).unwrap();
-    std::fs::remove_dir_all(left).unwrap();
 }
 
 #[test]

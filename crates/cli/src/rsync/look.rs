@@ -1,9 +1,12 @@
 //! Prints what rsync prints on standard output: lines of changes, sums, progress.
 
+mod counts;
+mod listing;
+
 use linerate_transfer::NOT_ALL_READ;
 use linerate_transfer::lock::lock;
-use linerate_wire::control::{Change, OtherUse, Totals};
-use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::control::{Change, OtherUse};
+use linerate_wire::entry::Entry;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -16,13 +19,14 @@ use super::format::{LineFormat, Subject, is_mere_name, is_unchanged};
 use super::info::{InfoWord, Levels};
 use super::line::Line;
 use super::lines::StandardLines;
-use super::log::{LogFile, shown_time};
-use super::numbers::{Human, clock, permissions, shown_rate};
+use super::log::LogFile;
+use super::numbers::{Human, clock, shown_rate};
 use super::summed::Summed;
 use super::tops::{Top, full_name, tops};
 use super::wording::Wording;
 use crate::common::look::{Done, Look, Sums};
 use crate::common::spec::Spec;
+use counts::{Told, ways};
 
 /// How often the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -70,17 +74,6 @@ pub struct RsyncLook {
     summed: Option<Summed>,
     /// The lines about what was chosen, of `--debug=NSTR`.
     choices: Vec<String>,
-}
-
-/// The changes that were counted so far, by kind, and what was printed about them.
-#[derive(Default)]
-struct Told {
-    created: Totals,
-    deleted: Totals,
-    transferred: u64,
-    progress: Option<Instant>,
-    /// True once the line about the destination that is made had its turn.
-    made: bool,
 }
 
 impl RsyncLook {
@@ -220,23 +213,6 @@ impl RsyncLook {
         &path[own..]
     }
 
-    /// The name of a listed entry, below what is in front of its source's own name.
-    fn listed_name<'a>(&self, path: &'a str) -> &'a str {
-        if path == "." || path.ends_with("/.") {
-            return ".";
-        }
-        if let Some((_, below)) = path.rsplit_once("/./") {
-            return below;
-        }
-        let path = path.strip_prefix("./").unwrap_or(path);
-        let named = self.named(path);
-        let pattern = self.sources.iter().find(|source| source.contains(['*', '?', '[']));
-        // A pattern matches no slash, so the name begins behind as many slashes as the pattern has.
-        let slashes = pattern.map_or(0, |pattern| pattern.matches('/').count());
-        let start = path.match_indices('/').nth(slashes.wrapping_sub(1)).map_or(0, |(at, _)| at + 1);
-        if named.len() == path.len() { &path[start..] } else { named }
-    }
-
     /// Writes the lines that waited for sums of files.
     pub fn show_held(&self) {
         let held = self.summed.iter().flat_map(Summed::take);
@@ -335,60 +311,6 @@ impl RsyncLook {
     fn subject_name(&self, change: &Change) -> Vec<u8> {
         Subject { change, pulls: self.pulls, full: b"", root: "", sum: "", escape: self.escape }.name()
     }
-
-    fn count(&self, change: &Change) {
-        let mut told = lock(&self.told);
-        if change.item == Change::DELETED {
-            // Of a deleted entry it is known only whether it was a directory.
-            let deleted = &mut told.deleted;
-            *(if change.directory { &mut deleted.directories } else { &mut deleted.files }) += 1;
-            return;
-        }
-        let is_new = change.item[2] == b'+';
-        told.transferred += u64::from(matches!(change.item[0], b'<' | b'>'));
-        if is_new {
-            match change.item[1] {
-                b'd' => told.created.directories += 1,
-                b'L' => told.created.symlinks += 1,
-                b'f' => told.created.files += 1,
-                _ => told.created.specials += 1,
-            }
-        }
-    }
-
-    fn statistics(&self, sums: &Sums) {
-        let told = lock(&self.told);
-        self.print("");
-        self.print(format!("Number of files: {}", self.counts(&sums.there)));
-        self.print(format!("Number of created files: {}", self.counts(&told.created)));
-        self.print(format!("Number of deleted files: {}", self.counts(&told.deleted)));
-        self.print(format!("Number of regular files transferred: {}", self.human.number(told.transferred)));
-        self.print(format!("Total file size: {} bytes", self.human.number(sums.size)));
-        let size = sums.moved.bytes.saturating_add(sums.matched);
-        // A dry run sends nothing.
-        let (moved, matched) = if self.dry_run { (0, 0) } else { (sums.moved.bytes, sums.matched) };
-        self.print(format!("Total transferred file size: {} bytes", self.human.number(size)));
-        self.print(format!("Literal data: {} bytes", self.human.number(moved)));
-        self.print(format!("Matched data: {} bytes", self.human.number(matched)));
-        let (sent, received) = ways(sums);
-        self.print(format!("Total bytes sent: {}", self.human.number(sent)));
-        self.print(format!("Total bytes received: {}", self.human.number(received)));
-    }
-
-    /// `3 (reg: 1, dir: 1, link: 1)`.
-    fn counts(&self, totals: &Totals) -> String {
-        let kinds = [
-            ("reg", totals.files),
-            ("dir", totals.directories),
-            ("link", totals.symlinks),
-            ("special", totals.specials),
-        ];
-        let there = kinds.iter().filter(|(_, count)| *count > 0);
-        let parts: Vec<_> =
-            there.map(|(kind, count)| format!("{kind}: {}", self.human.number(*count))).collect();
-        let sum = self.human.number(totals.entries());
-        if parts.is_empty() { sum } else { format!("{sum} ({})", parts.join(", ")) }
-    }
 }
 
 impl Look for RsyncLook {
@@ -439,32 +361,7 @@ impl Look for RsyncLook {
     }
 
     fn listed(&self, path: &[u8], entry: &Entry, size: u64) {
-        let shown = self.escape.shown(path);
-        let name = self.listed_name(&shown);
-        let names: Vec<_> = path.split(|byte| *byte == b'/').collect();
-        // `name` has the last names of the path; here their bytes may be written otherwise than elsewhere.
-        let own = names.len().saturating_sub(name.split('/').count());
-        let own = names[own..].join(&b'/');
-        let name = if name == "." { b".".to_vec() } else { self.escape.bytes(&own) };
-        let width = if self.human == Human(0) { 11 } else { 14 };
-        let link = match &entry.kind {
-            Kind::Symlink { target } if self.shows_links => {
-                [b" -> ", &self.escape.bytes(target)[..]].concat()
-            }
-            _ => Vec::new(),
-        };
-        let size = match &entry.kind {
-            Kind::File { size } => *size,
-            Kind::Directory | Kind::Symlink { .. } => size,
-            _ => 0,
-        };
-        let facts = format!(
-            "{} {:>width$} {} ",
-            kind_and_permissions(entry),
-            self.human.number(size),
-            shown_time(entry.mtime.seconds)
-        );
-        self.print([facts.as_bytes(), &name, &link].concat());
+        self.print(self.listing(path, entry, size));
     }
 
     fn skip(&self, path: &str, message: &str) {
@@ -551,25 +448,6 @@ fn keeps_root(line: &Line) -> bool {
     };
     let keeps = line.relative == Some(true) && line.files_from.is_none() && !line.pulls();
     keeps && line.sources().iter().all(is_whole)
-}
-
-/// Kind and permissions, as ls(1) writes them.
-fn kind_and_permissions(entry: &Entry) -> String {
-    let kind = match entry.kind {
-        Kind::Directory => 'd',
-        Kind::Symlink { .. } => 'l',
-        Kind::Fifo => 'p',
-        Kind::Socket => 's',
-        Kind::Device { block: true, .. } => 'b',
-        Kind::Device { .. } => 'c',
-        Kind::File { .. } | Kind::HardLink { .. } => '-',
-    };
-    format!("{kind}{}", permissions(entry.mode))
-}
-
-/// Bytes sent and bytes received.
-fn ways(sums: &Sums) -> (u64, u64) {
-    if sums.received { (0, sums.wire) } else { (sums.wire, 0) }
 }
 
 /// A source's path, safe on a terminal.

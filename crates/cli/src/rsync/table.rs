@@ -1,5 +1,7 @@
 //! All options of rsync 3.5, and the effect of each here.
 
+mod rows;
+
 use linerate_remote::command::AgentCommand;
 use linerate_wire::control::{Appending, MAX_OTHER_TREES, OtherTrees, OtherUse};
 use std::ffi::OsStr;
@@ -12,6 +14,7 @@ use super::{checked, details, stop};
 use crate::modes;
 use crate::sync::selecting::RuleOption;
 use crate::units::{parse_rate, parse_rsync_size};
+use rows::{always, always_of, flag, refused, refused_of, switch, value};
 
 /// One of rsync's options.
 pub struct RsyncOption {
@@ -85,43 +88,6 @@ const LATER: &str = "linerate doesn't do this; use rsync for it";
 const PARTIAL: &str = "what has come is always kept, and the same command goes on from there";
 const THREADS: &str =
     "linerate takes as many threads as the path and the processors make useful, four at most";
-
-const fn flag(name: &'static [&'static str], short: Option<char>, set: fn(&mut Line)) -> RsyncOption {
-    RsyncOption { names: name, short, does: Does::Flag(set), off: None }
-}
-
-const fn switch(
-    names: &'static [&'static str],
-    short: Option<char>,
-    set: fn(&mut Line),
-    off: fn(&mut Line),
-) -> RsyncOption {
-    RsyncOption { names, short, does: Does::Flag(set), off: Some(off) }
-}
-
-const fn value(
-    names: &'static [&'static str],
-    short: Option<char>,
-    set: fn(&mut Line, &OsStr) -> Result<(), String>,
-) -> RsyncOption {
-    RsyncOption { names, short, does: Does::Value(set), off: None }
-}
-
-const fn always(names: &'static [&'static str], short: Option<char>, why: &'static str) -> RsyncOption {
-    RsyncOption { names, short, does: Does::Always(why), off: Some(|_| ()) }
-}
-
-const fn always_of(names: &'static [&'static str], short: Option<char>, why: &'static str) -> RsyncOption {
-    RsyncOption { names, short, does: Does::AlwaysOf(why), off: Some(|_| ()) }
-}
-
-const fn refused(names: &'static [&'static str], short: Option<char>, why: &'static str) -> RsyncOption {
-    RsyncOption { names, short, does: Does::Refused(why), off: Some(|_| ()) }
-}
-
-const fn refused_of(names: &'static [&'static str], short: Option<char>, why: &'static str) -> RsyncOption {
-    RsyncOption { names, short, does: Does::RefusedOf(why), off: Some(|_| ()) }
-}
 
 /// In the order of rsync's manual.
 pub const OPTIONS: &[RsyncOption] = &[

@@ -15,7 +15,7 @@ use crate::rsync_lines::{assert_alike, make_changed, make_source, over_ssh, shap
 use crate::support::{PATIENCE, Running, within};
 use crate::tree::{names, noise, set_time, temporaries, write};
 
-fn assert_same(source: &Path, destination: &Path) {
+pub fn assert_same(source: &Path, destination: &Path) {
     assert_eq!(shape(source), shape(destination));
 }
 
@@ -176,7 +176,7 @@ fn make_large(top: &Path) {
     write(top.join("deep/er/several"), noise(2, 40 << 20));
 }
 
-fn begin(case: &Case, line: &str) -> Running {
+pub fn begin(case: &Case, line: &str) -> Running {
     let file = case.aside("bin").join("marked");
     let ssh = format!("ssh -F {}", case.bed.lab.ssh_config().display());
     fs::write(&file, format!("SSH='{ssh}'\n{}\n", case.marked())).unwrap();
@@ -187,7 +187,7 @@ fn begin(case: &Case, line: &str) -> Running {
 }
 
 /// Both ways, over ssh: the source, the destination, and the paths of a line.
-fn ways(case: &Case) -> [(PathBuf, PathBuf, &'static str); 2] {
+pub fn ways(case: &Case) -> [(PathBuf, PathBuf, &'static str); 2] {
     let pushed = (case.near.join("tree"), case.far.join("to"), "tree/ FAR/to/");
     [pushed, (case.far.join("tree"), case.near.join("to"), "FAR/tree/ to/")]
 }
@@ -350,89 +350,6 @@ fn the_environment_names_a_directory_for_parts() {
             let own = args!["env", "RSYNC_PARTIAL_DIR=.kept"].into_iter().chain(program).collect();
             case.start_with(own, words(&format!("-a {option} src/ to/"), "")).end().exits(0);
             assert_eq!(!top.join(".kept").exists(), is_used, "{option}");
-        }
-    }
-}
-
-/// Lines for files that grow.
-const GROWING: [&str; 10] = [
-    "-ai --append src/ DST/",
-    "-a --append-verify src/ DST/",
-    "-ri --append src/ DST/",
-    "-ain --append src/ DST/",
-    "-ai --append --delete src/ DST/",
-    "-aib --append src/ DST/",
-    "-ai --append --no-append src/ DST/",
-    "-ai --append -W src/ DST/",
-    "-ai --append --delay-updates src/ DST/",
-    "-ai --append --partial-dir=x src/ DST/",
-];
-
-/// Beginnings of files, one that is another, one that is none, and some that aren't shorter.
-fn make_shorter(top: &Path) {
-    write(top.join("a"), "hi\nand more");
-    write(top.join("sub/large"), noise(1, 100_001));
-    write(top.join("sub/larger"), [b"other".to_vec(), noise(2, 6 << 20)[5..].to_vec()].concat());
-    write(top.join("sub/b"), "Y");
-    write(top.join("other/zz"), "d");
-    write(top.join("core"), "");
-    fs::set_permissions(top.join("sub/large"), fs::Permissions::from_mode(0o640)).unwrap();
-    fs::set_permissions(top.join("sub/larger"), fs::Permissions::from_mode(0o711)).unwrap();
-}
-
-#[test]
-fn files_grow_as_with_rsync() {
-    let Some(case) = case().filter(|_| has("rsync")) else { return };
-    make_source(&case.near.join("src"));
-    write(case.near.join("src/sub/larger"), noise(2, 20 << 20));
-    for line in GROWING {
-        assert_alike(&case, line, |_| ());
-        assert_alike(&case, line, make_shorter);
-    }
-    for (source, destination, paths) in
-        [("src", case.far.join("to"), "src/ FAR/to/"), ("src", case.near.join("back"), "FAR/to/ back/")]
-    {
-        for option in ["--append-verify", "-S --append", "--append"] {
-            let _ = fs::remove_dir_all(&destination);
-            make_shorter(&destination);
-            let before = fs::metadata(destination.join("sub/large")).unwrap().ino();
-            over_ssh(&case, &format!("-a {option} {paths}")).exits(0);
-            assert_eq!(fs::metadata(destination.join("sub/large")).unwrap().ino(), before);
-            let [ours, theirs] = [case.near.join(source), destination.clone()]
-                .map(|top| fs::read(top.join("sub/large")).unwrap());
-            assert!(ours == theirs, "{option} {paths}");
-            let [ours, theirs] = [case.near.join(source), destination.clone()]
-                .map(|top| fs::read(top.join("sub/larger")).unwrap());
-            assert_eq!(ours == theirs, option == "--append-verify", "{paths}");
-            assert_eq!(fs::read(destination.join("a")).unwrap(), b"hi\nand more");
-        }
-        // From here on the far tree is as the near one.
-        over_ssh(&case, &format!("-aI {paths}")).exits(0);
-    }
-}
-
-#[test]
-fn a_file_that_grew_a_little_grows_on() {
-    for signal in [Signal::TERM, Signal::KILL] {
-        let Some(case) = case() else { return };
-        for (source, destination, paths) in ways(&case) {
-            write(source.join("file"), noise(1, 40 << 20));
-            write(destination.join("file"), noise(1, 1_000_001));
-            let line = format!("-a --append {paths}");
-            let running = begin(&case, &format!("--bwlimit=6m {line}"));
-            let size = || fs::metadata(destination.join("file")).unwrap().len();
-            assert!(within(PATIENCE, || size() > 4 << 20), "{}", running.end());
-            running.signal(signal);
-            running.end();
-            assert!(within(PATIENCE, || case.far_processes().is_empty()));
-            let (whole, part) =
-                (fs::read(source.join("file")).unwrap(), fs::read(destination.join("file")).unwrap());
-            assert!(part.len() < whole.len() && whole.starts_with(&part), "{signal:?} {paths}");
-            let inode = fs::metadata(destination.join("file")).unwrap().ino();
-            over_ssh(&case, &line).exits(0);
-            assert_same(&source, &destination);
-            assert_eq!(fs::metadata(destination.join("file")).unwrap().ino(), inode);
-            fs::remove_dir_all(&source).unwrap();
         }
     }
 }

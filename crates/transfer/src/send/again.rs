@@ -9,7 +9,7 @@ use crate::base::problem::{TransferError, problem};
 use crate::base::totals::SharedTotals;
 use crate::net::session::{Session, out_of_turn};
 use crate::send::plan::Planner;
-use crate::send::worker::Transmission;
+use crate::send::transmission::Transmission;
 use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
 use crate::tree::selection::Selection;
 

@@ -22,6 +22,7 @@ mod speed;
 pub mod streams;
 pub mod survey;
 mod thorough;
+pub mod transmission;
 pub mod under_way;
 mod unstated;
 pub mod work;

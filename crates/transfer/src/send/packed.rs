@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::net::clock::Stage;
 use crate::net::stream::{FrameWriter, StreamError};
 use crate::send::compressing::{PackingTerms, Step};
+use crate::send::transmission::Transmission;
 use crate::send::work::{InHand, Work};
-use crate::send::worker::{SendWorker, Transmission};
+use crate::send::worker::SendWorker;
 
 /// Compressed bytes that are sent at once, at least, while more are coming.
 const AT_ONCE: usize = 32 << 10;

@@ -12,7 +12,7 @@ use crate::net::pace::Pace;
 use crate::net::session::{MAX_STREAMS, Session};
 use crate::net::stream::Stream;
 use crate::send::compressing::Compressing;
-use crate::send::worker::Transmission;
+use crate::send::transmission::Transmission;
 
 /// Bytes, and files, that one stream brings before a second one stands.
 const LITTLE: (u64, u64) = (1 << 20, 64);

@@ -3,11 +3,13 @@
 mod faked;
 mod left_out;
 mod listing;
+mod names;
+mod reports;
 
 use linerate_wire::control::{Keep, MUNGED, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
@@ -16,7 +18,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::base::problem::problem;
 use crate::base::several::Several;
 use crate::base::totals::SharedTotals;
 use crate::tree::filter::attributes::AttributeRules;
@@ -26,14 +27,14 @@ use crate::tree::metadata::read::{At, Faked, Reader};
 use crate::tree::modes::changed;
 use crate::tree::prune::WaitingDirectories;
 use crate::tree::root::Directory;
-use crate::tree::safe_link::leads_out;
 use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{atime, ctime, mtime};
 use crate::tree::temporary::{RESERVED, is_reserved};
 use faked::{link_target, look, stands_for_nothing};
-use left_out::{ignored_link, left_out, named};
+use left_out::{ignored_link, left_out};
 use listing::Listing;
+use names::Looked;
 
 /// Why a name isn't sent to a receiver of another character set, and a link that leads to one.
 const NO_FORM: &str = "cannot be converted: its name has no form in the destination's character set, or isn't in the source's; not copied";
@@ -98,9 +99,6 @@ impl Seen {
 /// The scan can't go on: nobody takes entries any more.
 pub struct Stopped;
 
-/// Names of a directory that are looked at together.
-const TOGETHER: usize = 64;
-
 /// One directory on the way down.
 struct ScanLevel {
     path: RelPath,
@@ -120,16 +118,6 @@ fn is_above(levels: &[ScanLevel], stat: &Stat) -> bool {
             .is_ok_and(|above| (above.st_dev, above.st_ino) == (stat.st_dev, stat.st_ino))
     };
     levels.iter().any(is_it)
-}
-
-/// A name in a directory, looked at.
-struct Looked {
-    name: Vec<u8>,
-    stat: Result<Stat, Errno>,
-    /// The entry is a file that stands for something else.
-    faked: bool,
-    /// The entry is known to have no attributes.
-    bare: bool,
 }
 
 struct ScanWalk<'a, 'b, T> {
@@ -246,27 +234,6 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
     }
 
-    /// Reports listed paths that the walk can't have found.
-    fn tell_missing(&self, source: usize) {
-        let found = &self.scanner.sources[source];
-        let argument = found.source.argument;
-        for listed in self.list(source).into_iter().flat_map(|list| list.listed(argument)) {
-            let Some((parent, name)) = listed.path.split() else { continue };
-            let parent = match found.root.directory(&parent) {
-                Err(Errno::LOOP | Errno::NOTDIR) if self.scanner.selection.like_rsync => {
-                    found.root.follow_way(&parent)
-                }
-                other => other,
-            };
-            let is_no_error = self.scanner.selection.ignore_missing;
-            if let Err(error) = parent.and_then(|parent| parent.stat(name)).map(drop)
-                && !(is_no_error && error == Errno::NOENT)
-            {
-                self.fail(source, &listed.path, "finding what the list of files names", error);
-            }
-        }
-    }
-
     /// The list for a source; `None` where all of it is sent.
     fn list(&self, source: usize) -> Option<&ListedSource> {
         self.scanner.selection.list(self.scanner.sources[source].source.argument)
@@ -359,43 +326,6 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
         }
         Ok(())
-    }
-
-    /// The next name in a directory, looked at; `None` at its end.
-    fn next(&mut self, source: usize, level: &mut ScanLevel) -> Option<Looked> {
-        while level.ahead.is_empty() {
-            let (selection, list) = (self.scanner.selection, (self.list(source), level.whole));
-            let next = std::iter::from_fn(|| self.next_name(source, level));
-            let names: Vec<_> = next.take(TOGETHER).collect();
-            if names.is_empty() {
-                return None;
-            }
-            let names: Vec<_> =
-                names.into_iter().filter(|name| selection.may_want(list, &level.path, name)).collect();
-            // Looked at one after the other, attributes are read when it is known whose are sent.
-            let is_bare = if self.several.wait() { self.reader.baring() } else { None };
-            let fakes = selection.fakes;
-            let look = |name: Vec<u8>| {
-                let real = rustix::fs::statat(&level.fd, &name, AtFlags::SYMLINK_NOFOLLOW);
-                let at = At::In(level.fd.as_fd(), &name);
-                let bare = is_bare.as_ref().is_some_and(|is_bare| is_bare(at));
-                let (stat, faked) = look(at, real, fakes && !bare);
-                Looked { stat, faked, bare, name }
-            };
-            level.ahead = self.several.map(names, look).into();
-        }
-        level.ahead.pop_front()
-    }
-
-    /// The next name in a directory; `None` at its end, and where it can't be listed, which is reported.
-    fn next_name(&self, source: usize, level: &mut ScanLevel) -> Option<Vec<u8>> {
-        match level.listing.next()? {
-            Ok(name) => Some(name),
-            Err(error) => {
-                self.fail(source, &level.path, "listing the directory", error);
-                None
-            }
-        }
     }
 
     /// The path of `name`, and its stat; `None` where it can't be sent or is gone, which is reported.
@@ -536,48 +466,6 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     /// The receiver has characters for it.
     fn has_form(&self, name: &[u8]) -> bool {
         self.scanner.selection.conversion.is_none_or(|conversion| conversion.forth(name).is_some())
-    }
-
-    fn fail(&self, source: usize, path: &RelPath, doing: &str, error: Errno) {
-        self.tell(source, path, ProblemKind::Failed, format!("{doing} failed: {error}"));
-    }
-
-    /// The path as rules and links see it: with rsync's names, the source's own name is a directory above it.
-    fn seen(&self, source: usize, path: &RelPath) -> RelPath {
-        let name = &self.scanner.sources[source].source.name;
-        let own = if self.scanner.selection.like_rsync { name.as_bytes() } else { b"" };
-        match own.is_empty() || path.is_root() {
-            true if path.is_root() => RelPath::new(own).unwrap_or_default(),
-            true => path.clone(),
-            false => name.join(path.as_bytes()).unwrap_or_else(|_| path.clone()),
-        }
-    }
-
-    fn ignores(&self, source: usize, path: &RelPath, target: &[u8]) -> bool {
-        self.scanner.selection.safe_links && leads_out(&self.seen(source, path), target)
-    }
-
-    fn leads_nowhere(&self, source: usize, path: &RelPath, error: Errno) {
-        match error {
-            Errno::NOENT => {
-                let why = "is a symbolic link that leads nowhere; nothing is sent".to_owned();
-                self.tell(source, path, ProblemKind::Failed, why);
-            }
-            error => self.fail(source, path, "following the symbolic link", error),
-        }
-    }
-
-    fn vanished(&self, source: usize, path: &RelPath) {
-        self.tell(source, path, ProblemKind::Changed, "vanished while the tree was read".into());
-    }
-
-    fn skip(&self, source: usize, path: &RelPath, kind: FileType) {
-        self.tell(source, path, ProblemKind::Skipped, format!("is {}; not copied", named(kind)));
-    }
-
-    fn tell(&self, source: usize, path: &RelPath, kind: ProblemKind, message: String) {
-        let shown = self.scanner.sources[source].shown(path);
-        (self.scanner.problem)(problem(shown, kind, message));
     }
 }
 

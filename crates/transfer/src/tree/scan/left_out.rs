@@ -4,6 +4,9 @@ use linerate_wire::entry::Kind;
 use linerate_wire::path::{RelPath, printable};
 use rustix::fs::FileType;
 
+use super::{ScanWalk, Taker};
+use crate::tree::safe_link::leads_out;
+
 /// The kind's name in a message.
 pub fn named(kind: FileType) -> &'static str {
     match kind {
@@ -28,5 +31,22 @@ pub fn left_out(kind: FileType) -> Kind {
             Kind::Device { block: kind == FileType::BlockDevice, major: 0, minor: 0 }
         }
         _ => Kind::Fifo,
+    }
+}
+
+impl<T: Taker> ScanWalk<'_, '_, T> {
+    /// The path as rules and links see it: with rsync's names, the source's own name is a directory above it.
+    pub(super) fn seen(&self, source: usize, path: &RelPath) -> RelPath {
+        let name = &self.scanner.sources[source].source.name;
+        let own = if self.scanner.selection.like_rsync { name.as_bytes() } else { b"" };
+        match own.is_empty() || path.is_root() {
+            true if path.is_root() => RelPath::new(own).unwrap_or_default(),
+            true => path.clone(),
+            false => name.join(path.as_bytes()).unwrap_or_else(|_| path.clone()),
+        }
+    }
+
+    pub(super) fn ignores(&self, source: usize, path: &RelPath, target: &[u8]) -> bool {
+        self.scanner.selection.safe_links && leads_out(&self.seen(source, path), target)
     }
 }

@@ -1,0 +1,80 @@
+//! What rsync counts, and its statistics.
+
+use linerate_transfer::lock::lock;
+use linerate_wire::control::{Change, Totals};
+use std::time::Instant;
+
+use super::RsyncLook;
+use crate::common::look::Sums;
+
+/// The changes that were counted so far, by kind, and what was printed about them.
+#[derive(Default)]
+pub(super) struct Told {
+    pub(super) created: Totals,
+    pub(super) deleted: Totals,
+    pub(super) transferred: u64,
+    pub(super) progress: Option<Instant>,
+    /// True once the line about the destination that is made had its turn.
+    pub(super) made: bool,
+}
+
+impl RsyncLook {
+    pub(super) fn count(&self, change: &Change) {
+        let mut told = lock(&self.told);
+        if change.item == Change::DELETED {
+            // Of a deleted entry it is known only whether it was a directory.
+            let deleted = &mut told.deleted;
+            *(if change.directory { &mut deleted.directories } else { &mut deleted.files }) += 1;
+            return;
+        }
+        let is_new = change.item[2] == b'+';
+        told.transferred += u64::from(matches!(change.item[0], b'<' | b'>'));
+        if is_new {
+            match change.item[1] {
+                b'd' => told.created.directories += 1,
+                b'L' => told.created.symlinks += 1,
+                b'f' => told.created.files += 1,
+                _ => told.created.specials += 1,
+            }
+        }
+    }
+
+    pub(super) fn statistics(&self, sums: &Sums) {
+        let told = lock(&self.told);
+        self.print("");
+        self.print(format!("Number of files: {}", self.counts(&sums.there)));
+        self.print(format!("Number of created files: {}", self.counts(&told.created)));
+        self.print(format!("Number of deleted files: {}", self.counts(&told.deleted)));
+        self.print(format!("Number of regular files transferred: {}", self.human.number(told.transferred)));
+        self.print(format!("Total file size: {} bytes", self.human.number(sums.size)));
+        let size = sums.moved.bytes.saturating_add(sums.matched);
+        // A dry run sends nothing.
+        let (moved, matched) = if self.dry_run { (0, 0) } else { (sums.moved.bytes, sums.matched) };
+        self.print(format!("Total transferred file size: {} bytes", self.human.number(size)));
+        self.print(format!("Literal data: {} bytes", self.human.number(moved)));
+        self.print(format!("Matched data: {} bytes", self.human.number(matched)));
+        let (sent, received) = ways(sums);
+        self.print(format!("Total bytes sent: {}", self.human.number(sent)));
+        self.print(format!("Total bytes received: {}", self.human.number(received)));
+    }
+
+    /// `3 (reg: 1, dir: 1, link: 1)`.
+    fn counts(&self, totals: &Totals) -> String {
+        let kinds = [
+            ("reg", totals.files),
+            ("dir", totals.directories),
+            ("link", totals.symlinks),
+            ("special", totals.specials),
+        ];
+        let there = kinds.iter().filter(|(_, count)| *count > 0);
+        let parts: Vec<_> =
+            there.map(|(kind, count)| format!("{kind}: {}", self.human.number(*count))).collect();
+        let sum = self.human.number(totals.entries());
+        if parts.is_empty() { sum } else { format!("{sum} ({})", parts.join(", ")) }
+    }
+}
+
+/// Bytes sent and bytes received.
+pub(super) fn ways(sums: &Sums) -> (u64, u64) {
+    if sums.received { (0, sums.wire) } else { (sums.wire, 0) }
+}

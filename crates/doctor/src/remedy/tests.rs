@@ -1,0 +1,134 @@
+use super::*;
+
+fn sysctl(key: &str) -> Setting {
+    Setting::Sysctl { key: key.into() }
+}
+
+#[test]
+fn what_changes_nothing_or_lowers_a_number_is_no_remedy() {
+    let of = |now, new| Remedy::sysctl("net.ipv4.tcp_rmem", now, new);
+    assert!(of("4096 131072 6291456", "4096 131072 33554432").is_some());
+    assert!(of("4096 131072 6291456", "4096\t131072\t6291456").is_none());
+    assert!(of("4096 131072 6291456", "4096 65536 33554432").is_none());
+    assert!(Remedy::sysctl("net.ipv4.tcp_congestion_control", "reno", "cubic").is_some());
+    let ring = || Setting::Ring { port: "eth0".into(), way: RingWay::Rx };
+    assert!(Remedy::of(ring(), 512, 4096).is_some() && Remedy::of(ring(), 4096, 512).is_none());
+    let gro = Setting::Feature { port: "eth0".into(), feature: "rx-gro".into() };
+    assert!(Remedy::of(gro, "on", "off").is_none());
+}
+
+#[test]
+fn several_changes_become_one_command() {
+    let queue = |queue| Remedy::of(Setting::Rps { port: "eth0".into(), queue }, 0, "f").unwrap();
+    let ring = |way| Remedy::of(Setting::Ring { port: "eth0".into(), way }, 512, 4096).unwrap();
+    let remedies = [
+        Remedy::sysctl("net.ipv4.tcp_rmem", "1 2 3", "1 2 4").unwrap(),
+        Remedy::sysctl("net.core.rmem_max", 3, 4).unwrap(),
+        ring(RingWay::Rx),
+        ring(RingWay::Tx),
+        queue(0),
+        queue(1),
+        Remedy::of(Setting::Governor, "powersave", "performance").unwrap(),
+    ];
+    let line = commands(&remedies);
+    assert_eq!(
+        line,
+        "sysctl -w net.ipv4.tcp_rmem='1 2 4' net.core.rmem_max=4; ethtool -G eth0 rx 4096 tx 4096; \
+         for f in /sys/class/net/eth0/queues/rx-0/rps_cpus /sys/class/net/eth0/queues/rx-1/rps_cpus; \
+         do echo f > $f; done; \
+         for f in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > $f; done"
+    );
+    assert!(undo_commands(&remedies).contains("net.core.rmem_max=3; ethtool -G eth0 rx 512 tx 512"));
+    let on = |host, key| Remedy::sysctl(key, 1, 2).unwrap().on(host);
+    let two = [on("a", "net.core.wmem_max"), on("b", "net.core.rmem_max")];
+    assert_eq!(commands(&two), "a: sysctl -w net.core.wmem_max=2; b: sysctl -w net.core.rmem_max=2");
+}
+
+#[test]
+fn values_are_compared_by_what_they_mean() {
+    let rps = Setting::Rps { port: "eth0".into(), queue: 0 };
+    assert!(rps.is_same("00000000,0000000f", "f") && !rps.is_same("0f", "1f") && !rps.is_same("x", "x"));
+    let irq = Setting::IrqAffinity { irq: 24 };
+    assert!(irq.is_same("0-3", "0,1,2,3") && !irq.is_same("0-3", "0-2"));
+    let coalescing = Setting::Coalescing { port: "eth0".into() };
+    assert!(coalescing.holds("adaptive-rx on rx-usecs 8", "adaptive-rx on"));
+    assert!(!coalescing.holds("adaptive-rx off rx-usecs 8", "adaptive-rx on"));
+}
+
+#[test]
+fn names_lead_nowhere_else() {
+    for key in ["net.ipv4.tcp_rmem", "vm.dirty_ratio", "net.bridge.bridge-nf-call-iptables"] {
+        assert!(sysctl(key).is_sound(), "{key}");
+    }
+    for key in ["kernel.core_pattern", "net..x", "net./etc/passwd", "net.ipv4.x=1", "", "net.", "vm.x y"] {
+        assert!(!sysctl(key).is_sound(), "{key}");
+    }
+    for port in ["..", "a/b", "", "a b", "-x", "0123456789abcdef"] {
+        assert!(!Setting::Qdisc { port: port.into() }.is_sound(), "{port}");
+        assert!(!Setting::Feature { port: port.into(), feature: "rx-gro".into() }.is_sound(), "{port}");
+    }
+    assert!(Setting::Mtu { port: "ens1f0.12".into() }.is_sound());
+}
+
+/// Values are foreign where a snapshot or another host gave them; they stay words of the command.
+#[test]
+fn no_value_becomes_a_command() {
+    let port = || "eth0".to_owned();
+    let all = [
+        sysctl("net.ipv4.tcp_congestion_control"),
+        Setting::Ring { port: port(), way: RingWay::Rx },
+        Setting::Channels { port: port(), queues: Queues::Tx },
+        Setting::Coalescing { port: port() },
+        Setting::Feature { port: port(), feature: "rx-gro".into() },
+        Setting::Qdisc { port: port() },
+        Setting::Rps { port: port(), queue: 0 },
+        Setting::Governor,
+        Setting::IrqAffinity { irq: 1 },
+        Setting::Mtu { port: port() },
+    ];
+    for setting in all {
+        for value in ["1;reboot", "1 '; reboot #", "$(reboot)", "1\nreboot"] {
+            let line = setting.command(value);
+            let bare = line.replace(r"'\''", "_").split('\'').step_by(2).collect::<String>();
+            assert!(!bare.contains([';', '$', '`', '\n', '#']), "{line}");
+        }
+    }
+}
+
+#[test]
+fn no_value_panics() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let letters: Vec<char> = "0123456789abcdef,- \t\n+x.\u{e9}on".chars().collect();
+    let settings = [
+        sysctl("net.ipv4.tcp_rmem"),
+        Setting::Rps { port: "eth0".into(), queue: 0 },
+        Setting::IrqAffinity { irq: 1 },
+        Setting::Coalescing { port: "eth0".into() },
+        Setting::Mtu { port: "eth0".into() },
+    ];
+    for _ in 0..20_000 {
+        let mut value =
+            || (0..random.usize(..24)).map(|_| letters[random.usize(..letters.len())]).collect::<String>();
+        let (one, other) = (value(), value());
+        for setting in &settings {
+            let _ =
+                (setting.is_same(&one, &other), setting.holds(&one, &other), setting.lowers(&one, &other));
+            assert!(!setting.command(&one).is_empty());
+        }
+    }
+}
+
+#[test]
+fn json_is_read_as_it_is_written() {
+    let all = [
+        sysctl("vm.dirty_ratio"),
+        Setting::Channels { port: "eth0".into(), queues: Queues::Combined },
+        Setting::Governor,
+        Setting::IrqAffinity { irq: 3 },
+    ];
+    for setting in all {
+        let text = serde_json::to_string(&setting).unwrap();
+        assert_eq!(serde_json::from_str::<Setting>(&text).unwrap(), setting, "{text}");
+    }
+    assert!(serde_json::from_str::<Setting>(r#"{"kind":"shell","command":"x"}"#).is_err());
+}

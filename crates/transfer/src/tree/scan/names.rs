@@ -1,0 +1,61 @@
+//! The names of a directory, looked at: one after the other, or several at a time.
+
+use rustix::fs::{AtFlags, Stat};
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+
+use super::faked::look;
+use super::{ScanLevel, ScanWalk, Taker};
+use crate::tree::metadata::read::At;
+
+/// Names of a directory that are looked at together.
+const TOGETHER: usize = 64;
+
+/// A name in a directory, looked at.
+pub(super) struct Looked {
+    pub(super) name: Vec<u8>,
+    pub(super) stat: Result<Stat, Errno>,
+    /// The entry is a file that stands for something else.
+    pub(super) faked: bool,
+    /// The entry is known to have no attributes.
+    pub(super) bare: bool,
+}
+
+impl<T: Taker> ScanWalk<'_, '_, T> {
+    /// The next name in a directory, looked at; `None` at its end.
+    pub(super) fn next(&mut self, source: usize, level: &mut ScanLevel) -> Option<Looked> {
+        while level.ahead.is_empty() {
+            let (selection, list) = (self.scanner.selection, (self.list(source), level.whole));
+            let next = std::iter::from_fn(|| self.next_name(source, level));
+            let names: Vec<_> = next.take(TOGETHER).collect();
+            if names.is_empty() {
+                return None;
+            }
+            let names: Vec<_> =
+                names.into_iter().filter(|name| selection.may_want(list, &level.path, name)).collect();
+            // Looked at one after the other, attributes are read when it is known whose are sent.
+            let is_bare = if self.several.wait() { self.reader.baring() } else { None };
+            let fakes = selection.fakes;
+            let look = |name: Vec<u8>| {
+                let real = rustix::fs::statat(&level.fd, &name, AtFlags::SYMLINK_NOFOLLOW);
+                let at = At::In(level.fd.as_fd(), &name);
+                let bare = is_bare.as_ref().is_some_and(|is_bare| is_bare(at));
+                let (stat, faked) = look(at, real, fakes && !bare);
+                Looked { stat, faked, bare, name }
+            };
+            level.ahead = self.several.map(names, look).into();
+        }
+        level.ahead.pop_front()
+    }
+
+    /// The next name in a directory; `None` at its end, and where it can't be listed, which is reported.
+    fn next_name(&self, source: usize, level: &mut ScanLevel) -> Option<Vec<u8>> {
+        match level.listing.next()? {
+            Ok(name) => Some(name),
+            Err(error) => {
+                self.fail(source, &level.path, "listing the directory", error);
+                None
+            }
+        }
+    }
+}

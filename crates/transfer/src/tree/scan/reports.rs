@@ -1,0 +1,60 @@
+//! Reports what isn't sent, and why.
+
+use linerate_wire::control::ProblemKind;
+use linerate_wire::path::RelPath;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::left_out::named;
+use super::{ScanWalk, Taker};
+use crate::base::problem::problem;
+
+impl<T: Taker> ScanWalk<'_, '_, T> {
+    /// Reports listed paths that the walk can't have found.
+    pub(super) fn tell_missing(&self, source: usize) {
+        let found = &self.scanner.sources[source];
+        let argument = found.source.argument;
+        for listed in self.list(source).into_iter().flat_map(|list| list.listed(argument)) {
+            let Some((parent, name)) = listed.path.split() else { continue };
+            let parent = match found.root.directory(&parent) {
+                Err(Errno::LOOP | Errno::NOTDIR) if self.scanner.selection.like_rsync => {
+                    found.root.follow_way(&parent)
+                }
+                other => other,
+            };
+            let is_no_error = self.scanner.selection.ignore_missing;
+            if let Err(error) = parent.and_then(|parent| parent.stat(name)).map(drop)
+                && !(is_no_error && error == Errno::NOENT)
+            {
+                self.fail(source, &listed.path, "finding what the list of files names", error);
+            }
+        }
+    }
+
+    pub(super) fn fail(&self, source: usize, path: &RelPath, doing: &str, error: Errno) {
+        self.tell(source, path, ProblemKind::Failed, format!("{doing} failed: {error}"));
+    }
+
+    pub(super) fn leads_nowhere(&self, source: usize, path: &RelPath, error: Errno) {
+        match error {
+            Errno::NOENT => {
+                let why = "is a symbolic link that leads nowhere; nothing is sent".to_owned();
+                self.tell(source, path, ProblemKind::Failed, why);
+            }
+            error => self.fail(source, path, "following the symbolic link", error),
+        }
+    }
+
+    pub(super) fn vanished(&self, source: usize, path: &RelPath) {
+        self.tell(source, path, ProblemKind::Changed, "vanished while the tree was read".into());
+    }
+
+    pub(super) fn skip(&self, source: usize, path: &RelPath, kind: FileType) {
+        self.tell(source, path, ProblemKind::Skipped, format!("is {}; not copied", named(kind)));
+    }
+
+    pub(super) fn tell(&self, source: usize, path: &RelPath, kind: ProblemKind, message: String) {
+        let shown = self.scanner.sources[source].shown(path);
+        (self.scanner.problem)(problem(shown, kind, message));
+    }
+}
