@@ -130,48 +130,64 @@ fn allowed(root: &Root<'_>) -> Fact<Vec<u32>> {
     })
 }
 
-/// Version 1 has one file for each way, with lines `8:16 1048576`; version 2 one for all, with lines
-/// `8:16 rbps=2097152 wbps=max riops=max wiops=max`.
+/// Version 1 has one file for each way, version 2 one for both.
 fn io(root: &Root<'_>, of: &dyn Fn(&str) -> Fact<Hierarchy>) -> Fact<Vec<IoLimit>> {
-    let some =
-        |limits: Vec<IoLimit>| if limits.is_empty() { Fact::NotApplicable } else { Fact::Known(limits) };
-    let lines = |groups: &Hierarchy, file: &str, limit: &dyn Fn(&mut IoLimit, &str)| {
-        groups.texts(root, file).map(|texts| {
-            let lines =
-                texts.iter().flat_map(|(group, text)| text.lines().map(|line| (group.name.clone(), line)));
-            let each = lines.filter_map(|(group, line)| {
-                let (device, rest) = line.split_once(' ')?;
-                let mut of_device = IoLimit { group, device: device.to_owned(), ..IoLimit::default() };
-                limit(&mut of_device, rest);
-                (of_device.read.is_some() || of_device.write.is_some()).then_some(of_device)
+    let limits = of("blkio").and_then(|groups| match groups.version {
+        HierarchyVersion::One => {
+            let read = io_limits(root, &groups, "blkio.throttle.read_bps_device", |limit, rest| {
+                bytes_a_second(rest).map(|bytes| limit.read = bytes)
             });
-            each.collect::<Vec<_>>()
-        })
-    };
-    match of("blkio") {
-        Fact::Known(groups) if groups.version == HierarchyVersion::One => {
-            let read = lines(&groups, "blkio.throttle.read_bps_device", &|limit, rest| {
-                limit.read = rest.trim().parse().ok();
+            let write = io_limits(root, &groups, "blkio.throttle.write_bps_device", |limit, rest| {
+                bytes_a_second(rest).map(|bytes| limit.write = bytes)
             });
-            let write = lines(&groups, "blkio.throttle.write_bps_device", &|limit, rest| {
-                limit.write = rest.trim().parse().ok();
-            });
-            let of_both = |read: &Fact<Vec<IoLimit>>| read.known().cloned().unwrap_or_default();
-            some([of_both(&read), of_both(&write)].concat())
+            let [read, write] = [read, write].map(|limits| limits.or_else(|| Fact::Known(Vec::new())));
+            read.and_then(|read| write.map(|write| [read, write].concat()))
         }
-        _ => of("io").and_then(|groups| {
-            let each = lines(&groups, "io.max", &|limit, rest| {
-                for (key, value) in rest.split_whitespace().filter_map(|pair| pair.split_once('=')) {
-                    match key {
-                        "rbps" => limit.read = value.parse().ok(),
-                        "wbps" => limit.write = value.parse().ok(),
-                        _ => {}
-                    }
+        HierarchyVersion::Two => Fact::NotApplicable,
+    });
+    let limits = limits.or_else(|| of("io").and_then(|groups| io_limits(root, &groups, "io.max", both_ways)));
+    limits.and_then(|limits| if limits.is_empty() { Fact::NotApplicable } else { Fact::Known(limits) })
+}
+
+/// The limits in a file of each group, of which each line begins with a device; `read` takes the rest, and fails where it is odd.
+fn io_limits(
+    root: &Root<'_>,
+    groups: &Hierarchy,
+    file: &str,
+    read: impl Fn(&mut IoLimit, &str) -> Option<()>,
+) -> Fact<Vec<IoLimit>> {
+    groups.texts(root, file).and_then(|texts| {
+        let mut limits = Vec::new();
+        for (group, text) in &texts {
+            for line in text.lines() {
+                let (device, rest) = line.split_once(' ').unwrap_or((line, ""));
+                let mut limit =
+                    IoLimit { group: group.name.clone(), device: device.to_owned(), ..IoLimit::default() };
+                if read(&mut limit, rest).is_none() {
+                    return or_odd(&format!("{}/{file}", group.dir), line, None);
                 }
-            });
-            each.and_then(some)
-        }),
+                limits.extend((limit.read.is_some() || limit.write.is_some()).then_some(limit));
+            }
+        }
+        Fact::Known(limits)
+    })
+}
+
+/// `8:16 rbps=2097152 wbps=max riops=max wiops=max`.
+fn both_ways(limit: &mut IoLimit, rest: &str) -> Option<()> {
+    for pair in rest.split_whitespace() {
+        match pair.split_once('=')? {
+            ("rbps", value) => limit.read = bytes_a_second(value)?,
+            ("wbps", value) => limit.write = bytes_a_second(value)?,
+            _ => {}
+        }
     }
+    Some(())
+}
+
+/// A rate, or none for `max`; `None` for anything else.
+fn bytes_a_second(text: &str) -> Option<Option<u64>> {
+    if text == "max" { Some(None) } else { text.trim().parse().ok().map(Some) }
 }
 
 fn smallest_limit(root: &Root<'_>, groups: &Hierarchy, file: &str) -> Fact<MemoryLimit> {
@@ -204,15 +220,21 @@ mod tests {
 
     use super::*;
 
-    fn limits(files: &[(&str, &str)]) -> Vec<(String, Option<u64>, Option<u64>)> {
+    fn read(files: &[(&str, &str)], unreadable: &[&str]) -> Fact<Vec<IoLimit>> {
         let root = tempfile::TempDir::new().unwrap();
-        for (path, text) in files {
+        let place = |path: &str| {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let read = GroupFacts::read(&Root::files(root.path()));
-        let all = read.io.known().cloned().unwrap_or_default();
+            path
+        };
+        files.iter().for_each(|(path, text)| fs::write(place(path), text).unwrap());
+        // Root may read any file, but nobody a directory as one.
+        unreadable.iter().for_each(|path| fs::create_dir(place(path)).unwrap());
+        GroupFacts::read(&Root::files(root.path())).io
+    }
+
+    fn limits(files: &[(&str, &str)]) -> Vec<(String, Option<u64>, Option<u64>)> {
+        let all = read(files, &[]).known().cloned().unwrap_or_default();
         all.into_iter()
             .map(|limit| (format!("{} {}", limit.group, limit.device), limit.read, limit.write))
             .collect()
@@ -248,5 +270,27 @@ mod tests {
         let group = || "/docker/3f8 8:0".to_owned();
         assert_eq!(one, [(group(), Some(1_048_576), None), (group(), None, Some(524_288))]);
         assert!(limits(&[("proc/self/cgroup", "0::/\n")]).is_empty());
+    }
+
+    #[test]
+    fn limits_that_cannot_be_read_are_not_missing_ones() {
+        const MEMBER: (&str, &str) = ("proc/self/cgroup", "4:blkio:/docker/3f8\n0::/docker/3f8\n");
+        const MOUNT: (&str, &str) = (
+            "proc/self/mountinfo",
+            "711 701 0:29 /docker/3f8 /sys/fs/cgroup/blkio ro - cgroup cgroup rw,blkio\n",
+        );
+        const READS: &str = "sys/fs/cgroup/blkio/blkio.throttle.read_bps_device";
+        const WRITES: &str = "sys/fs/cgroup/blkio/blkio.throttle.write_bps_device";
+        let reason = |io: Fact<Vec<IoLimit>>| match io {
+            Fact::Unreadable(reason) => reason,
+            other => panic!("{other:?}"),
+        };
+        assert!(reason(read(&[MEMBER, MOUNT, (WRITES, "")], &[READS])).contains(READS));
+        assert!(reason(read(&[MEMBER, MOUNT, (READS, "8:0 1048576\n")], &[WRITES])).contains(WRITES));
+        assert!(reason(read(&[MEMBER, MOUNT, (READS, "8:0 x\n"), (WRITES, "")], &[])).contains("8:0 x"));
+        let hybrid = ("proc/self/mountinfo", "28 21 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        assert!(reason(read(&[MEMBER, hybrid], &[])).contains("/docker/3f8"), "its mount isn't there");
+        assert_eq!(read(&[MEMBER, MOUNT, (READS, ""), (WRITES, "")], &[]), Fact::NotApplicable);
+        assert_eq!(read(&[MEMBER, MOUNT], &[]), Fact::NotApplicable, "the kernel doesn't throttle");
     }
 }
