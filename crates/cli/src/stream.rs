@@ -92,16 +92,18 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// The measurement of `linerate doctor`: two seconds from memory to memory, with the default options.
+/// The measurement of `linerate doctor`: two seconds from memory to memory, with the default options. The second figure is
+/// the bytes of the largest window that the far end announced to each stream, summed over streams; 0 where it is unknown.
 ///
 /// # Errors
 /// If the far end can't be started or goes away.
-pub fn probe(host: &OsStr, reach: &Reach) -> Result<Summary, Failure> {
-    let output = Arc::new(Output::new(Style::Quiet));
+pub fn probe(host: &OsStr, reach: &Reach) -> Result<(Summary, u64), Failure> {
+    let (output, meters) = (Arc::new(Output::new(Style::Quiet)), Meters::default());
     let far_end = reach.far_end(host, true)?;
     let (options, until) = (&Options::default(), Until::Time(PROBE));
     let sending = Sending { options, until, files: None, interrupted: interrupted()? };
-    sending.to(&far_end, &output, &Meters::default())
+    let summary = sending.to(&far_end, &output, &meters)?;
+    Ok((summary, meters.local.windows()))
 }
 
 /// One measurement.

@@ -25,6 +25,8 @@ sources! {
     IOV = "Linux, Documentation/PCI/pci-iov-howto.rst", "https://docs.kernel.org/PCI/pci-iov-howto.html";
     IP_SYSCTL = "Linux, Documentation/networking/ip-sysctl.rst",
         "https://docs.kernel.org/networking/ip-sysctl.html";
+    LEARNED_WINDOW = "Linux 6.6, commit dfa2f0483360: tcp_adv_win_scale is replaced by what is learned",
+        "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/commit/?id=dfa2f0483360";
     PARAMETERS = "Linux, Documentation/admin-guide/kernel-parameters.rst",
         "https://docs.kernel.org/admin-guide/kernel-parameters.html";
     NAMESPACES = "network_namespaces(7)", "https://man7.org/linux/man-pages/man7/network_namespaces.7.html";

@@ -61,6 +61,8 @@ pub struct PathMeasurements {
     pub sent: Option<u64>,
     /// The name of the measurement's limiter.
     pub limiter: Option<&'static str>,
+    /// Bytes of the largest window that the receiver announced to one stream, in the mean of all.
+    pub window: Option<u64>,
 }
 
 impl PathMeasurements {
@@ -69,6 +71,11 @@ impl PathMeasurements {
         let name = self.limiter?;
         let is_open = name == Limiter::NotExplained.name();
         Some(if is_open { "limit not explained".into() } else { format!("limited by: {name}") })
+    }
+
+    /// True where the receiver's window was what limited it: a window that limits has grown as far as it can.
+    pub fn is_window_limited(&self) -> bool {
+        self.limiter == Some(Limiter::Window.name())
     }
 
     /// Share of the segments that were retransmitted, 0 to 1.

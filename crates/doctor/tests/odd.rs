@@ -31,6 +31,7 @@ fn look(facts: &Facts) {
                 streams: Some(0),
                 retransmitted: Some(7),
                 sent: Some(5),
+                window: Some(u64::MAX),
                 ..PathMeasurements::default()
             };
             examine_path(&Between { from: host, to: host, measured }).iter().for_each(can_be);

@@ -41,6 +41,8 @@ pub struct TcpInfo {
     pub in_flight: u64,
     /// The most recent delivery rate in bytes a second; 0 before Linux 4.9.
     pub delivery_rate: u64,
+    /// Bytes of the window that the peer announces; 0 if it is closed, and before Linux 5.4.
+    pub peer_window: u64,
     /// The send buffer; of size 0 before Linux 4.12.
     pub send_buffer: SendBuffer,
 }
@@ -84,6 +86,7 @@ impl TcpInfo {
             unsent: info.tcpi_notsent_bytes,
             in_flight: u64::from(info.tcpi_unacked) * u64::from(info.tcpi_snd_mss),
             delivery_rate: info.tcpi_delivery_rate,
+            peer_window: info.tcpi_snd_wnd.into(),
             send_buffer: SendBuffer::of(socket).unwrap_or_default(),
         })
     }
@@ -170,7 +173,7 @@ mod tests {
         near.write_all(b"ping").unwrap();
         far.read_exact(&mut [0; 4]).unwrap();
         let info = TcpInfo::of(near.as_fd()).unwrap();
-        assert!(info.rtt_us > 0, "{info:?}");
+        assert!(info.rtt_us > 0 && info.peer_window > 1000, "{info:?}");
     }
 
     #[test]

@@ -78,6 +78,7 @@ fn of(text: &str) -> Option<PathMeasurements> {
         sent: count("sent"),
         limiter: limiter
             .and_then(|name| Limiter::ALL.iter().map(|of| of.name()).find(|known| *known == name)),
+        window: count("window"),
     })
 }
 
@@ -87,15 +88,18 @@ mod tests {
 
     #[test]
     fn an_answer_is_taken_as_far_as_it_makes_sense() {
-        let line = r#"{"type":"doctor","measured":{"rtt":0.01,"rate":1e9,"streams":4,"sent":10,"retransmitted":null,"limiter":"window"}}"#;
+        let line = r#"{"type":"doctor","measured":{"rtt":0.01,"rate":1e9,"streams":4,"sent":10,"retransmitted":null,"limiter":"window","window":690560}}"#;
         let measured = of(&format!("welcome\n{line}\n")).unwrap();
         assert_eq!((measured.rtt, measured.rate, measured.streams), (Some(0.01), Some(1e9), Some(4)));
         assert_eq!(
             (measured.sent, measured.retransmitted, measured.limiter),
             (Some(10), None, Some("window"))
         );
-        let odd =
-            of(r#"{"measured":{"rtt":-1,"rate":"x","streams":4294967296,"limiter":"\u001b[2J"}}"#).unwrap();
+        assert_eq!(measured.window, Some(690_560));
+        let odd = of(
+            r#"{"measured":{"rtt":-1,"window":-1,"rate":"x","streams":4294967296,"limiter":"\u001b[2J"}}"#,
+        )
+        .unwrap();
         assert_eq!(odd, PathMeasurements::default());
         assert!(of("").is_none() && of("hello").is_none() && of("{}").is_none());
     }

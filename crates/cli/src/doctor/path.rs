@@ -92,7 +92,11 @@ fn report(near: &NamedHost, far: &NamedHost, need: Need, measured: PathMeasureme
 /// A measurement that can't be made is left out, and the reason is printed.
 fn measure(host: &OsStr, seen: ServerProbe, reach: &Reach) -> PathMeasurements {
     match probe(host, reach) {
-        Ok(summary) => PathMeasurements { rtt: seen.rtt, mtu: seen.mtu, ..of(&summary) },
+        Ok((summary, windows)) => {
+            let measured = of(&summary);
+            let window = window(&measured, windows);
+            PathMeasurements { rtt: seen.rtt, mtu: seen.mtu, window, ..measured }
+        }
         Err(Failure(message, _)) => {
             tell!("linerate: the rate can't be measured: {message}");
             of_server(seen)
@@ -112,6 +116,12 @@ fn of(summary: &Summary) -> PathMeasurements {
         limiter: Some(summary.limiter().limiter.name()),
         ..PathMeasurements::default()
     }
+}
+
+/// Bytes of the window of one stream, of those of all. Without counters the connections are ssh's.
+fn window(measured: &PathMeasurements, windows: u64) -> Option<u64> {
+    let streams = measured.streams.filter(|_| measured.sent.is_some())?;
+    windows.checked_div(u64::from(streams)).filter(|window| *window > 0)
 }
 
 /// The measurements in one line.
@@ -141,6 +151,15 @@ mod tests {
             ..Port::default()
         };
         NamedHost { name: "a".into(), facts: Facts { ports: Fact::Known(vec![port]), ..Facts::default() } }
+    }
+
+    #[test]
+    fn a_window_is_that_of_one_stream() {
+        let own = PathMeasurements { streams: Some(2), sent: Some(7), ..PathMeasurements::default() };
+        assert_eq!(window(&own, 1_380_992), Some(690_496));
+        assert_eq!(window(&PathMeasurements { sent: None, ..own }, 1_380_992), None, "ssh's");
+        assert_eq!(window(&PathMeasurements { streams: Some(0), ..own }, 7), None);
+        assert_eq!(window(&own, 0), None, "an older kernel");
     }
 
     #[test]

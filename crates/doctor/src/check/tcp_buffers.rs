@@ -1,15 +1,15 @@
 //! The maximum of TCP's buffers, against the bytes in flight at the needed rate.
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, buffer, bytes, gbit, trip};
+use crate::formula::{bdp, buffer, bytes, gbit, percent, trip};
 use crate::remedy::Remedy;
-use crate::source::{ESNET, IP_SYSCTL, TUNED};
+use crate::source::{ESNET, IP_SYSCTL, LEARNED_WINDOW, TUNED};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-buffers",
     about: "TCP buffers too small for the need at 10 ms",
-    sources: &[IP_SYSCTL, ESNET, TUNED],
+    sources: &[IP_SYSCTL, LEARNED_WINDOW, ESNET, TUNED],
     run: CheckRun::HostOne(of),
 };
 
@@ -31,7 +31,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             bytes(send as f64)
         ))
         .evidence(format!(
-            "half of a receive buffer is window, and 85 % of a send buffer is payload: {} is possible up to a round trip of {:.1} ms",
+            "{} of a receive buffer is window{}, and {} of a send buffer is under way: {} is possible up to a round trip of {:.1} ms",
+            percent(buffer::received(host.facts, receive) / receive.max(1) as f64),
+            if buffer::is_learned(host.facts) { " at first, until the kernel learns its share" } else { "" },
+            percent(buffer::sent(send) / send.max(1) as f64),
             gbit(need),
             reach * 1e3
         ))

@@ -85,6 +85,9 @@ pub struct Clock {
     times: StreamTimes,
     spent: Spent,
     tcp: TcpInfo,
+    /// Bytes of the largest window that the other end announced, and the part of them that was flushed.
+    window: u64,
+    flushed_window: u64,
     looked: Instant,
     /// Until when it is known whether a rate was held.
     held: Instant,
@@ -102,6 +105,8 @@ impl Clock {
             times: StreamTimes::default(),
             spent: Spent::start(),
             tcp: TcpInfo::default(),
+            window: 0,
+            flushed_window: 0,
             looked: now,
             held: now,
         }
@@ -163,6 +168,8 @@ impl Clock {
     pub fn flush(&mut self, counters: &Counters) {
         self.stages.lifetime = nanoseconds(self.last - self.begun);
         counters.add(&self.stages, self.begun, self.last);
+        counters.windows.fetch_add(self.window - self.flushed_window, Ordering::Relaxed);
+        self.flushed_window = self.window;
         self.begun = self.last;
         self.stages = Stages::default();
     }
@@ -210,6 +217,7 @@ impl Clock {
         stages.tcp_send_buffer += tcp.send_buffer.size;
         stages.tcp_in_flight += tcp.in_flight;
         stages.tcp_send_buffer_full += u64::from(tcp.is_limited_by_send_buffer());
+        self.window = self.window.max(tcp.peer_window);
         self.tcp = tcp;
     }
 }
@@ -225,6 +233,8 @@ pub struct Counters {
     host: Mutex<HostTimes>,
     /// Bits a second of the port by which the streams leave; 0 where it is unknown.
     link: AtomicU64,
+    /// Bytes of the largest window that the other end announced to each stream, summed over streams.
+    windows: AtomicU64,
     /// When the first worker began.
     first: Mutex<Option<Instant>>,
     /// Entries that the scanner found.
@@ -322,6 +332,12 @@ impl Counters {
     pub fn worked(&self) -> (u64, Duration) {
         let stages = lock(&self.stages);
         (stages.bytes, Duration::from_nanos(stages.lifetime.saturating_sub(stages.queue)))
+    }
+
+    /// Bytes of the largest window that the other end announced to each of this end's streams, summed over them; 0 before Linux
+    /// 5.4.
+    pub fn windows(&self) -> u64 {
+        self.windows.load(Ordering::Relaxed)
     }
 
     /// The payload so far, in bytes.

@@ -190,7 +190,7 @@ impl TreatedPath<'_> {
 
     /// Bits of payload a second.
     fn rate(&self) -> Result<f64, Failure> {
-        let summary = probe(self.other, &self.args.reach)?;
+        let (summary, _) = probe(self.other, &self.args.reach)?;
         if summary.payload_seconds > 0.0 {
             return Ok((summary.landed.bytes as f64 * 8.0 / summary.payload_seconds).max(1.0));
         }
