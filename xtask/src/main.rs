@@ -8,6 +8,7 @@ mod docs;
 mod first_copy;
 mod foreign;
 mod fuzz;
+mod grid;
 mod hostile;
 mod limits;
 mod machine;
@@ -44,6 +45,9 @@ cargo xtask COMMAND
                  --size 2GB, --seed S, --dir DIR, --program FILE
   limits [--tries N] [--only KIND,KIND] [--program FILE]
                  make each limit of a transfer on purpose, as root, and count how often it is named right
+  grid [--program FILE] [--congestion NAME,NAME] [--rtt MS,MS]
+                 compare the rates that the doctor predicts from windows with those of iperf3, as root, over buffers, round
+                 trips and congestion controls; fail where less than 95 % are within 15 %
   hostile [OPTIONS]  let a hostile far end at the program, with modes, commands and options at random, each followed by honest
                  runs of the same command: --seconds N, --seed S, --program FILE, --mode NAME; --all for the whole table
   rsync-suite [--program FILE] [--only NAME,NAME] [--may-lack]
@@ -95,6 +99,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("aa", []) => aa::run(repository(), 200),
         ("aa", [number]) => aa::run(repository(), number.parse().context("the number of comparisons")?),
         ("limits", rest) => limits::run(rest),
+        ("grid", rest) => grid::run(rest),
         ("fuzz", rest) => fuzz::run(repository(), rest),
         ("hostile", rest) => hostile::run(rest),
         ("race", rest) => race::run(rest),

@@ -1,0 +1,239 @@
+//! The rate that the doctor predicts from the windows of a path, beside the rate that another program reaches there, over buffers,
+//! round trips and congestion controls.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+
+use crate::built_release;
+
+/// Both measurements of a path with several buffers.
+const SCRIPT: &str = include_str!("point.sh");
+/// The link. It is fast enough that the windows limit, and slow enough that two processors carry what they allow.
+const LINK: &str = "1gbit";
+/// Round trips in milliseconds: long enough that a busy machine adds little to them.
+const ROUND_TRIPS: [u64; 3] = [20, 50, 100];
+/// The congestion controls, as far as the kernel has them.
+const CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
+/// Receive and send buffers, in units of [`UNIT`] for each millisecond of the round trip: the first limits, or the second, or both
+/// are alike.
+const BUFFERS: [(u64, u64); 4] = [(1, 16), (2, 16), (2, 2), (16, 1)];
+/// 210 Mbit/s where all of it is window.
+const UNIT: u64 = 26_214;
+/// The fewest points, the largest difference, and the share of the points that must be within it.
+const LEAST: usize = 24;
+const DIFFERENCE: f64 = 0.15;
+const BOUND: f64 = 0.95;
+/// Seconds for which iperf3 sends, and for which each of its rates is the mean.
+const SECONDS: (&str, &str) = ("6", "2");
+
+/// `--program FILE`, `--congestion NAME,NAME`, `--rtt MS,MS`.
+#[derive(Default)]
+struct GridOptions {
+    program: Option<PathBuf>,
+    controls: Vec<String>,
+    round_trips: Vec<u64>,
+}
+
+/// One point of the grid; rates in bits a second.
+struct Point {
+    control: String,
+    round_trip: u64,
+    buffers: (u64, u64),
+    predicted: f64,
+    measured: f64,
+    /// The limit, as the doctor named it.
+    limiter: String,
+}
+
+/// Measures the points, and prints them; fails where too many predictions are wrong.
+///
+/// # Errors
+/// Where no lab can be made, a measurement fails, or the bound doesn't hold.
+pub fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let options = GridOptions::parse(arguments)?;
+    let program = options.program.clone().map_or_else(built_release, Ok)?;
+    println!("TCP's buffers in bytes, the round trip, and the rates of one stream in Mbit/s.");
+    println!("congestion    rtt    receive       send  predicted  measured  ratio  limiter");
+    let mut points = Vec::new();
+    for control in &options.controls {
+        for round_trip in &options.round_trips {
+            let of_path = measure(&program, control, *round_trip)?;
+            of_path.iter().for_each(Point::print);
+            points.extend(of_path);
+        }
+    }
+    judge(&points)
+}
+
+fn judge(points: &[Point]) -> anyhow::Result<()> {
+    let right = points.iter().filter(|point| point.is_right()).count();
+    let share = right as f64 / points.len().max(1) as f64;
+    let percent = |share: f64| (100.0 * share).round();
+    let within = percent(DIFFERENCE);
+    println!("{right} of {} points are within {within} %: {:.1} %", points.len(), 100.0 * share);
+    if points.len() < LEAST {
+        println!("A whole grid has {LEAST} points or more.");
+    }
+    ensure!(share >= BOUND, "less than {} % of the predictions are within {within} %", percent(BOUND));
+    Ok(())
+}
+
+/// The points of a path with this round trip, in a lab of its own.
+fn measure(program: &Path, control: &str, round_trip: u64) -> anyhow::Result<Vec<Point>> {
+    let buffers = BUFFERS.map(|(receive, send)| (receive * UNIT * round_trip, send * UNIT * round_trip));
+    let lines: Vec<String> = buffers.iter().map(|(receive, send)| format!("{receive} {send}")).collect();
+    let delay = format!("{round_trip}ms");
+    let mut lab = Command::new(program);
+    lab.args([
+        "lab",
+        "run",
+        "--link",
+        LINK,
+        "--rtt",
+        &delay,
+        "--congestion",
+        control,
+        "--",
+        "sh",
+        "-c",
+        SCRIPT,
+    ]);
+    lab.env("PROGRAM", program)
+        .env("BUFFERS", lines.join("\n"))
+        .env("SECONDS_EACH", SECONDS.0)
+        .env("INTERVAL", SECONDS.1);
+    let output = lab.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("running the lab")?;
+    ensure!(output.status.success(), "measuring {control} over {delay}: {}", output.status);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let objects = text.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str);
+    let objects: Vec<Value> = objects.collect::<Result<_, _>>().context("reading what was measured")?;
+    ensure!(
+        objects.len() == 2 * buffers.len(),
+        "{control} over {delay}: there are {} measurements",
+        objects.len()
+    );
+    let both = buffers.iter().zip(objects.chunks(2));
+    both.map(|(buffers, both)| Point::of(control, round_trip, *buffers, both)).collect()
+}
+
+impl Point {
+    /// `both`: the objects of the doctor and of iperf3.
+    fn of(control: &str, round_trip: u64, buffers: (u64, u64), both: &[Value]) -> anyhow::Result<Self> {
+        let [doctor, iperf] = both else { bail!("two measurements belong to a point") };
+        let predicted =
+            predicted(doctor).with_context(|| format!("the doctor predicts nothing: {doctor}"))?;
+        let measured =
+            reached(iperf).with_context(|| format!("iperf3 measured nothing: {}", iperf["error"]))?;
+        let limiter = doctor["measured"]["limiter"].as_str().unwrap_or("-").to_owned();
+        Ok(Self { control: control.to_owned(), round_trip, buffers, predicted, measured, limiter })
+    }
+
+    fn ratio(&self) -> f64 {
+        self.predicted / self.measured.max(1.0)
+    }
+
+    fn is_right(&self) -> bool {
+        (self.ratio() - 1.0).abs() <= DIFFERENCE
+    }
+
+    fn print(&self) {
+        let (receive, send) = self.buffers;
+        let mark = if self.is_right() { "" } else { "  outside" };
+        println!(
+            "{:<10} {:>3} ms {receive:>10} {send:>10} {:>10.0} {:>9.0} {:>6.2}  {}{mark}",
+            self.control,
+            self.round_trip,
+            self.predicted * 1e-6,
+            self.measured * 1e-6,
+            self.ratio(),
+            self.limiter
+        );
+    }
+}
+
+/// The ceiling of one stream, by the doctor's finding about windows.
+fn predicted(doctor: &Value) -> Option<f64> {
+    let findings = doctor["findings"].as_array()?;
+    let windows = findings.iter().find(|finding| finding["check"] == "window-vs-bdp")?;
+    Some(windows["ceiling"].as_f64()? / doctor["measured"]["streams"].as_f64()?.max(1.0))
+}
+
+/// The highest of the rates that arrived. A ceiling is the most that is possible; what else runs on this machine only lowers it. The
+/// last interval is the short rest.
+fn reached(iperf: &Value) -> Option<f64> {
+    let (_, whole) = iperf["server_output_json"]["intervals"].as_array()?.split_last()?;
+    whole.iter().filter_map(|interval| interval["sum"]["bits_per_second"].as_f64()).max_by(f64::total_cmp)
+}
+
+impl GridOptions {
+    fn parse(arguments: &[String]) -> anyhow::Result<Self> {
+        let mut options = Self::default();
+        for pair in arguments.chunks(2) {
+            match pair {
+                [option, value] if option == "--program" => {
+                    options.program = Some(std::path::absolute(value)?)
+                }
+                [option, value] if option == "--congestion" => {
+                    options.controls = value.split(',').map(str::to_owned).collect();
+                }
+                [option, value] if option == "--rtt" => {
+                    let all = value.split(',').map(str::parse).collect::<Result<_, _>>();
+                    options.round_trips = all.with_context(|| format!("'{value}' isn't milliseconds"))?;
+                }
+                _ => bail!("grid takes --program, --congestion and --rtt, not '{}'", pair.join(" ")),
+            }
+        }
+        if options.round_trips.is_empty() {
+            options.round_trips = ROUND_TRIPS.to_vec();
+        }
+        if options.controls.is_empty() {
+            options.controls = available()?;
+        }
+        Ok(options)
+    }
+}
+
+/// The congestion controls of this kernel among those of the grid.
+fn available() -> anyhow::Result<Vec<String>> {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let text = fs::read_to_string(path).with_context(|| format!("reading {path}"))?;
+    let has = |name: &&str| text.split_whitespace().any(|word| word == *name);
+    Ok(CONTROLS.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn point(predicted: f64, measured: f64) -> Point {
+        let doctor = json!({
+            "measured": {"streams": 4, "limiter": "window"},
+            "findings": [{"check": "path-rate", "ceiling": 1.0}, {"check": "window-vs-bdp", "ceiling": 4.0 * predicted}],
+        });
+        let interval = |rate: f64| json!({"sum": {"bits_per_second": rate}});
+        let rest = interval(2.0 * measured);
+        let intervals = [interval(0.5 * measured), interval(measured), rest];
+        let iperf = json!({"server_output_json": {"intervals": intervals}});
+        Point::of("cubic", 20, (1, 2), &[doctor, iperf]).unwrap()
+    }
+
+    #[test]
+    fn a_point_is_the_ceiling_of_one_stream_beside_the_highest_rate() {
+        let point = point(274e6, 272e6);
+        assert_eq!((point.predicted, point.measured, point.limiter.as_str()), (274e6, 272e6, "window"));
+        assert!(Point::of("cubic", 20, (1, 2), &[json!({}), json!({})]).is_err());
+    }
+
+    #[test]
+    fn one_wrong_prediction_of_twenty_is_allowed() {
+        let of = |wrong: usize| -> Vec<Point> {
+            (0..40).map(|place| point(if place < wrong { 116e6 } else { 114e6 }, 100e6)).collect()
+        };
+        assert!(judge(&of(2)).is_ok() && judge(&of(3)).is_err() && judge(&[]).is_err());
+    }
+}
