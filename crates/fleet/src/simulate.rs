@@ -17,7 +17,7 @@ pub struct FleetModel {
     pub files: f64,
     /// Bytes.
     pub bytes: f64,
-    /// Bytes of the largest file, which is in one shard.
+    /// Bytes of the largest file that is in one shard.
     pub largest: f64,
     /// Bits a second of a node's link.
     pub link: f64,
@@ -112,7 +112,7 @@ impl Bottleneck {
             Self::LinkBetween => "the link between the sites",
             Self::Storage => "the storage of a site",
             Self::Metadata => "the metadata servers of a site",
-            Self::LargestFile => "the largest file, which no two tasks share",
+            Self::LargestFile => "the largest file that isn't divided",
             Self::Scheduling => "starts and ends of tasks, and nodes without work at the end",
         }
     }

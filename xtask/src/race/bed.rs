@@ -248,7 +248,7 @@ pub fn make_mix(top: &Path, times: usize, rng: &mut Rng) -> anyhow::Result<()> {
 }
 
 /// A hundred files to a directory.
-fn make_files(top: &Path, count: usize, length: usize, rng: &mut Rng) -> anyhow::Result<()> {
+pub fn make_files(top: &Path, count: usize, length: usize, rng: &mut Rng) -> anyhow::Result<()> {
     for number in 0..count {
         let directory = top.join(format!("{}", number / 100));
         fs::create_dir_all(&directory)?;

@@ -4,6 +4,8 @@
 mod bed;
 mod cases;
 mod fan;
+mod fleet;
+mod switched;
 
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
@@ -23,28 +25,31 @@ struct RaceOptions {
     cases: Vec<&'static RaceCase>,
     /// Also the race of several hosts with one,
     fan_out: bool,
+    /// and that of a fleet with one pair of hosts,
+    fleet: bool,
     /// over links of this rate.
-    rate: String,
+    rate: Option<String>,
 }
 
 impl RaceOptions {
     fn parse(arguments: &[String]) -> anyhow::Result<Self> {
         let mut options =
-            Self { blocks: 7, program: None, cases: Vec::new(), fan_out: false, rate: fan::RATE.into() };
+            Self { blocks: 7, program: None, cases: Vec::new(), fan_out: false, fleet: false, rate: None };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
             match argument.as_str() {
                 "--blocks" => options.blocks = value()?.parse::<usize>().context("--blocks")?.max(1),
                 "--program" => options.program = Some(Path::new(value()?).canonicalize()?),
-                "--rate" => options.rate = value()?.clone(),
+                "--rate" => options.rate = Some(value()?.clone()),
                 fan::NAME => options.fan_out = true,
+                fleet::NAME => options.fleet = true,
                 name => options.cases.push(case(name)?),
             }
         }
-        if options.cases.is_empty() && !options.fan_out {
+        if options.cases.is_empty() && !options.fan_out && !options.fleet {
             options.cases = CASES.iter().collect();
-            options.fan_out = true;
+            (options.fan_out, options.fleet) = (true, true);
         }
         Ok(options)
     }
@@ -55,9 +60,10 @@ fn case(name: &str) -> anyhow::Result<&'static RaceCase> {
     let found = CASES.iter().find(|case| case.name == name);
     found.with_context(|| {
         format!(
-            "{name} is no option and no case: --blocks N, --program FILE, {}, {} (with --rate)",
+            "{name} is no option and no case: --blocks N, --program FILE, {}, {} and {} (with --rate)",
             names(),
-            fan::NAME
+            fan::NAME,
+            fleet::NAME
         )
     })
 }
@@ -73,7 +79,11 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
         bed.down()?;
         print_figures(case, &times);
     }
-    if options.fan_out { fan::run(&program, options.blocks, &options.rate) } else { Ok(()) }
+    let rate = |usual| options.rate.as_deref().unwrap_or(usual);
+    if options.fan_out {
+        fan::run(&program, options.blocks, rate(fan::RATE))?;
+    }
+    if options.fleet { fleet::run(&program, options.blocks, rate(fleet::RATE)) } else { Ok(()) }
 }
 
 /// The times of each racer, block by block.

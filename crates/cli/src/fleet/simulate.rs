@@ -35,7 +35,7 @@ pub struct SimulateArgs {
     /// Shards [default: the plan's, or 16 for each node]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     shards: Option<u32>,
-    /// The largest file, which no two tasks share
+    /// The largest file that isn't divided among shards
     #[arg(long, value_name = "SIZE", value_parser = size)]
     largest: Option<f64>,
     /// Rate of the link between the sites, for all nodes
@@ -97,7 +97,9 @@ impl SimulateArgs {
         let of_plan = planned.as_ref().map(|planned| planned.plan.shards.len() as u32);
         let measured = planned.as_ref().map(measured).transpose()?.flatten();
         let usual = NodeCosts::default();
-        let largest = planned.as_ref().map_or(0.0, |planned| planned.plan.found.largest as f64);
+        // Where a file was divided, those that weren't are small beside a shard.
+        let whole = planned.as_ref().filter(|planned| planned.plan.divided.is_empty());
+        let largest = whole.map_or(0.0, |planned| planned.plan.found.largest as f64);
         Ok(FleetModel {
             nodes: self.nodes,
             shards: self.shards.or(of_plan).unwrap_or(self.nodes.saturating_mul(SHARDS_OF_A_NODE)),
@@ -153,7 +155,7 @@ fn lines(model: &FleetModel, run: &SimulatedFleet) -> Vec<String> {
         ),
     ];
     if run.evenness > 1.1 {
-        lines.push(format!("the largest file is {:.1} times a mean shard", run.evenness));
+        lines.push(format!("the largest file that isn't divided is {:.1} times a mean shard", run.evenness));
     }
     lines.push("each limit alone:".to_owned());
     let limits = run.limits.iter().filter(|(_, seconds)| *seconds > 0.0);
