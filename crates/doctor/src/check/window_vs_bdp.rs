@@ -28,9 +28,6 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let streams = path.measured.streams.unwrap_or(1).max(1);
     let title = format!("windows limit one connection to {}", gbit(one));
     let flight = bdp::bytes(need, rtt);
-    let sends = Buffer { host: &path.from, name: "tcp_wmem", now: send, window: buffer::sent(send[2]) };
-    let window = buffer::received_on(path)?;
-    let receives = Buffer { host: &path.to, name: "tcp_rmem", now: receive, window };
     let finding = Finding::leaves(one * f64::from(streams), need, title)
         .evidence(format!("{} at {:.1} ms needs {} in flight", gbit(need), rtt * 1e3, bytes(flight)))
         .evidence(format!(
@@ -50,7 +47,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     });
     let scaled = unscaled(path)
         .filter_map(|host| Some(Remedy::sysctl("net.ipv4.tcp_window_scaling", 0, 1)?.on(host.name)));
-    let buffers = [sends, receives];
+    let buffers = buffers(path)?;
     let changes = scaled.chain(buffers.iter().filter_map(|end| end.remedy(flight)));
     Some(finding.remedied_or(changes, "more streams: no larger buffer is possible here"))
 }
@@ -70,6 +67,19 @@ fn announced(path: &Path<'_>) -> String {
         ),
         None => format!("no window of {to} was measured: it follows from tcp_rmem and tcp_adv_win_scale"),
     }
+}
+
+/// The sender's buffer and the receiver's.
+fn buffers<'a>(path: &'a Path<'a>) -> Option<[Buffer<'a>; 2]> {
+    let (from, to) = (&path.from, &path.to);
+    let (send, receive) = (from.facts.tcp.wmem.get()?, to.facts.tcp.rmem.get()?);
+    // A window without scaling says nothing about the buffer.
+    let window = match unscaled(path).next() {
+        Some(_) => buffer::received(to.facts, receive[2]),
+        None => buffer::received_on(path)?,
+    };
+    let sends = Buffer { host: from, name: "tcp_wmem", now: send, window: buffer::sent(send[2]) };
+    Some([sends, Buffer { host: to, name: "tcp_rmem", now: receive, window }])
 }
 
 /// One end's buffer.
@@ -174,7 +184,16 @@ mod tests {
         let measured = PathMeasurements { rtt: Some(0.01), streams: Some(1), ..PathMeasurements::default() };
         let found = found_between(&CHECK, &from, &to, measured);
         assert_eq!(lines(&found), ["window-vs-bdp - critical 52.4 Mbit/s"]);
-        assert_eq!(found[0].fix.as_deref(), Some("b: sysctl -w net.ipv4.tcp_window_scaling=1"));
+        let fix = Some("b: sysctl -w net.ipv4.tcp_window_scaling=1");
+        assert_eq!(found[0].fix.as_deref(), fix);
+        let measured =
+            PathMeasurements { rtt: Some(0.1), window: Some(65_535), limiter: Some("window"), ..measured };
+        let found = found_between(&CHECK, &from, &to, measured);
+        assert_eq!(
+            found[0].fix.as_deref(),
+            fix,
+            "the buffer of 256 MiB is large enough for 10 Gbit/s at 0.1 s"
+        );
     }
 
     #[test]
