@@ -35,7 +35,7 @@ const INTERFACE: u16 = 4;
 const METRICS: u16 = 8;
 /// RTAX_CC_ALGO, and the metrics that are numbers.
 const CONGESTION: u16 = 16;
-const NUMBERS: [(u16, &str); 3] = [(2, "mtu"), (3, "window"), (11, "initcwnd")];
+const NUMBERS: [(u16, &str); 4] = [(2, "mtu"), (3, "window"), (11, "initcwnd"), (13, "rto_min")];
 /// The most routes that are read: routers have a million, and the default ones come first.
 const MOST_MESSAGES: usize = 1 << 16;
 const MOST_LINES: usize = 256;
@@ -314,14 +314,17 @@ mod tests {
 
     #[test]
     fn a_route_is_told_by_what_it_sets() {
-        let metrics = [attribute(2, &1400u32.to_ne_bytes()), attribute(16, b"bbr\0")].concat();
+        let number = |kind, value: u32| attribute(kind, &value.to_ne_bytes());
+        // RTAX_LOCK names rto_min, as ip(8) always sets it.
+        let metrics =
+            [number(1, 1 << 13), number(2, 1400), number(13, 500), attribute(16, b"bbr\0")].concat();
         let mut message = vec![2, 24, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0];
         message.extend(attribute(1, &[10, 1, 2, 0]));
         message.extend(attribute(4, &7u32.to_ne_bytes()));
         message.extend(attribute(8, &metrics));
         let mut text = String::new();
         route(&message, &|index| Some(format!("eth{index}")), &mut text);
-        assert_eq!(text, "10.1.2.0/24 eth7 mtu 1400 congctl bbr\n");
+        assert_eq!(text, "10.1.2.0/24 eth7 mtu 1400 rto_min 500 congctl bbr\n");
     }
 
     proptest! {

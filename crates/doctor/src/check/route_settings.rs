@@ -8,12 +8,15 @@ use crate::{Citation, Finding, Host, Severity};
 
 /// Segments of the first flight (RFC 6928).
 const FIRST: u32 = 10;
+/// The kernel's least time before an unanswered segment is sent again, in milliseconds (TCP_RTO_MIN in include/net/tcp.h). Less is
+/// set on purpose, as by Google's scripts for its own network: 5 ms.
+const LEAST_TIMEOUT: u32 = 200;
 
 pub(super) const CHECK: Check = Check {
     name: "route-settings",
-    about: "a route that limits its connections by a window, MTU or congestion control of its own",
+    about: "a route that limits its connections by a window, MTU, timeout or congestion control of its own",
     sources: &[Citation {
-        name: "ip-route(8): window, mtu, initcwnd, congctl",
+        name: "ip-route(8): window, mtu, initcwnd, rto_min, congctl",
         url: "https://man7.org/linux/man-pages/man8/ip-route.8.html",
     }],
     run: CheckRun::Host(|host| {
@@ -22,7 +25,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, route: &RouteFacts) -> Option<Finding> {
-    let limits = [window(host, route), mtu(host, route), first(route), control(route)];
+    let limits = [window(host, route), mtu(host, route), first(route), timeout(route), control(route)];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     if limits.is_empty() {
         return None;
@@ -53,6 +56,7 @@ fn settings(route: &RouteFacts) -> String {
         number("mtu", route.mtu),
         number("window", route.window),
         number("initcwnd", route.initcwnd),
+        route.rto_min.map(|time| format!("rto_min {time}ms")),
         route.congestion_control.as_deref().map(|name| format!("congctl {}", work::word(name))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
@@ -72,6 +76,15 @@ fn mtu(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
 fn first(route: &RouteFacts) -> Option<String> {
     let segments = route.initcwnd?;
     (segments < FIRST).then(|| format!("initcwnd {segments}; the kernel's default is {FIRST}"))
+}
+
+fn timeout(route: &RouteFacts) -> Option<String> {
+    let time = route.rto_min?;
+    (time > LEAST_TIMEOUT).then(|| {
+        format!(
+            "rto_min {time} ms: so long a lost last segment waits; the kernel's default is {LEAST_TIMEOUT}"
+        )
+    })
 }
 
 fn control(route: &RouteFacts) -> Option<String> {
@@ -100,19 +113,21 @@ mod tests {
         );
         assert_eq!(with(RouteFacts { mtu: Some(1400), ..route.clone() }), ["route-settings default note -"]);
         assert_eq!(with(RouteFacts { congestion_control: Some("reno".into()), ..route.clone() }).len(), 1);
-        assert_eq!(with(RouteFacts { initcwnd: Some(2), ..route }).len(), 1);
+        assert_eq!(with(RouteFacts { initcwnd: Some(2), ..route.clone() }).len(), 1);
+        assert_eq!(with(RouteFacts { rto_min: Some(8000), ..route }), ["route-settings default note -"]);
     }
 
     #[test]
     fn the_undo_names_the_routes_settings() {
         let route = RouteFacts {
             window: Some(65536),
+            rto_min: Some(300),
             congestion_control: Some("reno".into()),
             ..RouteFacts::default()
         };
         let facts = changed("stock-10g", |facts| facts.tcp.routes = Fact::Known(vec![route]));
         let undo = found(&CHECK, &facts).remove(0).undo.unwrap();
-        assert!(undo.ends_with("which has window 65536 congctl reno"), "{undo}");
+        assert!(undo.ends_with("which has window 65536 rto_min 300ms congctl reno"), "{undo}");
     }
 
     #[test]
@@ -120,6 +135,7 @@ mod tests {
         let route = RouteFacts {
             destination: "default".into(),
             initcwnd: Some(30),
+            rto_min: Some(5),
             congestion_control: Some("bbr".into()),
             ..RouteFacts::default()
         };

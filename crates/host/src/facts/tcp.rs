@@ -113,6 +113,8 @@ pub struct RouteFacts {
     pub window: Option<u32>,
     /// Segments of the initial window.
     pub initcwnd: Option<u32>,
+    /// The least time in milliseconds before an unanswered segment is sent again.
+    pub rto_min: Option<u32>,
     /// Congestion control.
     pub congestion_control: Option<String>,
 }
@@ -188,6 +190,7 @@ fn route(line: &str) -> RouteFacts {
             "mtu" => route.mtu = value.parse().ok(),
             "window" => route.window = value.parse().ok(),
             "initcwnd" => route.initcwnd = value.parse().ok(),
+            "rto_min" => route.rto_min = value.parse().ok(),
             "congctl" => route.congestion_control = Some(value.to_owned()),
             _ => {}
         }
