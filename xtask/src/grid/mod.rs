@@ -15,7 +15,7 @@ const SCRIPT: &str = include_str!("point.sh");
 /// The link. It is fast enough that the windows limit, and slow enough that two processors carry what they allow.
 const LINK: &str = "1gbit";
 /// Round trips in milliseconds: long enough that a busy machine adds little to them.
-const ROUND_TRIPS: [u64; 3] = [20, 50, 100];
+const ROUND_TRIPS: [u64; 3] = [20, 40, 80];
 /// The congestion controls, as far as the kernel has them.
 const CONTROLS: [&str; 3] = ["cubic", "reno", "bbr"];
 /// Receive and send buffers, in units of [`UNIT`] for each millisecond of the round trip: the first limits, or the second, or both
@@ -28,7 +28,9 @@ const LEAST: usize = 24;
 const DIFFERENCE: f64 = 0.15;
 const BOUND: f64 = 0.95;
 /// Seconds for which iperf3 sends, and for which each of its rates is the mean.
-const SECONDS: (&str, &str) = ("6", "2");
+const SECONDS: (&str, &str) = ("5", "2");
+/// Measurements of a point: one of the doctor, two of iperf3, since one early loss slows a whole run down.
+const OBJECTS: usize = 3;
 
 /// `--program FILE`, `--congestion NAME,NAME`, `--rtt MS,MS`.
 #[derive(Default)]
@@ -112,22 +114,24 @@ fn measure(program: &Path, control: &str, round_trip: u64) -> anyhow::Result<Vec
     let objects = text.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str);
     let objects: Vec<Value> = objects.collect::<Result<_, _>>().context("reading what was measured")?;
     ensure!(
-        objects.len() == 2 * buffers.len(),
+        objects.len() == OBJECTS * buffers.len(),
         "{control} over {delay}: there are {} measurements",
         objects.len()
     );
-    let both = buffers.iter().zip(objects.chunks(2));
-    both.map(|(buffers, both)| Point::of(control, round_trip, *buffers, both)).collect()
+    let all = buffers.iter().zip(objects.chunks(OBJECTS));
+    all.map(|(buffers, all)| Point::of(control, round_trip, *buffers, all)).collect()
 }
 
 impl Point {
-    /// `both`: the objects of the doctor and of iperf3.
-    fn of(control: &str, round_trip: u64, buffers: (u64, u64), both: &[Value]) -> anyhow::Result<Self> {
-        let [doctor, iperf] = both else { bail!("two measurements belong to a point") };
+    /// `all`: the objects of the doctor and of iperf3.
+    fn of(control: &str, round_trip: u64, buffers: (u64, u64), all: &[Value]) -> anyhow::Result<Self> {
+        let Some((doctor, runs)) = all.split_first() else { bail!("a point has measurements") };
         let predicted =
             predicted(doctor).with_context(|| format!("the doctor predicts nothing: {doctor}"))?;
-        let measured =
-            reached(iperf).with_context(|| format!("iperf3 measured nothing: {}", iperf["error"]))?;
+        let measured = runs.iter().filter_map(reached).max_by(f64::total_cmp);
+        let measured = measured.with_context(|| {
+            format!("iperf3 measured nothing: {}", runs.first().map_or(&Value::Null, |run| &run["error"]))
+        })?;
         let limiter = doctor["measured"]["limiter"].as_str().unwrap_or("-").to_owned();
         Ok(Self { control: control.to_owned(), round_trip, buffers, predicted, measured, limiter })
     }
@@ -218,8 +222,9 @@ mod tests {
         let interval = |rate: f64| json!({"sum": {"bits_per_second": rate}});
         let rest = interval(2.0 * measured);
         let intervals = [interval(0.5 * measured), interval(measured), rest];
-        let iperf = json!({"server_output_json": {"intervals": intervals}});
-        Point::of("cubic", 20, (1, 2), &[doctor, iperf]).unwrap()
+        let fast = json!({"server_output_json": {"intervals": intervals}});
+        let slow = json!({"server_output_json": {"intervals": [interval(0.4 * measured), interval(9e9)]}});
+        Point::of("cubic", 20, (1, 2), &[doctor, fast, slow]).unwrap()
     }
 
     #[test]
@@ -227,6 +232,7 @@ mod tests {
         let point = point(274e6, 272e6);
         assert_eq!((point.predicted, point.measured, point.limiter.as_str()), (274e6, 272e6, "window"));
         assert!(Point::of("cubic", 20, (1, 2), &[json!({}), json!({})]).is_err());
+        assert!(Point::of("cubic", 20, (1, 2), &[]).is_err());
     }
 
     #[test]

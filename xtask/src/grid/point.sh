@@ -1,5 +1,5 @@
 # Measures one path with several buffers, on host a of a lab: for each line "RECEIVE SEND" of $BUFFERS, in bytes, the doctor's
-# object and that of iperf3, each on a line. $PROGRAM is linerate, $SECONDS_EACH and $INTERVAL are for iperf3.
+# object and then two of iperf3, each on a line. $PROGRAM is linerate, $SECONDS_EACH and $INTERVAL are for iperf3.
 set -eu
 far() { ip netns exec "$LINERATE_LAB_NETNS_B" "$@"; }
 
@@ -13,7 +13,9 @@ echo "$BUFFERS" | while read -r receive send; do
     sysctl --quiet --write "net.ipv4.tcp_wmem=4096 16384 $send"
     far sysctl --quiet --write "net.ipv4.tcp_rmem=4096 65536 $receive"
     "$PROGRAM" doctor --json --target 100gbit -F "$LINERATE_LAB_SSH_CONFIG" --path local b </dev/null
-    iperf3 --client "$LINERATE_LAB_ADDRESS_B" --time "$SECONDS_EACH" --interval "$INTERVAL" --json --get-server-output </dev/null |
-        tr --delete '\n'
-    echo
+    for _ in 1 2; do
+        iperf3 --client "$LINERATE_LAB_ADDRESS_B" --time "$SECONDS_EACH" --interval "$INTERVAL" --json --get-server-output \
+            </dev/null | tr --delete '\n'
+        echo
+    done
 done
