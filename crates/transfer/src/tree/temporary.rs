@@ -1,93 +1,23 @@
 //! A file beside its target without a name, or under a temporary one: it gets its real name only when it is whole.
 
 mod name;
+mod names;
 
 use rustix::fs::{AtFlags, Dev, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::tree::root::Directory;
 use linerate_wire::entry::{Entry, Timestamp};
 pub use name::{JOURNAL, JOURNAL_DIGITS, Name, is_journal, is_reserved, nonce_of};
+pub use names::Names;
 
 /// Why something with such a name isn't sent.
 pub const RESERVED: &str = "has a name that is for this program's temporary files; not copied. \
                             'linerate clean' removes what a transfer has left";
-
-/// Writes down that names may be left; where it fails, nothing gets one.
-type Announce<'a> = &'a (dyn Fn() -> Result<(), Errno> + Sync);
-
-/// Makes temporary names that no other transfer makes.
-pub struct Names<'a> {
-    nonce: [u8; 8],
-    next: AtomicU64,
-    /// Set where the destination's file system doesn't know files without a name.
-    named_only: AtomicBool,
-    /// How files that are there are opened.
-    access: OFlags,
-    /// To be called before the first of them is in a directory.
-    announce: Announce<'a>,
-    announced: AtomicBool,
-}
-
-impl<'a> Names<'a> {
-    /// Names of the transfer that the first eight bytes of `nonce` distinguish from others; its new files are for writing
-    /// and reading, and those that are there for reading where they are `read_back`.
-    pub fn new(nonce: &[u8], read_back: bool) -> Self {
-        let mut of_transfer = [0; 8];
-        of_transfer.iter_mut().zip(nonce).for_each(|(to, from)| *to = *from);
-        let access = if read_back { OFlags::RDWR } else { OFlags::WRONLY };
-        let (next, named_only) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self {
-            nonce: of_transfer,
-            next,
-            named_only,
-            access,
-            announce: &|| Ok(()),
-            announced: AtomicBool::new(false),
-        }
-    }
-
-    /// These names, which call `announce` before the first of them is in a directory. Whatever ends this process then, the
-    /// next run of the command knows that there may be some.
-    pub fn announced_by(self, announce: Announce<'a>) -> Self {
-        Self { announce, ..self }
-    }
-
-    /// An empty file in `directory` that has no name, or has none any more, for reading and writing.
-    ///
-    /// # Errors
-    /// The errors of open(2).
-    pub fn scratch(&self, directory: &Directory) -> Result<OwnedFd, Errno> {
-        let (access, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
-        match rustix::fs::openat(directory, ".", access | OFlags::TMPFILE, mode) {
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                let name = self.given()?.write();
-                let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-                let file = rustix::fs::openat(directory, &name, flags, mode)?;
-                rustix::fs::unlinkat(directory, &name, AtFlags::empty())?;
-                Ok(file)
-            }
-            other => other,
-        }
-    }
-
-    /// A name that something gets now.
-    fn given(&self) -> Result<Name, Errno> {
-        if !self.announced.load(Ordering::Acquire) {
-            (self.announce)()?;
-            self.announced.store(true, Ordering::Release);
-        }
-        Ok(self.next())
-    }
-
-    fn next(&self) -> Name {
-        Name::new(self.nonce, self.next.fetch_add(1, Ordering::Relaxed))
-    }
-}
 
 /// Something that was made under a temporary name, or none; gone when it is dropped before it got its real name, unless
 /// a journal lists it.
@@ -505,74 +435,4 @@ pub fn timestamps(entry: &Entry) -> Timestamps {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tree::root::Root;
-    use std::fs;
-    use std::os::unix::fs::symlink;
-
-    #[test]
-    fn names_are_announced_before_the_first_one_is_there() {
-        type Make = fn(&Root, &Names<'_>) -> Temporary;
-        let makes: [Make; 3] = [
-            |root, names| Temporary::named(root.top().clone(), names, Mode::RWXU).unwrap(),
-            |root, names| Temporary::symlink(root.top().clone(), names, b"x").unwrap(),
-            |root, names| {
-                Temporary::special(root.top().clone(), names, FileType::Fifo, Mode::RUSR, 0).unwrap()
-            },
-        ];
-        for make in makes {
-            let top = tempfile::tempdir().unwrap();
-            let root = Root::open(top.path()).unwrap();
-            let seen = std::sync::Mutex::new(Vec::new());
-            let announce = || {
-                seen.lock().unwrap().push(fs::read_dir(top.path()).unwrap().count());
-                Ok(())
-            };
-            let names = Names::new(&[1], false).announced_by(&announce);
-            let unnamed = Temporary::unnamed(root.top().clone(), &names, Mode::RWXU).unwrap();
-            let (_one, _other) = (make(&root, &names), make(&root, &names));
-            assert_eq!(*seen.lock().unwrap(), [0]);
-            assert!(unnamed.name().is_empty());
-        }
-    }
-
-    #[test]
-    fn where_names_cannot_be_announced_nothing_gets_one() {
-        let top = tempfile::tempdir().unwrap();
-        let root = Root::open(top.path()).unwrap();
-        let is_full = AtomicBool::new(true);
-        let announce = || if is_full.load(Ordering::Relaxed) { Err(Errno::NOSPC) } else { Ok(()) };
-        let names = Names::new(&[1], false).announced_by(&announce);
-        let make = || Temporary::symlink(root.top().clone(), &names, b"x");
-        assert_eq!(make().unwrap_err(), Errno::NOSPC);
-        assert_eq!(fs::read_dir(top.path()).unwrap().count(), 0);
-        is_full.store(false, Ordering::Relaxed);
-        assert!(make().is_ok(), "room came");
-    }
-
-    #[test]
-    fn only_what_was_made_is_held() {
-        let top = tempfile::tempdir().unwrap();
-        let root = Root::open(top.path()).unwrap();
-        let names = Names::new(&[1], false);
-        let fifo = || Temporary::special(root.top().clone(), &names, FileType::Fifo, Mode::RUSR, 0).unwrap();
-        let honest = fifo();
-        assert!(honest.hold().is_ok());
-        fs::write(top.path().join("victim"), "x").unwrap();
-        let swaps: [fn(&std::path::Path, &std::path::Path); 2] = [
-            |victim, name| fs::hard_link(victim, name).unwrap(),
-            |victim, name| symlink(victim, name).unwrap(),
-        ];
-        for swap in swaps {
-            let made = fifo();
-            let name = top.path().join(&made.name);
-            fs::remove_file(&name).unwrap();
-            swap(&top.path().join("victim"), &name);
-            assert_eq!(made.hold().unwrap_err(), Errno::STALE);
-        }
-        let linked = fifo();
-        fs::hard_link(top.path().join(&linked.name), top.path().join("another")).unwrap();
-        assert_eq!(linked.hold().unwrap_err(), Errno::STALE, "somebody else holds a name of it");
-    }
-}
+mod tests;

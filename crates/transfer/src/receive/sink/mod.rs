@@ -10,6 +10,7 @@ mod elsewhere;
 mod entries;
 mod links;
 mod moved;
+mod part;
 mod parts;
 mod placing;
 mod progress;
@@ -44,7 +45,7 @@ use crate::tree::metadata::write::{Loss, MetadataTarget, set_mode};
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 use directories::Planned;
-use parts::Part;
+use part::Part;
 use storage::is_of_storage;
 
 pub use assemblies::Assemblies;

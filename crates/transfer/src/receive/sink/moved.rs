@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use super::ReceiveWorker;
 use super::assembly::Assembly;
-use super::parts::Target;
+use super::part::Target;
 use crate::base::lock::lock;
 use crate::net::clock::Stage;
 use crate::net::stream::StreamError;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::ReceiveWorker;
 use super::assembly::{Assembly, least_chunk};
-use super::parts::Target;
+use super::part::Target;
 use crate::base::lock::lock;
 use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;

@@ -4,7 +4,8 @@ use rustix::io::Errno;
 use std::os::fd::AsFd;
 
 use super::ReceiveWorker;
-use super::parts::{STANDS, Target};
+use super::part::Target;
+use super::parts::STANDS;
 use crate::net::clock::Stage;
 use crate::net::stream::{FileRange, StreamError};
 use crate::tree::copying::{CopyError, copy_range};

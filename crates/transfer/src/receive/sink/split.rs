@@ -4,7 +4,7 @@ use linerate_wire::entry::Chunk;
 use std::os::fd::AsFd;
 
 use super::ReceiveWorker;
-use super::parts::Target;
+use super::part::Target;
 use crate::base::lock::lock;
 use crate::net::clock::Stage;
 use crate::net::stream::StreamError;

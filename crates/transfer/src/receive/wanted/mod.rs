@@ -10,14 +10,13 @@ mod existing;
 mod names;
 mod older_version;
 mod repair;
+mod shown;
 mod similar;
 mod times;
 mod view;
 
 use crossbeam_channel::Receiver;
-use linerate_wire::control::{
-    BlockSearch, Change, Digest, EntryFacts, Link, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want,
-};
+use linerate_wire::control::{BlockSearch, Digest, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::{FileType, Mode};
@@ -47,6 +46,7 @@ use elsewhere::Elsewhere;
 pub use existing::open_existing;
 use names::NameOf;
 pub use names::Offered as OfferedNames;
+pub use shown::change;
 use similar::Similar;
 pub use times::same_time;
 use view::{Occupant, View};
@@ -403,152 +403,6 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Some(Item::Existing(itemize::Update::HardLink, kind, changes))
     }
 
-    fn count(&self, entry: &Entry, want: &Want, dry_run: bool) {
-        let counters = self.shared.reports.counters;
-        match want {
-            Want::Nothing | Want::LeftAlone => counters.unchanged.entry(&entry.kind),
-            Want::Digest => counters.unchanged.file(0),
-            _ => {}
-        }
-        if matches!(want, Want::Nothing | Want::LeftAlone) || dry_run {
-            counters.landed.entry(&entry.kind);
-        }
-    }
-
-    fn itemize(&mut self, entry: &Entry, decision: &Decision) {
-        let received = !self.remover.news.is_told_far_away();
-        let shown = self.shown_kind(entry);
-        let decision = if self.is_made_top(entry) { &Decision::New } else { decision };
-        if let Some(item) = decision.item(&entry.kind, shown, received) {
-            self.show(entry, item);
-        }
-    }
-
-    fn show(&mut self, entry: &Entry, item: Item) {
-        if self.rules.sync.unchanged || !item.is_unchanged() {
-            self.state(entry, item, false);
-        }
-    }
-
-    /// Reports a change; `relinked` where the entry becomes one more name.
-    fn state(&mut self, entry: &Entry, item: Item, relinked: bool) {
-        let link = match &entry.kind {
-            Kind::Symlink { target } => Some(Link::Target(self.as_sent(target))),
-            Kind::HardLink { source, path } => Some(Link::SameAs(self.named(*source, path))),
-            _ => None,
-        };
-        if self.rules.sync.itemize && !self.is_top_again(entry) {
-            let directory = entry.kind == Kind::Directory;
-            // One more name that is that already has nothing behind it.
-            let stays = item.is_unchanged() && matches!(entry.kind, Kind::HardLink { .. }) && !relinked;
-            let link = link.filter(|_| !stays);
-            let change = change(item, self.shown_path(entry), directory, link);
-            self.remover.news.tell(Change { facts: self.facts(entry), ..change });
-        }
-    }
-
-    /// A link's text as the sender has it.
-    fn as_sent(&self, target: &[u8]) -> Vec<u8> {
-        let conversion = self.shared.ground.landing.conversion;
-        conversion.and_then(|conversion| conversion.back(target)).unwrap_or_else(|| target.to_vec())
-    }
-
-    /// Shows that an entry is left alone, and why; what would be in a directory that isn't made has no line of its own.
-    fn show_left(&mut self, entry: &Entry, place: &RelPath, there: Option<&Occupant>) {
-        let is_asked = self.rules.sync.itemize && self.rules.sync.unchanged;
-        let item = self.rules.why_left(entry, there.map(|there| &there.stat));
-        if !is_asked || item == Change::MISSING && !self.here.has_directory_of(place) {
-            return;
-        }
-        let (path, directory) = (self.shown_path(entry), entry.kind == Kind::Directory);
-        self.remover.news.tell(Change { item, path, directory, link: None, facts: self.facts(entry) });
-    }
-
-    /// The entry's properties, for a user who wants to see them.
-    fn facts(&self, entry: &Entry) -> Option<EntryFacts> {
-        let size = match &entry.kind {
-            Kind::File { size } => *size,
-            Kind::HardLink { .. } => self.first_of(entry).map_or(0, |first| first.size),
-            Kind::Symlink { target } => target.len() as u64,
-            _ => 0,
-        };
-        let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
-        let owner = owner.map(|owner| (owner.uid, owner.gid));
-        let (mtime, mode) = (entry.mtime.seconds, entry.mode);
-        self.rules.sync.facts.then_some(EntryFacts { size, mtime, mode, owner })
-    }
-
-    /// The destination, which was made for its entry: to its user, rsync makes it as the first of all.
-    fn is_made_top(&self, entry: &Entry) -> bool {
-        self.makes_top() && entry.path.is_root() && entry.kind == Kind::Directory
-    }
-
-    /// True where the destination isn't made with the directories above it, before anything else.
-    fn makes_top(&self) -> bool {
-        self.shared.ground.landing.is_made && (!self.rules.sync.make_path || self.rules.sync.dry_run)
-    }
-
-    /// The user sees that the destination is made.
-    fn tell_of_made_top(&mut self) {
-        let sync = &self.rules.sync;
-        if sync.into && sync.itemize && self.makes_top() {
-            let (path, link) = (RelPath::root(), None);
-            let (item, facts) = (Change::MADE, None);
-            self.remover.news.tell(Change { item, path, directory: true, link, facts });
-        }
-    }
-
-    /// A directory that several sources become was told of by the first of them.
-    fn is_top_again(&self, entry: &Entry) -> bool {
-        let places = &self.shared.ground.landing.places;
-        let place = places.get(entry.source as usize).filter(|_| entry.path.is_root());
-        place.is_some_and(|place| places[..entry.source as usize].contains(place))
-    }
-
-    /// The kind that is shown for an entry: one more name has the kind of the first one.
-    fn shown_kind(&self, entry: &Entry) -> itemize::Kind {
-        let kind = decide::shown(&entry.kind);
-        if matches!(entry.kind, Kind::HardLink { .. }) {
-            return self.first_of(entry).map_or(kind, |first| first.kind);
-        }
-        self.note_first(entry, kind, false);
-        kind
-    }
-
-    /// Notes an entry of which later ones may be more names.
-    fn note_first(&self, entry: &Entry, kind: itemize::Kind, is_elsewhere: bool) {
-        if entry.extra.as_ref().is_some_and(|extra| extra.linked)
-            && let Ok(place) = self.judge.first_place(entry, entry.source, &entry.path)
-        {
-            let size = match &entry.kind {
-                Kind::File { size } => *size,
-                Kind::Symlink { target } => target.len() as u64,
-                _ => 0,
-            };
-            self.linked.insert(&place, LinkedFirst { kind, size, is_elsewhere });
-        }
-    }
-
-    /// The first name of which `entry` is one more.
-    fn first_of(&self, entry: &Entry) -> Option<LinkedFirst> {
-        let Kind::HardLink { source, path } = &entry.kind else { return None };
-        self.linked.get(&self.judge.first_place(entry, *source, path).ok()?)
-    }
-
-    /// A source that is a file is called by its own name.
-    fn shown_path(&self, entry: &Entry) -> RelPath {
-        let is_source = entry.path.is_root() && entry.kind != Kind::Directory;
-        let source = self.shared.ground.sources.get(entry.source as usize).filter(|_| is_source);
-        source.map_or_else(|| self.named(entry.source, &entry.path), |source| source.name.clone())
-    }
-
-    /// A path with its source's name, where sources keep theirs as with rsync.
-    fn named(&self, source: u32, path: &RelPath) -> RelPath {
-        let into = self.rules.sync.into;
-        let source = self.shared.ground.sources.get(source as usize).filter(|_| into);
-        source.map_or_else(|| path.clone(), |source| below(&source.name, path))
-    }
-
     /// Something of another kind has the entry's name. A rename replaces it, unless one of the two is a directory.
     fn make_way(&mut self, entry: &Entry, place: &RelPath, there: &Occupant) -> Result<(), String> {
         match (&entry.kind, there.kind()) {
@@ -570,13 +424,6 @@ pub fn below(top: &RelPath, path: &RelPath) -> RelPath {
     let parts = [top.as_bytes(), path.as_bytes()];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     RelPath::new(parts.join(&b'/')).unwrap_or_else(|_| path.clone())
-}
-
-/// A change as it is reported.
-pub fn change(item: Item, path: RelPath, directory: bool, link: Option<Link>) -> Change {
-    let mut letters = [b' '; 11];
-    letters.iter_mut().zip(item.to_string().bytes()).for_each(|(letter, byte)| *letter = byte);
-    Change { item: letters, path, directory, link, facts: None }
 }
 
 /// Which files are worth a comparison. A user who asks for the search for pieces, or for files of similar names, wants it

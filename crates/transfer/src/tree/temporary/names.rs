@@ -1,0 +1,81 @@
+//! The names that a transfer gives.
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::Name;
+use crate::tree::root::Directory;
+
+/// Writes down that names may be left; where it fails, nothing gets one.
+type Announce<'a> = &'a (dyn Fn() -> Result<(), Errno> + Sync);
+
+/// Makes temporary names that no other transfer makes.
+pub struct Names<'a> {
+    nonce: [u8; 8],
+    next: AtomicU64,
+    /// Set where the destination's file system doesn't know files without a name.
+    pub(super) named_only: AtomicBool,
+    /// How files that are there are opened.
+    pub(super) access: OFlags,
+    /// To be called before the first of them is in a directory.
+    announce: Announce<'a>,
+    announced: AtomicBool,
+}
+
+impl<'a> Names<'a> {
+    /// Names of the transfer that the first eight bytes of `nonce` distinguish from others; its new files are for writing
+    /// and reading, and those that are there for reading where they are `read_back`.
+    pub fn new(nonce: &[u8], read_back: bool) -> Self {
+        let mut of_transfer = [0; 8];
+        of_transfer.iter_mut().zip(nonce).for_each(|(to, from)| *to = *from);
+        let access = if read_back { OFlags::RDWR } else { OFlags::WRONLY };
+        let (next, named_only) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self {
+            nonce: of_transfer,
+            next,
+            named_only,
+            access,
+            announce: &|| Ok(()),
+            announced: AtomicBool::new(false),
+        }
+    }
+
+    /// These names, which call `announce` before the first of them is in a directory. Whatever ends this process then, the
+    /// next run of the command knows that there may be some.
+    pub fn announced_by(self, announce: Announce<'a>) -> Self {
+        Self { announce, ..self }
+    }
+
+    /// An empty file in `directory` that has no name, or has none any more, for reading and writing.
+    ///
+    /// # Errors
+    /// The errors of open(2).
+    pub fn scratch(&self, directory: &Directory) -> Result<OwnedFd, Errno> {
+        let (access, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+        match rustix::fs::openat(directory, ".", access | OFlags::TMPFILE, mode) {
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                let name = self.given()?.write();
+                let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+                let file = rustix::fs::openat(directory, &name, flags, mode)?;
+                rustix::fs::unlinkat(directory, &name, AtFlags::empty())?;
+                Ok(file)
+            }
+            other => other,
+        }
+    }
+
+    /// A name that something gets now.
+    pub(super) fn given(&self) -> Result<Name, Errno> {
+        if !self.announced.load(Ordering::Acquire) {
+            (self.announce)()?;
+            self.announced.store(true, Ordering::Release);
+        }
+        Ok(self.next())
+    }
+
+    pub(super) fn next(&self) -> Name {
+        Name::new(self.nonce, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
