@@ -166,11 +166,14 @@ fn predicted(doctor: &Value) -> Option<f64> {
     Some(windows["ceiling"].as_f64()? / doctor["measured"]["streams"].as_f64()?.max(1.0))
 }
 
-/// The highest of the rates that arrived. A ceiling is the most that is possible; what else runs on this machine only lowers it. The
-/// last interval is the short rest.
+/// The mean of the rates that arrived after the first interval, in which the window grows; the last one is a short rest.
 fn reached(iperf: &Value) -> Option<f64> {
-    let (_, whole) = iperf["server_output_json"]["intervals"].as_array()?.split_last()?;
-    whole.iter().filter_map(|interval| interval["sum"]["bits_per_second"].as_f64()).max_by(f64::total_cmp)
+    let [_, steady @ .., _] = iperf["server_output_json"]["intervals"].as_array()?.as_slice() else {
+        return None;
+    };
+    let rates: Vec<f64> =
+        steady.iter().filter_map(|interval| interval["sum"]["bits_per_second"].as_f64()).collect();
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
 impl GridOptions {
@@ -221,14 +224,15 @@ mod tests {
         });
         let interval = |rate: f64| json!({"sum": {"bits_per_second": rate}});
         let rest = interval(2.0 * measured);
-        let intervals = [interval(0.5 * measured), interval(measured), rest];
+        let intervals =
+            [interval(0.5 * measured), interval(1.25 * measured), interval(0.75 * measured), rest];
         let fast = json!({"server_output_json": {"intervals": intervals}});
-        let slow = json!({"server_output_json": {"intervals": [interval(0.4 * measured), interval(9e9)]}});
+        let slow = json!({"server_output_json": {"intervals": [interval(9e9), interval(0.4 * measured), interval(9e9)]}});
         Point::of("cubic", 20, (1, 2), &[doctor, fast, slow]).unwrap()
     }
 
     #[test]
-    fn a_point_is_the_ceiling_of_one_stream_beside_the_highest_rate() {
+    fn a_point_is_the_ceiling_of_one_stream_beside_the_faster_run() {
         let point = point(274e6, 272e6);
         assert_eq!((point.predicted, point.measured, point.limiter.as_str()), (274e6, 272e6, "window"));
         assert!(Point::of("cubic", 20, (1, 2), &[json!({}), json!({})]).is_err());
