@@ -199,8 +199,9 @@ fn verify_measure_and_doctor_have_their_figures() {
     fs::remove_file(here.path().join("copy/b")).unwrap();
     run(here.path(), &["verify", "--metrics", "v.prom", "tree", "copy"]).exits(3);
     run(here.path(), &["measure", "--metrics", "m.prom", "--", "sh", "-c", "exit 4"]).exits(4);
+    run(here.path(), &["measure", "--metrics", "good.prom", "--", "true"]).exits(0);
     run(here.path(), &["doctor", "--metrics", "d.prom"]).exits(0);
-    let [verify, measure, doctor] = ["v.prom", "m.prom", "d.prom"].map(|name| {
+    let [verify, measure, good, doctor] = ["v.prom", "m.prom", "good.prom", "d.prom"].map(|name| {
         assert_taken_by_prometheus(&here.path().join(name));
         fs::read_to_string(here.path().join(name)).unwrap()
     });
@@ -208,6 +209,9 @@ fn verify_measure_and_doctor_have_their_figures() {
     assert_eq!(value(&verify, r#"linerate_verify_differences{task="v",kind="missing"}"#), 1.0);
     assert_eq!(value(&verify, r#"linerate_verify_same_bytes{task="v"}"#), 3000.0);
     assert_eq!(value(&measure, r#"linerate_run_exit_code{task="m"}"#), 4.0);
+    assert!(!measure.contains("linerate_run_last_success"), "{measure}");
+    let end = value(&good, r#"linerate_run_end_timestamp_seconds{task="good"}"#);
+    assert_eq!(value(&good, r#"linerate_run_last_success_timestamp_seconds{task="good"}"#), end);
     assert!(value(&measure, r#"linerate_measure_command_seconds{task="m"}"#) > 0.0);
     assert!(measure.contains(r#",mode="idle"}"#), "{measure}");
     let findings: Vec<_> =

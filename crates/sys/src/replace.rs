@@ -1,14 +1,16 @@
 //! Files that are written as a whole or not at all.
 
-use std::ffi::OsString;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Writes `bytes` beside `file` and renames, so that no reader sees half of it. A link of that name is
-/// replaced, not followed: it may be somebody else's. A device or a fifo (`/dev/stdout`) can't be replaced,
-/// and is written to.
+/// Writes `bytes` beside `file` and renames, so that no reader sees half of it. A link or a fifo of that name is
+/// replaced, not followed or filled: it may be somebody else's. A device (`/dev/null`) can't be replaced, and is
+/// written to, as a descriptor of this process (`/dev/stdout`, `/dev/fd/63`) is.
 ///
 /// # Errors
 /// If the new file can't be created, written or renamed; then the old one stays.
@@ -25,8 +27,11 @@ pub fn replace_readable(file: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn replace_with(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
-    if is_no_file(file) {
-        return fs::write(file, bytes);
+    if is_descriptor(file) {
+        return open_existing(file, OFlags::APPEND)?.write_all(bytes);
+    }
+    if let Some(mut device) = if is_device(file)? { opened_device(file)? } else { None } {
+        return device.write_all(bytes);
     }
     let beside = beside(file);
     let written = File::create_new(&beside).and_then(|mut new| {
@@ -41,9 +46,9 @@ fn replace_with(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> 
 /// Checks in advance whether [`replace`] can write `file`, which stays unchanged.
 ///
 /// # Errors
-/// That of creating a file beside it; `EISDIR` for a directory.
+/// That of creating a file beside it; `EISDIR` for a directory; that it is a disk.
 pub fn may_replace(file: &Path) -> io::Result<()> {
-    if is_no_file(file) {
+    if is_descriptor(file) || is_device(file)? {
         return Ok(());
     }
     if file.is_dir() {
@@ -60,19 +65,46 @@ fn beside(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).join(name)
 }
 
-/// A device, a fifo, or one of the kernel's links to a descriptor of this process.
-fn is_no_file(file: &Path) -> bool {
-    let is_descriptor =
-        ["/dev/fd", "/dev/stdout", "/dev/stderr", "/proc"].iter().any(|name| file.starts_with(name));
-    is_descriptor
-        || file
-            .symlink_metadata()
-            .is_ok_and(|there| !there.is_file() && !there.is_symlink() && !there.is_dir())
+/// True for the kernel's links to the descriptors of this process, which nobody else can change.
+fn is_descriptor(file: &Path) -> bool {
+    let is_number =
+        |name: &OsStr| name.to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    ["/dev/stdout", "/dev/stderr"].iter().any(|name| file == Path::new(name))
+        || ["/dev/fd", "/proc/self/fd"].iter().any(|above| file.parent() == Some(Path::new(above)))
+            && file.file_name().is_some_and(is_number)
+}
+
+/// True for a device that takes bytes one after the other; a disk is refused.
+fn is_device(file: &Path) -> io::Result<bool> {
+    let Ok(there) = file.symlink_metadata() else { return Ok(false) };
+    if there.file_type().is_block_device() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a disk (a block device)"));
+    }
+    Ok(there.file_type().is_char_device())
+}
+
+/// The device of that name. Only what was opened counts: the name may be a link, a fifo or a file by now, to
+/// which nothing is written.
+fn opened_device(file: &Path) -> io::Result<Option<File>> {
+    match open_existing(file, OFlags::NOFOLLOW) {
+        Ok(opened) => Ok(opened.metadata()?.file_type().is_char_device().then_some(opened)),
+        Err(Errno::LOOP | Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens what is there for writing, without a wait for the reader of a fifo; the writes then wait for it.
+fn open_existing(file: &Path, flags: OFlags) -> Result<File, Errno> {
+    let flags = flags | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let opened = rustix::fs::open(file, flags | OFlags::NONBLOCK, Mode::empty())?;
+    rustix::fs::fcntl_setfl(&opened, flags & OFlags::APPEND)?;
+    Ok(opened.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -88,7 +120,55 @@ mod tests {
         replace(&file, b"newer").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"newer");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+
+    fn make_fifo(fifo: &Path) {
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, fifo, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+
+    #[test]
+    fn a_fifo_is_replaced_and_its_reader_not_awaited() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        make_fifo(&fifo);
+        may_replace(&fifo).unwrap();
+        replace(&fifo, b"new").unwrap();
+        assert_eq!(fs::read(&fifo).unwrap(), b"new");
+        assert!(fifo.symlink_metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn only_what_was_opened_is_taken_for_a_device() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, link, fifo] = ["file", "link", "fifo"].map(|name| directory.path().join(name));
+        fs::write(&file, "kept").unwrap();
+        symlink(&file, &link).unwrap();
+        make_fifo(&fifo);
+        assert!(opened_device(&file).unwrap().is_none());
+        assert!(opened_device(&link).unwrap().is_none());
+        assert!(opened_device(&directory.path().join("missing")).unwrap().is_none());
+        // Nobody reads it.
+        assert_eq!(opened_device(&fifo).unwrap_err().raw_os_error(), Some(Errno::NXIO.raw_os_error()));
+        assert_eq!(fs::read(&file).unwrap(), b"kept");
         replace(Path::new("/dev/null"), b"x").unwrap();
+        let full = replace(Path::new("/dev/full"), b"x").unwrap_err();
+        assert_eq!(full.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+    }
+
+    #[test]
+    fn a_descriptor_of_this_process_is_written_to() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        for above in ["/dev/fd", "/proc/self/fd"] {
+            let name = Path::new(above).join(writer.as_raw_fd().to_string());
+            may_replace(&name).unwrap();
+            replace(&name, b"x").unwrap();
+        }
+        let mut read = [0; 3];
+        assert_eq!(rustix::io::read(&reader, &mut read).unwrap(), 2);
+        for other in ["/proc/self/cwd/1", "/dev/fd/../x/1", "/proc/self/fd/1/x", "/dev/stdout/x", "1"] {
+            assert!(!is_descriptor(Path::new(other)), "{other}");
+        }
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl WantedMetrics {
         set(Gauge::RunStart, &[], begun);
         set(Gauge::RunEnd, &[], now);
         set(Gauge::RunDuration, &[], (now - begun).max(0.0));
-        let success = if code == Code::Done { Some(now) } else { self.earlier_success() };
+        let success = if code.number() == 0 { Some(now) } else { self.earlier_success() };
         success.into_iter().for_each(|seconds| set(Gauge::RunLastSuccess, &[], seconds));
         text(&self.task(), &samples)
     }
@@ -221,6 +221,9 @@ mod tests {
         let failed = run(&file, Code::Some);
         assert_eq!(value(&failed, Gauge::RunLastSuccess), value(&done, Gauge::RunLastSuccess));
         assert_eq!(value(&failed, Gauge::RunExitCode), 3.0);
+        // That of a command that was measured.
+        let done = run(&file, Code::Command(0));
+        assert_eq!(value(&done, Gauge::RunLastSuccess), value(&done, Gauge::RunEnd));
     }
 
     #[test]
