@@ -2,13 +2,18 @@
 //! completions`.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use linerate_remote::place::Place;
+use linerate_sys::netns::{die_with_parent, new_session};
 use linerate_wire::path::printable;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::common::failure::Failure;
 use crate::common::reach::Reach;
@@ -19,6 +24,15 @@ const MEANINGS: [Meaning; 2] = [(Code::Done, "what was found was printed, perhap
 
 /// ssh asks nothing and doesn't wait: a person waits for the shell.
 const AT_ONCE: [&str; 2] = ["BatchMode=yes", "ConnectTimeout=5"];
+
+/// How long a person waits for the shell, whatever the far host does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most bytes of a far list that are read.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The most names that are offered.
+const MOST_NAMES: usize = 10_000;
 
 /// Arguments of `linerate complete`.
 #[derive(Debug, Args)]
@@ -42,7 +56,7 @@ pub fn run(args: &CompleteArgs) -> Result<Code, Failure> {
     let (directory, beginning) = path.split_at(cut);
     let listed = list(&host, directory, &args.before).unwrap_or_default();
     let mut out = std::io::stdout().lock();
-    for name in offered(&listed, beginning) {
+    for name in offered(&listed, beginning).take(MOST_NAMES) {
         // A shell that has gone away needs nothing more.
         let _ = out.write_all(&[host.as_bytes(), b":", directory, name, b"\n"].concat());
     }
@@ -61,9 +75,45 @@ fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> 
     let mut argv: Vec<OsString> = ["ls", "-1ap", "--"].map(OsString::from).to_vec();
     argv.push(OsString::from_vec(if directory.is_empty() { b".".to_vec() } else { directory.to_vec() }));
     let place = Place::Ssh { rsh: far.rsh, host: far.host };
-    let mut command = place.command(&argv).ok()?;
-    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    Some(output.stdout)
+    printed(place.command(&argv).ok()?)
+}
+
+/// Runs a command that can ask nobody anything, and returns the lines of its first [`MOST_BYTES`]; none if it goes on
+/// printing or waiting for [`PATIENCE`].
+fn printed(mut command: Command) -> Option<Vec<u8>> {
+    // An ssh to a jump host doesn't get BatchMode, but without a terminal and a window it has nobody to ask either.
+    new_session(&mut command);
+    command.env_remove("SSH_ASKPASS").env("SSH_ASKPASS_REQUIRE", "never");
+    // A person who presses Ctrl-C ends only this process.
+    die_with_parent(&mut command, Signal::TERM);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let output = child.stdout.take()?.take(MOST_BYTES as u64);
+    let (sender, read) = mpsc::channel();
+    thread::spawn(move || sender.send(all_of(output)));
+    let read = read.recv_timeout(PATIENCE).ok().flatten();
+    // A command that has printed all ends by itself, and what it leaves may be meant to stay, as ssh's ControlPersist.
+    if read.as_ref().is_none_or(|bytes| bytes.len() == MOST_BYTES) {
+        kill(&mut child);
+    }
+    let mut bytes = read?;
+    // A name that was cut off is none.
+    bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1));
+    Some(bytes)
+}
+
+fn all_of(mut output: impl Read) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    output.read_to_end(&mut bytes).ok().map(|_| bytes)
+}
+
+/// Ends a session's leader and its children.
+fn kill(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // A group that is gone already is as good.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
 }
 
 /// ssh's options among the words before.

@@ -1,10 +1,14 @@
 //! Manual pages in `man`, and completions in the shells themselves.
 
+mod support;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use linerate_testing::has;
+use support::within;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
 
@@ -73,6 +77,44 @@ fn beside(here: &tempfile::TempDir, program: &str) -> Command {
     command.env("PATH", format!("{}:{path}", here.path().display())).env("HOME", here.path());
     command.env("LINERATE_NO_CONFIG", "1").current_dir(here.path());
     command
+}
+
+/// The paths that are offered for `host:` where ssh is this script, and how long that took.
+fn offered_by(ssh: &str) -> (String, Duration, tempfile::TempDir) {
+    let here = far_host();
+    fs::write(here.path().join("ssh"), format!("#!/bin/sh\n{ssh}\n")).unwrap();
+    let begun = Instant::now();
+    let mut linerate = beside(&here, "linerate");
+    let output = run(linerate.args(["complete", "host:", "linerate", "cp"]).env("SSH_ASKPASS", "asks"));
+    assert!(output.stderr.is_empty(), "{output:?}");
+    (String::from_utf8_lossy(&output.stdout).into_owned(), begun.elapsed(), here)
+}
+
+#[test]
+fn a_far_host_that_never_answers_is_left_in_time() {
+    let (offered, time, here) = offered_by("echo early; sleep 606 & echo $$ $! > pids; wait");
+    assert_eq!(offered, "");
+    assert!(time >= Duration::from_secs(4) && time < Duration::from_secs(60), "{time:?}");
+    let processes = fs::read_to_string(here.path().join("pids")).unwrap();
+    let runs = |pid: &str| pid.parse().is_ok_and(|pid| linerate_sys::process::start_of(pid).is_ok());
+    assert!(within(Duration::from_secs(30), || !processes.split_whitespace().any(runs)), "{processes}");
+}
+
+#[test]
+fn a_far_host_that_prints_without_end_is_cut_short() {
+    let (offered, _, _) = offered_by("echo $$ > pid; exec yes name");
+    let names: Vec<_> = offered.lines().collect();
+    assert!(!names.is_empty() && names.len() <= 10_000, "{}", names.len());
+    assert!(names.iter().all(|name| *name == "host:name"));
+}
+
+#[test]
+fn no_ssh_of_a_completion_can_ask_for_a_password() {
+    // The sixth field of proc_pid_stat(5) is the session: a session of one's own has no terminal.
+    let (offered, _, _) = offered_by(
+        "echo \"session $(($(cut -d' ' -f6 /proc/$$/stat) - $$)) ${SSH_ASKPASS-unset} $SSH_ASKPASS_REQUIRE\"",
+    );
+    assert_eq!(offered, "host:session 0 unset never\n");
 }
 
 #[test]
