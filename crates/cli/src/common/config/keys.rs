@@ -79,13 +79,16 @@ pub const KEYS: [ConfigKey; 19] = {
     ]
 };
 
-/// Options of ssh by which a login would believe any host.
-const HOST_KEYS: [&str; 5] = [
+/// Options of ssh by which a login would believe other hosts; the first one may be stricter.
+const HOST_KEYS: [&str; 8] = [
     "stricthostkeychecking",
     "userknownhostsfile",
     "globalknownhostsfile",
     "knownhostscommand",
     "nohostauthenticationforlocalhost",
+    "hostkeyalias",
+    "revokedhostkeys",
+    "verifyhostkeydns",
 ];
 
 /// The key of this name.
@@ -106,6 +109,9 @@ impl ConfigKey {
     pub fn check(&self, value: &str, cp: &Command) -> Result<(), String> {
         if self.name == "option" {
             refuse_host_keys(value)?;
+        }
+        if self.name == "rsh" {
+            check_shell(value)?;
         }
         if self.kind == KeyKind::Flag {
             return Ok(());
@@ -128,14 +134,35 @@ fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
 }
 
 fn refuse_host_keys(option: &str) -> Result<(), String> {
-    let (name, value) = option.split_once(['=', ' ', '\t']).unwrap_or((option, ""));
-    let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().to_ascii_lowercase());
-    let is_strict = name == HOST_KEYS[0] && ["yes", "ask"].contains(&&*value);
+    // ssh passes over blanks, quotes and a '=' that stand before the name: with them it could be any name.
+    let end = option.find(|other: char| !other.is_ascii_alphanumeric()).unwrap_or(option.len());
+    let (name, value) = (option[..end].to_ascii_lowercase(), option[end..].to_ascii_lowercase());
+    if name.is_empty() {
+        return Err(format!(
+            "'{option}' is no option of ssh: that begins with its name, as in Compression=no"
+        ));
+    }
+    let is_strict = name == HOST_KEYS[0] && ["yes", "ask"].contains(&value.trim_matches([' ', '\t', '=']));
     if HOST_KEYS.contains(&&*name) && !is_strict {
         return Err(format!(
             "'{option}' would change which hosts are believed: write it into ssh's own configuration, or on the \
              command line"
         ));
+    }
+    Ok(())
+}
+
+/// Checks a remote shell's words, as far as they are ssh's.
+fn check_shell(shell: &str) -> Result<(), String> {
+    let words = shlex::split(shell).filter(|words| !words.is_empty());
+    let words = words.ok_or_else(|| format!("'{shell}': the quotes don't match, or it is empty"))?;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.strip_prefix("-o") {
+            Some("") => words.next().map_or(Ok(()), |option| refuse_host_keys(option))?,
+            Some(option) => refuse_host_keys(option)?,
+            None => {}
+        }
     }
     Ok(())
 }
@@ -146,12 +173,33 @@ mod tests {
 
     #[test]
     fn what_would_believe_any_host_is_refused() {
-        for weak in
-            ["StrictHostKeyChecking=no", "stricthostkeychecking accept-new", "UserKnownHostsFile=/dev/null"]
-        {
+        for weak in [
+            "StrictHostKeyChecking=no",
+            "stricthostkeychecking accept-new",
+            "UserKnownHostsFile=/dev/null",
+            " StrictHostKeyChecking=no",
+            "\tStrictHostKeyChecking=no",
+            "=StrictHostKeyChecking=no",
+            "\"StrictHostKeyChecking\" no",
+            "StrictHostKeyChecking\"=no",
+            "VerifyHostKeyDNS=yes",
+            "HostKeyAlias=x",
+            "RevokedHostKeys=none",
+            "",
+        ] {
             assert!(refuse_host_keys(weak).is_err(), "{weak}");
         }
-        for fine in ["StrictHostKeyChecking=yes", "Compression=no", "User git", "IPQoS"] {
+        for weak in ["ssh -o StrictHostKeyChecking=no", "ssh -oUserKnownHostsFile=/dev/null", "ssh 'x", " "] {
+            assert!(check_shell(weak).is_err(), "{weak}");
+        }
+        assert_eq!(check_shell("ssh -p 22 -o Compression=no -oStrictHostKeyChecking=yes"), Ok(()));
+        for fine in [
+            "StrictHostKeyChecking=yes",
+            "StrictHostKeyChecking = ask",
+            "Compression=no",
+            "User git",
+            "IPQoS",
+        ] {
             assert_eq!(refuse_host_keys(fine), Ok(()), "{fine}");
         }
     }
