@@ -193,6 +193,7 @@ fn the_date_is_that_of_every_file() {
         assert!(line.contains(" root/root ") && line.contains(" 2023-11-14 22:13:20 "), "{line}");
     }
     assert!(text(&list).lines().count() > 30);
+    assert!(!text(&list).contains("/\n"), "a prefix keeps its own directories as they are");
 }
 
 #[test]

@@ -14,12 +14,25 @@ pub fn below(directory: &str, files: &[InstalledFile]) -> Vec<InstalledFile> {
     files.iter().map(moved).collect()
 }
 
-/// An archive of `files` and of the directories above them.
+/// An archive of `files` and of the directories above them, as dpkg wants it.
 pub fn tar(files: &[InstalledFile], seconds: u32) -> anyhow::Result<Vec<u8>> {
     let mut archive = Builder::new(Vec::new());
     for directory in directories(files) {
         append(&mut archive, EntryType::Directory, &format!("{directory}/"), 0o755, &[], seconds)?;
     }
+    with_files(archive, files, seconds)
+}
+
+/// An archive of `files` alone: unpacked below a prefix, it changes no directory that is there.
+pub fn tar_of_files(files: &[InstalledFile], seconds: u32) -> anyhow::Result<Vec<u8>> {
+    with_files(Builder::new(Vec::new()), files, seconds)
+}
+
+fn with_files(
+    mut archive: Builder<Vec<u8>>,
+    files: &[InstalledFile],
+    seconds: u32,
+) -> anyhow::Result<Vec<u8>> {
     let mut sorted: Vec<_> = files.iter().collect();
     sorted.sort_by(|a, b| a.path.cmp(&b.path));
     for file in sorted {

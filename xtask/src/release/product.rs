@@ -133,7 +133,7 @@ impl Product {
     pub fn packages(&self) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
         let of_arch = self.arch.map_or_else(String::new, |arch| format!("-{arch}"));
         let name = format!("{}-{}{of_arch}", self.name, self.version);
-        let tar = archive::tar(&archive::below(&name, &self.files), self.seconds)?;
+        let tar = archive::tar_of_files(&archive::below(&name, &self.files), self.seconds)?;
         let tar = zstd::encode_all(&*tar, 19).context("compressing the archive")?;
         let version = self.package_version();
         let mut packages = vec![

@@ -2,7 +2,7 @@
 //! Ansible's playbook; the line for cron in the guide.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -187,22 +187,29 @@ fn the_playbook_mirrors_a_tree_and_says_whether_something_changed() {
     fs::write(case.near.join("mirror.yml"), example("ansible/mirror.yml")).unwrap();
     let path = format!("PATH={}", path_with_linerate(&case));
     let home = format!("HOME={}", case.aside("home").display());
-    let play = |source: &str, destination: &str| -> Run {
+    let play_with = |option: &str, source: &str, destination: &str| -> Run {
         let words = args!["env", &path, &home, "ANSIBLE_NOCOLOR=1", "LC_ALL=C.UTF-8", "ansible-playbook"];
         let given = format!("source={source} destination={destination}");
         let python = "ansible_python_interpreter=/usr/bin/python3";
         case.start_with(
             words,
-            args!["-i", "localhost,", "-c", "local", "-e", given, "-e", python, "mirror.yml"],
+            args!["-i", "localhost,", "-c", "local", option, "-e", given, "-e", python, "mirror.yml"],
         )
         .end()
     };
+    let play = |source: &str, destination: &str| play_with("--diff", source, destination);
     let far = format!("b:{}", case.far.display());
     let first = play("tree/", &far).exits(0);
     assert!(first.out.contains("changed=1 ") && first.out.contains("1 entries deleted"), "{first}");
     assert_alike(&case.near.join("tree"), &case.far);
     let second = play("tree/", &far).exits(0);
     assert!(second.out.contains("changed=0 ") && second.out.contains("0 of 6 files sent"), "{second}");
+    // No file is sent, and it is a change all the same.
+    symlink("nowhere", case.near.join("tree/new link")).unwrap();
+    let linked = play("tree/", &far).exits(0);
+    assert!(linked.out.contains("changed=1 ") && linked.out.contains("0 of 6 files sent"), "{linked}");
+    let checked = play_with("--check", "tree/", &far).exits(0);
+    assert!(checked.out.contains("skipped=2 "), "{checked}");
     let failed = play("missing/", &far);
     assert!(failed.code != Some(0) && failed.out.contains("failed=1 "), "{failed}");
 }
