@@ -34,11 +34,12 @@ mod verify;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use common::config::apply;
 use common::failure::Failure;
+use common::metrics::not_begun;
 use exit::Code;
 use say::{is_lost, note_loss};
 
@@ -190,10 +191,14 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
     };
     let given = matches.subcommand().map(|(name, given)| match given.subcommand() {
         // `fleet`'s own subcommands log in; their hosts are named in the plan.
-        Some((_, below)) if name == "fleet" => below,
-        _ => given,
+        Some((_, below)) if name == "fleet" => (name, below),
+        _ => (name, given),
     });
-    let added = given.map_or(Ok(Vec::new()), |given| apply(given, &command_named("cp")))?;
+    let added = given.map_or(Ok(Vec::new()), |(name, given)| {
+        let metrics = given.try_get_one::<PathBuf>("metrics").ok().flatten();
+        let added = apply(given, &command_named("cp"));
+        added.inspect_err(|failure| not_begun(metrics.map(PathBuf::as_path), name, failure))
+    })?;
     if added.is_empty() {
         return Ok(Cli::from_arg_matches(&matches));
     }

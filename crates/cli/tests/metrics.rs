@@ -144,6 +144,50 @@ fn a_run_that_fails_writes_its_exit_code_and_keeps_the_last_success() {
 }
 
 #[test]
+fn a_configuration_file_that_is_not_right_is_a_run_that_fails() {
+    let here = directory("linerate-metrics-");
+    fs::write(here.path().join("a"), "x").unwrap();
+    fs::write(here.path().join("config.toml"), "strems = 1\n").unwrap();
+    for words in [
+        &["cp", "--metrics", "t.prom", "a", "b"][..],
+        &["sync", "--metrics", "t.prom", "a", "b"],
+        &["verify", "--metrics", "t.prom", "a", "a"],
+        &["measure", "--metrics", "t.prom", "--", "true"],
+        &["doctor", "--metrics", "t.prom"],
+        &["fleet", "run", "--metrics", "t.prom", "plan"],
+    ] {
+        run(here.path(), &["cp", "--metrics", "t.prom", "a", "b"]).exits(0);
+        let mut command = Command::new(PROGRAM);
+        command.args(words).current_dir(here.path()).env_remove("LINERATE_NO_CONFIG");
+        command.env("HOME", here.path()).env_remove("XDG_CONFIG_HOME");
+        command.env("LINERATE_SYSTEM_CONFIG", here.path().join("config.toml"));
+        Running::start(command).end().exits(2).says(&["strems"]);
+        let text = fs::read_to_string(here.path().join("t.prom")).unwrap();
+        assert_eq!(value(&text, r#"linerate_run_exit_code{task="t"}"#), 2.0, "{words:?}");
+        assert!(value(&text, r#"linerate_run_last_success_timestamp_seconds{task="t"}"#) > 0.0);
+        assert!(text.contains(&format!(r#",command="{}","#, words[0])), "{text}");
+    }
+}
+
+#[test]
+fn a_task_of_a_fleet_writes_the_sums_of_its_shards() {
+    let here = directory("linerate-metrics-");
+    make_tree(&here.path().join("tree"));
+    run(here.path(), &["fleet", "plan", "--shards", "2", "--into", "plan", "tree", "copy"]).exits(0);
+    run(here.path(), &["fleet", "run", "--metrics", "f.prom", "plan"]).exits(0);
+    assert_taken_by_prometheus(&here.path().join("f.prom"));
+    let text = fs::read_to_string(here.path().join("f.prom")).unwrap();
+    for (series, expected) in [
+        (r#"linerate_transfer_bytes{task="f"}"#, 6000.0),
+        (r#"linerate_transfer_files{task="f"}"#, 3.0),
+        (r#"linerate_transfer_in_place_bytes{task="f"}"#, 6000.0),
+        (r#"linerate_transfer_problems{task="f",kind="failed"}"#, 0.0),
+    ] {
+        assert_eq!(value(&text, series), expected, "{series}");
+    }
+}
+
+#[test]
 fn an_interrupted_run_writes_it_too() {
     let here = directory("linerate-metrics-");
     fs::write(here.path().join("file"), "x").unwrap();
@@ -250,10 +294,13 @@ fn the_dashboards_queries_and_the_guides_alerts_are_promql() {
     let alerts = alerts.split("```").next().unwrap();
     fs::write(here.path().join("alerts.yml"), alerts).unwrap();
     assert_rules(&promtool, &here.path().join("alerts.yml"), 2);
-    // Both alerts, against what runs have written: a failed run, and none for three days.
+    // Both alerts, against what runs have written: a failed run, and none for three days. Files change under way in the
+    // other task, each night.
     let test = "rule_files: [alerts.yml]\ntests:\n  - interval: 1h\n    input_series:\n      \
         - { series: 'linerate_run_exit_code{task=\"t\"}', values: '0x72 5x4' }\n      \
-        - { series: 'linerate_run_last_success_timestamp_seconds{task=\"t\"}', values: '0x80' }\n    \
+        - { series: 'linerate_run_exit_code{task=\"u\"}', values: '4x80' }\n      \
+        - { series: 'linerate_run_end_timestamp_seconds{task=\"t\"}', values: '0x80' }\n      \
+        - { series: 'linerate_run_end_timestamp_seconds{task=\"u\"}', values: '0+3600x80' }\n    \
         alert_rule_test:\n      \
         - { eval_time: 1d, alertname: TransferFailed }\n      - { eval_time: 1d, alertname: NoTransferForTwoDays }\n      \
         - { eval_time: 74h, alertname: TransferFailed, exp_alerts: [{ exp_labels: { task: t } }] }\n      \

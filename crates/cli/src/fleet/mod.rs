@@ -1,6 +1,7 @@
 //! `linerate fleet`: one copy that many hosts make together, shard by shard.
 
 mod export;
+mod figures;
 mod manifest;
 mod part;
 mod plan;

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use super::figures::ShardSums;
 use super::part::{Purpose, task};
 use crate::common::event::Event;
 use crate::common::failure::Failure;
@@ -59,6 +60,7 @@ struct ShardTask<'a> {
     directory: PlanDirectory,
     output: &'a Output,
     interrupted: Arc<AtomicBool>,
+    sums: Mutex<ShardSums>,
 }
 
 /// How a task left a part.
@@ -84,7 +86,8 @@ pub fn run(args: RunArgs) -> Result<Code, Failure> {
 impl RunArgs {
     fn perform(&self, output: &Output) -> Result<Code, Failure> {
         let directory = PlanDirectory::open(&self.plan)?;
-        let task = ShardTask { args: self, directory, output, interrupted: interrupted()? };
+        let (interrupted, sums) = (interrupted()?, Mutex::default());
+        let task = ShardTask { args: self, directory, output, interrupted, sums };
         match self.shard {
             Some(number) => task.one(number),
             None => task.all(),
@@ -218,6 +221,7 @@ impl ShardTask<'_> {
         // A divided file that is in place counts as a whole for each task that has pieces of it.
         let of_others = done.as_ref().map_or(0, |_| self.directory.plan.bytes_of_others(part));
         claim.attempt.progress.bytes = claim.attempt.progress.bytes.saturating_sub(of_others);
+        self.count(&claim.attempt.progress, done.as_ref());
         let written = claim.write();
         self.show(&output, part, done);
         // What isn't written down would be done again, which does no harm, and be missed by the last task.
@@ -250,6 +254,12 @@ impl ShardTask<'_> {
                 self.output.note(&format!("the plan can't be written, and the task goes on: {error:#}"));
             }
         }
+    }
+
+    fn count(&self, progress: &AttemptProgress, done: Option<&MemberDone>) {
+        let mut sums = lock(&self.sums);
+        sums.add(progress, done);
+        sums.record(self.output.metrics());
     }
 
     fn show(&self, output: &Output, part: FleetPart, done: Option<MemberDone>) {

@@ -50,7 +50,7 @@ pub struct RunMetrics {
 
 struct WantedMetrics {
     file: PathBuf,
-    command: &'static str,
+    command: String,
     begun: SystemTime,
     /// Why the file can't be written.
     fault: Option<String>,
@@ -64,7 +64,7 @@ struct WantedMetrics {
 /// The error of `work`, or that the figures can't be written.
 pub fn recording(
     file: Option<&Path>,
-    command: &'static str,
+    command: &str,
     work: impl FnOnce(&Arc<RunMetrics>) -> Result<Code, Failure>,
 ) -> Result<Code, Failure> {
     let metrics = Arc::new(RunMetrics { wanted: file.map(|file| WantedMetrics::new(file, command)) });
@@ -79,6 +79,12 @@ pub fn recording(
         tell!("linerate: {message}");
     }
     outcome.and_then(|code| written.map(|()| code))
+}
+
+/// Writes the figures of a run that can't begin.
+pub fn not_begun(file: Option<&Path>, command: &str, Failure(message, code): &Failure) {
+    // The caller has the failure already.
+    drop(recording(file, command, |_| Err(Failure(message.clone(), *code))));
 }
 
 /// Writes the figures so far, since the program ends with this code at once.
@@ -133,12 +139,12 @@ impl RunMetrics {
 }
 
 impl WantedMetrics {
-    fn new(file: &Path, command: &'static str) -> Self {
+    fn new(file: &Path, command: &str) -> Self {
         let fault = match file.file_name() {
             None => Some("it names no file".to_owned()),
             Some(_) => may_replace(file).err().map(|error| error.to_string()),
         };
-        let begun = SystemTime::now();
+        let (command, begun) = (command.to_owned(), SystemTime::now());
         let (samples, is_written) = (Mutex::default(), AtomicBool::new(false));
         Self { file: file.to_owned(), command, begun, fault, samples, is_written }
     }
@@ -163,7 +169,7 @@ impl WantedMetrics {
         let mut samples = lock(&self.samples).clone();
         let mut set = |gauge, labels: &[_], value| samples.push(ExposedSample::new(gauge, labels, value));
         let (begun, now) = (unix_seconds(self.begun), unix_seconds(now));
-        set(Gauge::RunInfo, &[("command", self.command), ("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        set(Gauge::RunInfo, &[("command", &*self.command), ("version", env!("CARGO_PKG_VERSION"))], 1.0);
         set(Gauge::RunExitCode, &[], code.number().into());
         set(Gauge::RunStart, &[], begun);
         set(Gauge::RunEnd, &[], now);

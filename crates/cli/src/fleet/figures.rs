@@ -1,0 +1,61 @@
+//! `--metrics` of `fleet run`: the sums of the parts that a task has copied.
+
+use linerate_fleet::attempt::AttemptProgress;
+use linerate_wire::control::ProblemKind;
+
+use crate::common::event::problem_name;
+use crate::common::member::MemberDone;
+use crate::common::metrics::{Gauge, RunMetrics};
+
+/// Sums over the attempts of a task that have ended.
+#[derive(Debug, Default)]
+pub struct ShardSums {
+    failed: u64,
+    changed: u64,
+    not_kept: u64,
+    bytes: u64,
+    files: u64,
+    wire_bytes: u64,
+    place_bytes: u64,
+    seconds: f64,
+    sender_cpu: f64,
+    receiver_cpu: f64,
+}
+
+impl ShardSums {
+    /// Adds an attempt: of one that failed as a whole, its problems.
+    pub fn add(&mut self, progress: &AttemptProgress, done: Option<&MemberDone>) {
+        self.failed += progress.failed;
+        self.changed += progress.changed;
+        self.not_kept += progress.not_kept;
+        let Some(MemberDone { landed, summary, .. }) = done else { return };
+        let there = summary.synced.as_ref().map_or(0, |synced| synced.unchanged_files);
+        self.bytes += progress.sent_bytes;
+        self.files += landed.files.saturating_sub(there);
+        self.wire_bytes += summary.wire_bytes;
+        self.place_bytes += progress.bytes;
+        self.seconds += summary.payload_seconds;
+        self.sender_cpu += summary.sender.cpu_seconds;
+        self.receiver_cpu += summary.receiver.cpu_seconds;
+    }
+
+    /// Takes the sums as the run's figures.
+    pub fn record(&self, metrics: &RunMetrics) {
+        let counted = [
+            (Gauge::TransferBytes, self.bytes),
+            (Gauge::TransferFiles, self.files),
+            (Gauge::TransferWireBytes, self.wire_bytes),
+            (Gauge::TransferPlaceBytes, self.place_bytes),
+        ];
+        counted.into_iter().for_each(|(gauge, count)| metrics.set(gauge, &[], count as f64));
+        metrics.set(Gauge::TransferPayload, &[], self.seconds);
+        metrics.set(Gauge::TransferCpu, &[("end", "sender")], self.sender_cpu);
+        metrics.set(Gauge::TransferCpu, &[("end", "receiver")], self.receiver_cpu);
+        let problems = [
+            (ProblemKind::Failed, self.failed),
+            (ProblemKind::Changed, self.changed),
+            (ProblemKind::NotKept, self.not_kept),
+        ];
+        metrics.by_kind(Gauge::TransferProblems, problems.map(|(kind, count)| (problem_name(kind), count)));
+    }
+}
