@@ -15,6 +15,7 @@ use linerate_sys::netns::{die_with_parent, new_session};
 use linerate_wire::path::printable;
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::common::config::at_home;
 use crate::common::failure::Failure;
 use crate::common::reach::Reach;
 use crate::common::spec::Spec;
@@ -41,7 +42,7 @@ pub struct CompleteArgs {
     /// The beginning of a word: HOST:PATH
     #[arg(value_name = "WORD", allow_hyphen_values = true)]
     word: OsString,
-    /// The words before it, of which ssh's options are used
+    /// The words before it, or the line before it as one word; ssh's options of those are used
     #[arg(value_name = "BEFORE", allow_hyphen_values = true, trailing_var_arg = true)]
     before: Vec<OsString>,
 }
@@ -65,7 +66,7 @@ pub fn run(args: &CompleteArgs) -> Result<Code, Failure> {
 
 /// What `ls` prints there: a name a line, with a slash behind directories.
 fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> {
-    let mut reach = reach_of(before);
+    let mut reach = reach_of(&words_of(before)?);
     if reach.configured(host).ok()?.rsh.is_none() {
         reach.option.extend(AT_ONCE.map(OsString::from));
     }
@@ -78,8 +79,8 @@ fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> 
     printed(place.command(&argv).ok()?)
 }
 
-/// Runs a command that can ask nobody anything, and returns the lines of its first [`MOST_BYTES`]; none if it goes on
-/// printing or waiting for [`PATIENCE`].
+/// Runs a command that can ask nobody anything, and returns the lines of its first [`MOST_BYTES`]; none if those take
+/// longer than [`PATIENCE`].
 fn printed(mut command: Command) -> Option<Vec<u8>> {
     // An ssh to a jump host doesn't get BatchMode, but without a terminal and a window it has nobody to ask either.
     new_session(&mut command);
@@ -116,23 +117,55 @@ fn kill(child: &mut Child) {
     let _ = child.wait();
 }
 
+/// The words before; one alone is a line as it was typed, for bash splits and joins words by rules of its own. None if its
+/// quotes don't match.
+fn words_of(before: &[OsString]) -> Option<Vec<OsString>> {
+    let [line] = before else { return Some(before.to_vec()) };
+    let words = shlex::bytes::split(line.as_bytes())?;
+    Some(words.into_iter().map(OsString::from_vec).collect())
+}
+
 /// ssh's options among the words before.
 fn reach_of(before: &[OsString]) -> Reach {
     let mut reach = Reach::default();
     // In rsync's words -P and -i mean other things.
-    let is_rsync = before.iter().any(|word| word == "rsync");
-    for (option, value) in before.iter().zip(before.iter().skip(1)) {
-        match (option.to_str().unwrap_or_default(), is_rsync) {
-            ("-P", false) => reach.port = value.to_str().and_then(|port| port.parse().ok()),
-            ("-i", false) => reach.identity.push(value.clone()),
-            ("-F", false) => reach.config = Some(value.clone()),
-            ("-J", false) => reach.jump = Some(value.clone()),
-            ("-o", false) => reach.option.push(value.clone()),
-            ("-e" | "--rsh", _) => reach.rsh = value.to_str().map(str::to_owned),
+    let is_rsync = before.get(1).is_some_and(|command| command == "rsync");
+    let mut words = before.iter().skip(2).take_while(|word| *word != "--");
+    while let Some(word) = words.next() {
+        let Some((letter, attached)) = option_of(word, is_rsync) else { continue };
+        let Some(value) = attached.or_else(|| words.next().cloned()) else { break };
+        match letter {
+            b'P' => reach.port = value.to_str().and_then(|port| port.parse().ok()),
+            b'i' => reach.identity.push(value),
+            // ssh leaves that ~ to the shell, which hasn't read the line yet.
+            b'F' => {
+                reach.config = Some(value.into_string().map_or_else(|path| path, |path| at_home(path).into()))
+            }
+            b'J' => reach.jump = Some(value),
+            b'o' => reach.option.push(value),
+            b'e' => reach.rsh = value.into_string().ok(),
             _ => {}
         }
     }
     reach
+}
+
+/// The option of a word that takes a value, after others perhaps, and the value if it is in the same word.
+fn option_of(word: &OsStr, is_rsync: bool) -> Option<(u8, Option<OsString>)> {
+    // The options of one letter that take a value: cp's and scp's, or rsync's.
+    let with_value: &[u8] = if is_rsync { b"eBMTf" } else { b"PiFJoelSDX" };
+    let bytes = word.as_bytes();
+    let owned = |bytes| OsStr::from_bytes(bytes).to_owned();
+    match bytes.strip_prefix(b"--rsh") {
+        Some(b"") => return Some((b'e', None)),
+        Some([b'=', value @ ..]) => return Some((b'e', Some(owned(value)))),
+        _ => {}
+    }
+    let letters = bytes.strip_prefix(b"-").filter(|letters| !letters.starts_with(b"-"))?;
+    let at = letters.iter().position(|letter| with_value.contains(letter))?;
+    let value = &letters[at + 1..];
+    let value = value.strip_prefix(b"=").unwrap_or(value);
+    Some((letters[at], (!value.is_empty()).then(|| owned(value))))
 }
 
 /// The names that begin so; hidden ones only where the beginning asks for them. A name that would change
@@ -165,11 +198,29 @@ mod tests {
 
     #[test]
     fn options_of_ssh_are_taken_from_the_words_before() {
-        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let reach = reach_of(&words("linerate cp -P 2222 -F file -o A=b -r tree"));
-        assert_eq!((reach.port, reach.config), (Some(2222), Some("file".into())));
-        assert_eq!(reach.option, ["A=b"]);
-        let reach = reach_of(&words("linerate rsync -P tree -e ssh\u{20}-v"));
-        assert_eq!((reach.port, reach.rsh.as_deref()), (None, Some("ssh")));
+        let reach = |line: &str| reach_of(&words_of(&[line.into()]).unwrap());
+        for line in [
+            "linerate cp -P 2222 -F 'a file' -o A=b -r tree",
+            "linerate cp -P2222 '-Fa file' -oA=b rsync",
+            "/bin/linerate scp -rP2222 -F=a\\ file -o A=b --rsh-like -- -P 7",
+        ] {
+            let reach = reach(line);
+            assert_eq!((reach.port, reach.config), (Some(2222), Some("a file".into())), "{line}");
+            assert_eq!(reach.option, ["A=b"], "{line}");
+        }
+        for line in [
+            "linerate rsync -P tree -e 'ssh -v'",
+            "linerate rsync -Pave 'ssh -v'",
+            "linerate rsync '--rsh=ssh -v' -i",
+            "linerate cp --rsh 'ssh -v'",
+            "linerate cp -e'ssh -v'",
+        ] {
+            let reach = reach(line);
+            assert_eq!((reach.port, reach.rsh.as_deref()), (None, Some("ssh -v")), "{line}");
+            assert!(reach.identity.is_empty(), "{line}");
+        }
+        assert!(words_of(&["linerate cp 'x".into()]).is_none());
+        let words = ["linerate", "cp", "-F", "a file"].map(OsString::from);
+        assert_eq!(reach_of(&words_of(&words).unwrap()).config, Some("a file".into()));
     }
 }

@@ -54,16 +54,21 @@ fn bash_completes_commands_and_options() {
     );
 }
 
-/// A directory with the program, and an ssh that runs its last word in a far home, which has a few paths.
+/// A directory with the program, and an ssh that runs its last word in a far home, which has a few paths, and keeps its
+/// own words in a file.
 fn far_host() -> tempfile::TempDir {
     let here = tempfile::tempdir().expect("a directory");
     let home = here.path().join("home");
-    for path in ["data/tree", "data/a b", "$(touch pwned)"] {
+    let odd = ["odd/date=2026/f1", "odd/u@v:w/f2", "odd/quo'te/f3"];
+    for path in ["data/tree", "data/a b", "$(touch pwned)"].into_iter().chain(odd) {
         fs::create_dir_all(home.join(path)).unwrap();
     }
     fs::write(home.join("days"), "").unwrap();
     let ssh = here.path().join("ssh");
-    let script = format!("#!/bin/sh\nfor last; do :; done\ncd '{}'\nexec sh -c \"$last\"\n", home.display());
+    let script = format!(
+        "#!/bin/sh\nprintf '%s|' \"$@\" > words\nfor last; do :; done\ncd '{}'\nexec sh -c \"$last\"\n",
+        home.display()
+    );
     fs::write(&ssh, script).unwrap();
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
     std::os::unix::fs::symlink(PROGRAM, here.path().join("linerate")).unwrap();
@@ -102,7 +107,7 @@ fn a_far_host_that_never_answers_is_left_in_time() {
 
 #[test]
 fn a_far_host_that_prints_without_end_is_cut_short() {
-    let (offered, _, _) = offered_by("echo $$ > pid; exec yes name");
+    let (offered, _, _) = offered_by("exec yes name");
     let names: Vec<_> = offered.lines().collect();
     assert!(!names.is_empty() && names.len() <= 10_000, "{}", names.len());
     assert!(names.iter().all(|name| *name == "host:name"));
@@ -137,9 +142,40 @@ fn bash_completes_the_paths_of_a_far_host() {
     assert_eq!(offered("linerate sync tree user@host:data/"), ["data/a\\ b/", "data/tree/"]);
     assert_eq!(offered("linerate cp host:data/a\\ "), ["data/a\\ b/"]);
     // What a far host calls its files is never run here.
-    assert_eq!(offered("linerate cp host:"), [r"\$\(touch\ pwned\)/", "data/", "days"]);
+    assert_eq!(offered("linerate cp host:"), [r"\$\(touch\ pwned\)/", "data/", "days", "odd/"]);
     assert!(!here.path().join("pwned").exists() && !here.path().join("home/pwned").exists());
     assert_eq!(offered("linerate cp --manif"), ["--manifest"]);
+    // Other characters than the colon end a word, too.
+    assert_eq!(offered("linerate cp host:odd/date=2026/"), ["2026/f1/"]);
+    assert_eq!(offered("linerate cp me@host:odd/u@v:"), ["w/"]);
+    assert_eq!(offered(r"linerate cp host:odd/u@v\:w/"), [r"v:w/f2/"]);
+    assert_eq!(offered(r"linerate cp host:odd/quo\'te/"), [r"odd/quo\'te/f3/"]);
+    assert_eq!(offered("linerate cp -F 'a file' -oPort=22 -o Tag=x host:da"), ["data/", "days"]);
+    assert!(words_of_ssh(&here).contains("-F|a file|-o|Port=22|-o|Tag=x|"), "{}", words_of_ssh(&here));
+    assert_eq!(offered("linerate cp -F ~/config host:da"), ["data/", "days"]);
+    let config = format!("-F|{}/config|", here.path().display());
+    assert!(words_of_ssh(&here).contains(&config), "{}", words_of_ssh(&here));
+}
+
+/// What ssh was called with.
+fn words_of_ssh(here: &tempfile::TempDir) -> String {
+    fs::read_to_string(here.path().join("words")).unwrap()
+}
+
+#[test]
+fn bash_offers_no_local_file_for_a_far_host() {
+    if !has("bash") {
+        return;
+    }
+    let (script, here) = (script("bash"), far_host());
+    fs::write(here.path().join("ssh"), "#!/bin/sh\nexit 255\n").unwrap();
+    // compopt works only where readline has called: what it would be asked for is printed instead.
+    let code = r#"source "$1"; compopt() { echo "$*"; }; COMP_LINE=$2; COMP_POINT=${#2}; COMP_WORDS=($2)
+        _linerate_far linerate; printf '%s.' "${COMPREPLY[@]}""#;
+    let mut bash = beside(&here, "bash");
+    let line = "linerate cp host:/etc/pass";
+    let output = run(bash.args(["--norc", "-c", code, "bash"]).arg(script.path()).arg(line));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "+o bashdefault +o default\n.", "{output:?}");
 }
 
 #[test]
@@ -153,17 +189,28 @@ fn fish_and_zsh_complete_the_paths_of_a_far_host() {
         let offered = String::from_utf8_lossy(&output.stdout);
         let words: Vec<_> = offered.lines().filter_map(|line| line.split('\t').next()).collect();
         assert_eq!(words, ["host:data/", "host:days", "host:data/tree/"], "{output:?}");
+        let code = r#"source $argv[1]; complete -C 'linerate cp host:data/a\ ';
+            complete -C "linerate cp -F 'a file' host:odd/quo\\'te/"; complete -C 'linerate cp "host:data/a '"#;
+        let mut fish = beside(&here, "fish");
+        let output = run(fish.args(["--no-config", "-c", code]).arg(script("fish").path()));
+        let offered = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(
+            offered.lines().collect::<Vec<_>>(),
+            ["host:data/a b/", "host:odd/quo'te/f3/", "host:data/a b/"],
+            "{output:?}"
+        );
     }
     if has("zsh") {
         // Without a terminal there is no line to complete: the function's own words are checked.
         let code = "compadd() { shift 3; print -l -- $@ }; autoload -U compinit; compinit -D; source $1; \
-                    words=(linerate cp -F none host:data/); CURRENT=5 PREFIX=host:data/; _linerate";
+                    words=(linerate cp -F \"'a file'\" host:data/); CURRENT=5 PREFIX=host:data/; _linerate";
         let output = run(beside(&here, "zsh").args(["-f", "-c", code, "zsh"]).arg(script("zsh").path()));
         assert_eq!(
             String::from_utf8_lossy(&output.stdout),
             "host:data/a b/\nhost:data/tree/\n",
             "{output:?}"
         );
+        assert!(words_of_ssh(&here).contains("-F|a file|"), "{}", words_of_ssh(&here));
     }
 }
 

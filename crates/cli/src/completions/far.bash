@@ -1,16 +1,27 @@
 
 # HOST:PATH: the paths of that host, by ssh.
 _linerate_far() {
-    local word offered name beginning
-    # The word as it was typed: bash takes a colon for the end of one.
-    [[ ${COMP_LINE:0:COMP_POINT} =~ (([^[:space:]\\]|\\.)*)$ ]] && word=${BASH_REMATCH[1]//\\/}
-    if [[ $word != *:* || $word == [-/.]* || $word == *[\'\"\$\`]* ]]; then
+    local typed word beginning character at offered name
+    # The word as it was typed: bash takes a colon, and other characters, for the end of one.
+    [[ ${COMP_LINE:0:COMP_POINT} =~ (([^[:space:]\\]|\\.)*)$ ]] && typed=${BASH_REMATCH[1]}
+    if [[ $typed != *:* || $typed == [-/.]* || ${typed%%:*} == */* || ${typed//\\?/} == *[\'\"\$\`]* ]]; then
         _linerate "$@"
         return
     fi
+    for ((at = 0; at < ${#typed}; at++)); do
+        character=${typed:at:1}
+        if [[ $character == \\ ]]; then
+            word+=${typed:at + 1:1}
+            ((at++))
+        else
+            word+=$character
+            [[ $COMP_WORDBREAKS == *"$character"* ]] && beginning=$word
+        fi
+    done
     COMPREPLY=()
-    mapfile -t offered < <("$1" complete "$word" "${COMP_WORDS[@]:0:COMP_CWORD}" 2>/dev/null)
-    [[ $COMP_WORDBREAKS == *:* ]] && beginning=${word%"${word##*:}"}
+    # Local files are no answer for a host that has none.
+    compopt +o bashdefault +o default 2>/dev/null
+    mapfile -t offered < <("$1" complete "$word" "${COMP_LINE:0:COMP_POINT-${#typed}}" 2>/dev/null)
     for name in "${offered[@]}"; do
         printf -v name %q "${name#"$beginning"}"
         COMPREPLY+=("$name")

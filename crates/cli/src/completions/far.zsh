@@ -1,7 +1,7 @@
     # HOST:PATH: the paths of that host, by ssh.
     if [[ $PREFIX == [^-/.]*:* ]]; then
         local -a far
-        far=("${(@f)$($words[1] complete "${(Q)PREFIX}" "${(@)words[1,CURRENT-1]}" 2>/dev/null)}")
+        far=("${(@f)$($words[1] complete "${(Q)PREFIX}" "${(@Q)words[1,CURRENT-1]}" 2>/dev/null)}")
         compadd -S '' -- $far
         return
     fi

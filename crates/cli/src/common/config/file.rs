@@ -232,7 +232,7 @@ fn is_path(key: &ConfigKey) -> bool {
 }
 
 /// The path with `~/` replaced by the home directory, as a shell would do it.
-fn at_home(path: String) -> String {
+pub fn at_home(path: String) -> String {
     let home = || std::env::home_dir()?.into_os_string().into_string().ok();
     match path.strip_prefix("~/").and_then(|rest| Some(format!("{}/{rest}", home()?))) {
         Some(whole) => whole,

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::failure::Failure;
+pub use file::at_home;
 use file::{ConfigFile, ConfigSection};
 use keys::ConfigKey;
 use pattern::bare;
