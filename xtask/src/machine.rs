@@ -1,6 +1,8 @@
 //! Kinds of machine that linerate is built for, and the compilers that build it for another than this one.
 
 use anyhow::{Context, bail};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
@@ -38,6 +40,31 @@ impl Machine {
         match self.name() {
             "riscv64" => "riscv64gc-unknown-linux-gnu".into(),
             name => format!("{name}-unknown-linux-gnu"),
+        }
+    }
+
+    /// Checks that a file is a program for this kind of machine, or a script.
+    ///
+    /// # Errors
+    /// Where it is for another kind, or no program.
+    pub fn check(&self, file: &Path) -> anyhow::Result<()> {
+        let mut start = Vec::new();
+        let opened = File::open(file).and_then(|file| file.take(20).read_to_end(&mut start));
+        opened.with_context(|| format!("reading {}", file.display()))?;
+        // ELF's header, elf(5): e_machine is at 18.
+        let is_ours = start.starts_with(b"\x7fELF") && start.get(18..) == Some(&self.elf().to_le_bytes()[..]);
+        if !is_ours && !start.starts_with(b"#!") {
+            bail!("{} is no program for {}", file.display(), self.name());
+        }
+        Ok(())
+    }
+
+    /// EM_X86_64, EM_AARCH64, EM_RISCV.
+    fn elf(&self) -> u16 {
+        match self.name() {
+            "x86_64" => 62,
+            "aarch64" => 183,
+            _ => 243,
         }
     }
 
@@ -118,6 +145,17 @@ mod tests {
         for wrong in ["arm64", "mips", "../x", ""] {
             assert!(Machine::named(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_program_is_for_its_own_machine() {
+        let own = Path::new("/proc/self/exe");
+        Machine::here().check(own).unwrap();
+        let other = ["x86_64", "aarch64"].map(|name| Machine::named(name).unwrap());
+        for machine in other.iter().filter(|machine| !machine.is_here()) {
+            assert!(machine.check(own).unwrap_err().to_string().contains(machine.name()));
+        }
+        assert!(Machine::here().check(Path::new("Cargo.toml")).is_err());
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
         program.insert(built.program);
         agents.insert(Machine::here(), built.agent);
     }
+    for (machine, file) in programs.iter().chain(&agents) {
+        machine.check(file)?;
+    }
     let date = date(repository)?;
     let mut packages = Product::program(repository, &programs, &agents, date)?.packages()?;
     if programs.len() > 1 || agents.keys().any(|machine| *machine != Machine::here()) {

@@ -92,6 +92,9 @@ fn a_file_that_others_may_write_is_refused() {
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     assert!(as_systems().unwrap_err().contains("no file"));
+    fs::remove_dir(&path).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
+    assert!(as_systems().unwrap_err().contains("no file"), "nobody waits for a writer");
 }
 
 #[test]

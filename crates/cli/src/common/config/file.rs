@@ -1,10 +1,11 @@
 //! One configuration file: TOML, whose errors name the file and the line.
 
 use clap::Command;
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -61,7 +62,9 @@ impl ConfigFile {
 }
 
 fn text(path: &Path, is_private: bool) -> Result<Option<String>, String> {
-    let file = match File::open(path) {
+    // A fifo of this name isn't waited for.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = match File::options().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(|error| format!("it can't be read: {error}"))?,
     };
