@@ -42,7 +42,7 @@ pub struct CompleteArgs {
     /// The beginning of a word: HOST:PATH
     #[arg(value_name = "WORD", allow_hyphen_values = true)]
     word: OsString,
-    /// The words before it, or the line before it as one word; ssh's options of those are used
+    /// The words before it, or as one word the line before it: their options of ssh are used
     #[arg(value_name = "BEFORE", allow_hyphen_values = true, trailing_var_arg = true)]
     before: Vec<OsString>,
 }
