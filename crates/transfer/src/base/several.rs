@@ -2,7 +2,7 @@
 
 use linerate_sys::usage::sleeps_of_this_thread;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,23 +31,26 @@ impl Several {
         let (begun, count) = (Instant::now(), items.len());
         let threads = if self.wait { count.clamp(1, THREADS) } else { 1 };
         // On a busy machine calls that only need a processor take long too.
-        let slept = AtomicUsize::new(0);
-        let each = |item| {
-            let before = sleeps_of_this_thread();
-            let done = each(item);
-            slept.fetch_add(usize::from(sleeps_of_this_thread() > before), Ordering::Relaxed);
-            done
-        };
+        let sleeps = AtomicU64::new(0);
         let done = match threads {
-            1 => items.into_iter().map(each).collect(),
-            _ => at_once(items, threads, &each),
+            1 => counting(&sleeps, || items.into_iter().map(each).collect()),
+            // The threads sleep for each other as well, which doesn't count.
+            _ => at_once(items, threads, &|item| counting(&sleeps, || each(item))),
         };
         if count > 0 {
-            self.wait =
-                slept.into_inner() * 2 >= count && begun.elapsed() * threads as u32 >= WAITS * count as u32;
+            self.wait = sleeps.into_inner() * 2 >= count as u64
+                && begun.elapsed() * threads as u32 >= WAITS * count as u32;
         }
         done
     }
+}
+
+/// Does some work, and counts how often the thread sleeps for it.
+fn counting<O>(sleeps: &AtomicU64, work: impl FnOnce() -> O) -> O {
+    let before = sleeps_of_this_thread();
+    let done = work();
+    sleeps.fetch_add(sleeps_of_this_thread() - before, Ordering::Relaxed);
+    done
 }
 
 fn at_once<I: Send, O: Send>(items: Vec<I>, threads: usize, each: &(impl Fn(I) -> O + Sync)) -> Vec<O> {
@@ -71,6 +74,7 @@ fn at_once<I: Send, O: Send>(items: Vec<I>, threads: usize, each: &(impl Fn(I) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicUsize;
 
     #[test]
     fn what_waits_is_done_several_at_a_time_in_its_order() {
