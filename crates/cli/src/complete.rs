@@ -110,10 +110,8 @@ fn all_of(mut output: impl Read) -> Option<Vec<u8>> {
 
 /// Ends a session's leader and its children.
 fn kill(child: &mut Child) {
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // A group that is gone already is as good.
-        let _ = kill_process_group(group, Signal::KILL);
-    }
+    // A group that is gone already is as good.
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     let _ = child.wait();
 }
 

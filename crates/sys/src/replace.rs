@@ -30,7 +30,8 @@ fn replace_with(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> 
     if is_descriptor(file) {
         return open_existing(file, OFlags::APPEND)?.write_all(bytes);
     }
-    if let Some(mut device) = if is_device(file)? { opened_device(file)? } else { None } {
+    let device = if is_device(file)? { opened_device(file)? } else { None };
+    if let Some(mut device) = device {
         return device.write_all(bytes);
     }
     let beside = beside(file);

@@ -14,6 +14,7 @@ use linerate_bench::store::{self, Invocation};
 use linerate_quantity::bytes;
 
 use super::StudyArgs;
+use crate::common::reach::shell_words;
 
 /// The arguments with which an interrupted study was called.
 pub(super) fn resumed(args: &StudyArgs, dir: &Path) -> anyhow::Result<StudyArgs> {
@@ -106,8 +107,7 @@ fn unknown_study(name: &str, error: &std::io::Error) -> anyhow::Error {
 pub(super) fn hosts(args: &StudyArgs) -> anyhow::Result<Option<Hosts>> {
     let Some(text) = &args.hosts else { return Ok(None) };
     let rsh = args.rsh.as_deref().unwrap_or("ssh");
-    let words = shlex::split(rsh).filter(|words| !words.is_empty());
-    let words = words.with_context(|| format!("--rsh '{rsh}': the quotes don't match, or it is empty"))?;
+    let words = shell_words(rsh).map_err(|why| anyhow!("--rsh {why}"))?;
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
     Hosts::parse(text, &words, args.address_b.as_deref()).map(Some).map_err(|reason| anyhow!(reason))
 }

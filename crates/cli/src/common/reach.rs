@@ -115,9 +115,7 @@ impl Reach {
                     "-P, -i, -F, -J, -o, -4 and -6 are ssh's: write them, or what does the same, into --rsh";
                 return Err(message.into());
             }
-            let words = shlex::split(rsh).filter(|words| !words.is_empty());
-            let words =
-                words.ok_or_else(|| format!("--rsh '{rsh}': the quotes don't match, or it is empty"))?;
+            let words = shell_words(rsh).map_err(|why| format!("--rsh {why}"))?;
             return Ok(words.into_iter().map(OsString::from).collect());
         }
         let mut words = vec![self.program.clone().unwrap_or_else(|| "ssh".into())];
@@ -232,6 +230,15 @@ pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> Failure {
         _ => Code::FarEnd,
     };
     Failure(error.to_string(), code)
+}
+
+/// The words of a remote shell, of which there is one at least.
+///
+/// # Errors
+/// A message about it that begins with what was written.
+pub fn shell_words(shell: &str) -> Result<Vec<String>, String> {
+    let words = shlex::split(shell).filter(|words| !words.is_empty());
+    words.ok_or_else(|| format!("'{shell}': the quotes don't match, or it is empty"))
 }
 
 #[cfg(test)]

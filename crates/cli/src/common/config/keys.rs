@@ -5,6 +5,8 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 use std::error::Error;
 
+use crate::common::reach::shell_words;
+
 /// An option that a configuration file may have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigKey {
@@ -154,8 +156,7 @@ fn refuse_host_keys(option: &str) -> Result<(), String> {
 
 /// Checks a remote shell's words, as far as they are ssh's.
 fn check_shell(shell: &str) -> Result<(), String> {
-    let words = shlex::split(shell).filter(|words| !words.is_empty());
-    let words = words.ok_or_else(|| format!("'{shell}': the quotes don't match, or it is empty"))?;
+    let words = shell_words(shell)?;
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.strip_prefix("-o") {
