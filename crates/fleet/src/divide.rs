@@ -28,7 +28,7 @@ pub struct LargeFile {
     pub path: usize,
 }
 
-/// Where a large file goes.
+/// The place of a large file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LargePlace {
     /// To this shard.
@@ -79,9 +79,15 @@ impl PlannedFile {
 
     /// Bytes of some of its pieces.
     pub fn bytes_of(&self, range: &PieceRange) -> u64 {
-        let (first, pieces) = (u64::from(range.first), u64::from(range.pieces));
-        let from = first.saturating_mul(self.piece).min(self.size);
-        (first + pieces).saturating_mul(self.piece).min(self.size) - from
+        range.bytes(self.size, self.piece)
+    }
+}
+
+impl PieceRange {
+    /// Its bytes, of a file of so many, in pieces of so many.
+    fn bytes(&self, size: u64, piece: u64) -> u64 {
+        let end = |pieces: u64| pieces.saturating_mul(piece).min(size);
+        end(u64::from(self.first) + u64::from(self.pieces)) - end(self.first.into())
     }
 }
 
@@ -105,7 +111,7 @@ impl Divider {
         self.shards > 1 && size > self.mean / LARGE && (LEAST_DIVIDED + 1..most).contains(&size)
     }
 
-    /// Where each of the large files goes.
+    /// The places of the large files, in their order.
     pub fn divide(&self, files: &[LargeFile]) -> Vec<LargePlace> {
         let sum = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.size));
         let target = (sum / u64::from(self.shards)).max(self.mean / 2).max(1);
@@ -176,22 +182,18 @@ impl Filling {
     }
 }
 
-/// What each shard has of a large file; its name counts with its first piece.
-pub fn burdens(size: u64, place: &LargePlace) -> impl Iterator<Item = (u32, Burden)> {
-    let whole = |shard| vec![(shard, Burden { bytes: size, files: 1 })];
+/// Each shard's part of a large file, whose name counts with its first piece.
+pub fn burdens(size: u64, place: &LargePlace) -> Vec<(u32, Burden)> {
     match place {
-        LargePlace::Whole(shard) => whole(*shard),
+        LargePlace::Whole(shard) => vec![(*shard, Burden { bytes: size, files: 1 })],
         LargePlace::Divided { piece, ranges } => {
-            let stamp = EntryStamp { size, mtime: (0, 0), ctime: (0, 0), inode: 0 };
-            let file = PlannedFile::new(stamp, *piece, Vec::new());
             let burden = |range: &PieceRange| Burden {
-                bytes: file.bytes_of(range),
+                bytes: range.bytes(size, *piece),
                 files: u64::from(range.first == 0),
             };
             ranges.iter().map(|range| (range.shard, burden(range))).collect()
         }
     }
-    .into_iter()
 }
 
 /// The key of a divided file: another one in each round of a plan, and where anything of the file or its pieces is other.
@@ -225,7 +227,7 @@ mod tests {
         let places = divider.divide(&files);
         let mut loads = vec![Burden::default(); count as usize];
         for (size, place) in large.iter().zip(&places) {
-            burdens(*size, place).for_each(|(shard, burden)| {
+            burdens(*size, place).into_iter().for_each(|(shard, burden)| {
                 loads[shard as usize] = loads[shard as usize].and(burden);
             });
         }

@@ -281,7 +281,7 @@ impl PlanMaker {
         Ok(u32::try_from(shards)?)
     }
 
-    /// Where everything goes.
+    /// The places of all entries.
     fn owners(&self, burden: Burden, shards: u32) -> anyhow::Result<Owners> {
         let (mut seen, mut cutter) = (vec![false; self.names.len()], Cutter::new(burden, shards));
         let (divider, mut files) = (self.divider(burden, shards), Vec::new());
@@ -296,9 +296,9 @@ impl PlanMaker {
         let large = divider.as_ref().map_or_else(Vec::new, |divider| divider.divide(&files));
         let mut loads = vec![Burden::default(); shards as usize];
         for (file, place) in files.iter().zip(&large) {
-            burdens(file.size, place).for_each(|(shard, burden)| {
+            for (shard, burden) in burdens(file.size, place) {
                 loads[shard as usize] = loads[shard as usize].and(burden);
-            });
+            }
         }
         let pieces = cutter.finish();
         let (owners, _) = assign_over(&pieces, loads);
@@ -358,7 +358,7 @@ impl PlanMaker {
     }
 }
 
-/// What the plan has of its lists.
+/// The plan's part of its lists.
 struct PlannedLists {
     shards: Vec<PlannedShard>,
     directories: PlannedShard,

@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::balance::{Burden, evenness};
-use crate::divide::{PlannedFile, key};
+use crate::divide::{PieceRange, PlannedFile, key};
 
 /// The version of the plan's files; it grows with changes that are not additions.
 pub const SCHEMA: u32 = 2;
@@ -181,7 +181,7 @@ impl PlanDirectory {
         let names = self.read(DIVIDED_FILE, divided_names)?;
         let mut files = Vec::new();
         for (name, planned) in names.split(|byte| *byte == 0).zip(divided) {
-            let range = planned.ranges.iter().find(|range| part == FleetPart::Shard(range.shard));
+            let range = range_of(planned, part);
             let (first, count) = match (range, part) {
                 (Some(range), _) => (range.first, range.pieces),
                 (None, FleetPart::Directories) => (0, 0),
@@ -258,15 +258,13 @@ impl FleetPlan {
     /// True where a part has nothing to do.
     pub fn is_empty(&self, part: FleetPart) -> bool {
         let is_without_names = self.part(part).is_some_and(|planned| planned.files == 0);
-        let has_pieces =
-            |file: &PlannedFile| file.ranges.iter().any(|range| part == FleetPart::Shard(range.shard));
-        is_without_names && !self.divided.iter().any(has_pieces)
+        is_without_names && self.divided.iter().all(|file| range_of(file, part).is_none())
     }
 
     /// Bytes of files of which a part brings pieces, or finishes them, that others bring.
     pub fn bytes_of_others(&self, part: FleetPart) -> u64 {
         let of_others = |file: &PlannedFile| {
-            let range = file.ranges.iter().find(|range| part == FleetPart::Shard(range.shard));
+            let range = range_of(file, part);
             let is_in_it = range.is_some() || part == FleetPart::Directories;
             is_in_it.then(|| file.size - range.map_or(0, |range| file.bytes_of(range)))
         };
@@ -337,6 +335,11 @@ impl fmt::Display for FleetPart {
             Self::Directories => f.write_str("the directories"),
         }
     }
+}
+
+/// The pieces of a file that a part brings.
+fn range_of(file: &PlannedFile, part: FleetPart) -> Option<&PieceRange> {
+    file.ranges.iter().find(|range| part == FleetPart::Shard(range.shard))
 }
 
 #[cfg(test)]

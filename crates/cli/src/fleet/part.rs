@@ -106,7 +106,7 @@ fn listed(text: &[u8], divided: &[DividedFile], purpose: Purpose) -> Result<File
         let path = ListedPath { path, contents: false, argument: 0 };
         list.add(path).map_err(|error| Failure::failed(error.to_string()))?;
     }
-    let is_due = |file: &&DividedFile| purpose == Purpose::Move || file.first == 0 && file.count > 0;
+    let is_due = |file: &&DividedFile| purpose == Purpose::Move || file.first == 0 && file.brings();
     for file in divided.iter().filter(is_due) {
         let path = ListedPath { path: file.path.clone(), contents: false, argument: 0 };
         list.add(path).map_err(|error| Failure::failed(error.to_string()))?;

@@ -6,7 +6,7 @@ use super::ALONE;
 use crate::catalogue::{CataloguedEntry, EntryKind, IN_NONE, IN_PLACE};
 use crate::divide::{Divider, LargePlace, PieceRange};
 
-/// Where everything goes, in the order of the scan.
+/// The places of all entries, in the order of the scan.
 pub struct Owners {
     divider: Option<Divider>,
     large: std::vec::IntoIter<LargePlace>,
@@ -18,7 +18,7 @@ pub struct Owners {
     of_linked: Vec<u32>,
 }
 
-/// Where an entry goes.
+/// The place of an entry.
 pub enum EntryPlace {
     /// To this shard, or to none.
     Shard(u32),

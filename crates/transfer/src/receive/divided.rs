@@ -35,6 +35,11 @@ pub fn chunk_of(divided: &DividedFile) -> u64 {
     least.clamp(CHUNK, LARGEST_CHUNK).min(divided.piece)
 }
 
+/// How many chunks a divided file has.
+pub fn chunks_of(divided: &DividedFile) -> u64 {
+    divided.size.div_ceil(chunk_of(divided))
+}
+
 /// True where the entry is the file that was divided, and nothing has been done to it since.
 pub fn is_the_one(divided: &DividedFile, entry: &Entry, origin: Origin) -> bool {
     let DividedFile { size, mtime, ctime, inode, .. } = *divided;
@@ -208,7 +213,7 @@ impl DividedTarget {
 
     /// True where this transfer brings pieces of the file, and doesn't only finish it.
     pub fn brings(&self) -> bool {
-        self.divided.count > 0
+        self.divided.brings()
     }
 
     fn has_mark(&self, file: BorrowedFd<'_>, piece: u64) -> Result<bool, Errno> {
@@ -231,8 +236,7 @@ fn own(divided: &DividedFile) -> Range<u64> {
 
 fn chunks_but_for(divided: &DividedFile, is_missing: impl Fn(u64) -> bool) -> HashSet<u32> {
     let chunk = chunk_of(divided);
-    let numbers = 0..divided.size.div_ceil(chunk);
-    let present = numbers.filter(|number| !is_missing(number * chunk / divided.piece));
+    let present = (0..chunks_of(divided)).filter(|number| !is_missing(number * chunk / divided.piece));
     present.filter_map(|number| u32::try_from(number).ok()).collect()
 }
 

@@ -40,6 +40,11 @@ impl DividedFile {
         self.size.div_ceil(self.piece.max(1))
     }
 
+    /// True where this transfer brings pieces of the file, and doesn't only finish it.
+    pub fn brings(&self) -> bool {
+        self.count > 0
+    }
+
     /// True where its numbers fit together.
     pub fn is_consistent(&self) -> bool {
         self.piece.is_power_of_two()

@@ -10,7 +10,7 @@ use super::assembly::Assembly;
 use crate::base::problem::problem;
 use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;
-use crate::receive::divided::{AwaitedPieces, DividedState, DividedTarget, chunk_of, is_the_one};
+use crate::receive::divided::{AwaitedPieces, DividedState, DividedTarget, chunks_of, is_the_one};
 use crate::tree::metadata::write::set_mode;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
@@ -24,11 +24,11 @@ impl ReceiveWorker<'_> {
         parent: Arc<Directory>,
     ) -> Result<Assembly, Errno> {
         let divided = &awaited.divided;
-        let chunks = u32::try_from(divided.size.div_ceil(chunk_of(divided)));
+        let chunks = u32::try_from(chunks_of(divided));
         if chunks != Ok(chunk.parts) || !is_the_one(divided, &chunk.entry, chunk.origin) {
             return Err(Errno::STALE);
         }
-        let target = DividedTarget::open(parent, divided.clone(), divided.count > 0)?;
+        let target = DividedTarget::open(parent, divided.clone(), divided.brings())?;
         Assembly::divided(target, awaited, chunk, admitted)
     }
 

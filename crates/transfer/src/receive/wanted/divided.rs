@@ -11,7 +11,9 @@ use super::decide::Decision;
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::receive::admission::Admitted;
-use crate::receive::divided::{AwaitedPieces, DividedTarget, chunk_of, is_the_one, present_of_nothing};
+use crate::receive::divided::{
+    AwaitedPieces, DividedTarget, chunk_of, chunks_of, is_the_one, present_of_nothing,
+};
 use crate::receive::journal::bits;
 
 const CHANGED: &str =
@@ -66,7 +68,7 @@ impl Comparer<'_, '_> {
         divided: &DividedFile,
         begun: Result<DividedTarget, Errno>,
     ) -> Result<HashSet<u32>, String> {
-        let brings = divided.count > 0;
+        let brings = divided.brings();
         // Two tasks with the same pieces would write into each other's.
         if brings && !self.shared.ground.journal.make() {
             return Err(UNLOCKED.to_owned());
@@ -80,7 +82,7 @@ impl Comparer<'_, '_> {
     fn await_pieces(&self, place: &RelPath, divided: DividedFile, present: HashSet<u32>) -> Want {
         let chunk = chunk_of(&divided);
         let mut held = bits(&present);
-        held.resize(divided.size.div_ceil(chunk).div_ceil(8) as usize, 0);
+        held.resize(chunks_of(&divided).div_ceil(8) as usize, 0);
         lock(&self.shared.notes.awaited).insert(place.clone(), AwaitedPieces { divided, present });
         Want::Missing { chunk, present: held }
     }
