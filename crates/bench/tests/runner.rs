@@ -357,6 +357,12 @@ fn words(words: &[&str]) -> Vec<Word> {
     words.iter().map(|word| Word::parse(word).unwrap()).collect()
 }
 
+/// A setting of one host that these commands read and write.
+fn setting(name: &str, host: &str, read: &[&str], write: &[&str]) -> SettingSpec {
+    let (read, write) = (words(read), words(write));
+    SettingSpec { name: name.into(), hosts: vec![host.into()], read, write, optional: false }
+}
+
 /// Every run of the study once: blocks x cases, in the order that the seed gives.
 fn assert_complete(record: &Record, study: &Study) {
     let mut seen: Vec<(u32, &str)> = record.runs.iter().map(|run| (run.block, run.case.as_str())).collect();

@@ -9,15 +9,8 @@ const KILLED: &str = "LINERATE_TEST_KILLED";
 fn with_setting(trial: &Trial, file: &Path) -> Study {
     let path = file.to_str().unwrap();
     let mut study = trial.study(&[("slow", 1)]);
-    let write = words(&["sh", "-c", "echo \"$1\" > \"$0\"", path, "{value}"]);
-    let read = words(&["cat", path]);
-    study.settings.push(SettingSpec {
-        name: "level".into(),
-        hosts: vec!["a".into()],
-        read,
-        write,
-        optional: false,
-    });
+    let write = ["sh", "-c", "echo \"$1\" > \"$0\"", path, "{value}"];
+    study.settings.push(setting("level", "a", &["cat", path], &write));
     study.cases[0].settings.insert("level".into(), "changed".into());
     study
 }

@@ -9,14 +9,8 @@ fn after(write: &str) -> (Vec<String>, String) {
     std::fs::write(&file, "original\n").unwrap();
     let path = file.to_str().unwrap();
     let mut study = trial.study(&[("copy", 1)]);
-    let (read, write) = (words(&["cat", path]), words(&["sh", "-c", write, path, "{value}"]));
-    study.settings.push(SettingSpec {
-        name: "knob".into(),
-        hosts: vec!["a".into()],
-        read,
-        write,
-        optional: false,
-    });
+    let write = ["sh", "-c", write, path, "{value}"];
+    study.settings.push(setting("knob", "a", &["cat", path], &write));
     study.cases[0].settings.insert("knob".into(), "other".into());
     let mut warnings = Vec::new();
     trial.run(&study, &mut |event| {

@@ -9,14 +9,9 @@ fn settings_are_set_read_back_and_put_back() {
     std::fs::write(&file, "1 original\n").unwrap();
     let path = file.to_str().unwrap();
     let mut study = trial.study(&[("see", 1), ("see", 2), ("see", 3)]);
-    study.settings.push(SettingSpec {
-        name: "level".into(),
-        hosts: vec!["b".into()],
-        read: words(&["cat", path]),
-        // What is set to 3 stays as it is.
-        write: words(&["sh", "-c", "[ \"$1\" = 3 ] || echo \"$1\" | tr ' ' '\t' > \"$0\"", path, "{value}"]),
-        optional: false,
-    });
+    // It isn't set to 3.
+    let write = ["sh", "-c", "[ \"$1\" = 3 ] || echo \"$1\" | tr ' ' '\t' > \"$0\"", path, "{value}"];
+    study.settings.push(setting("level", "b", &["cat", path], &write));
     study.cases[1].settings.insert("level".into(), "2 x".into());
     study.cases[2].settings.insert("level".into(), "3".into());
     let (record, _) = trial.run(&study, &mut |_| {});
@@ -31,19 +26,15 @@ fn settings_are_set_read_back_and_put_back() {
     assert_eq!(record.cases[1].factors["level"], "2 x");
 }
 
+fn unreadable() -> SettingSpec {
+    setting("knob", "a", &["sh", "-c", "echo no such knob >&2; exit 1"], &["true", "{value}"])
+}
+
 #[test]
 fn a_setting_that_can_not_be_read_ends_the_study_before_it_begins() {
     let trial = Trial::new(&[("copy", "cp -r \"$1\" \"$2\"/")]);
     let mut study = trial.study(&[("copy", 1)]);
-    let read = words(&["sh", "-c", "echo no such knob >&2; exit 1"]);
-    let write = words(&["true", "{value}"]);
-    study.settings.push(SettingSpec {
-        name: "knob".into(),
-        hosts: vec!["a".into()],
-        read,
-        write,
-        optional: false,
-    });
+    study.settings.push(unreadable());
     study.cases[0].settings.insert("knob".into(), "1".into());
     let (work, out) = trial.places();
     let error = Runner::new(trial.setup(&study, &work, &out), beds(), &mut |_| {}).err().unwrap();
@@ -54,10 +45,7 @@ fn a_setting_that_can_not_be_read_ends_the_study_before_it_begins() {
 fn a_host_may_lack_an_optional_setting_and_only_its_cases_are_unavailable() {
     let trial = Trial::new(&[("copy", "cp -r \"$1\" \"$2\"/")]);
     let mut study = trial.study(&[("copy", 1), ("copy", 2)]);
-    let read = words(&["sh", "-c", "echo no such knob >&2; exit 1"]);
-    let write = words(&["true", "{value}"]);
-    let knob = SettingSpec { name: "knob".into(), hosts: vec!["a".into()], read, write, optional: true };
-    study.settings.push(knob);
+    study.settings.push(SettingSpec { optional: true, ..unreadable() });
     study.cases[1].settings.insert("knob".into(), "1".into());
     let (record, _) = trial.run(&study, &mut |_| {});
     assert!(reason(&record, "copy-1").starts_with("measured"), "{}", reason(&record, "copy-1"));
