@@ -18,8 +18,10 @@ struct Failed {
     name: String,
 }
 
+/// Runs them all, and fails if one does, also alone.
+///
 /// # Errors
-/// Where a test fails, also alone.
+/// That the tests can't be built, or that one fails.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     setup::run()?;
     let mut tests = cargo_test();

@@ -157,7 +157,7 @@ fn bash_completes_the_paths_of_a_far_host() {
     assert!(words_of_ssh(&here).contains(&config), "{}", words_of_ssh(&here));
 }
 
-/// What ssh was called with.
+/// The arguments of the calls of ssh.
 fn words_of_ssh(here: &tempfile::TempDir) -> String {
     fs::read_to_string(here.path().join("words")).unwrap()
 }

@@ -23,7 +23,7 @@ const FILES: usize = 10_000;
 const FILE: usize = 10_000;
 const LARGE: usize = 400_000_000;
 
-/// What a run of the fleet came to.
+/// The result of a run of the fleet.
 struct FleetTime {
     seconds: f64,
     /// The slowest shard's seconds for the mean one's.

@@ -67,7 +67,7 @@ impl SwitchedBed {
         command
     }
 
-    /// What stands for ssh, and takes a host's number for its name.
+    /// The program that stands for ssh, and takes a host's number for its name.
     pub fn shell(&self) -> PathBuf {
         self.path("shell")
     }

@@ -20,7 +20,7 @@ const DIRLINKS: [&str; 6] = [
     "-aiKO --delete --exclude=/keep src/ DST/",
 ];
 
-/// What links lead to is in the source too.
+/// The targets of links are in the source too.
 fn make_linked(top: &Path) {
     fs::create_dir_all(top.join("keep/in")).unwrap();
     write(top.join("keep/old"), "old");

@@ -1,4 +1,4 @@
-//! What of a changed file travels with `linerate sync`, and what is written into.
+//! The parts of a changed file that travel with `linerate sync`, and files that are written into.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

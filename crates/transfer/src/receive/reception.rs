@@ -270,7 +270,7 @@ impl Settings {
     }
 }
 
-/// What is proven by digests, written into, or stands for something else comes as a whole.
+/// The divided files. One that is proven by digests, written into, or stands for something else comes as a whole.
 fn divided(options: &Options) -> HashMap<RelPath, DividedFile> {
     let may_be = options.sync.as_ref().is_some_and(|sync| !sync.inplace && !sync.dry_run)
         && !options.digests

@@ -1,4 +1,4 @@
-//! What rsync counts, and its statistics.
+//! The counts that rsync makes, and its statistics.
 
 use linerate_transfer::lock::lock;
 use linerate_wire::control::{Change, Totals};

@@ -1,4 +1,4 @@
-//! What is counted and shown of each offer.
+//! The counts of offers, and the lines about them.
 
 use linerate_wire::control::{Change, EntryFacts, Link, Want};
 use linerate_wire::entry::{Entry, Kind};
