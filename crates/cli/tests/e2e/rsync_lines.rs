@@ -7,12 +7,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use linerate_testing::has;
-use rustix::fs::{CWD, FileType, Mode};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps};
 
 use crate::archive::everything;
 use crate::bed::{Case, args, case};
 use crate::support::Run;
-use crate::tree::{noise, set_time, temporaries, write};
+use crate::tree::{names, noise, set_time, temporaries, write};
 
 /// Lines for an empty destination.
 const NEW: [&str; 50] = [
@@ -193,6 +193,7 @@ pub fn assert_alike_in(case: &Case, line: &str, prepare: fn(&Path), read: fn(&st
         let _ = fs::remove_file(top);
         prepare(top);
     }
+    take_times(&tops[0], &tops[1]);
     let ours = case.start_with(args![case.bed.program(), "rsync"], words(line, "ours")).end();
     let theirs = case.start_with(args!["rsync"], words(line, "theirs")).end();
     assert_eq!(ours.code, theirs.code, "{line}: {ours}\n{theirs}");
@@ -202,6 +203,20 @@ pub fn assert_alike_in(case: &Case, line: &str, prepare: fn(&Path), read: fn(&st
     let differing = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
     assert!(ours == theirs, "{line}: {differing:#?}");
     assert_eq!(temporaries(&case.near), Vec::<OsString>::new(), "{line}");
+}
+
+/// Gives everything below a destination the times of its like in the other, which may have been made a second before.
+fn take_times(from: &Path, to: &Path) {
+    if !from.is_dir() {
+        return;
+    }
+    for name in names(from).into_iter().chain([OsString::from(".")]) {
+        let meta = from.join(&name).symlink_metadata().expect("just listed");
+        let last_access = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT as _ };
+        let last_modification = Timespec { tv_sec: meta.mtime(), tv_nsec: meta.mtime_nsec() };
+        let times = Timestamps { last_access, last_modification };
+        rustix::fs::utimensat(CWD, to.join(&name), &times, AtFlags::SYMLINK_NOFOLLOW).expect("our own");
+    }
 }
 
 /// Everything but the times that no option asked for, which are those of the transfer.
