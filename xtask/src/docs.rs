@@ -8,13 +8,16 @@ use std::path::{Path, PathBuf};
 
 use crate::commands::{Programs, words};
 
+/// The directory of the crates.
+const CRATES: &str = "crates";
+
 /// Checks every page of the repository.
 ///
 /// # Errors
 /// Where a page can't be read, or refers to something that isn't there; each such place is printed.
 pub fn run(repository: &Path) -> anyhow::Result<()> {
     let mut pages = BTreeMap::new();
-    for path in pages_below(repository)? {
+    for path in pages_below(repository)?.into_iter().chain(pages_of_crates(repository)?) {
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         pages.insert(path, Page::parse(&text));
     }
@@ -22,7 +25,10 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
     let mut wrong = Vec::new();
     for (path, page) in &pages {
         let shown = path.strip_prefix(repository).unwrap_or(path).display();
-        let dead = page.links.iter().filter_map(|link| dead_link(path, link, &pages));
+        let dead = page.links.iter().filter_map(|link| match path.starts_with(repository.join(CRATES)) {
+            true => unpublished_link(link),
+            false => dead_link(path, link, &pages),
+        });
         let unknown = page.commands.iter().filter_map(|command| programs.unknown(command));
         wrong.extend(dead.chain(unknown).map(|what| format!("{shown}: {what}")));
     }
@@ -54,6 +60,13 @@ pub fn pages_below(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
         }
     }
     Ok(pages)
+}
+
+/// The pages that the crates' registry shows.
+fn pages_of_crates(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let crates = fs::read_dir(repository.join(CRATES)).context("reading crates")?;
+    let pages = crates.map(|entry| Ok(entry?.path().join("README.md")));
+    pages.filter(|page| page.as_ref().is_ok_and(|page| page.exists()) || page.is_err()).collect()
 }
 
 /// The references of a page, and the places in it that others may refer to.
@@ -105,6 +118,12 @@ fn dead_link(path: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) -> Option
     Some(format!("no heading #{heading} in {}", target.display()))
 }
 
+/// The fault of `link` on a crate's page, if any: it is shown where no file of this repository is.
+fn unpublished_link(link: &str) -> Option<String> {
+    (!link.contains("://"))
+        .then(|| format!("{link} leads nowhere in the crates' registry: write a whole address"))
+}
+
 /// A heading's anchor, as code hosts make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase();
@@ -133,5 +152,7 @@ mod tests {
         assert!(dead_link(&here, "https://example.org/#x", &pages).is_none());
         assert!(dead_link(&here, "no-such-file.md", &pages).is_some());
         assert!(dead_link(&here, "#two", &BTreeMap::new()).is_some());
+        assert!(unpublished_link("https://example.org/#x").is_none());
+        assert!(unpublished_link("docs/guide/copying.md").is_some());
     }
 }

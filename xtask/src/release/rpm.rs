@@ -9,6 +9,9 @@ use super::product::{InstalledFile, LICENCE, Product};
 
 /// Belongs to linerate's packages alone, below the prefix.
 const OWN: &str = "lib/linerate";
+/// Directories for the shells' completions, which several packages own: each system's package `filesystem` has only some
+/// of them, or none. The modes must be those of the others, or rpm sees a conflict.
+const SHARED: [&str; 3] = ["share/bash-completion", "share/fish", "share/zsh"];
 
 /// The package. xz, since rpm before 4.14 reads no Zstandard.
 pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
@@ -18,7 +21,7 @@ pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     let mut package = PackageBuilder::new(product.name, &version, LICENCE, arch, product.summary);
     package.using_config(config).release("1").description(product.description).build_host("localhost");
     package.recommends(Dependency::any(if product.arch.is_some() { "openssh-clients" } else { "linerate" }));
-    // Removed with the package; the other directories belong to the system.
+    // Removed with the last package that has them, if they are empty then; the other directories belong to `filesystem`.
     for directory in own_directories(product) {
         let options = FileOptions::dir(format!("/usr/{directory}")).permissions(0o755);
         package.with_dir_entry(options).context("packing a directory")?;
@@ -36,12 +39,15 @@ pub fn architecture(arch: Option<&'static str>) -> &'static str {
     arch.unwrap_or("noarch")
 }
 
-/// The directories that no system has without this package.
+/// The directories that a system may not have without this package.
 fn own_directories(product: &Product) -> BTreeSet<String> {
     let above = product.files.iter().flat_map(|file| Path::new(&file.path).ancestors().skip(1));
     let documents = product.documents();
-    let own = above.filter(|directory| directory.starts_with(&documents) || directory.starts_with(OWN));
-    own.map(|directory| directory.to_string_lossy().into_owned()).collect()
+    let own = |directory: &&Path| {
+        let tops = SHARED.into_iter().chain([documents.as_str(), OWN]);
+        tops.into_iter().any(|top| directory.starts_with(top))
+    };
+    above.filter(own).map(|directory| directory.to_string_lossy().into_owned()).collect()
 }
 
 fn add(package: &mut PackageBuilder, file: &InstalledFile, documents: &str) -> Result<(), rpm::Error> {

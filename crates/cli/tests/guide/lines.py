@@ -41,6 +41,7 @@ BY_REASON = {
         "cargo xtask release --out packages",
         "cargo xtask dist --for aarch64",
         "cargo xtask release --out packages --program aarch64=dist/linerate-aarch64 --agent aarch64=dist/linerate-agent-aarch64",
+        "cargo install linerate",
         "RUSTFLAGS=-Ctarget-feature=+crt-static cargo install linerate --target x86_64-unknown-linux-gnu",
         "cargo xtask limits --tries 5",
         "cargo xtask aa",

@@ -21,7 +21,8 @@ from lines import EXPECTED, LEFT_OUT, REPLACED
 from place import Place
 
 ROOT = pathlib.Path(__file__).parents[4]
-PAGES = [ROOT / "README.md", ROOT / "docs/README.md", *sorted((ROOT / "docs/guide").glob("*.md"))]
+FIRST = ["README.md", "crates/cli/README.md", "docs/README.md"]
+PAGES = [*(ROOT / page for page in FIRST), *sorted((ROOT / "docs/guide").glob("*.md"))]
 OF_OTHERS = "coming-from.md"
 
 
