@@ -22,6 +22,7 @@ sources! {
         "https://docs.kernel.org/admin-guide/cgroup-v2.html";
     CPUIDLE = "Linux, Documentation/admin-guide/pm/cpuidle.rst",
         "https://docs.kernel.org/admin-guide/pm/cpuidle.html";
+    IP_LINK = "ip-link(8)", "https://man7.org/linux/man-pages/man8/ip-link.8.html";
     IOV = "Linux, Documentation/PCI/pci-iov-howto.rst", "https://docs.kernel.org/PCI/pci-iov-howto.html";
     IP_SYSCTL = "Linux, Documentation/networking/ip-sysctl.rst",
         "https://docs.kernel.org/networking/ip-sysctl.html";

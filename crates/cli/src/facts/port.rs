@@ -2,7 +2,8 @@
 
 use linerate_host::Fact;
 use linerate_host::facts::{
-    Bond, Irq, Media, Offload, Pci, PciLink, Port, PortCounters, PortKind, Qdisc, Rss, RxQueue, TxQueue,
+    Bond, FunctionRate, Irq, Media, Offload, Pci, PciLink, Port, PortCounters, PortKind, Qdisc, Rss, RxQueue,
+    TxQueue,
 };
 use std::collections::BTreeMap;
 
@@ -193,6 +194,7 @@ fn structure(port: &Port) -> Vec<String> {
         line("virtual functions", &port.total_vfs, |total| {
             format!("{} of {total}", shown(&port.vfs, u32::to_string))
         }),
+        line("functions' rates", &port.function_rates, |all| function_rates(all)),
         line("belongs to", &port.master, Clone::clone),
         line("bond", &port.bond, bond),
         line("VLAN", &port.vlan, |vlan| format!("{} on {}", vlan.id, vlan.lower)),
@@ -201,6 +203,15 @@ fn structure(port: &Port) -> Vec<String> {
         line("bridge of", &port.bridge_ports, |names| names.join(" ")),
     ];
     lines.into_iter().flatten().collect()
+}
+
+fn function_rates(all: &[FunctionRate]) -> String {
+    let bound = |word, mbps: Option<u64>| Some(format!(" {word} {} Mbit/s", mbps?));
+    let each = |rate: &FunctionRate| {
+        let bounds = [bound("at least", rate.min_mbps), bound("at most", rate.max_mbps)];
+        format!("vf {}{}", rate.number, bounds.into_iter().flatten().collect::<String>())
+    };
+    all.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
 /// The VLANs that stand on the port, and the work on their tags that the device does.

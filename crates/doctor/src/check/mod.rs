@@ -134,6 +134,7 @@ checks! {
     no_vhost,
     sriov_available,
     sriov_tradeoffs,
+    vf_rate,
     netqueue_mismatch,
     guest_vcpus,
     steal,

@@ -1,6 +1,7 @@
 //! What else looks at each packet of a port: programs that listen to all of them, and XDP in the kernel's general way.
 
 use super::{Check, CheckRun};
+use crate::source::IP_LINK;
 use crate::{Citation, Finding, Severity};
 use linerate_host::facts::{Port, PortLayer};
 
@@ -12,10 +13,7 @@ pub(super) const CHECK: Check = Check {
     about: "programs that look at each packet of a port, or XDP without the driver's help",
     sources: &[
         Citation { name: "packet(7)", url: "https://man7.org/linux/man-pages/man7/packet.7.html" },
-        Citation {
-            name: "ip-link(8): xdp, xdpgeneric",
-            url: "https://man7.org/linux/man-pages/man8/ip-link.8.html",
-        },
+        IP_LINK,
     ],
     run: CheckRun::Host(|host| {
         let of = |port: &Port| port.layer.known().map_or_else(Vec::new, |layer| of(port, layer));

@@ -10,7 +10,7 @@ use super::irqs::Irq;
 use super::pci::Pci;
 use super::qdisc::{Policers, Qdisc};
 use super::steering::{RxQueue, TxQueue};
-use super::{Fact, LinkModes, Module, PortKind, PortLayer};
+use super::{Fact, FunctionRate, LinkModes, Module, PortKind, PortLayer};
 
 /// One network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,6 +77,8 @@ pub struct Port {
     pub total_vfs: Fact<u32>,
     /// Its present number of virtual functions.
     pub vfs: Fact<u32>,
+    /// The rates to which it holds its virtual functions; not applicable where none has one.
+    pub function_rates: Fact<Vec<FunctionRate>>,
     /// Its interrupts.
     pub interrupts: Fact<Vec<Irq>>,
     /// Queueing disciplines: the root one, and those below `mq`.

@@ -5,8 +5,8 @@ use super::drivers::Drivers;
 use super::irqs::{InterruptTable, Irq};
 use super::read::{flag, number, unless_down};
 use super::{
-    Fact, Pci, Policers, Port, PortCounters, PortLayer, Qdisc, RxQueue, TxQueue, Vlan, VlanAbove, kind,
-    layer, qdisc,
+    Fact, FunctionRate, Pci, Policers, Port, PortCounters, PortLayer, Qdisc, RxQueue, TxQueue, Vlan,
+    VlanAbove, functions, kind, layer, qdisc,
 };
 use crate::root::Root;
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ struct PortInputs<'a> {
     qdiscs: Fact<Vec<(String, Qdisc)>>,
     policers: Fact<BTreeMap<String, Policers>>,
     layers: Fact<BTreeMap<String, PortLayer>>,
+    functions: Fact<BTreeMap<String, Vec<FunctionRate>>>,
     vlans: Fact<String>,
     guest: &'a Fact<bool>,
 }
@@ -38,6 +39,7 @@ pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
             qdiscs: qdisc::read(root),
             policers: qdisc::policers(root),
             layers: layer::read(root),
+            functions: functions::read(root),
             vlans: root.text("proc/net/vlan/config"),
             guest,
         };
@@ -59,7 +61,7 @@ fn names(text: &str) -> Vec<String> {
 
 /// A name becomes part of a path, so it must be a single component; and of commands that people paste into a
 /// shell, so it must be a single word.
-fn is_plain(name: &str) -> bool {
+pub(super) fn is_plain(name: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "/;&|<>()$`\\\"'*?[]{}!#~".contains(c);
     !name.is_empty() && name != "." && name != ".." && !name.contains(odd)
 }
@@ -93,6 +95,7 @@ impl PortInputs<'_> {
             interrupts: self.interrupts(&pci, n),
             qdiscs: self.qdiscs(n),
             policers: own(&self.policers, n),
+            function_rates: own(&self.functions, n),
             bond: Bond::read(root, n, &driver),
             vlan: self.vlan(n),
             vlans: self.vlans_on(n),
