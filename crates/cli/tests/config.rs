@@ -49,9 +49,15 @@ impl Ground {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
+        command.args(words);
+        self.prepared(command)
+    }
+
+    /// A command in this home, with these files.
+    fn prepared(&self, mut command: Command) -> Command {
         let search = std::env::var_os("PATH").unwrap_or_default();
         let search = [self.path("bin").as_os_str(), OsStr::new(":"), &search].join(OsStr::new(""));
-        command.args(words).current_dir(self.home.path()).env("PATH", search);
+        command.current_dir(self.home.path()).env("PATH", search);
         command.env("HOME", self.home.path()).env_remove("XDG_CONFIG_HOME").env_remove("LINERATE_NO_CONFIG");
         command.env("LINERATE_SYSTEM_CONFIG", self.path("system.toml"));
         command
@@ -237,4 +243,87 @@ fn show_says_where_each_value_comes_from() {
     off.env("LINERATE_NO_CONFIG", "1");
     let run = Running::start(off).end().exits(0);
     assert!(run.out.contains("LINERATE_NO_CONFIG is set") && row(&run, "streams")[1] == "auto", "{run}");
+}
+
+#[test]
+fn show_takes_the_hosts_that_a_copy_takes() {
+    let ground = Ground::new("[host.web]\nstreams = 5\n[host.\"fd00::1\"]\nstreams = 6\n", "");
+    let streams = |host: &str| {
+        let run = ground.run(&["config", "show", "--json", "--", host]).exits(0);
+        let shown: Value = serde_json::from_str(&run.out).unwrap();
+        let options = shown["options"].as_array().unwrap();
+        let streams = options.iter().find(|option| option["name"] == "streams").unwrap()["value"].clone();
+        (shown["host"].as_str().unwrap().to_owned(), streams.as_str().map(str::to_owned))
+    };
+    for (word, host, found) in [
+        ("web", "web", Some("5")),
+        ("u@web", "u@web", Some("5")),
+        ("u@web:dir/file", "u@web", Some("5")),
+        ("[fd00::1]:dir", "[fd00::1]", Some("6")),
+        ("fd00::1", "fd00::1", Some("6")),
+        ("web2:", "web2", None),
+    ] {
+        assert_eq!(streams(word), (host.to_owned(), found.map(str::to_owned)), "{word}");
+    }
+    for (word, says) in [
+        ("", ""),
+        ("-x", "dash"),
+        ("u@", "empty"),
+        ("dir/web", "path of this host"),
+        ("ssh://web/dir", "URI"),
+        ("we b", "blank"),
+        ("web\n", "'web\\n' is no host"),
+        ("web\u{1b}[2J", "is no host"),
+    ] {
+        let run = ground.run(&["config", "show", "--", word]).exits(2).says(&[says]);
+        assert!(run.out.is_empty() && !run.err.contains('\u{1b}'), "{word}: {run}");
+    }
+}
+
+#[test]
+fn a_file_that_a_stranger_may_write_is_refused() {
+    let ground = Ground::new("", "streams = 2\n");
+    let files = [".config/linerate/config.toml", "system.toml"];
+    let change = |name: &str, mode| {
+        fs::set_permissions(ground.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for name in files {
+        for mode in [0o664, 0o646, 0o602] {
+            change(name, mode);
+            let says =
+                format!("{}: others than its owner may write it: chmod go-w", ground.path(name).display());
+            for words in [&["config", "show"][..], &["verify", "file", "file"]] {
+                ground.run(words).exits(2).says(&[&says]);
+            }
+            ground.run(&["verify", "--no-config", "file", "file"]).exits(0);
+        }
+        change(name, 0o644);
+    }
+    if !linerate_testing::is_root("only root gives files away") || !linerate_testing::has("setpriv") {
+        return;
+    }
+    let (user, stranger) = (65533, 65532);
+    fs::set_permissions(ground.home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // The program may be where only root comes.
+    let program = ground.path("bin/linerate");
+    fs::copy(PROGRAM, &program).unwrap();
+    for (name, owner, by_root, by_user) in [
+        (files[0], 0, 0, 0),
+        (files[1], 0, 0, 0),
+        (files[0], user, 2, 0),
+        (files[1], user, 2, 0),
+        (files[0], stranger, 2, 2),
+        (files[1], stranger, 2, 2),
+    ] {
+        std::os::unix::fs::chown(ground.path(name), Some(owner), None).unwrap();
+        let id = format!("--reuid={user}");
+        let as_user = ["setpriv", &id, "--regid=65533", "--clear-groups"];
+        for (before, code) in [(&["env"][..], by_root), (&as_user, by_user)] {
+            let mut command = Command::new(before[0]);
+            command.args(&before[1..]).arg(&program).args(["config", "show"]);
+            let run = Running::start(ground.prepared(command)).end().exits(code);
+            assert_eq!(code == 2, run.err.contains(&format!("belongs to user {owner}")), "{name}: {run}");
+        }
+        std::os::unix::fs::chown(ground.path(name), Some(0), None).unwrap();
+    }
 }

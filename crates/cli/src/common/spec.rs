@@ -1,6 +1,8 @@
 //! An argument that names a file or a directory, perhaps on another host: `HOST:PATH` as scp reads it.
 
+use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
+use std::net::Ipv6Addr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// A source or destination.
@@ -23,6 +25,62 @@ impl Spec {
             _ => Self::Local(text.to_owned()),
         }
     }
+}
+
+/// Characters that no host's name has; ssh refuses all of them but the slash.
+const NO_HOSTS: &str = "'`\"$\\;&<>|(){},/";
+
+/// The host that `word` names: `[USER@]HOST`, an IPv6 address, or `HOST:PATH` as [`Spec`] reads it.
+///
+/// # Errors
+/// A message about a word that names none.
+pub fn host_of(word: &str) -> Result<OsString, String> {
+    let bare = word.rsplit_once('@').map_or(word, |(_, host)| host);
+    if is_ipv6(bare) {
+        return check_host(word).map(|()| word.into());
+    }
+    if word.contains("://") {
+        return Err(no_host(word, "no URI is one: write [USER@]HOST"));
+    }
+    match Spec::parse(OsStr::new(word)) {
+        Spec::Remote(host, _) => check_host(&host.to_string_lossy()).map(|()| host),
+        Spec::Local(_) => check_host(word).map(|()| word.into()),
+    }
+}
+
+/// Checks a host, perhaps with a user, by the rules of ssh. An IPv6 address may have brackets.
+///
+/// # Errors
+/// A message if no host has such a name.
+pub fn check_host(word: &str) -> Result<(), String> {
+    let (user, host) = word.rsplit_once('@').map_or((None, word), |(user, host)| (Some(user), host));
+    let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || NO_HOSTS.contains(c);
+    if inside.is_empty() || user.is_some_and(str::is_empty) {
+        return Err(no_host(word, "its name, or the user before the @, is empty"));
+    }
+    if word.starts_with('-') || host.starts_with('-') {
+        return Err(no_host(word, "ssh would take what begins with a dash for an option"));
+    }
+    if inside.contains('/') {
+        return Err(no_host(word, "that is a path of this host"));
+    }
+    if inside.contains(is_odd) || user.is_some_and(|user| user.contains(char::is_control)) {
+        return Err(no_host(word, "no host's name has a blank or a character that shells read"));
+    }
+    if inside.contains([':', '[', ']']) && !is_ipv6(inside) {
+        return Err(no_host(word, "with a colon or brackets it would be an IPv6 address, which it isn't"));
+    }
+    Ok(())
+}
+
+/// True for an address, perhaps with its interface behind a `%`.
+fn is_ipv6(text: &str) -> bool {
+    text.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+}
+
+fn no_host(word: &str, why: &str) -> String {
+    format!("'{}' is no host: {why}", printable(word.as_bytes()))
 }
 
 fn colon(bytes: &[u8]) -> Option<usize> {
@@ -60,6 +118,51 @@ mod tests {
             ("plain", Spec::Local("plain".into())),
         ] {
             assert_eq!(Spec::parse(OsStr::new(text)), spec, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_named_as_in_a_copy() {
+        for (word, host) in [
+            ("web1", "web1"),
+            ("u@web1.example.org", "u@web1.example.org"),
+            ("u@web1:dir/file", "u@web1"),
+            ("web1:", "web1"),
+            ("[web1]:dir", "[web1]"),
+            ("fd00::1", "fd00::1"),
+            ("u@::1", "u@::1"),
+            ("fe80::1%eth0", "fe80::1%eth0"),
+            ("[fd00::1]", "[fd00::1]"),
+            ("[fd00::1]:dir", "[fd00::1]"),
+            ("[fe80::1%eth0]:", "[fe80::1%eth0]"),
+            ("DOMAIN\\some one@web1", "DOMAIN\\some one@web1"),
+        ] {
+            assert_eq!(host_of(word), Ok(host.into()), "{word}");
+        }
+        for (word, says) in [
+            ("", "empty"),
+            ("@", "empty"),
+            ("u@", "empty"),
+            ("@web1", "empty"),
+            ("[]", "empty"),
+            (":dir", "IPv6"),
+            ("-oProxyCommand=x", "dash"),
+            ("u@-x:dir", "dash"),
+            ("-x@web1", "dash"),
+            ("dir/file", "path of this host"),
+            ("./a:b", "path of this host"),
+            ("ssh://web1:22/dir", "URI"),
+            ("scp://web1", "URI"),
+            (" ", "blank"),
+            ("web1\n", "'web1\\n' is no host"),
+            ("u\u{7}@web1", "blank"),
+            ("web1,web2", "blank"),
+            ("$(id):x", "blank"),
+            ("[::1", "IPv6"),
+            ("::1::2", "IPv6"),
+        ] {
+            let error = host_of(word).unwrap_err();
+            assert!(error.contains(says), "{word}: {error}");
         }
     }
 }

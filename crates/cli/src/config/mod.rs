@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::common::config::keys::{ConfigKey, KEYS, KeyKind};
 use crate::common::config::{Configuration, ConfiguredValue, OFF, is_off, paths};
 use crate::common::failure::Failure;
+use crate::common::spec::host_of;
 use crate::exit::{Code, FAILED, Meaning, USAGE, table};
 use crate::say::json;
 
@@ -48,7 +49,9 @@ struct ConfigShowArgs {
     #[arg(long)]
     json: bool,
     /// The far host; without it, what counts for all
-    #[arg(value_name = "[USER@]HOST")]
+    ///
+    /// HOST:PATH is the host of that copy.
+    #[arg(value_name = "[USER@]HOST", value_parser = host_of)]
     host: Option<OsString>,
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::common::config::keys::{KeyUse, find};
 use clap::builder::ArgAction;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -84,9 +84,13 @@ fn a_file_that_others_may_write_is_refused() {
     let as_systems = || Configuration::of(std::slice::from_ref(&path), &cp());
     assert_eq!(as_users().unwrap().files().count(), 0, "none is no error");
     fs::write(&path, "streams = 1").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
-    assert!(as_users().unwrap_err().contains("chmod go-w"));
-    assert_eq!(as_systems().unwrap().files().count(), 1, "the system's directory protects it");
+    for mode in [0o664, 0o646, 0o602] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        assert!(as_users().unwrap_err().contains("chmod go-w"));
+        assert!(as_systems().unwrap_err().contains("chmod go-w"));
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(as_systems().unwrap().files().count(), 1);
     fs::write(&path, b"\xff").unwrap();
     assert!(as_systems().unwrap_err().contains("UTF-8"));
     fs::remove_file(&path).unwrap();
@@ -117,11 +121,52 @@ fn every_key_is_an_option_of_its_kind_with_its_built_in_value() {
     }
 }
 
+/// The commands that read the files, each with the keys that it takes.
+fn readers(command: &clap::Command, name: &str) -> Vec<(String, BTreeSet<&'static str>)> {
+    let has = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
+    let names_a_host = ["to", "destination", "source", "places", "host"].into_iter().any(has);
+    let takes = |key: &&ConfigKey| key.use_ != KeyUse::Data || names_a_host && has(key.id);
+    let own = has("no_config")
+        .then(|| (name.trim_start().to_owned(), KEYS.iter().filter(takes).map(|key| key.name).collect()));
+    let below = command.get_subcommands();
+    let below = below.flat_map(|command| readers(command, &format!("{name} {}", command.get_name())));
+    own.into_iter().chain(below).collect()
+}
+
+#[test]
+fn the_guide_has_a_row_for_each_command_that_reads_the_files() {
+    let section = section("Which command takes which");
+    let of_data = || KEYS.iter().filter(|key| key.use_ == KeyUse::Data).map(|key| key.name);
+    let mut rows = BTreeMap::new();
+    for row in section.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let (commands, keys) = row.split_once(" | ").expect("two columns");
+        let keys: BTreeSet<_> =
+            if keys.starts_with("all") { of_data().collect() } else { quoted(keys).collect() };
+        rows.extend(quoted(&format!("`{commands}")).map(|command| (command.to_owned(), keys.clone())));
+    }
+    let mut readers = BTreeMap::from_iter(readers(&crate::command(), ""));
+    for keys in readers.values_mut() {
+        let (data, login): (BTreeSet<_>, BTreeSet<_>) =
+            keys.iter().partition(|key| of_data().any(|it| it == **key));
+        assert_eq!(login.len(), KEYS.len() - of_data().count(), "every command takes all keys of the login");
+        *keys = data;
+    }
+    assert_eq!(rows, readers);
+}
+
+/// What stands between backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+fn section(heading: &str) -> &'static str {
+    let (_, section) = GUIDE.split_once(&format!("\n## {heading}\n")).expect("the heading is there");
+    section.split("\n## ").next().unwrap_or(section)
+}
+
 #[test]
 fn the_guide_has_a_row_for_each_key() {
-    let (_, section) = GUIDE.split_once("\n## Options\n").expect("the heading is there");
-    let section = section.split("\n## ").next().unwrap_or(section);
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let rows = section("Options").lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let rows: BTreeSet<_> = rows.collect();
     assert_eq!(rows, KEYS.iter().map(|key| key.name).collect());
 }

@@ -22,7 +22,7 @@ use super::show;
 use crate::common::failure::Failure;
 use crate::common::output::{Output, Style};
 use crate::common::reach::interrupted;
-use crate::common::spec::Spec;
+use crate::common::spec::{Spec, check_host};
 use crate::exit::Code;
 use crate::keep::{ARCHIVE, KeepArgs};
 use crate::sync::selecting::Filtering;
@@ -168,11 +168,8 @@ impl PlanArgs {
             }
             Spec::Local(path) => (Vec::new(), text("DST", real(Path::new(&path))?.as_os_str())?),
         };
-        if let Some(wrong) = hosts.iter().find(|host| {
-            host.is_empty() || host.starts_with('-') || host.contains(['/', ':']) && !host.contains('[')
-        }) {
-            return Err(Failure::usage(format!("--hosts: '{}' isn't a host", printable(wrong.as_bytes()))));
-        }
+        let checked = hosts.iter().try_for_each(|host| check_host(host));
+        checked.map_err(|why| Failure::usage(format!("the copy's hosts: {why}")))?;
         let shards = match (self.shards, self.shard_size) {
             (Some(shards), _) => ShardCount::Fixed(shards),
             (None, size) => ShardCount::OfSize(size.unwrap_or(u64::MAX)),

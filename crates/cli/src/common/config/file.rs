@@ -2,7 +2,7 @@
 
 use clap::Command;
 use rustix::fs::OFlags;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -17,6 +17,15 @@ use super::pattern::HostPattern;
 const MOST_BYTES: u64 = 1 << 20;
 /// Similarity from which a name is taken for a slip of another one.
 const SLIP: f64 = 0.75;
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigOwner {
+    /// This user's.
+    User,
+    /// The system's.
+    System,
+}
 
 /// A file that was read.
 #[derive(Debug)]
@@ -48,20 +57,19 @@ pub struct ConfigEntry {
 }
 
 impl ConfigFile {
-    /// Reads a file; none if it doesn't exist. If it is the user's own (`is_private`), it is refused where
-    /// somebody else may write it.
+    /// Reads a file; none if it doesn't exist. Refuses it where somebody may write it who is neither root nor this user.
     ///
     /// # Errors
     /// A message with the file and the line.
-    pub fn read(path: &Path, is_private: bool, cp: &Command) -> Result<Option<Self>, String> {
+    pub fn read(path: &Path, owner: ConfigOwner, cp: &Command) -> Result<Option<Self>, String> {
         let said = |why: String| format!("{}: {why}", path.display());
-        let Some(text) = text(path, is_private).map_err(said)? else { return Ok(None) };
+        let Some(text) = text(path, owner).map_err(said)? else { return Ok(None) };
         let reader = ConfigReader { path, text: &text, cp };
         Ok(Some(Self { path: path.to_owned(), sections: reader.sections()? }))
     }
 }
 
-fn text(path: &Path, is_private: bool) -> Result<Option<String>, String> {
+fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
     // A fifo of this name isn't waited for.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match File::options().read(true).custom_flags(flags).open(path) {
@@ -72,9 +80,7 @@ fn text(path: &Path, is_private: bool) -> Result<Option<String>, String> {
     if !metadata.is_file() {
         return Err("it is no file".into());
     }
-    if is_private {
-        refuse_strangers(&metadata)?;
-    }
+    refuse_strangers(&metadata, owner)?;
     let mut bytes = Vec::new();
     file.take(MOST_BYTES + 1)
         .read_to_end(&mut bytes)
@@ -85,16 +91,25 @@ fn text(path: &Path, is_private: bool) -> Result<Option<String>, String> {
     String::from_utf8(bytes).map(Some).map_err(|_| "it isn't UTF-8".into())
 }
 
-/// The file names programs that are run.
-fn refuse_strangers(metadata: &std::fs::Metadata) -> Result<(), String> {
-    let own = rustix::process::geteuid().as_raw();
-    match metadata.uid() {
-        uid if uid != own && uid != 0 => {
-            Err(format!("it belongs to user {uid}, and not to you or root: chown it, or use --no-config"))
-        }
-        _ if metadata.mode() & 0o022 != 0 => Err("others may write it: chmod go-w".into()),
-        _ => Ok(()),
+/// The file names programs that are run, those of the system's file by every user, and by root. The rule is that of ssh for
+/// `~/.ssh/config`: owner and mode of the file that was opened. The directory isn't looked at, since a file that a
+/// stranger puts there is the stranger's.
+fn refuse_strangers(metadata: &Metadata, owner: ConfigOwner) -> Result<(), String> {
+    let may_own = |uid: u32| {
+        // Where a user namespace has no number for root, the file looks like all that is root's, as `/` is.
+        let root = || std::fs::metadata("/").is_ok_and(|root| root.uid() == uid);
+        uid == 0 || uid == rustix::process::geteuid().as_raw() || owner == ConfigOwner::System && root()
+    };
+    let uid = metadata.uid();
+    if !may_own(uid) {
+        return Err(format!(
+            "it belongs to user {uid}, and not to you or root: chown it, or use --no-config"
+        ));
     }
+    if metadata.mode() & 0o022 != 0 {
+        return Err("others than its owner may write it: chmod go-w, or use --no-config".into());
+    }
+    Ok(())
 }
 
 /// A file under way.

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use super::failure::Failure;
 pub use file::at_home;
-use file::{ConfigFile, ConfigSection};
+use file::{ConfigFile, ConfigOwner, ConfigSection};
 use keys::ConfigKey;
 use pattern::bare;
 
@@ -105,8 +105,8 @@ impl Configuration {
     /// A message with the file and the line.
     pub fn of(paths: &[PathBuf], cp: &Command) -> Result<Self, String> {
         let read = |(index, path): (usize, &PathBuf)| {
-            let is_private = index + 1 < paths.len();
-            ConfigFile::read(path, is_private, cp).transpose()
+            let owner = if index + 1 < paths.len() { ConfigOwner::User } else { ConfigOwner::System };
+            ConfigFile::read(path, owner, cp).transpose()
         };
         Ok(Self { files: paths.iter().enumerate().filter_map(read).collect::<Result<_, _>>()? })
     }
