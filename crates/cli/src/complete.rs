@@ -126,19 +126,20 @@ fn words_of(before: &[OsString]) -> Option<Vec<OsString>> {
 /// ssh's options among the words before.
 fn reach_of(before: &[OsString]) -> Reach {
     let mut reach = Reach::default();
-    // In rsync's words -P and -i mean other things.
-    let is_rsync = before.get(1).is_some_and(|command| command == "rsync");
+    let with_value = with_value(before.get(1).and_then(|command| command.to_str()));
     let mut words = before.iter().skip(2).take_while(|word| *word != "--");
     while let Some(word) = words.next() {
-        let Some((letter, attached)) = option_of(word, is_rsync) else { continue };
+        let OptionWord { flags, valued } = OptionWord::parse(word, with_value);
+        if let Some(last) = flags.iter().rfind(|letter| b"46".contains(letter)) {
+            (reach.ipv4, reach.ipv6) = (*last == b'4', *last == b'6');
+        }
+        let Some((letter, attached)) = valued else { continue };
         let Some(value) = attached.or_else(|| words.next().cloned()) else { break };
         match letter {
             b'P' => reach.port = value.to_str().and_then(|port| port.parse().ok()),
             b'i' => reach.identity.push(value),
-            // ssh leaves that ~ to the shell, which hasn't read the line yet.
-            b'F' => {
-                reach.config = Some(value.into_string().map_or_else(|path| path, |path| at_home(path).into()))
-            }
+            b'F' => reach.config = Some(expanded(value)),
+            b'S' => reach.program = Some(expanded(value)),
             b'J' => reach.jump = Some(value),
             b'o' => reach.option.push(value),
             b'e' => reach.rsh = value.into_string().ok(),
@@ -148,22 +149,54 @@ fn reach_of(before: &[OsString]) -> Reach {
     reach
 }
 
-/// The option of a word that takes a value, after others perhaps, and the value if it is in the same word.
-fn option_of(word: &OsStr, is_rsync: bool) -> Option<(u8, Option<OsString>)> {
-    // The options of one letter that take a value: cp's and scp's, or rsync's.
-    let with_value: &[u8] = if is_rsync { b"eBMTf" } else { b"PiFJoelSDX" };
-    let bytes = word.as_bytes();
-    let owned = |bytes| OsStr::from_bytes(bytes).to_owned();
-    match bytes.strip_prefix(b"--rsh") {
-        Some(b"") => return Some((b'e', None)),
-        Some([b'=', value @ ..]) => return Some((b'e', Some(owned(value)))),
-        _ => {}
+/// A path whose ~ ssh leaves to the shell, which hasn't read the line yet.
+fn expanded(path: OsString) -> OsString {
+    path.into_string().map_or_else(|path| path, |path| at_home(path).into())
+}
+
+/// The options of one letter that take a value. In rsync's words -P, -i and -S mean other things than in scp's, and only
+/// scp has -S PROGRAM.
+fn with_value(command: Option<&str>) -> &'static [u8] {
+    match command {
+        Some("rsync") => b"eBMTf",
+        Some("scp") => b"PiFJoclSDX",
+        _ => b"PiFJoef",
     }
-    let letters = bytes.strip_prefix(b"-").filter(|letters| !letters.starts_with(b"-"))?;
-    let at = letters.iter().position(|letter| with_value.contains(letter))?;
-    let value = &letters[at + 1..];
-    let value = value.strip_prefix(b"=").unwrap_or(value);
-    Some((letters[at], (!value.is_empty()).then(|| owned(value))))
+}
+
+/// What a word has of options.
+#[derive(Default)]
+struct OptionWord<'a> {
+    /// The letters of those without a value.
+    flags: &'a [u8],
+    /// The last one's letter if it takes a value, and the value if it is in the same word.
+    valued: Option<(u8, Option<OsString>)>,
+}
+
+impl<'a> OptionWord<'a> {
+    fn parse(word: &'a OsStr, with_value: &[u8]) -> Self {
+        let bytes = word.as_bytes();
+        let owned = |bytes| Some(OsStr::from_bytes(bytes).to_owned());
+        match bytes {
+            b"--ipv4" => Self { flags: b"4", valued: None },
+            b"--ipv6" => Self { flags: b"6", valued: None },
+            b"--rsh" => Self { flags: b"", valued: Some((b'e', None)) },
+            [b'-', b'-', b'r', b's', b'h', b'=', value @ ..] => {
+                Self { flags: b"", valued: Some((b'e', owned(value))) }
+            }
+            [b'-', b'-', ..] => Self::default(),
+            [b'-', letters @ ..] => {
+                let Some(at) = letters.iter().position(|letter| with_value.contains(letter)) else {
+                    return Self { flags: letters, valued: None };
+                };
+                let value = &letters[at + 1..];
+                let value = value.strip_prefix(b"=").unwrap_or(value);
+                let value = if value.is_empty() { None } else { owned(value) };
+                Self { flags: &letters[..at], valued: Some((letters[at], value)) }
+            }
+            _ => Self::default(),
+        }
+    }
 }
 
 /// The names that begin so; hidden ones only where the beginning asks for them. A name that would change
@@ -195,6 +228,17 @@ mod tests {
     }
 
     #[test]
+    fn the_options_with_values_are_those_of_the_commands() {
+        for name in ["cp", "sync", "verify", "clean"] {
+            let command = crate::command_named(name);
+            let valued = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+            let letters: Vec<_> = valued.filter_map(|arg| arg.get_short()).collect();
+            assert!(letters.len() > 4, "{name}: {letters:?}");
+            assert!(letters.iter().all(|letter| with_value(Some(name)).contains(&(*letter as u8))), "{name}");
+        }
+    }
+
+    #[test]
     fn options_of_ssh_are_taken_from_the_words_before() {
         let reach = |line: &str| reach_of(&words_of(&[line.into()]).unwrap());
         for line in [
@@ -217,6 +261,19 @@ mod tests {
             assert_eq!((reach.port, reach.rsh.as_deref()), (None, Some("ssh -v")), "{line}");
             assert!(reach.identity.is_empty(), "{line}");
         }
+        for line in [
+            "linerate cp -4 tree",
+            "linerate scp -r6 -q4 tree",
+            "linerate rsync -aS4 tree",
+            "linerate rsync --ipv4",
+        ] {
+            let reach = reach(line);
+            assert_eq!((reach.ipv4, reach.ipv6, reach.program), (true, false, None), "{line}");
+        }
+        let far = reach("linerate scp -6S /opt/ssh -c aes128-gcm@openssh.com -P 7");
+        assert_eq!((far.ipv6, far.program, far.port), (true, Some("/opt/ssh".into()), Some(7)));
+        let other = reach("linerate cp -f -6 -- -4");
+        assert!(!other.ipv4 && !other.ipv6, "a rule, and a file");
         assert!(words_of(&["linerate cp 'x".into()]).is_none());
         let words = ["linerate", "cp", "-F", "a file"].map(OsString::from);
         assert_eq!(reach_of(&words_of(&words).unwrap()).config, Some("a file".into()));

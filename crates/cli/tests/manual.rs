@@ -214,6 +214,53 @@ fn fish_and_zsh_complete_the_paths_of_a_far_host() {
     }
 }
 
+/// The line that a shell at a terminal has after these keys.
+fn typed(shell: &str, keys: &str, here: &tempfile::TempDir) -> String {
+    let out = here.path().join("line");
+    drop(fs::remove_file(&out));
+    let typed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/manual/typed.py");
+    let mut python = beside(here, "python3");
+    let script = script(shell);
+    python.arg("-B").arg(typed).arg(shell).arg(script.path()).arg(keys).arg(out);
+    let output = run(&mut python);
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+#[test]
+fn quotes_and_colons_are_completed_at_a_terminal() {
+    if !has("python3") {
+        return;
+    }
+    let here = far_host();
+    fs::create_dir(here.path().join("home/odd/it's $x")).unwrap();
+    fs::create_dir(here.path().join("tree")).unwrap();
+    fs::write(here.path().join("tree/a:bcd"), "").unwrap();
+    // readline closes the quote behind the only name; what is typed behind it goes on in the same word.
+    for (keys, in_bash, in_zsh) in [
+        ("host:dat<TAB>tr<TAB>", "host:data/tree/", "host:data/tree/"),
+        (r#""host:dat<TAB>"#, r#""host:data/""#, r#""host:data/"#),
+        (r#""host:dat<TAB>tr<TAB>"#, "host:data/tree/", r#""host:data/tree/"#),
+        ("'host:data/a<TAB>", "'host:data/a b/'", "'host:data/a b/"),
+        (r#"host:"data/a<TAB>"#, r#"host:"data/a b/""#, r"host:data/a\ b/"),
+        (r#""host:odd/i<TAB>"#, r#""host:odd/it's \$x/""#, r#""host:odd/it's \$x/"#),
+        ("'host:odd/i<TAB>", r"'host:odd/it'\''s $x/'", r"'host:odd/it'\''s $x/"),
+        (r#""host:day<TAB>"#, r#""host:days""#, r#""host:days"#),
+        (r#""tree/a:b<TAB>"#, r#""tree/a:bcd""#, r#""tree/a:bcd""#),
+    ] {
+        for (shell, line) in [("bash", in_bash), ("zsh", in_zsh)] {
+            if has(shell) {
+                let typed = typed(shell, &format!("linerate cp -4 {keys}"), &here);
+                assert_eq!(typed, format!("linerate cp -4 {line}"), "{shell}: {keys}");
+                assert!(keys.contains("tree/") || words_of_ssh(&here).contains("|-4|"), "{shell}: {keys}");
+            }
+        }
+    }
+    if has("zsh") {
+        assert_eq!(typed("zsh", "linerate cp tree/a:b<TAB>", &here), "linerate cp tree/a:bcd");
+    }
+    assert!(!here.path().join("pwned").exists());
+}
+
 #[test]
 fn fish_completes_commands_and_options() {
     if !has("fish") {

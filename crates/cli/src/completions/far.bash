@@ -1,29 +1,46 @@
 
 # HOST:PATH: the paths of that host, by ssh.
 _linerate_far() {
-    local typed word beginning character at offered name
-    # The word as it was typed: bash takes a colon, and other characters, for the end of one.
-    [[ ${COMP_LINE:0:COMP_POINT} =~ (([^[:space:]\\]|\\.)*)$ ]] && typed=${BASH_REMATCH[1]}
-    if [[ $typed != *:* || $typed == [-/.]* || ${typed%%:*} == */* || ${typed//\\?/} == *[\'\"\$\`]* ]]; then
+    local line=${COMP_LINE:0:COMP_POINT} word beginning opened quote character is_odd at start=0 offered name
+    # The word as the shell would read it, and what of it stays: readline replaces what is behind an open quote, or else
+    # behind the last character that ends words for it, as a colon does.
+    for ((at = 0; at < ${#line}; at++)); do
+        character=${line:at:1}
+        if [[ $character == \\ && $quote != \' ]]; then
+            [[ $quote == \" && ${line:at + 1:1} != [\"\\\$\`] ]] && word+=\\
+            word+=${line:at + 1:1}
+            ((at++))
+        elif [[ -n $quote && $character == "$quote" ]]; then
+            quote=
+        elif [[ -z $quote && $character == [\'\"] ]]; then
+            quote=$character opened=$word
+        elif [[ -z $quote && $character == [[:space:]] ]]; then
+            word='' beginning='' is_odd='' start=$((at + 1))
+        else
+            word+=$character
+            [[ -z $quote && $COMP_WORDBREAKS == *"$character"* ]] && beginning=$word
+            [[ $quote != \' && $character == [\$\`] ]] && is_odd=yes
+        fi
+    done
+    if [[ $word != *:* || $word == [-/.]* || ${word%%:*} == */* || -n $is_odd ]]; then
         _linerate "$@"
         return
     fi
-    for ((at = 0; at < ${#typed}; at++)); do
-        character=${typed:at:1}
-        if [[ $character == \\ ]]; then
-            word+=${typed:at + 1:1}
-            ((at++))
-        else
-            word+=$character
-            [[ $COMP_WORDBREAKS == *"$character"* ]] && beginning=$word
-        fi
-    done
     COMPREPLY=()
     # Local files are no answer for a host that has none.
     compopt +o bashdefault +o default 2>/dev/null
-    mapfile -t offered < <("$1" complete "$word" "${COMP_LINE:0:COMP_POINT-${#typed}}" 2>/dev/null)
+    mapfile -t offered < <("$1" complete "$word" "${line:0:start}" 2>/dev/null)
     for name in "${offered[@]}"; do
-        printf -v name %q "${name#"$beginning"}"
+        if [[ -z $quote ]]; then
+            printf -v name %q "${name#"$beginning"}"
+        else
+            name=${name#"$opened"}
+            if [[ $quote == \' ]]; then
+                name=${name//\'/\'\\\'\'}
+            else
+                name=${name//\\/\\\\} name=${name//\"/\\\"} name=${name//\$/\\\$} name=${name//\`/\\\`}
+            fi
+        fi
         COMPREPLY+=("$name")
     done
     [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]] && compopt -o nospace 2>/dev/null
