@@ -28,6 +28,8 @@ sources! {
         "https://docs.kernel.org/networking/ip-sysctl.html";
     LEARNED_WINDOW = "Linux 6.6, commit dfa2f0483360: tcp_adv_win_scale is replaced by what is learned",
         "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/commit/?id=dfa2f0483360";
+    MLX5_COUNTERS = "Linux, Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst",
+        "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html";
     PARAMETERS = "Linux, Documentation/admin-guide/kernel-parameters.rst",
         "https://docs.kernel.org/admin-guide/kernel-parameters.html";
     NAMESPACES = "network_namespaces(7)", "https://man7.org/linux/man-pages/man7/network_namespaces.7.html";

@@ -1,6 +1,7 @@
 //! The kernel's answers by netlink (netlink(7), rtnetlink(7)) as text: interfaces, queueing disciplines, policers, and routes
 //! with settings of their own, of the calling thread's network namespace.
 
+pub(crate) mod fec;
 pub(crate) mod functions;
 mod link;
 pub(crate) mod rules;

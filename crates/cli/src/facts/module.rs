@@ -1,13 +1,14 @@
 //! The plugged module of a port, for people.
 
 use linerate_host::Fact;
-use linerate_host::facts::{CableKind, Limits, LinkMode, Module, ModuleReach, Monitor, Port};
+use linerate_host::facts::{CableKind, Fec, Limits, LinkMode, Module, ModuleReach, Monitor, Port};
 
 use super::table::{joined, line, row, shown};
 
 /// The rows of a port's link modes and its module.
 pub fn rows(port: &Port) -> Vec<String> {
-    let mut rows: Vec<String> = modes(port).into_iter().collect();
+    let mut rows: Vec<String> =
+        modes(port).into_iter().chain(line("error correction", &port.fec, fec)).collect();
     match &port.module {
         Fact::Known(module) => rows.extend(about(module)),
         other => rows.extend(line("module", other, |_| String::new())),
@@ -31,6 +32,16 @@ fn modes(port: &Port) -> Option<String> {
             list("other end:", &modes.partner),
         ])
     })
+}
+
+fn fec(fec: &Fec) -> String {
+    let counted = |count: Option<u64>, what| Some(format!("{} blocks {what}", count?));
+    joined([
+        fec.active.clone(),
+        Some(format!("configured: {}", if fec.is_auto { "auto".into() } else { fec.configured.join(" ") })),
+        counted(fec.corrected, "corrected"),
+        counted(fec.uncorrectable, "beyond correction"),
+    ])
 }
 
 fn about(module: &Module) -> Vec<String> {

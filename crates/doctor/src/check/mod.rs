@@ -89,6 +89,7 @@ checks! {
     module_speed,
     module_light,
     module_heat,
+    fec,
     queues_vs_cores,
     irq_one_cpu,
     irq_siblings,

@@ -32,6 +32,10 @@ impl Facts {
 fn port_since(port: &mut Port, before: &Port) {
     counters_since(&mut port.counters, &before.counters);
     map_since(&mut port.statistics, &before.statistics);
+    if let (Fact::Known(now), Fact::Known(before)) = (&mut port.fec, &before.fec) {
+        now.corrected = now.corrected.map(|count| grown(count, before.corrected.unwrap_or(0)));
+        now.uncorrectable = now.uncorrectable.map(|count| grown(count, before.uncorrectable.unwrap_or(0)));
+    }
     if let (Fact::Known(now), Fact::Known(before)) = (&mut port.qdiscs, &before.qdiscs) {
         // Disciplines have the same order while nobody changes them.
         let same = |now: &Qdisc, before: &Qdisc| now.kind == before.kind && now.root == before.root;
@@ -89,6 +93,7 @@ fn grown(now: u64, before: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Fec;
     use super::*;
 
     fn facts(missed: u64, squeezed: u64, sent: u64) -> Facts {
@@ -109,6 +114,19 @@ mod tests {
             (now.tcp.counters.known().unwrap()["OutSegs"], now.counted_seconds),
             (3000, Fact::Known(2.0))
         );
+    }
+
+    #[test]
+    fn blocks_of_error_correction_are_counted_anew() {
+        let with = |uncorrectable| {
+            let mut facts = facts(0, 0, 0);
+            let Fact::Known(ports) = &mut facts.ports else { panic!("none") };
+            ports[0].fec = Fact::Known(Fec { corrected: Some(9), uncorrectable, ..Fec::default() });
+            facts
+        };
+        let blocks = |now: Facts| now.port("eth0").unwrap().fec.known().unwrap().uncorrectable;
+        assert_eq!(blocks(with(Some(149)).since(&with(Some(145)), 2.0)), Some(4));
+        assert_eq!(blocks(with(None).since(&with(Some(145)), 2.0)), None, "a driver that doesn't count");
     }
 
     #[test]

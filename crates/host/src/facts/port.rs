@@ -10,7 +10,7 @@ use super::irqs::Irq;
 use super::pci::Pci;
 use super::qdisc::{Policers, Qdisc};
 use super::steering::{RxQueue, TxQueue};
-use super::{Fact, FunctionRate, LinkModes, Module, PortKind, PortLayer};
+use super::{Fact, Fec, FunctionRate, LinkModes, Module, PortKind, PortLayer};
 
 /// One network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,8 @@ pub struct Port {
     pub media: Fact<Media>,
     /// Its link modes.
     pub modes: Fact<LinkModes>,
+    /// Its forward error correction; not applicable where its driver has none.
+    pub fec: Fact<Fec>,
     /// The module plugged into it; readable by root only.
     pub module: Fact<Module>,
     /// The most packets that may wait in it (`txqueuelen`).

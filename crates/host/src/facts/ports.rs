@@ -5,8 +5,8 @@ use super::drivers::Drivers;
 use super::irqs::{InterruptTable, Irq};
 use super::read::{flag, number, unless_down};
 use super::{
-    Fact, FunctionRate, Pci, Policers, Port, PortCounters, PortLayer, Qdisc, RxQueue, TxQueue, Vlan,
-    VlanAbove, functions, kind, layer, qdisc,
+    Fact, Fec, FunctionRate, Pci, Policers, Port, PortCounters, PortLayer, Qdisc, RxQueue, TxQueue, Vlan,
+    VlanAbove, fec, functions, kind, layer, qdisc,
 };
 use crate::root::Root;
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ struct PortInputs<'a> {
     qdiscs: Fact<Vec<(String, Qdisc)>>,
     policers: Fact<BTreeMap<String, Policers>>,
     layers: Fact<BTreeMap<String, PortLayer>>,
+    fec: Fact<BTreeMap<String, Fec>>,
     functions: Fact<BTreeMap<String, Vec<FunctionRate>>>,
     vlans: Fact<String>,
     guest: &'a Fact<bool>,
@@ -39,6 +40,7 @@ pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
             qdiscs: qdisc::read(root),
             policers: qdisc::policers(root),
             layers: layer::read(root),
+            fec: fec::read(root),
             functions: functions::read(root),
             vlans: root.text("proc/net/vlan/config"),
             guest,
@@ -81,6 +83,7 @@ impl PortInputs<'_> {
             module_options: self.options(&driver),
             media: drivers.media(root, n),
             modes: drivers.modes(root, n),
+            fec: own(&self.fec, n),
             module: drivers.module(root, n),
             channels: drivers.channels(root, n),
             rx_queues: RxQueue::read(root, n),

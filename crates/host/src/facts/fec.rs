@@ -1,0 +1,64 @@
+//! Forward error correction of a port.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use crate::netlink;
+use crate::root::Root;
+
+/// What a port's driver says about it, by ethtool's names of encodings: `off`, `rs`, `baser`, `llrs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fec {
+    /// True if the driver chooses.
+    pub is_auto: bool,
+    /// The encodings that it may use.
+    pub configured: Vec<String>,
+    /// The one in use; none where the link is down.
+    pub active: Option<String>,
+    /// Received blocks with errors that were corrected.
+    pub corrected: Option<u64>,
+    /// Received blocks with more errors than can be corrected: their frames are lost.
+    pub uncorrectable: Option<u64>,
+}
+
+/// That of all interfaces whose drivers answer.
+pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, Fec>> {
+    root.answer("live/fec", netlink::fec::ports).map(|text| text.lines().filter_map(line).collect())
+}
+
+/// `eth0 configured rs,baser auto 1 active rs corrected 256 uncorrectable 0`.
+fn line(line: &str) -> Option<(String, Fec)> {
+    let mut words = line.split_whitespace();
+    let (port, mut fec) = (words.next()?.to_owned(), Fec::default());
+    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        match key {
+            "auto" => fec.is_auto = value == "1",
+            "configured" => {
+                let names = value.split(',').filter(|name| *name != "-");
+                fec.configured = names.map(str::to_owned).collect();
+            }
+            "active" => fec.active = Some(value.to_owned()),
+            "corrected" => fec.corrected = value.parse().ok(),
+            "uncorrectable" => fec.uncorrectable = value.parse().ok(),
+            _ => {}
+        }
+    }
+    Some((port, fec))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_taken_apart() {
+        let (port, fec) = line("eth0 configured rs,baser auto 1 active rs corrected 256 later 1").unwrap();
+        assert_eq!((port.as_str(), fec.is_auto, fec.active.as_deref()), ("eth0", true, Some("rs")));
+        assert_eq!(fec.configured, ["rs", "baser"]);
+        assert_eq!((fec.corrected, fec.uncorrectable), (Some(256), None));
+        assert!(line("eth0 configured -").unwrap().1.configured.is_empty() && line("").is_none());
+    }
+}
