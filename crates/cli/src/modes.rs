@@ -34,17 +34,7 @@ fn one(part: &str, umask: u32) -> Option<ModeRule> {
     }
     let (who, rest) = change.split_at(change.find(['+', '-', '='])?);
     let (operator, what) = rest.split_at(1);
-    let (mut classes, mut special) = (0, 0);
-    for letter in who.chars() {
-        let (class, bit) = match letter {
-            'u' => (0o100, 0o4000),
-            'g' => (0o010, 0o2000),
-            'o' => (0o001, 0),
-            'a' => (0o111, 0o6000),
-            _ => return None,
-        };
-        (classes, special) = (classes | class, special | bit);
-    }
+    let (classes, special) = classes(who)?;
     let (mut bits, mut top) = (0, 0);
     for letter in what.chars() {
         match letter {
@@ -65,6 +55,20 @@ fn one(part: &str, umask: u32) -> Option<ModeRule> {
         _ => (BITS & !(classes * 7) & !(if top == 0 { 0 } else { special }), set),
     };
     Some(ModeRule { directories, others, keep, set, conditional: what.contains('X') })
+}
+
+/// The bits of the classes that `who` names: those of execution, and the special ones.
+fn classes(who: &str) -> Option<(u32, u32)> {
+    let class = |letter| match letter {
+        'u' => Some((0o100, 0o4000)),
+        'g' => Some((0o010, 0o2000)),
+        'o' => Some((0o001, 0)),
+        'a' => Some((0o111, 0o6000)),
+        _ => None,
+    };
+    who.chars().try_fold((0, 0), |(classes, special), letter| {
+        class(letter).map(|(class, bit)| (classes | class, special | bit))
+    })
 }
 
 #[cfg(test)]

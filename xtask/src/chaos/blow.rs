@@ -106,16 +106,8 @@ impl BlowKind {
             Self::Client(signal) => run.signal_client(*signal),
             Self::Agent(signal) => run.signal_agent(*signal),
             Self::Shell(signal) => run.signal_shell(*signal),
-            Self::Both => {
-                let agent = run.agent();
-                run.signal_client(Signal::KILL);
-                super::processes::signal(&agent, Signal::KILL);
-            }
-            Self::ShellAndAgent => {
-                let agent = run.agent();
-                run.signal_shell(Signal::KILL);
-                super::processes::signal(&agent, Signal::KILL);
-            }
+            Self::Both => kill_with_agent(run, RunningRound::signal_client),
+            Self::ShellAndAgent => kill_with_agent(run, RunningRound::signal_shell),
             Self::Reset => run.bed().reset()?,
             Self::Cut(time) => {
                 run.bed().cut()?;
@@ -127,21 +119,9 @@ impl BlowKind {
                 run.must_end_alone("the link is cut");
                 run.bed().mend()?;
             }
-            Self::StopClient(time) => {
-                run.signal_client(Signal::STOP);
-                thread::sleep(*time);
-                run.signal_client(Signal::CONT);
-            }
-            Self::StopAgent(time) => {
-                run.signal_agent(Signal::STOP);
-                thread::sleep(*time);
-                run.signal_agent(Signal::CONT);
-            }
-            Self::StopShell(time) => {
-                run.signal_shell(Signal::STOP);
-                thread::sleep(*time);
-                run.signal_shell(Signal::CONT);
-            }
+            Self::StopClient(time) => pause(run, *time, RunningRound::signal_client),
+            Self::StopAgent(time) => pause(run, *time, RunningRound::signal_agent),
+            Self::StopShell(time) => pause(run, *time, RunningRound::signal_shell),
             Self::StopAgentForGood => {
                 let agent = run.agent();
                 super::processes::signal(&agent, Signal::STOP);
@@ -156,6 +136,20 @@ impl BlowKind {
         }
         Ok(())
     }
+}
+
+/// Kills a process of the run and the agent, which is looked up before it may lose its parent.
+fn kill_with_agent<'a>(run: &RunningRound<'a>, signal: fn(&RunningRound<'a>, Signal)) {
+    let agent = run.agent();
+    signal(run, Signal::KILL);
+    super::processes::signal(&agent, Signal::KILL);
+}
+
+/// Stops a process of the run for this time.
+fn pause<'a>(run: &RunningRound<'a>, time: Duration, signal: fn(&RunningRound<'a>, Signal)) {
+    signal(run, Signal::STOP);
+    thread::sleep(time);
+    signal(run, Signal::CONT);
 }
 
 fn draw_signal(rng: &mut Rng) -> Signal {

@@ -32,8 +32,7 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
     let levels = [links.len(), datasets.len(), variants.len(), streams.len()];
     check_number(section, levels.into_iter().chain(with.iter().map(|factor| factor.levels.len())))?;
     let with = combinations(&with);
-    let bytes = read_bytes(section, tool)?;
-    let beside = read_beside(section, tool)?;
+    let (bytes, beside) = (read_bytes(section, tool)?, read_beside(section, tool)?);
     let names = Texts {
         id: section.text("id")?,
         label: section.maybe_text("label")?,

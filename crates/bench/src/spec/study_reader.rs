@@ -29,25 +29,8 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
     let mut settings =
         root.sections("setting", |section| named.once(section, read_setting(section)?, |s| &s.name))?;
     let known = Known { tools, links: &links, datasets: &datasets, settings: &settings };
-    let mut named = Unique::by("id");
-    let one = |section: &Section, named: &mut Unique, case: CaseSpec| {
-        path_part(section, "id", &case.id)?;
-        named.once(section, case, |case| &case.id)
-    };
-    let cases = root.sections("case", |section| {
-        let cases = read_cases(section, &known)?.into_iter();
-        cases.map(|case| one(section, &mut named, case)).collect::<Result<Vec<_>, _>>()
-    })?;
-    let cases = cases.concat();
-    if cases.is_empty() {
-        return Err(root.missing("case"));
-    }
-    let used: BTreeSet<&String> = cases.iter().flat_map(|case| case.settings.keys()).collect();
-    for name in used {
-        if !settings.iter().any(|setting| setting.name == *name) {
-            settings.extend(ready(name, &["a", "b"].map(str::to_owned)));
-        }
-    }
+    let cases = read_all_cases(root, &known)?;
+    settings.extend(ready_settings(&cases, &settings));
     let ids: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
     let baseline = choose(root, "baseline", &ids)?;
     Ok(Study {
@@ -71,6 +54,28 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
         settings,
         text: String::new(),
     })
+}
+
+/// The cases of all tables, of which no two have the same name.
+fn read_all_cases(root: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileError> {
+    let mut named = Unique::by("id");
+    let one = |section: &Section, named: &mut Unique, case: CaseSpec| {
+        path_part(section, "id", &case.id)?;
+        named.once(section, case, |case| &case.id)
+    };
+    let cases = root.sections("case", |section| {
+        let cases = read_cases(section, known)?.into_iter();
+        cases.map(|case| one(section, &mut named, case)).collect::<Result<Vec<_>, _>>()
+    })?;
+    let cases = cases.concat();
+    if cases.is_empty() { Err(root.missing("case")) } else { Ok(cases) }
+}
+
+/// The settings that cases use and the study doesn't have, as far as they are ready-made.
+fn ready_settings(cases: &[CaseSpec], settings: &[SettingSpec]) -> Vec<SettingSpec> {
+    let used: BTreeSet<&String> = cases.iter().flat_map(|case| case.settings.keys()).collect();
+    let lacking = used.into_iter().filter(|name| !settings.iter().any(|setting| setting.name == **name));
+    lacking.filter_map(|name| ready(name, &["a", "b"].map(str::to_owned))).collect()
 }
 
 /// The most blocks of a study.

@@ -15,7 +15,7 @@ use crate::common::spec::Spec;
 use crate::sync::selecting::RuleOption;
 
 /// The wishes of an rsync command line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Line {
     pub recursive: bool,
     /// `recursive` was set by `-r` itself, not by `-a`.
@@ -95,78 +95,25 @@ pub struct Line {
     pub paths: Vec<OsString>,
 }
 
-impl Default for Line {
-    fn default() -> Self {
+impl Line {
+    /// The wishes of a line without options: rsync's own, and those of the environment.
+    fn before_words() -> Self {
         Self {
-            recursive: false,
-            recursion_named: false,
-            dirs: false,
-            shallow: false,
-            list: false,
-            executability: false,
-            links: false,
             keep: Keep::NOTHING,
-            details: DetailWishes::default(),
-            checked: Checked::default(),
             sync: Sync { into: true, window: Some(0), ..Sync::default() },
-            safe_links: false,
-            one_file_system: false,
-            relative: None,
-            no_implied: false,
-            insecure_links: false,
-            prune_empty: false,
-            copy_links: false,
-            copy_dirlinks: false,
-            copy_unsafe_links: false,
-            remove_sources: false,
-            ignore_missing: false,
-            makes_path: false,
-            modes: Vec::new(),
-            backup: false,
-            suffix: None,
-            backup_dir: None,
-            family: None,
-            rules: Vec::new(),
-            cvs_exclude: false,
-            delete_excluded: false,
-            per_directory: 0,
-            files_from: None,
-            from0: false,
             rsh: std::env::var_os("RSYNC_RSH").filter(|rsh| !rsh.is_empty()),
-            agent: None,
-            compress: CompressWords::default(),
-            bwlimit: None,
-            timeout: 0,
-            whole: None,
-            verbose: 0,
-            quiet: false,
-            itemize: 0,
-            out_format: None,
-            stop_at: None,
-            log_file: None,
-            log_format: None,
-            stats: false,
-            progress: false,
-            info: InfoLevels::default(),
-            whole_list: false,
-            human: 1,
-            help: false,
-            words_help: None,
             old_args: std::env::var("RSYNC_OLD_ARGS").is_ok_and(|value| !matches!(&*value, "" | "0")),
-            eight_bit: false,
-            version: 0,
-            paths: Vec::new(),
+            human: 1,
+            ..Self::default()
         }
     }
-}
 
-impl Line {
     /// Reads the words as popt(3) does: options may stand behind paths, `--` ends them, short ones may stand together.
     ///
     /// # Errors
     /// A message that names the first option that can't be served, and why.
     pub fn parse(words: &[OsString]) -> Result<Self, String> {
-        let (mut line, mut words) = (Self::default(), words.iter());
+        let (mut line, mut words) = (Self::before_words(), words.iter());
         if let Some(charsets) = std::env::var("RSYNC_ICONV").ok().filter(|charsets| !charsets.is_empty()) {
             details::iconv(&mut line, &charsets).map_err(|why| format!("RSYNC_ICONV: {why}"))?;
         }

@@ -76,18 +76,23 @@ pub struct RsyncLook {
     choices: Vec<String>,
 }
 
+/// How entries are shown; `None` where they aren't.
+fn shown_format(line: &Line) -> Result<Option<LineFormat>, String> {
+    Ok(match &line.out_format {
+        Some(format) => Some(LineFormat::parse("--out-format", format)?),
+        None if line.itemize > 0 => Some(LineFormat::itemized()),
+        None if line.info(InfoWord::Name) > 0 => Some(LineFormat::named()),
+        None => None,
+    })
+}
+
 impl RsyncLook {
     /// The look that `line` asks for.
     ///
     /// # Errors
     /// If its format has something that isn't known.
     pub fn new(line: &Line) -> Result<Self, String> {
-        let format = match &line.out_format {
-            Some(format) => Some(LineFormat::parse("--out-format", format)?),
-            None if line.itemize > 0 => Some(LineFormat::itemized()),
-            None if line.info(InfoWord::Name) > 0 => Some(LineFormat::named()),
-            None => None,
-        };
+        let format = shown_format(line)?;
         let logged = line.log_format.as_deref();
         let logged = logged.map(|format| LineFormat::parse("--log-file-format", format)).transpose()?;
         let escape = Escape::of_locale(line.eight_bit);

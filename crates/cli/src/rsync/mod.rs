@@ -85,17 +85,8 @@ refused by its name, before anything is done.";
 /// # Errors
 /// If the command failed as a whole; the code is rsync's.
 pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
-    let mut line = Line::parse(&args.words).map_err(|message| Failure(message, USAGE))?;
-    if line.help || line.version > 0 {
-        match line.version {
-            _ if line.help => say!("{}", help()),
-            1 => say!("{}", version::shown()),
-            _ => say!("{:#}", version::as_json()),
-        }
-        return Ok(Code::Done);
-    }
-    if let Some(words) = line.words_help {
-        say!("{words}");
+    let line = Line::parse(&args.words).map_err(|message| Failure(message, USAGE))?;
+    if line.answers() {
         return Ok(Code::Done);
     }
     if line.checked.aside {
@@ -107,6 +98,10 @@ pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
     if line.insecure_links {
         trust_all_links();
     }
+    copy(line)
+}
+
+fn copy(mut line: Line) -> Result<Code, Failure> {
     let look = RsyncLook::new(&line).map_err(|message| Failure(message, USAGE))?;
     let mut task = line.task().map_err(|message| Failure(message, USAGE))?;
     let log = line.log_file.as_deref().and_then(LogFile::open).map(Arc::new);
@@ -139,32 +134,35 @@ pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
         }
     });
     look.show_held();
-    let done = match done {
-        Err(Failure(message, _)) if line.ignore_missing && message == NONE_IS_THERE => Ok(Code::Done),
-        // Only directories were found, which aren't copied without -r.
-        Err(Failure(message, _)) if message == NONE_FOUND && look.skipped_all() => {
-            look.end(&Sums::default());
-            Ok(Code::Done)
-        }
-        // A far end reports this with the code of wrong arguments.
-        Err(Failure(message, Code::Usage)) if message == NONE_FOUND => Err(Failure(message, Code::NoSource)),
-        // rsync has this code for it, although the fault is at the destination.
-        Err(Failure(message, Code::Usage)) if message.starts_with(NO_TEMP_DIR) => {
-            Err(Failure(message, USAGE))
-        }
-        done => done,
-    };
-    let done = done.map_err(|failure| match (&stop, failure) {
-        (Some(stop), Failure(_, Code::Interrupted)) if stop.reached.load(Ordering::Relaxed) => {
-            Failure("stopping at requested limit".into(), Code::Command(TIMEOUT))
-        }
-        (_, failure) => of_failure(failure),
-    });
-    let done = of_result(done);
+    let done = of_result(done.or_else(|failure| as_rsyncs(failure, &line, &look, stop.as_ref())));
     if let Some(log) = log {
         log.write(last_words(&done));
     }
     done
+}
+
+/// The failure with rsync's code for it; no failure where rsync has none.
+fn as_rsyncs(failure: Failure, line: &Line, look: &RsyncLook, stop: Option<&Stop>) -> Result<Code, Failure> {
+    let Failure(message, code) = failure;
+    if line.ignore_missing && message == NONE_IS_THERE {
+        return Ok(Code::Done);
+    }
+    // Only directories were found, which aren't copied without -r.
+    if message == NONE_FOUND && look.skipped_all() {
+        look.end(&Sums::default());
+        return Ok(Code::Done);
+    }
+    let code = match code {
+        // A far end reports this with the code of wrong arguments.
+        Code::Usage if message == NONE_FOUND => Code::NoSource,
+        // rsync has this code for it, although the fault is at the destination.
+        Code::Usage if message.starts_with(NO_TEMP_DIR) => USAGE,
+        Code::Interrupted if stop.is_some_and(|stop| stop.reached.load(Ordering::Relaxed)) => {
+            return Err(Failure("stopping at requested limit".into(), Code::Command(TIMEOUT)));
+        }
+        code => code,
+    };
+    Err(of_failure(Failure(message, code)))
 }
 
 /// The lines that end the log of a run that failed, or did only a part.
@@ -195,6 +193,18 @@ fn codes_table() -> String {
 }
 
 impl Line {
+    /// True if the line asks for a text alone, which is then printed.
+    fn answers(&self) -> bool {
+        match (self.version, self.words_help) {
+            _ if self.help => say!("{}", help()),
+            (1, _) => say!("{}", version::shown()),
+            (2.., _) => say!("{:#}", version::as_json()),
+            (0, Some(words)) => say!("{words}"),
+            (0, None) => return false,
+        }
+        true
+    }
+
     fn task(&self) -> Result<Task, String> {
         let (sources, here) = (self.sources(), OsString::from("."));
         let destination = if self.list { Some(&here) } else { self.paths.last() };

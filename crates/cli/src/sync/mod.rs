@@ -170,12 +170,7 @@ impl SyncArgs {
         let keep = self.common.details.keeping(self.keep.keep(ARCHIVE));
         // Backups change the times of the directories that they are in.
         let omit_dir_times = keep.omit_dir_times || self.keeping.spares().is_some();
-        let listed = self.selecting.listed().map_err(Failure::usage)?;
-        if listed.is_some() && sources.len() > 1 {
-            let message =
-                "--files-from lists what is below one SRC, and there are several: sync them one by one";
-            return Err(Failure::usage(message.into()));
-        }
+        let listed = self.selecting.listed(&sources).map_err(Failure::usage)?;
         let options = Options {
             recursive: true,
             keep: Keep { omit_dir_times, ..keep },

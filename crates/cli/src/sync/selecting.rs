@@ -98,12 +98,19 @@ impl Selecting {
         self.filtering.rules(spares.filter(|_| !self.delete_excluded), self.delete_excluded)
     }
 
-    /// The list of files.
+    /// The list of files below the only one of `sources`.
     ///
     /// # Errors
-    /// A message if the list can't be read, or is wrong.
-    pub fn listed(&self) -> Result<Option<FilesFrom>, String> {
-        self.files_from.as_ref().map(|file| list(file, self.filtering.from0)).transpose()
+    /// A message if the list can't be read, or is wrong, or if there are several sources.
+    pub fn listed(&self, sources: &[OsString]) -> Result<Option<FilesFrom>, String> {
+        let Some(file) = &self.files_from else { return Ok(None) };
+        let listed = list(file, self.filtering.from0)?;
+        if sources.len() > 1 {
+            let several =
+                "--files-from lists what is below one SRC, and there are several: sync them one by one";
+            return Err(several.into());
+        }
+        Ok(Some(listed))
     }
 }
 

@@ -157,12 +157,8 @@ impl SendWorker<'_> {
                     bytes.drain(..gone);
                     search.forget(gone);
                     let want = (end - read).min(READ.max(2 * table.block()) as u64);
-                    let before = bytes.len();
-                    if let Err(error) = append_from(descriptor, read, want as usize, &mut bytes) {
-                        break Err(read_problem(error));
-                    }
-                    if bytes.len() - before < want as usize {
-                        break Err((ProblemKind::Changed, SHORTER.into()));
+                    if let Err(problem) = append_all(descriptor, read, want as usize, &mut bytes) {
+                        break Err(problem);
                     }
                     read += want;
                 }
@@ -177,9 +173,9 @@ impl SendWorker<'_> {
     /// Reads exactly so many bytes.
     fn read(&mut self, descriptor: BorrowedFd<'_>, from: u64, length: usize) -> Result<(), FileProblem> {
         self.payload.clear();
-        append_from(descriptor, from, length, &mut self.payload).map_err(read_problem)?;
+        let read = append_all(descriptor, from, length, &mut self.payload);
         self.clock.lap(Stage::Read);
-        if self.payload.len() < length { Err((ProblemKind::Changed, SHORTER.into())) } else { Ok(()) }
+        read
     }
 
     /// Sends bytes that the receiver hasn't.
@@ -233,4 +229,16 @@ impl SendWorker<'_> {
         self.flush();
         Ok(())
     }
+}
+
+/// Appends exactly `length` bytes from `from` on.
+fn append_all(
+    descriptor: BorrowedFd<'_>,
+    from: u64,
+    length: usize,
+    bytes: &mut Vec<u8>,
+) -> Result<(), FileProblem> {
+    let before = bytes.len();
+    append_from(descriptor, from, length, bytes).map_err(read_problem)?;
+    if bytes.len() - before < length { Err((ProblemKind::Changed, SHORTER.into())) } else { Ok(()) }
 }

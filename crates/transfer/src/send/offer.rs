@@ -192,13 +192,7 @@ impl<'a> Offers<'a> {
             }
             _ if self.dry_run => Ok(()),
             Want::Whole => self.whole(entry, seen),
-            Want::Digest => match entry.kind {
-                Kind::File { size } if self.digests => {
-                    self.counters.unchanged.file(0);
-                    self.planner.add_proof(entry, seen, size)
-                }
-                _ => Err(self.breach("it wants a digest that it didn't ask for, or of what has none")),
-            },
+            Want::Digest => self.proof(entry, seen),
             Want::Missing { chunk, present } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if present.len() as u64 != parts.div_ceil(8) {
@@ -208,12 +202,7 @@ impl<'a> Offers<'a> {
                 self.planner.add_large(entry, seen, size, cut)
             }
             Want::Blocks { block, count } => self.blocks(entry, seen, block, count),
-            Want::Rest { from, digest } => match entry.kind {
-                Kind::File { size } if self.appends && from > 0 && from < size => {
-                    self.planner.add_rest(entry, seen, size, (from, digest))
-                }
-                _ => Err(self.breach("it wants the rest of what has none, or where none was asked for")),
-            },
+            Want::Rest { from, digest } => self.rest(entry, seen, (from, digest)),
             Want::Differing { chunk, digests } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if digests.len() as u64 > parts {
@@ -222,6 +211,27 @@ impl<'a> Offers<'a> {
                 let cut = Cut { cut: chunk, there: HeldChunks::Older(digests) };
                 self.planner.add_large(entry, seen, size, cut)
             }
+        }
+    }
+
+    /// A file that the receiver has, and whose digest it wants.
+    fn proof(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
+        match entry.kind {
+            Kind::File { size } if self.digests => {
+                self.counters.unchanged.file(0);
+                self.planner.add_proof(entry, seen, size)
+            }
+            _ => Err(self.breach("it wants a digest that it didn't ask for, or of what has none")),
+        }
+    }
+
+    /// A file of which the receiver has the beginning.
+    fn rest(&mut self, entry: Entry, seen: Seen, rest: (u64, Option<Digest>)) -> Result<(), Stopped> {
+        match entry.kind {
+            Kind::File { size } if self.appends && rest.0 > 0 && rest.0 < size => {
+                self.planner.add_rest(entry, seen, size, rest)
+            }
+            _ => Err(self.breach("it wants the rest of what has none, or where none was asked for")),
         }
     }
 

@@ -204,9 +204,7 @@ pub fn run_announced(
         pace: is_paced.then(Pace::new),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
-        splits: !session.is_within()
-            && (member.is_none() || chain.is_some())
-            && !options.sync.as_ref().is_some_and(|sync| sync.inplace),
+        splits: !session.is_within() && may_split(options, sharing),
         search: options.sync.as_ref().map_or(BlockSearch::SamePlaces, |sync| sync.search),
         stop: ahead.stop,
         leave: AtomicU32::new(0),
@@ -229,10 +227,14 @@ pub fn run_announced(
     let (landed, streams) = rounds.run(session, ahead, offers)?;
     if let Some(removable) = &shared.removable {
         // Entries that weren't found, or could not be listed, don't count here: only what was found has to have arrived.
-        let is_all = landed == counters.found.get();
-        removable.remove(sources, is_all, shared.problem);
+        removable.remove(sources, landed == counters.found.get(), shared.problem);
     }
     Ok(Sent { landed, streams, within })
+}
+
+/// Parts of a file that is written in place, or that several hosts get from one read, end where they were to end.
+fn may_split(options: &Options, Sharing { member, chain }: Sharing<'_>) -> bool {
+    (member.is_none() || chain.is_some()) && !options.sync.as_ref().is_some_and(|sync| sync.inplace)
 }
 
 /// All that the rounds of a transfer share.

@@ -192,14 +192,18 @@ impl<'a> SendWorker<'a> {
                 self.send_digest(file, &chunk, hashing, moved)?;
                 self.finish_part(file);
             }
-            Err(message) => {
-                file.given_up.store(true, Ordering::Relaxed);
-                self.shared.digests.iter().for_each(|known| known.forget(file.number));
-                self.frame(FrameKind::GiveUp, &[])?;
-                if !self.shared.stop.load(Ordering::Relaxed) {
-                    self.tell(&file.entry, message.0, &message.1);
-                }
-            }
+            Err((kind, why)) => self.give_up(file, kind, &why)?,
+        }
+        Ok(())
+    }
+
+    /// Ends a part of a file that can't be read any more, and the file with it.
+    fn give_up(&mut self, file: &LargeFile, kind: ProblemKind, why: &str) -> Result<(), StreamError> {
+        file.given_up.store(true, Ordering::Relaxed);
+        self.shared.digests.iter().for_each(|known| known.forget(file.number));
+        self.frame(FrameKind::GiveUp, &[])?;
+        if !self.shared.stop.load(Ordering::Relaxed) {
+            self.tell(&file.entry, kind, why);
         }
         Ok(())
     }

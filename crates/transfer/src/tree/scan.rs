@@ -1,6 +1,7 @@
 //! Walks the sources while the workers already send.
 
 mod faked;
+mod kinds;
 mod left_out;
 mod listing;
 mod names;
@@ -31,8 +32,7 @@ use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{atime, ctime, mtime};
 use crate::tree::temporary::{RESERVED, is_reserved};
-use faked::{link_target, look, stands_for_nothing};
-use left_out::{ignored_link, left_out};
+use faked::{look, stands_for_nothing};
 use listing::Listing;
 use names::Looked;
 
@@ -109,6 +109,16 @@ struct ScanLevel {
     scope: Scope,
     /// All that is in the directory is sent.
     whole: bool,
+}
+
+/// The entry that stands for a name: itself, or where a link leads that is followed.
+struct Led {
+    /// The directory that a link leads to on the way to what is listed.
+    way: Option<Arc<Directory>>,
+    stat: Stat,
+    is_followed: bool,
+    /// Why the link couldn't be followed.
+    error: Option<Errno>,
 }
 
 /// True for a directory that is one of `levels`: a link has led back to it.
@@ -268,64 +278,80 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             if self.scanner.stop.load(Ordering::Relaxed) {
                 return Err(Stopped);
             }
-            let Some(Looked { name, stat, faked, bare }) = self.next(source, level) else {
-                levels.pop();
-                continue;
-            };
-            let Some((path, stat)) = self.path_of(source, level, &name, stat) else { continue };
-            // A file that stands for a link leads nowhere here.
-            let is_link = !faked && FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
-            let way = if is_link { self.way(source, &path) } else { None };
-            let seen = self.seen(source, &path);
-            let follow = || self.scanner.selection.followed(level.fd.as_fd(), &seen, &name);
-            let followed = (is_link && way.is_none()).then(follow).transpose().map(Option::flatten);
-            let (stat, is_followed) = match (&way, &followed) {
-                (Some((_, stat)), _) => (*stat, false),
-                (None, Ok(Some(followed))) => (*followed, true),
-                _ => (stat, false),
-            };
-            let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            let list = self.list(source);
-            let wanted =
-                self.scanner.selection.wanted((list, level.whole), &path, is_directory, &level.scope);
-            let whole = self.is_whole(source, &path, way.is_some(), level.whole);
-            if is_reserved(OsStr::from_bytes(&name)) {
-                if wanted.sent {
-                    self.tell(source, &path, ProblemKind::Skipped, RESERVED.into());
-                }
-                continue;
-            }
-            if !self.has_form(&name) {
-                if wanted.sent {
-                    self.tell(source, &path, ProblemKind::Failed, NO_FORM.into());
-                }
-                continue;
-            }
-            if let Err(error) = followed.as_ref().map_err(|error| *error)
-                && wanted.sent
-            {
-                self.leads_nowhere(source, &path, error);
-                continue;
-            }
-            if wanted.sent {
-                let held = is_followed.then(|| open_followed(&level.fd, &name)).flatten();
-                let way = way.as_ref().map(|(way, _)| way.as_fd());
-                let opened = way.or_else(|| held.as_ref().map(AsFd::as_fd));
-                let at = opened.map_or(At::In(level.fd.as_fd(), &name), At::Open);
-                self.found(source, path.clone(), &stat, at, (bare, whole || !is_directory))?;
-            }
-            if is_directory && is_followed && is_above(&levels, &stat) {
-                let why = "is a symbolic link to a directory above it; nothing in it is sent";
-                self.tell(source, &path, ProblemKind::Failed, why.into());
-                continue;
-            }
-            let Some(level) = levels.last() else { return Ok(()) };
-            if is_directory && wanted.entered && self.is_here(level, &stat) {
-                let scope = level.scope.clone();
-                levels.extend(self.enter(source, path, &scope, whole));
+            match self.next(source, level) {
+                Some(looked) => self.visit(source, &mut levels, looked)?,
+                None => _ = levels.pop(),
             }
         }
         Ok(())
+    }
+
+    /// Sends a name of the deepest of `levels`, and adds it to them where it is a directory that is entered.
+    fn visit(&mut self, source: usize, levels: &mut Vec<ScanLevel>, looked: Looked) -> Result<(), Stopped> {
+        let Some(level) = levels.last() else { return Ok(()) };
+        let Looked { name, stat, faked, bare } = looked;
+        let Some((path, stat)) = self.path_of(source, level, &name, stat) else { return Ok(()) };
+        let led = self.led(source, level, (&path, &name), stat, faked);
+        let is_directory = FileType::from_raw_mode(led.stat.st_mode) == FileType::Directory;
+        let list = self.list(source);
+        let wanted = self.scanner.selection.wanted((list, level.whole), &path, is_directory, &level.scope);
+        let whole = self.is_whole(source, &path, led.way.is_some(), level.whole);
+        if let Some((kind, why)) = self.unfit(&name) {
+            if wanted.sent {
+                self.tell(source, &path, kind, why.into());
+            }
+            return Ok(());
+        }
+        if let Some(error) = led.error.filter(|_| wanted.sent) {
+            self.leads_nowhere(source, &path, error);
+            return Ok(());
+        }
+        if wanted.sent {
+            let held = led.is_followed.then(|| open_followed(&level.fd, &name)).flatten();
+            let opened = led.way.as_deref().map(AsFd::as_fd).or_else(|| held.as_ref().map(AsFd::as_fd));
+            let at = opened.map_or(At::In(level.fd.as_fd(), &name), At::Open);
+            self.found(source, path.clone(), &led.stat, at, (bare, whole || !is_directory))?;
+        }
+        if is_directory && led.is_followed && is_above(levels, &led.stat) {
+            let why = "is a symbolic link to a directory above it; nothing in it is sent";
+            self.tell(source, &path, ProblemKind::Failed, why.into());
+        } else if is_directory && wanted.entered && self.is_here(level, &led.stat) {
+            let scope = level.scope.clone();
+            levels.extend(self.enter(source, path, &scope, whole));
+        }
+        Ok(())
+    }
+
+    /// Follows the link by this path and name, if it is one that is followed.
+    fn led(
+        &self,
+        source: usize,
+        level: &ScanLevel,
+        (path, name): (&RelPath, &[u8]),
+        stat: Stat,
+        faked: bool,
+    ) -> Led {
+        let itself = Led { way: None, stat, is_followed: false, error: None };
+        // A file that stands for a link leads nowhere here.
+        if faked || FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+            return itself;
+        }
+        if let Some((way, stat)) = self.way(source, path) {
+            return Led { way: Some(way), stat, ..itself };
+        }
+        match self.scanner.selection.followed(level.fd.as_fd(), &self.seen(source, path), name) {
+            Ok(Some(stat)) => Led { stat, is_followed: true, ..itself },
+            Ok(None) => itself,
+            Err(error) => Led { error: Some(error), ..itself },
+        }
+    }
+
+    /// Why a name can't be sent, whatever has it.
+    fn unfit(&self, name: &[u8]) -> Option<(ProblemKind, &'static str)> {
+        if is_reserved(OsStr::from_bytes(name)) {
+            return Some((ProblemKind::Skipped, RESERVED));
+        }
+        (!self.has_form(name)).then_some((ProblemKind::Failed, NO_FORM))
     }
 
     /// The path of `name`, and its stat; `None` where it can't be sent or is gone, which is reported.
@@ -396,54 +422,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         if !self.is_first(source, &path) {
             return Ok(());
         }
-        let (keep, fakes, mut is_mere_name) = (&self.scanner.keep, self.scanner.selection.fakes, false);
-        let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
-            FileType::Directory => Kind::Directory,
-            FileType::Fifo if keep.specials => Kind::Fifo,
-            FileType::Socket if keep.specials => Kind::Socket,
-            device @ (FileType::BlockDevice | FileType::CharacterDevice) if keep.devices => Kind::Device {
-                block: device == FileType::BlockDevice,
-                major: rustix::fs::major(stat.st_rdev),
-                minor: rustix::fs::minor(stat.st_rdev),
-            },
-            FileType::Symlink if self.scanner.selection.no_links => {
-                self.skip(source, &path, FileType::Symlink);
-                is_mere_name = true;
-                match link_target(at, fakes) {
-                    Ok(target) if self.scanner.selection.names_skipped => Kind::Symlink { target },
-                    _ => return Ok(()),
-                }
-            }
-            FileType::Symlink => match link_target(at, fakes).map(|target| self.scanner.unmunged(target)) {
-                Ok(target) if self.ignores(source, &path, &target) => {
-                    let seen = self.seen(source, &path);
-                    self.tell(source, &path, ProblemKind::Remark, ignored_link(&seen, &target));
-                    if !self.scanner.selection.names_skipped {
-                        return Ok(());
-                    }
-                    is_mere_name = true;
-                    Kind::Symlink { target }
-                }
-                Ok(target) if !self.has_form(&target) => {
-                    self.tell(source, &path, ProblemKind::Failed, LINK_NO_FORM.into());
-                    return Ok(());
-                }
-                Ok(target) => Kind::Symlink { target },
-                Err(error) => {
-                    self.fail(source, &path, "reading the link", error);
-                    return Ok(());
-                }
-            },
-            other => {
-                self.skip(source, &path, other);
-                if !self.scanner.selection.names_skipped {
-                    return Ok(());
-                }
-                is_mere_name = true;
-                left_out(other)
-            }
-        };
+        let Some((kind, is_mere_name)) = self.kind_of(source, &path, stat, at) else { return Ok(()) };
         let mut entry = entry(source, path, kind, stat);
         entry.mode = changed(&self.scanner.selection.modes, &entry);
         // An entry that isn't sent has a name alone, and not further ones.

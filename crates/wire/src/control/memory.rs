@@ -13,6 +13,7 @@ const AROUND: usize = 16;
 
 impl Message {
     /// Bytes in memory, about, and rather more than less.
+    #[expect(clippy::too_many_lines, reason = "a table of all messages")]
     pub fn memory(&self) -> usize {
         let lists = match self {
             Self::Offer(list) => all(list, |offered| entry(&offered.entry)),

@@ -1,7 +1,7 @@
 //! Waits for the other end: messages, streams, and the end of it all.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, select};
-use linerate_wire::control::{ControlError, Message};
+use linerate_wire::control::{ControlError, Message, Problem, Progress};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -82,23 +82,9 @@ impl Session {
                 self.observer.far_end_gave_up();
                 return Err(TransferError::from_abort(printable(&reason), kind));
             }
-            Message::Progress(_) if !self.news.is_welcome() => {
-                let message = "the far end sends too many progress messages";
-                return Err(TransferError::FarEnd(message.into()));
-            }
-            Message::Progress(progress) => {
-                *lock(&self.meters.remote) = progress;
-                self.pass_news_on(progress);
-            }
-            Message::Problem(problem) if !self.is_agent => {
-                if receives && self.partner.is_some() {
-                    self.pass_on(&Message::Problem(problem.clone()));
-                }
-                self.reporter().far_problem(problem);
-            }
-            // The sender's, of which the client knows: here it only counts, since an entry may be missing for it.
-            Message::Problem(problem) if receives && self.has_partner() => {
-                self.reporter().count(problem.kind)
+            Message::Progress(progress) => self.progressed(progress)?,
+            Message::Problem(problem) if !self.is_agent || receives && self.has_partner() => {
+                self.hear_of(problem, receives);
             }
             Message::Changes(changes) if !self.is_agent && !receives => self.observer.changes(changes),
             Message::Report { stages, mut usage } if !self.is_agent => {
@@ -128,6 +114,27 @@ impl Session {
             other => return Ok(Some(other)),
         }
         Ok(None)
+    }
+
+    fn progressed(&mut self, progress: Progress) -> Result<(), TransferError> {
+        if !self.news.is_welcome() {
+            return Err(TransferError::FarEnd("the far end sends too many progress messages".into()));
+        }
+        *lock(&self.meters.remote) = progress;
+        self.pass_news_on(progress);
+        Ok(())
+    }
+
+    /// Reports a problem of the far end's, and passes it on. The client knows of the sender's problems: an agent that receives
+    /// only counts them, since an entry may be missing for one.
+    fn hear_of(&mut self, problem: Problem, receives: bool) {
+        if self.is_agent {
+            return self.reporter().count(problem.kind);
+        }
+        if receives && self.partner.is_some() {
+            self.pass_on(&Message::Problem(problem.clone()));
+        }
+        self.reporter().far_problem(problem);
     }
 
     /// Waits for a message that is the caller's to handle.

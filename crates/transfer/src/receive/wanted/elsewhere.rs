@@ -86,11 +86,14 @@ impl Comparer<'_, '_> {
             self.elsewhere.as_mut()?.bring(admitted, &there, copied).ok()?;
         }
         self.show_as_local(entry, changes, if copied { Update::Local } else { Update::HardLink });
-        if !can_be_brought {
-            return Some(self.comes_whole(entry));
-        }
+        Some(if can_be_brought { self.brought(admitted, &there, copied) } else { self.comes_whole(entry) })
+    }
+
+    /// Counts an entry that is brought from another tree, by a copy or by one more name.
+    fn brought(&mut self, admitted: &Admitted<'_>, there: &Occupant, copied: bool) -> Want {
+        let entry = admitted.entry();
         if !copied {
-            self.keeps_first_name(entry, admitted.place(), &there);
+            self.keeps_first_name(entry, admitted.place(), there);
         }
         let counters = self.shared.reports.counters;
         counters.unchanged.entry(&entry.kind);
@@ -98,7 +101,7 @@ impl Comparer<'_, '_> {
         if !copied || self.rules.sync.dry_run {
             counters.landed.entry(&entry.kind);
         }
-        Some(Want::Nothing)
+        Want::Nothing
     }
 
     /// The first that another tree has by this name, where files are compared or copied.

@@ -163,9 +163,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             Kind::Directory => NameOf::Directory,
             _ => NameOf::Other,
         };
-        if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(place, name) {
-            return Err(breach("more entries than can be remembered for --delete"));
-        }
+        self.remember(place, name)?;
         let origin = Origin { inode, ctime };
         if let Some(want) = self.divided(&admitted, digest, origin) {
             return Ok(want);
@@ -213,11 +211,17 @@ impl<'a, 'b> Comparer<'a, 'b> {
     fn keep_name(&mut self, entry: &Entry) -> Result<Want, TransferError> {
         let place = self.shared.ground.landing.place(entry);
         let place = place.ok_or_else(|| breach("a name that doesn't fit what was announced"))?;
-        if self.rules.sync.delete && !self.names.add(&place, NameOf::Other) {
-            return Err(breach("more entries than can be remembered for --delete"));
-        }
+        self.remember(&place, NameOf::Other)?;
         self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
         Ok(Want::LeftAlone)
+    }
+
+    /// With --delete, what is offered stays.
+    fn remember(&mut self, place: &RelPath, name: NameOf) -> Result<(), TransferError> {
+        if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(place, name) {
+            return Err(breach("more entries than can be remembered for --delete"));
+        }
+        Ok(())
     }
 
     /// An earlier run gave the entry its name.

@@ -1,0 +1,67 @@
+//! The kinds of entries, by what is sent of them.
+
+use linerate_wire::control::ProblemKind;
+use linerate_wire::entry::Kind;
+use linerate_wire::path::RelPath;
+use rustix::fs::{FileType, Stat};
+
+use super::faked::link_target;
+use super::left_out::{ignored_link, left_out};
+use super::{LINK_NO_FORM, ScanWalk, Taker};
+use crate::tree::metadata::read::At;
+
+impl<T: Taker> ScanWalk<'_, '_, T> {
+    /// The kind of an entry, and whether its mere name is sent; `None` where nothing of it is. Reports what isn't sent.
+    pub(super) fn kind_of(
+        &self,
+        source: usize,
+        path: &RelPath,
+        stat: &Stat,
+        at: At<'_>,
+    ) -> Option<(Kind, bool)> {
+        let (keep, selection) = (&self.scanner.keep, self.scanner.selection);
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
+            FileType::Directory => Kind::Directory,
+            FileType::Fifo if keep.specials => Kind::Fifo,
+            FileType::Socket if keep.specials => Kind::Socket,
+            device @ (FileType::BlockDevice | FileType::CharacterDevice) if keep.devices => Kind::Device {
+                block: device == FileType::BlockDevice,
+                major: rustix::fs::major(stat.st_rdev),
+                minor: rustix::fs::minor(stat.st_rdev),
+            },
+            FileType::Symlink if selection.no_links => {
+                self.skip(source, path, FileType::Symlink);
+                let target = link_target(at, selection.fakes).ok().filter(|_| selection.names_skipped)?;
+                return Some((Kind::Symlink { target }, true));
+            }
+            FileType::Symlink => return self.link(source, path, at),
+            other => {
+                self.skip(source, path, other);
+                return selection.names_skipped.then(|| (left_out(other), true));
+            }
+        };
+        Some((kind, false))
+    }
+
+    /// As [`Self::kind_of`], of a link.
+    fn link(&self, source: usize, path: &RelPath, at: At<'_>) -> Option<(Kind, bool)> {
+        let target = match link_target(at, self.scanner.selection.fakes) {
+            Ok(target) => self.scanner.unmunged(target),
+            Err(error) => {
+                self.fail(source, path, "reading the link", error);
+                return None;
+            }
+        };
+        if self.ignores(source, path, &target) {
+            let seen = self.seen(source, path);
+            self.tell(source, path, ProblemKind::Remark, ignored_link(&seen, &target));
+            return self.scanner.selection.names_skipped.then_some((Kind::Symlink { target }, true));
+        }
+        if !self.has_form(&target) {
+            self.tell(source, path, ProblemKind::Failed, LINK_NO_FORM.into());
+            return None;
+        }
+        Some((Kind::Symlink { target }, false))
+    }
+}
