@@ -6,8 +6,8 @@ use linerate_wire::control::{Keep, Options};
 use std::ffi::OsString;
 
 use crate::common::failure::Failure;
-use crate::common::metrics::recording;
 use crate::common::output::Output;
+use crate::common::recording::logging;
 use crate::copying::args::{CopyingArgs, LeaveArgs, Prove};
 use crate::copying::fan::args::{FanArgs, FanPlaces};
 use crate::copying::task::Task;
@@ -88,7 +88,9 @@ pub struct CpArgs {
 /// # Errors
 /// If the command failed as a whole.
 pub fn run(args: CpArgs) -> Result<Code, Failure> {
-    recording(args.common.metrics.clone().as_deref(), "cp", |metrics| {
+    let (log, figures) = args.common.written();
+    let names = args.common.names("cp", args.fan.named(&args.places));
+    logging(log.as_deref(), names, figures.as_deref(), |metrics| {
         let output = Output::new(args.common.style()).measured(metrics);
         perform_all(output, args.into_task())
     })

@@ -39,7 +39,8 @@ use std::process::ExitCode;
 
 use common::config::apply;
 use common::failure::Failure;
-use common::metrics::not_begun;
+use common::log;
+use common::recording::not_begun;
 use exit::Code;
 use say::{is_lost, note_loss};
 
@@ -68,7 +69,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Copy files and trees to another host, from it, or within this one
-    Cp(cp::CpArgs),
+    Cp(Box<cp::CpArgs>),
     /// Make a tree like another one, here or on another host; only what differs travels
     Sync(Box<sync::SyncArgs>),
     /// Do what rsync does with the same words, over linerate's streams
@@ -134,7 +135,7 @@ enum Command {
 impl Command {
     fn run(self) -> Result<Code, Failure> {
         match self {
-            Self::Cp(args) => cp::run(args),
+            Self::Cp(args) => cp::run(*args),
             Self::Sync(args) => sync::run(*args),
             Self::Rsync(args) => rsync::run(args),
             Self::Scp(args) => scp::run(args),
@@ -176,7 +177,9 @@ fn main() -> ExitCode {
         Ok(_) if is_lost() => Code::Failed,
         Ok(code) => code,
         Err(Failure(message, code)) => {
-            tell!("linerate: {message}");
+            if !log::tell_failure(&message, code) {
+                tell!("linerate: {message}");
+            }
             code
         }
     };
@@ -195,9 +198,9 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
         _ => (name, given),
     });
     let added = given.map_or(Ok(Vec::new()), |(name, given)| {
-        let metrics = given.try_get_one::<PathBuf>("metrics").ok().flatten();
+        let file = |id: &str| given.try_get_one::<PathBuf>(id).ok().flatten().map(PathBuf::as_path);
         let added = apply(given, &command_named("cp"));
-        added.inspect_err(|failure| not_begun(metrics.map(PathBuf::as_path), name, failure))
+        added.inspect_err(|failure| not_begun(file("log_file"), file("metrics"), name, failure))
     })?;
     if added.is_empty() {
         return Ok(Cli::from_arg_matches(&matches));

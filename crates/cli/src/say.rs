@@ -5,6 +5,7 @@ use linerate_wire::path::is_unprintable;
 use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set once a write to standard output has failed, unless its reader has gone.
@@ -51,6 +52,15 @@ pub fn json(value: &impl serde::Serialize) {
 /// Set where lines for standard output go to standard error.
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
+/// Takes lines for standard error in its place; false where it doesn't.
+static TAKER: OnceLock<fn(&str) -> bool> = OnceLock::new();
+
+/// From now on lines for standard error go to `taker`; those that it doesn't take stay.
+pub fn aside_to(taker: fn(&str) -> bool) {
+    // The first one counts; a process has one.
+    let _ = TAKER.set(taker);
+}
+
 /// From now on every line goes to standard error.
 pub fn all_aside() {
     ASIDE.store(true, Ordering::Relaxed);
@@ -92,8 +102,12 @@ pub fn note_loss(written: io::Result<()>) {
 }
 
 pub fn aside(text: Arguments<'_>) {
-    // There is no other place to report it.
-    let _ = writeln!(io::stderr(), "{}", fit(&text.to_string()));
+    let text = text.to_string();
+    let text = fit(&text);
+    if !TAKER.get().is_some_and(|take| take(&text)) {
+        // There is no other place to report it.
+        let _ = writeln!(io::stderr(), "{text}");
+    }
 }
 
 /// Lines on standard error, in the place of the `lines` above.

@@ -17,9 +17,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::common::event::{Event, aspect_name};
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
-use crate::common::metrics::{Gauge, MetricsArgs, recording};
+use crate::common::log::{self, LogArgs, LoggedEvent, RunFigures, RunNames};
+use crate::common::metrics::{Gauge, MetricsArgs};
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
+use crate::common::recording::logging;
 use crate::common::spec::Spec;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::AspectArgs;
@@ -73,6 +75,8 @@ pub struct VerifyArgs {
     #[command(flatten)]
     metrics: MetricsArgs,
     #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
     reach: Reach,
     /// The original
     #[arg(help = "Source: PATH or [USER@]HOST:PATH", value_name = "SRC")]
@@ -93,7 +97,9 @@ pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
         (_, true) => Style::Quiet,
         _ => Style::Plain,
     };
-    recording(args.metrics.metrics.as_deref(), "verify", |metrics| {
+    let (source, destination) = (args.source.clone(), args.destination.clone());
+    let names = RunNames::new("verify", vec![source], vec![destination], style);
+    logging(args.log.log_file.as_deref(), names, args.metrics.metrics.as_deref(), |metrics| {
         let output = Arc::new(Output::new(style).measured(metrics));
         let checked = metrics.check();
         metrics.note().into_iter().for_each(|note| output.note(&note));
@@ -198,11 +204,14 @@ impl VerifyArgs {
             Difference::Extra => ("extra", Vec::new()),
             Difference::Differs(aspects) => ("differs", aspects.iter().copied().map(aspect_name).collect()),
         };
+        let event = LoggedEvent::difference(word, &path, &aspects.join(", "));
+        log::record(&event);
         match (self.json, self.quiet, difference) {
             (true, _, Difference::Missing) => output.event(&Event::Missing { path, aspects: [] }),
             (true, _, Difference::Extra) => output.event(&Event::Extra { path, aspects: [] }),
             (true, _, Difference::Differs(_)) => output.event(&Event::Differs { path, aspects }),
             (_, true, _) => {}
+            _ if log::to_journal_as_output(&event) => {}
             _ if aspects.is_empty() => say!("{word:8} {path}"),
             _ => say!("{word:8} {path} ({})", aspects.join(", ")),
         }
@@ -219,16 +228,27 @@ impl VerifyArgs {
         metrics
             .by_kind(Gauge::VerifyDifferences, [("differs", differ), ("missing", missing), ("extra", extra)]);
         metrics.by_kind(Gauge::VerifyProblems, [("failed", failed), ("changed", changed)]);
+        let text = format!(
+            "{} at both ends, {} the same: {differ} differ, {missing} missing, {extra} extra",
+            show_counted(entries, "entry is", "entries are"),
+            show_bytes(bytes),
+        );
+        let numbers = vec![
+            ("compared", entries),
+            ("bytes", bytes),
+            ("differ", differ),
+            ("missing", missing),
+            ("extra", extra),
+            ("failed", failed),
+            ("changed", changed),
+        ];
+        log::sum_up(RunFigures { text: text.clone(), numbers });
         if self.json {
             let exit = code.number();
             let compared = entries;
             output.event(&Event::Compared { compared, bytes, differ, missing, extra, failed, changed, exit });
-        } else if !self.quiet {
-            tell!(
-                "{} at both ends, {} the same: {differ} differ, {missing} missing, {extra} extra",
-                show_counted(entries, "entry is", "entries are"),
-                show_bytes(bytes),
-            );
+        } else if !self.quiet && !log::takes_result() {
+            tell!("{text}");
         }
         code
     }

@@ -67,7 +67,8 @@ fn beside(file: &Path) -> PathBuf {
 }
 
 /// True for the kernel's links to the descriptors of this process, which nobody else can change.
-fn is_descriptor(file: &Path) -> bool {
+#[must_use]
+pub fn is_descriptor(file: &Path) -> bool {
     let is_number =
         |name: &OsStr| name.to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     ["/dev/stdout", "/dev/stderr"].iter().any(|name| file == Path::new(name))

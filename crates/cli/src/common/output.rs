@@ -1,11 +1,12 @@
 //! Output of the commands with a far end, while they run and at their end: for people, or as JSON lines.
 
+mod problems;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_doctor::limiter::{Evidence, Limiter, Verdict, transfer};
 use linerate_transfer::lock::lock;
-use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
-use linerate_wire::control::{Change, Link, Problem, ProblemKind, Totals};
+use linerate_wire::control::{Change, Link, Totals};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::{printable, printable_path};
 use std::io::IsTerminal;
@@ -13,9 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::event::{Event, entry_name, problem_name};
+use super::event::{Event, entry_name};
 use super::failure::Failure;
 use super::keeper::{Keeper, Sighting};
+use super::log::{self, RunFigures};
 use super::look::{Done, Look, Sums};
 use super::losses::Losses;
 use super::member::MemberOutput;
@@ -148,6 +150,11 @@ impl Output {
         }
     }
 
+    /// The destination, if this is the output of the copy to one of several.
+    fn destination(&self) -> Option<&str> {
+        self.member.as_ref().map(|member| &*member.name)
+    }
+
     /// This output, with the figures of the run also in a file.
     pub fn measured(self, metrics: &Arc<RunMetrics>) -> Self {
         Self { metrics: metrics.clone(), ..self }
@@ -210,7 +217,7 @@ impl Output {
 
     /// A line of `--json`.
     pub fn event(&self, event: &Event) {
-        let line = event.of_destination(self.member.as_ref().map(|member| &*member.name));
+        let line = event.of_destination(self.destination());
         match &self.keeper {
             Some(keeper) => serde_json::to_string(&line).into_iter().for_each(|line| keeper.event(line)),
             None => say::json(&line),
@@ -323,18 +330,21 @@ impl Output {
         if let Some(look) = &self.look {
             look.end(&Sums { there: found, size: found.bytes + further, ..Sums::default() });
         }
+        let text = format!(
+            "would copy {}, {}, {}: {}",
+            show_counted(found.files, "file", "files"),
+            show_counted(found.directories, "directory", "directories"),
+            show_counted(found.symlinks, "link", "links"),
+            show_bytes(found.bytes)
+        );
+        log::sum_up(RunFigures { text: text.clone(), numbers: Vec::new() });
         match self.style {
             Style::Json => {
                 self.event(&Event::Surveyed { dry_run: true, found: found.into(), exit: code.number() });
             }
             Style::Quiet => {}
-            Style::Plain | Style::Verbose => self.line(&format!(
-                "would copy {}, {}, {}: {}",
-                show_counted(found.files, "file", "files"),
-                show_counted(found.directories, "directory", "directories"),
-                show_counted(found.symlinks, "link", "links"),
-                show_bytes(found.bytes)
-            )),
+            Style::Plain | Style::Verbose if log::takes_result() => {}
+            Style::Plain | Style::Verbose => self.line(&text),
         }
     }
 
@@ -368,9 +378,11 @@ impl Output {
         let limiter = summary.limiter();
         self.metrics.transfer(summary, &limiter);
         self.keeper.iter().for_each(|keeper| keeper.last(summary.text(&limiter), summary.sighting(&limiter)));
+        log::sum_up(summary.figures(&limiter, meters));
         match self.style {
             Style::Quiet => {}
             Style::Json => self.event(&summary.event(&limiter, code, meters)),
+            Style::Plain | Style::Verbose if log::takes_result() => {}
             Style::Plain | Style::Verbose => tell!("{}", summary.text(&limiter)),
         }
         if let Some(count @ 1..) = summary.turned_away {
@@ -393,13 +405,6 @@ impl Output {
                 show_count(changed)
             );
         }
-    }
-}
-
-impl Output {
-    fn losses(&self) {
-        let losses = lock(&self.losses);
-        losses.lines().for_each(|line| self.line(&format!("{}: {line}", self.program())));
     }
 }
 
@@ -433,58 +438,4 @@ fn by(limiter: &Verdict) -> String {
 /// A far end may send any numbers.
 fn show_left(seconds: f64) -> String {
     format!("{} left", show_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
-}
-
-impl Output {
-    /// A problem whose texts are fit to be printed.
-    pub fn shown_problem(&self, path: String, message: String, kind: ProblemKind) {
-        if self.style == Style::Json {
-            self.event(&Event::Problem { path, message, kind: problem_name(kind) });
-        } else if kind == ProblemKind::NotKept && self.style != Style::Verbose {
-            lock(&self.losses).add(message, path);
-        } else {
-            let plain = || format!("{}: {path}: {message}", self.program());
-            self.line(&self.look.as_ref().map_or_else(plain, |look| look.error(&path, &message)));
-        }
-    }
-
-    fn remark(&self, path: &str, message: &str) {
-        if let Some(look) = &self.look {
-            look.remark(message);
-        } else if self.style == Style::Verbose {
-            self.line(&format!("{}: {path}: {message}", self.program()));
-        }
-    }
-}
-
-impl Observer for Output {
-    fn problem(&self, problem: Problem) {
-        let path = self
-            .look
-            .as_ref()
-            .map_or_else(|| printable_path(&problem.path), |look| look.shown(&problem.path));
-        if problem.kind == ProblemKind::Remark && self.style != Style::Json {
-            return self.remark(&path, &printable(problem.message.as_bytes()));
-        }
-        let is_skipped = problem.kind == ProblemKind::Skipped;
-        if let Some(look) =
-            self.look.as_ref().filter(|look| is_skipped && look.leaves_out(&path, &problem.message))
-        {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
-            return look.skip(&path, &printable(problem.message.as_bytes()));
-        }
-        self.shown_problem(path, printable(problem.message.as_bytes()), problem.kind);
-    }
-
-    fn changes(&self, changes: Vec<Change>) {
-        changes.iter().for_each(|change| self.change(change));
-    }
-
-    fn note(&self, note: &str) {
-        match self.style {
-            Style::Json => self.event(&Event::Note { message: note.to_owned() }),
-            Style::Quiet => {}
-            Style::Plain | Style::Verbose => self.line(&format!("{}: {note}", self.program())),
-        }
-    }
 }

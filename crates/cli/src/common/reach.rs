@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::config::current;
 use super::failure::Failure;
-use super::metrics::end_at_once;
+use super::recording::end_at_once;
 use crate::exit::Code;
 
 /// Options that go to ssh as they are.

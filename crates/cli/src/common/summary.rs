@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::event::{CopySummary, EndFields, Event, SyncFields};
 use super::keeper::Sighting;
+use super::log::RunFigures;
 use super::look::Sums;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
@@ -181,6 +182,21 @@ impl Summary {
             Some(synced) => format!("{what} of {}{}", show_count(self.landed.files), deleted(synced.deleted)),
         };
         format!("{what}, {}, {}; {}; {limiter:#}", self.rate(), self.way(), self.cpu(bytes))
+    }
+
+    /// The result for a log.
+    pub fn figures(&self, limiter: &Verdict, meters: &Meters) -> RunFigures {
+        let (moved, count) = (self.moved(), |counter: &AtomicU64| counter.load(Ordering::Relaxed));
+        let rate = moved.bytes as f64 * 8.0 / self.payload_seconds.max(1e-9);
+        let mut numbers = vec![("files", moved.files), ("bytes", moved.bytes), ("rate", rate as u64)];
+        numbers.extend(self.synced.map(|synced| ("deleted", synced.deleted)));
+        let of = &meters.local;
+        numbers.extend([
+            ("failed", count(&of.failed)),
+            ("changed", count(&of.changed)),
+            ("not_kept", count(&of.not_kept)),
+        ]);
+        RunFigures { text: self.text(limiter), numbers }
     }
 
     /// The line of one of several copies.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use super::details::DetailArgs;
 use crate::common::far::SILENCE;
+use crate::common::log::{LogArgs, RunNames};
 use crate::common::output::Style;
 use crate::common::reach::Reach;
 use crate::units::{parse_compression, parse_interfaces, parse_ports, parse_rate, parse_streams};
@@ -81,6 +82,8 @@ pub struct CopyingArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub metrics: Option<PathBuf>,
     #[command(flatten)]
+    pub log: LogArgs,
+    #[command(flatten)]
     pub details: DetailArgs,
     #[command(flatten)]
     pub reach: Reach,
@@ -134,6 +137,16 @@ impl CopyingArgs {
             (_, _, true) => Style::Verbose,
             _ => Style::Plain,
         }
+    }
+
+    /// The files of the run's log and metrics.
+    pub fn written(&self) -> (Option<PathBuf>, Option<PathBuf>) {
+        (self.log.log_file.clone(), self.metrics.clone())
+    }
+
+    /// What the log of a run says of it; `places` are its sources and destinations.
+    pub fn names(&self, command: &str, (sources, to): (Vec<OsString>, Vec<OsString>)) -> RunNames {
+        RunNames::new(command, sources, to, self.style())
     }
 
     /// How long the login may take.

@@ -4,6 +4,7 @@ use linerate_fleet::attempt::AttemptProgress;
 use linerate_wire::control::ProblemKind;
 
 use crate::common::event::problem_name;
+use crate::common::log::{self, RunFigures};
 use crate::common::member::MemberDone;
 use crate::common::metrics::{Gauge, RunMetrics};
 
@@ -39,7 +40,7 @@ impl ShardSums {
         self.receiver_cpu += summary.receiver.cpu_seconds;
     }
 
-    /// Takes the sums as the run's figures.
+    /// Takes the sums as the run's figures, for its metrics and its log.
     pub fn record(&self, metrics: &RunMetrics) {
         let counted = [
             (Gauge::TransferBytes, self.bytes),
@@ -57,5 +58,15 @@ impl ShardSums {
             (ProblemKind::NotKept, self.not_kept),
         ];
         metrics.by_kind(Gauge::TransferProblems, problems.map(|(kind, count)| (problem_name(kind), count)));
+        log::sum_up(RunFigures {
+            text: String::new(),
+            numbers: vec![
+                ("files", self.files),
+                ("bytes", self.bytes),
+                ("failed", self.failed),
+                ("changed", self.changed),
+                ("not_kept", self.not_kept),
+            ],
+        });
     }
 }

@@ -18,9 +18,9 @@ use super::part::{Purpose, task};
 use crate::common::event::Event;
 use crate::common::failure::Failure;
 use crate::common::member::MemberDone;
-use crate::common::metrics::recording;
 use crate::common::output::{Output, Style};
 use crate::common::reach::interrupted;
+use crate::common::recording::logging;
 use crate::copying::args::CopyingArgs;
 use crate::copying::watched::WatchedTask;
 use crate::exit::Code;
@@ -73,8 +73,9 @@ enum PartEnd {
 
 /// Does a shard, or what is left.
 pub fn run(args: RunArgs) -> Result<Code, Failure> {
-    let metrics = args.common.metrics.clone();
-    recording(metrics.as_deref(), "fleet", |metrics| {
+    let (log, figures) = args.common.written();
+    let names = args.common.names("fleet", (vec![args.plan.clone().into()], Vec::new()));
+    logging(log.as_deref(), names, figures.as_deref(), |metrics| {
         let output = Output::new(args.common.style()).itemizing(args.dry_run).measured(metrics);
         output.metrics().check()?;
         output.metrics().note().into_iter().for_each(|note| output.note(&note));

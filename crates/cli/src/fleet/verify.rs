@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::part::{Purpose, task};
 use super::run::worse;
 use crate::common::failure::Failure;
-use crate::common::metrics::recording;
 use crate::common::output::{Output, Style};
 use crate::common::reach::interrupted;
+use crate::common::recording::logging;
 use crate::copying::args::CopyingArgs;
 use crate::copying::watched::WatchedTask;
 use crate::exit::Code;
@@ -33,7 +33,9 @@ pub struct VerifyShardArgs {
 
 /// Compares.
 pub fn run(args: &VerifyShardArgs) -> Result<Code, Failure> {
-    recording(args.common.metrics.as_deref(), "fleet", |metrics| {
+    let (log, figures) = args.common.written();
+    let names = args.common.names("fleet", (vec![args.plan.clone().into()], Vec::new()));
+    logging(log.as_deref(), names, figures.as_deref(), |metrics| {
         let output = Output::new(args.common.style()).itemizing(true).measured(metrics);
         output.metrics().check()?;
         args.compare(&output).inspect_err(|failure| output.failed(failure))

@@ -1,26 +1,24 @@
 //! `--log-file`: each line with its time and the number of the process, as rsync writes it.
 
 use linerate_sys::local_time::LocalTime;
-use linerate_transfer::bounds::open_trusted;
 use linerate_transfer::lock::lock;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::common::log::LineFile;
 use crate::say::fit_bytes;
 
 /// An open log.
-pub struct LogFile(Mutex<File>);
+pub struct LogFile(Mutex<LineFile>);
 
 impl LogFile {
     /// Opens a file to write behind what is in it; where that fails, it is reported, and there is no log.
     pub fn open(path: &OsStr) -> Option<Self> {
-        match append(path) {
+        match LineFile::open(Path::new(path)) {
             Ok(file) => Some(Self(Mutex::new(file))),
             Err(error) => {
                 let shown = linerate_wire::path::printable(path.as_bytes());
@@ -36,16 +34,9 @@ impl LogFile {
         let stamp = format!("{} [{}] ", now(), std::process::id());
         for line in text.as_ref().split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             // In one call, so that two programs may write to one file. What can't be written is lost, as with rsync.
-            let _ = lock(&self.0).write_all(&[stamp.as_bytes(), &fit_bytes(line), b"\n"].concat());
+            let _ = lock(&self.0).write(&[stamp.as_bytes(), &fit_bytes(line), b"\n"].concat());
         }
     }
-}
-
-/// A link of another user's is not followed: it could lead to a file that only this user may write.
-fn append(path: &OsStr) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(0o644);
-    open_trusted(Path::new(path), |path| options.open(path))
 }
 
 /// The local time.

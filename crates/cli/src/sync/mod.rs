@@ -10,8 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::common::failure::Failure;
-use crate::common::metrics::recording;
 use crate::common::output::Output;
+use crate::common::recording::logging;
 use crate::copying::args::{CopyingArgs, LeaveArgs, Prove};
 use crate::copying::fan::args::{FanArgs, FanPlaces};
 use crate::copying::task::Task;
@@ -150,7 +150,9 @@ pub struct SyncArgs {
 /// # Errors
 /// If the command failed as a whole.
 pub fn run(args: SyncArgs) -> Result<Code, Failure> {
-    recording(args.common.metrics.clone().as_deref(), "sync", |metrics| {
+    let (log, figures) = args.common.written();
+    let names = args.common.names("sync", args.fan.named(&args.places));
+    logging(log.as_deref(), names, figures.as_deref(), |metrics| {
         let output = Output::new(args.common.style()).itemizing(args.is_itemized()).measured(metrics);
         perform_all(output, args.into_task())
     })

@@ -50,7 +50,7 @@ class Place:
             shutil.rmtree(directory / name, ignore_errors=True)
         for name in ("data/copy", "d/tree", "mnt/copy", "mnt/backup", "srv/tree", "srv/data", "lustre/data",
                      "scratch", "home/bin", "home/.ssh", "home/.config/fish/completions", "share/bash-completion/completions", "share/zsh/site-functions",
-                     "var/lib/prometheus/node-exporter", "work/tree/sub", "work/logs", "work/DIR"):
+                     "var/lib/prometheus/node-exporter", "var/log", "work/tree/sub", "work/logs", "work/DIR"):
             (directory / name).mkdir(parents=True)
         for name in ("a", "b", "big", "tree/file", "tree/sub/file", "logs/1.gz", "logs/today", "DIR/file"):
             (work / name).write_text("contents\n" * 10_000)

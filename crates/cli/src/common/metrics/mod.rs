@@ -81,12 +81,6 @@ pub fn recording(
     outcome.and_then(|code| written.map(|()| code))
 }
 
-/// Writes the figures of a run that can't begin.
-pub fn not_begun(file: Option<&Path>, command: &str, Failure(message, code): &Failure) {
-    // The caller has the failure already.
-    drop(recording(file, command, |_| Err(Failure(message.clone(), *code))));
-}
-
 /// Writes the figures so far, since the program ends with this code at once.
 pub fn end_at_once(code: u8) {
     let current = lock(&CURRENT).upgrade();

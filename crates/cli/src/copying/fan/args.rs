@@ -89,6 +89,18 @@ impl Destinations {
 }
 
 impl FanArgs {
+    /// A command's sources and destinations as a log names them, whether or not they are right; a file of destinations by
+    /// its name.
+    pub fn named(&self, places: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
+        let mut sources = places.to_vec();
+        let mut to = self.to.clone();
+        to.extend(self.to_file.iter().map(|file| file.clone().into_os_string()));
+        if to.is_empty() && sources.len() > 1 {
+            to.extend(sources.pop());
+        }
+        (sources, to)
+    }
+
     /// Divides a command's arguments into its sources and destinations.
     ///
     /// # Errors

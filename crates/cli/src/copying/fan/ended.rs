@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::FanTarget;
 use crate::common::event::{DestinationFields, Event};
 use crate::common::failure::Failure;
+use crate::common::log::{self, LoggedEvent, RunFigures};
 use crate::common::output::{Output, Style};
 use crate::exit::Code;
 use crate::units::show_bytes;
@@ -76,10 +77,26 @@ impl EndedCopy {
 
     /// Prints its event, or why it failed, if it did.
     pub fn show(&self, output: &Output) {
+        let event = self.logged();
+        log::record(&event);
         match (&self.message, output.style()) {
             (_, Style::Json) => output.event(&self.event),
+            (Some(_), _) if log::to_journal(&event) => {}
             (Some(message), _) => output.line(&format!("linerate: {}: {message}", self.name)),
             (None, _) => {}
+        }
+    }
+
+    fn logged(&self) -> LoggedEvent {
+        let text = self.message.clone().unwrap_or_else(|| self.text());
+        LoggedEvent::destination(&self.name, &text, self.code)
+    }
+
+    /// Prints its row; the journal has that of a failure already.
+    fn show_row(&self, width: usize) {
+        let is_taken = log::takes_result() && (self.message.is_some() || log::to_journal(&self.logged()));
+        if !is_taken {
+            tell!("{:width$}  {}", self.name, self.text());
         }
     }
 
@@ -104,6 +121,9 @@ pub fn show_all(output: &Output, ended: &[EndedCopy], read_bytes: u64, begun: In
     output.clear();
     let code = ended.iter().map(|one| one.code).max_by_key(|code| code.severity()).unwrap_or(Code::Done);
     let done = ended.iter().filter(|one| one.code == Code::Done).count();
+    let last = last_line(done, ended.len(), read_bytes);
+    let numbers = vec![("destinations", ended.len() as u64), ("done", done as u64)];
+    log::sum_up(RunFigures { text: last.clone(), numbers });
     match output.style() {
         Style::Quiet => {}
         Style::Json => {
@@ -120,8 +140,10 @@ pub fn show_all(output: &Output, ended: &[EndedCopy], read_bytes: u64, begun: In
         }
         Style::Plain | Style::Verbose => {
             let width = ended.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
-            ended.iter().for_each(|one| tell!("{:width$}  {}", one.name, one.text()));
-            tell!("{}", last_line(done, ended.len(), read_bytes));
+            ended.iter().for_each(|one| one.show_row(width));
+            if !log::takes_result() {
+                tell!("{last}");
+            }
         }
     }
     code

@@ -1,0 +1,164 @@
+//! What a log and systemd's journal get of a run. docs/formats.md specifies both.
+
+use linerate_wire::control::ProblemKind;
+
+use crate::common::event::problem_name;
+use crate::exit::Code;
+
+/// A field of the journal that says something of this program.
+type LoggedField = (&'static str, String);
+
+/// An event of a run, whose texts are fit to be printed.
+#[derive(Debug)]
+pub struct LoggedEvent {
+    /// What kind of event it is.
+    pub kind: LoggedKind,
+    /// Its line in a log.
+    pub line: String,
+    /// Its message for the journal, where the fields say the rest.
+    pub message: String,
+    /// syslog(3)'s.
+    pub priority: LoggedPriority,
+    /// More about it.
+    pub fields: Vec<LoggedField>,
+}
+
+/// The kinds of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggedKind {
+    /// The run begins.
+    Start,
+    /// Something is wrong with one entry.
+    Problem,
+    /// Entries lost the same for the same reason.
+    Loss,
+    /// An entry differs between two trees.
+    Difference,
+    /// The copy to one of several destinations has ended.
+    Destination,
+    /// A step that the user should know of.
+    Note,
+    /// Why the run failed as a whole.
+    Error,
+    /// The result, for people.
+    Summary,
+    /// The run has ended.
+    End,
+}
+
+/// How bad an event is, by syslog(3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggedPriority {
+    Error = 3,
+    Warning = 4,
+    Notice = 5,
+    Info = 6,
+}
+
+impl LoggedKind {
+    /// The word that begins its lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Problem => "problem",
+            Self::Loss => "loss",
+            Self::Difference => "difference",
+            Self::Destination => "destination",
+            Self::Note => "note",
+            Self::Error => "error",
+            Self::Summary => "summary",
+            Self::End => "end",
+        }
+    }
+
+    /// The journal's identifier of such messages, if they have one.
+    pub fn message_id(self) -> Option<&'static str> {
+        match self {
+            Self::Start => Some("bdbff75657594891bba993ac077714f4"),
+            Self::Problem => Some("e64f957aa8b74f169406f6f35fd44349"),
+            Self::Difference => Some("c4a7bd3f9e8d48f2ba2fc5642deb7de1"),
+            Self::End => Some("088bba36b4cd4bddbc21f0981480aa69"),
+            _ => None,
+        }
+    }
+}
+
+impl LoggedPriority {
+    fn of_problem(kind: ProblemKind) -> Self {
+        match kind {
+            ProblemKind::Failed => Self::Error,
+            ProblemKind::Noted => Self::Notice,
+            ProblemKind::Remark => Self::Info,
+            _ => Self::Warning,
+        }
+    }
+
+    /// That of a run that ended so.
+    pub fn of_code(code: Code) -> Self {
+        match code {
+            Code::Done | Code::Command(0) => Self::Info,
+            Code::Some | Code::Changed | Code::NotDeleted => Self::Warning,
+            _ => Self::Error,
+        }
+    }
+}
+
+impl LoggedEvent {
+    /// A text that says everything.
+    pub fn plain(kind: LoggedKind, priority: LoggedPriority, text: &str) -> Self {
+        Self { kind, line: text.to_owned(), message: text.to_owned(), priority, fields: Vec::new() }
+    }
+
+    /// A problem with the entry at `path`.
+    pub fn problem(path: &str, message: &str, kind: ProblemKind) -> Self {
+        let (kind, priority) = (problem_name(kind), LoggedPriority::of_problem(kind));
+        Self {
+            kind: LoggedKind::Problem,
+            line: format!("{kind} {}: {message}", quoted(path)),
+            message: format!("{path}: {message}"),
+            priority,
+            fields: vec![("LINERATE_PROBLEM", kind.to_owned()), ("LINERATE_PATH", path.to_owned())],
+        }
+    }
+
+    /// A difference at `path`; `word` says which, and `aspects` what differs.
+    pub fn difference(word: &str, path: &str, aspects: &str) -> Self {
+        let more = if aspects.is_empty() { String::new() } else { format!(" ({aspects})") };
+        Self {
+            kind: LoggedKind::Difference,
+            line: format!("{word} {}{more}", quoted(path)),
+            message: format!("{word} {path}{more}"),
+            priority: LoggedPriority::Warning,
+            fields: vec![("LINERATE_DIFFERENCE", word.to_owned()), ("LINERATE_PATH", path.to_owned())],
+        }
+    }
+
+    /// The end of the copy to one of several destinations.
+    pub fn destination(name: &str, text: &str, code: Code) -> Self {
+        Self {
+            kind: LoggedKind::Destination,
+            line: format!("{} exit_code={}: {text}", quoted(name), code.number()),
+            message: format!("{name}: {text}"),
+            priority: LoggedPriority::of_code(code),
+            fields: vec![
+                ("LINERATE_DESTINATION", name.to_owned()),
+                ("LINERATE_EXIT_CODE", code.number().to_string()),
+            ],
+        }
+    }
+
+    /// The event, said of the copy to one of several destinations.
+    pub fn at(mut self, destination: Option<&str>) -> Self {
+        if let Some(name) = destination {
+            self.line = format!("{} (to {})", self.line, quoted(name));
+            self.message = format!("{name}: {}", self.message);
+            self.fields.push(("LINERATE_DESTINATION", name.to_owned()));
+        }
+        self
+    }
+}
+
+/// A text of which one sees where it ends.
+pub fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\\\""))
+}

@@ -1,0 +1,95 @@
+//! A file that grows by whole lines, whoever else writes to it at the same time.
+
+use linerate_transfer::bounds::open_trusted;
+use rustix::fs::OFlags;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// A file to whose end lines are written.
+#[derive(Debug)]
+pub struct LineFile {
+    file: File,
+    /// The file ends within a line, since its disk was full.
+    is_torn: bool,
+}
+
+impl LineFile {
+    /// Opens a file to write behind what is in it, or makes it. A link of another user's is not followed: it could lead to a
+    /// file that only this user may write. Nobody's reading of a fifo is waited for.
+    ///
+    /// # Errors
+    /// If it can't be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o644).custom_flags(flags.bits().cast_signed());
+        let file = open_trusted(path, |path| options.open(path))?;
+        rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+        Ok(Self { is_torn: ends_within_a_line(&file), file })
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Writes a line, which has its end: in one call, so that two programs may write to one file.
+    ///
+    /// # Errors
+    /// If it isn't written whole. The next line then begins anew.
+    pub fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let whole = if self.is_torn { [b"\n", line].concat() } else { line.to_vec() };
+        let mut left = &whole[..];
+        while !left.is_empty() {
+            match self.file.write(left) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => (self.is_torn, left) = (true, &left[written..]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.is_torn = false;
+        Ok(())
+    }
+}
+
+/// True for a file whose last byte can be read, and ends no line.
+fn ends_within_a_line(file: &File) -> bool {
+    let last = || {
+        let length = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
+        // The same file once more, since what is open can only be written.
+        let again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        let mut last = [0];
+        again.read_exact_at(&mut last, length.checked_sub(1)?).ok()?;
+        Some(last[0])
+    };
+    last().is_some_and(|last| last != b'\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_appended_and_a_torn_one_is_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        LineFile::open(&path).unwrap().write(b"one\n").unwrap();
+        std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"tor").unwrap();
+        let mut file = LineFile::open(&path).unwrap();
+        file.write(b"two\n").unwrap();
+        file.write(b"three\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntor\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_each_time() {
+        let mut full = LineFile::open(Path::new("/dev/full")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(full.write(b"x\n").unwrap_err().kind(), ErrorKind::StorageFull);
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! `--log-file FILE`: the events of a run, a line each; and systemd's journal, which gets what standard error would get, with
+//! fields of its own. docs/formats.md specifies both.
+
+mod event;
+mod file;
+mod journal;
+
+use clap::Args;
+use linerate_sys::replace::is_descriptor;
+use linerate_transfer::lock::lock;
+use linerate_wire::path::{printable, printable_path};
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::common::failure::Failure;
+use crate::common::output::Style;
+use crate::exit::Code;
+use crate::say::aside_to;
+use event::quoted;
+pub use event::{LoggedEvent, LoggedKind, LoggedPriority};
+pub use file::LineFile;
+use journal::JournalSocket;
+
+/// Sources and destinations that an entry of the journal names, each.
+const MOST_NAMED: usize = 32;
+
+/// The log of this process's run.
+static CURRENT: OnceLock<RunLog> = OnceLock::new();
+
+/// The option of commands that change nothing.
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// Append the run's events to FILE, a line each
+    ///
+    /// Each line has its time and the process: the start, each problem with its path, notes, and the end with exit code, files, bytes, seconds and rate.
+    /// -q and --json don't change it.
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+}
+
+/// What a run is about.
+#[derive(Debug)]
+pub struct RunNames {
+    /// The command's name.
+    pub command: String,
+    /// As the user wrote them.
+    pub sources: Vec<OsString>,
+    /// As the user wrote them.
+    pub destinations: Vec<OsString>,
+    /// How much is printed.
+    pub style: Style,
+}
+
+/// The result of a run, as far as it has one.
+#[derive(Debug, Default)]
+pub struct RunFigures {
+    /// For people.
+    pub text: String,
+    /// By their names.
+    pub numbers: Vec<(&'static str, u64)>,
+}
+
+/// The log of one run.
+struct RunLog {
+    file: Option<LoggedFile>,
+    journal: Option<JournalSocket>,
+    names: RunNames,
+    begun: Instant,
+    figures: Mutex<RunFigures>,
+    is_ended: AtomicBool,
+}
+
+struct LoggedFile {
+    lines: Mutex<LineFile>,
+    shown: String,
+    is_faulty: AtomicBool,
+}
+
+impl RunNames {
+    /// Names of a run whose output has this style.
+    pub fn new(command: &str, sources: Vec<OsString>, destinations: Vec<OsString>, style: Style) -> Self {
+        Self { command: command.to_owned(), sources, destinations, style }
+    }
+
+    /// Errors alone are printed on standard error.
+    fn is_quiet(&self) -> bool {
+        matches!(self.style, Style::Quiet | Style::Json)
+    }
+}
+
+/// Begins the log of this process's run, in `file` if one is named, and in the journal if standard error goes there.
+///
+/// # Errors
+/// A usage error if the file can't be written.
+pub fn begin(file: Option<&Path>, names: RunNames) -> Result<(), Failure> {
+    let file = file.map(LoggedFile::open).transpose()?;
+    let journal = JournalSocket::of_stderr();
+    if file.is_some() || journal.is_some() {
+        let (begun, figures, is_ended) = (Instant::now(), Mutex::default(), AtomicBool::new(false));
+        let log = RunLog { file, journal, names, begun, figures, is_ended };
+        // A process has one run.
+        let log = CURRENT.get_or_init(|| log);
+        if log.journal.is_some() {
+            aside_to(tell);
+        }
+        log.start();
+    }
+    Ok(())
+}
+
+/// True if there is a file for the events.
+pub fn has_file() -> bool {
+    CURRENT.get().is_some_and(|log| log.file.is_some())
+}
+
+/// Writes an event into the file.
+pub fn record(event: &LoggedEvent) {
+    if let Some(file) = CURRENT.get().and_then(|log| log.file.as_ref()) {
+        file.write(event.kind, &event.line);
+    }
+}
+
+/// Sends an event to the journal, in place of a line on standard error; false if it isn't there.
+pub fn to_journal(event: &LoggedEvent) -> bool {
+    CURRENT.get().is_some_and(|log| log.send(event))
+}
+
+/// Sends an event to the journal, in place of a line on standard output; false if that doesn't go there.
+pub fn to_journal_as_output(event: &LoggedEvent) -> bool {
+    let goes_there = |log: &&RunLog| log.journal.as_ref().is_some_and(|journal| journal.has_stdout);
+    CURRENT.get().filter(goes_there).is_some_and(|log| log.send(event))
+}
+
+/// Sends a line to the journal, in place of standard error; false if it isn't there.
+fn tell(text: &str) -> bool {
+    let Some(log) = CURRENT.get().filter(|log| log.journal.is_some()) else { return false };
+    // The journal has the program's name in a field.
+    let text = text.strip_prefix("linerate: ").unwrap_or(text);
+    log.send(&LoggedEvent::plain(LoggedKind::Note, LoggedPriority::Info, text))
+}
+
+/// Takes the run's result, which is written at its end.
+pub fn sum_up(figures: RunFigures) {
+    if let Some(log) = CURRENT.get() {
+        *lock(&log.figures) = figures;
+    }
+}
+
+/// True if the journal gets the text of the result with the run's end, so that it isn't printed.
+pub fn takes_result() -> bool {
+    CURRENT.get().is_some_and(|log| log.journal.is_some() && !log.names.is_quiet())
+}
+
+/// Ends the log of a run, which failed as a whole if there is a message.
+pub fn end(message: Option<&str>, code: Code) {
+    let Some(log) = CURRENT.get().filter(|log| !log.is_ended.swap(true, Ordering::Relaxed)) else { return };
+    if let Some(file) = &log.file {
+        log.end_file(file, message, code);
+    }
+    // A failure's message is printed by `main`, or sent in its place.
+    if message.is_none() && (!log.names.is_quiet() || code.number() != 0) && !log.end_journal(None, code) {
+        log.print_result();
+    }
+}
+
+/// Sends the end of a run that failed to the journal; false if it isn't there.
+pub fn tell_failure(message: &str, code: Code) -> bool {
+    CURRENT.get().is_some_and(|log| log.end_journal(Some(message), code))
+}
+
+impl RunLog {
+    fn start(&self) {
+        let names = |names: &[OsString]| {
+            names.iter().map(|name| quoted(&printable_path(name.as_bytes()))).collect::<Vec<_>>().join(" ")
+        };
+        let RunNames { command, sources, destinations, .. } = &self.names;
+        let mut line = format!("linerate {} {command} {}", env!("CARGO_PKG_VERSION"), names(sources));
+        if !destinations.is_empty() {
+            line += &format!(" -> {}", names(destinations));
+        }
+        let event = LoggedEvent::plain(LoggedKind::Start, LoggedPriority::Info, &line);
+        self.file.iter().for_each(|file| file.write(event.kind, &event.line));
+        if !self.names.is_quiet() {
+            self.send(&event);
+        }
+    }
+
+    fn end_file(&self, file: &LoggedFile, message: Option<&str>, code: Code) {
+        let figures = lock(&self.figures);
+        match message {
+            Some(message) => file.write(LoggedKind::Error, message),
+            None if figures.text.is_empty() => {}
+            None => file.write(LoggedKind::Summary, &figures.text),
+        }
+        let mut line = format!("exit_code={}", code.number());
+        let numbers = figures.numbers.iter().map(|(name, number)| format!(" {name}={number}"));
+        line.extend(numbers.chain([format!(" seconds={:.3}", self.seconds())]));
+        file.write(LoggedKind::End, &line);
+    }
+
+    fn end_journal(&self, message: Option<&str>, code: Code) -> bool {
+        let figures = lock(&self.figures);
+        let text = match message {
+            Some(message) => message.to_owned(),
+            None if figures.text.is_empty() => format!("exit code {}", code.number()),
+            None => figures.text.clone(),
+        };
+        let mut event = LoggedEvent::plain(LoggedKind::End, LoggedPriority::of_code(code), &text);
+        event.fields = vec![
+            ("LINERATE_EXIT_CODE", code.number().to_string()),
+            ("LINERATE_SECONDS", format!("{:.3}", self.seconds())),
+        ];
+        event.fields.extend(figures.numbers.iter().map(|(name, number)| (field(name), number.to_string())));
+        self.send(&event)
+    }
+
+    /// Prints the result that was kept for the journal, which doesn't take it.
+    fn print_result(&self) {
+        let text = lock(&self.figures).text.clone();
+        if self.journal.is_some() && !self.names.is_quiet() && !text.is_empty() {
+            tell!("{text}");
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    fn send(&self, event: &LoggedEvent) -> bool {
+        let Some(journal) = &self.journal else { return false };
+        let priority = (event.priority as u8).to_string();
+        let mut fields = vec![
+            ("MESSAGE", &*event.message),
+            ("PRIORITY", &*priority),
+            ("SYSLOG_IDENTIFIER", "linerate"),
+            ("LINERATE_EVENT", event.kind.name()),
+            ("LINERATE_VERSION", env!("CARGO_PKG_VERSION")),
+            ("LINERATE_COMMAND", &*self.names.command),
+        ];
+        fields.extend(event.kind.message_id().map(|id| ("MESSAGE_ID", id)));
+        fields.extend(event.fields.iter().map(|(name, value)| (*name, &**value)));
+        let shown = |names: &[OsString]| {
+            names.iter().take(MOST_NAMED).map(|name| printable_path(name.as_bytes())).collect::<Vec<_>>()
+        };
+        let (sources, destinations) = (shown(&self.names.sources), shown(&self.names.destinations));
+        fields.extend(sources.iter().map(|source| ("LINERATE_SOURCE", &**source)));
+        // An event of one of several destinations names that one.
+        if !fields.iter().any(|(name, _)| *name == "LINERATE_DESTINATION") {
+            fields.extend(destinations.iter().map(|name| ("LINERATE_DESTINATION", &**name)));
+        }
+        journal.send(fields)
+    }
+}
+
+/// The journal's name of a figure.
+fn field(name: &str) -> &'static str {
+    match name {
+        "files" => "LINERATE_FILES",
+        "bytes" => "LINERATE_BYTES",
+        "rate" => "LINERATE_RATE",
+        "deleted" => "LINERATE_DELETED",
+        "failed" => "LINERATE_FAILED",
+        "changed" => "LINERATE_CHANGED",
+        "not_kept" => "LINERATE_NOT_KEPT",
+        "compared" => "LINERATE_COMPARED",
+        "differ" => "LINERATE_DIFFER",
+        "missing" => "LINERATE_MISSING",
+        "extra" => "LINERATE_EXTRA",
+        "destinations" => "LINERATE_DESTINATIONS",
+        "done" => "LINERATE_DONE",
+        _ => "LINERATE_FIGURE",
+    }
+}
+
+impl LoggedFile {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let shown = printable(path.as_os_str().as_bytes());
+        let lines = opened(path).map_err(|why| {
+            Failure::usage(format!("--log-file {shown} can't be opened: {why}; nothing was done"))
+        })?;
+        Ok(Self { lines: Mutex::new(lines), shown, is_faulty: AtomicBool::new(false) })
+    }
+
+    /// Nothing in `text` ends the line.
+    fn write(&self, kind: LoggedKind, text: &str) {
+        let (kind, text) = (kind.name(), printable(text.as_bytes()));
+        let line = format!("{} [{}] {kind}: {text}\n", now(), std::process::id());
+        let written = lock(&self.lines).write(line.as_bytes());
+        if let Err(error) = written
+            && !self.is_faulty.swap(true, Ordering::Relaxed)
+        {
+            tell!(
+                "linerate: --log-file {} can't be written, and lacks this event at least: {error}; the run goes on",
+                self.shown
+            );
+        }
+    }
+}
+
+fn opened(path: &Path) -> Result<LineFile, String> {
+    const FIFO: &str = "it is a fifo, whose reader the run would have to wait for";
+    let lines = LineFile::open(path).map_err(|error| match path.metadata() {
+        Ok(there) if there.file_type().is_fifo() => FIFO.to_owned(),
+        _ => error.to_string(),
+    })?;
+    let opened = lines.file().metadata().map_err(|error| error.to_string())?.file_type();
+    match opened {
+        _ if opened.is_fifo() && !is_descriptor(path) => Err(FIFO.into()),
+        _ if opened.is_block_device() => Err("it is a disk (a block device)".into()),
+        _ => Ok(lines),
+    }
+}
+
+/// The time by RFC 3339, UTC, with milliseconds.
+fn now() -> String {
+    let mut shown = String::new();
+    // humantime panics for a time before 1970, and fails for one behind the year 9999.
+    let time = SystemTime::now().max(UNIX_EPOCH);
+    if write!(shown, "{}", humantime::format_rfc3339_millis(time)).is_err() {
+        shown = "9999-12-31T23:59:59.999Z".into();
+    }
+    shown
+}

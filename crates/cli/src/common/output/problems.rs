@@ -1,0 +1,88 @@
+//! Problems, losses and notes: a line for people, an event of `--json`, and an event of the log.
+
+use linerate_transfer::lock::lock;
+use linerate_transfer::problem::Observer;
+use linerate_wire::control::{Change, Problem, ProblemKind};
+use linerate_wire::path::{printable, printable_path};
+use std::sync::atomic::Ordering;
+
+use super::{Output, Style};
+use crate::common::event::{Event, problem_name};
+use crate::common::log::{self, LoggedEvent, LoggedKind, LoggedPriority};
+
+impl Output {
+    /// A problem whose texts are fit to be printed.
+    pub fn shown_problem(&self, path: String, message: String, kind: ProblemKind) {
+        let is_loss = kind == ProblemKind::NotKept && self.style != Style::Verbose;
+        let event = LoggedEvent::problem(&path, &message, kind).at(self.destination());
+        if !is_loss && kind != ProblemKind::Remark {
+            log::record(&event);
+        }
+        if is_loss && (self.style != Style::Json || log::has_file()) {
+            lock(&self.losses).add(message.clone(), path.clone());
+        }
+        if self.style == Style::Json {
+            self.event(&Event::Problem { path, message, kind: problem_name(kind) });
+        } else if !is_loss && !log::to_journal(&event) {
+            let plain = || format!("{}: {path}: {message}", self.program());
+            self.line(&self.look.as_ref().map_or_else(plain, |look| look.error(&path, &message)));
+        }
+    }
+
+    /// Prints what several entries lost.
+    pub fn losses(&self) {
+        let losses = lock(&self.losses);
+        losses.lines().for_each(|line| {
+            let event = LoggedEvent::plain(LoggedKind::Loss, LoggedPriority::Warning, &line);
+            let event = event.at(self.destination());
+            log::record(&event);
+            if self.style != Style::Json && !log::to_journal(&event) {
+                self.line(&format!("{}: {line}", self.program()));
+            }
+        });
+    }
+
+    fn remark(&self, path: &str, message: &str) {
+        if let Some(look) = &self.look {
+            look.remark(message);
+        } else if self.style == Style::Verbose {
+            self.line(&format!("{}: {path}: {message}", self.program()));
+        }
+    }
+}
+
+impl Observer for Output {
+    fn problem(&self, problem: Problem) {
+        let path = self
+            .look
+            .as_ref()
+            .map_or_else(|| printable_path(&problem.path), |look| look.shown(&problem.path));
+        if problem.kind == ProblemKind::Remark && self.style != Style::Json {
+            return self.remark(&path, &printable(problem.message.as_bytes()));
+        }
+        let is_skipped = problem.kind == ProblemKind::Skipped;
+        if let Some(look) =
+            self.look.as_ref().filter(|look| is_skipped && look.leaves_out(&path, &problem.message))
+        {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return look.skip(&path, &printable(problem.message.as_bytes()));
+        }
+        self.shown_problem(path, printable(problem.message.as_bytes()), problem.kind);
+    }
+
+    fn changes(&self, changes: Vec<Change>) {
+        changes.iter().for_each(|change| self.change(change));
+    }
+
+    fn note(&self, note: &str) {
+        let event = LoggedEvent::plain(LoggedKind::Note, LoggedPriority::Notice, note);
+        let event = event.at(self.destination());
+        log::record(&event);
+        match self.style {
+            Style::Json => self.event(&Event::Note { message: note.to_owned() }),
+            Style::Quiet => {}
+            Style::Plain | Style::Verbose if log::to_journal(&event) => {}
+            Style::Plain | Style::Verbose => self.line(&format!("{}: {note}", self.program())),
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! `--log-file`: whole lines, whatever happens; and systemd's journal, a real one and one of the test's own.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use linerate_testing::{has_all, is_root, skip};
+use rustix::process::Signal;
+use serde_json::Value;
+use support::{PATIENCE, Run, Running, directory, within};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
+/// A name that would be the end of a run, if it could begin a line or end its quotes.
+const FORGER: &str = "n\n2026-01-01T00:00:00.000Z [1] end: exit_code=0 \"x\" \u{1b}[2J\nMESSAGE=forged";
+/// Where systemd's journal is; it is on no PATH.
+const JOURNALD: [&str; 2] = ["/lib/systemd/systemd-journald", "/usr/lib/systemd/systemd-journald"];
+
+/// A journal alone on a /run of its own; what `"$@"` prints goes there, and then all entries of the program are printed.
+const REAL: &str = r#"
+set -eu
+mount -t tmpfs none /run
+mkdir -p /run/log/journal
+"$1" >/dev/null 2>&1 &
+journald=$!
+shift
+for wait in $(seq 400); do
+  if [ -S /run/systemd/journal/stdout ] && [ -S /run/systemd/journal/socket ]; then break; fi
+  sleep 0.05
+done
+code=0
+# The variable that the service manager sets, which systemd-cat leaves out.
+systemd-cat --identifier=cat sh -c 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"' sh "$@" || code=$?
+journalctl --sync
+journalctl --directory=/run/log/journal --output=json --all _COMM=linerate
+kill $journald
+wait $journald || true
+exit $code
+"#;
+
+fn start(here: &Path, words: &[&str]) -> Running {
+    let mut command = Command::new(PROGRAM);
+    command.args(words).current_dir(here);
+    Running::start(command)
+}
+
+#[track_caller]
+fn run(here: &Path, words: &[&str]) -> Run {
+    start(here, words).end()
+}
+
+fn make_tree(here: &Path) {
+    fs::create_dir_all(here.join("tree")).unwrap();
+    for (name, length) in [("a", 1000), ("b", 2000)] {
+        fs::write(here.join("tree").join(name), vec![7; length]).unwrap();
+    }
+}
+
+/// The lines of a log without their times, which are looked at here: each line is whole.
+#[track_caller]
+fn lines(log: &Path) -> Vec<(u32, String)> {
+    let text = fs::read_to_string(log).unwrap();
+    assert!(text.ends_with('\n'), "{text:?}");
+    text.lines().map(parsed).collect()
+}
+
+#[track_caller]
+fn parsed(line: &str) -> (u32, String) {
+    let (time, rest) = line.split_once(" [").unwrap_or_else(|| panic!("{line:?}"));
+    assert!(
+        humantime::parse_rfc3339(time).is_ok() && time.len() == "2026-01-01T00:00:00.000Z".len(),
+        "{line:?}"
+    );
+    let (pid, event) = rest.split_once("] ").unwrap_or_else(|| panic!("{line:?}"));
+    let kinds = [
+        "start: ",
+        "problem: ",
+        "loss: ",
+        "difference: ",
+        "destination: ",
+        "note: ",
+        "error: ",
+        "summary: ",
+        "end: ",
+    ];
+    assert!(kinds.iter().any(|kind| event.starts_with(kind)), "{line:?}");
+    assert!(!line.contains(char::is_control), "{line:?}");
+    (pid.parse().unwrap(), event.to_owned())
+}
+
+fn events(log: &Path) -> Vec<String> {
+    lines(log).into_iter().map(|(_, event)| event).collect()
+}
+
+#[test]
+fn each_run_adds_its_start_and_end_also_with_q_and_json() {
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    let log = here.path().join("log");
+    run(here.path(), &["cp", "-q", "-r", "--log-file", "log", "tree", "copy"]).exits(0);
+    let first = events(&log);
+    assert_eq!(first.len(), 3, "{first:?}");
+    assert_eq!(first[0], format!("start: linerate {} cp \"tree\" -> \"copy\"", env!("CARGO_PKG_VERSION")));
+    assert!(first[1].starts_with("summary: 2 files, 3.00 kB in "), "{first:?}");
+    assert!(first[2].starts_with("end: exit_code=0 files=2 bytes=3000 rate="), "{first:?}");
+    assert!(first[2].contains(" failed=0 changed=0 not_kept=0 seconds="), "{first:?}");
+    let json = run(here.path(), &["sync", "--json", "--log-file", "log", "tree", "copy"]).exits(0);
+    assert!(json.err.is_empty() && json.out.lines().all(|line| line.starts_with('{')), "{json}");
+    let both = events(&log);
+    assert_eq!((both.len(), &both[..3]), (6, &first[..]));
+    assert!(both[5].starts_with("end: exit_code=0 files="), "{both:?}");
+    // What logrotate does: the next run makes a new one.
+    fs::rename(&log, here.path().join("log.1")).unwrap();
+    run(here.path(), &["verify", "--log-file", "log", "tree", "copy"]).exits(0);
+    let last = events(&log).pop().unwrap();
+    assert!(last.starts_with("end: exit_code=0 compared=3 bytes=3000 differ=0 missing=0 extra=0 "), "{last}");
+}
+
+#[test]
+fn problems_differences_and_failures_have_their_lines() {
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    fs::write(here.path().join("tree").join(FORGER), "x").unwrap();
+    run(here.path(), &["cp", "-r", "tree", "copy"]).exits(0);
+    fs::remove_file(here.path().join("copy").join(FORGER)).unwrap();
+    fs::write(here.path().join("copy/a"), "other").unwrap();
+    run(here.path(), &["verify", "-q", "--log-file", "log", "tree", "copy"]).exits(3);
+    let log = here.path().join("log");
+    let found = events(&log);
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert_eq!(found[1], "difference: differs \"a\" (contents)");
+    let forged = r#"difference: missing "n\n2026-01-01T00:00:00.000Z [1] end: exit_code=0 \"x\" \u{1b}[2J\nMESSAGE=forged""#;
+    assert_eq!(found[2], forged);
+    assert!(found[4].starts_with("end: exit_code=3 compared=3 "), "{found:?}");
+    fs::remove_file(&log).unwrap();
+    run(here.path(), &["cp", "--log-file", "log", "tree/a", &format!("./{FORGER}"), "tree", "copy"]).exits(3);
+    let found = events(&log);
+    assert!(found.iter().any(|line| line.starts_with("problem: failed \"./n\\n2026-")), "{found:?}");
+    assert!(
+        found.iter().any(|line| line.starts_with("problem: skipped \"tree\": is a directory")),
+        "{found:?}"
+    );
+    fs::remove_file(&log).unwrap();
+    run(here.path(), &["cp", "-q", "--log-file", "log", "missing", "copy"]).exits(2);
+    let found = events(&log);
+    assert_eq!(found[2], "error: none of the sources can be copied");
+    assert!(found[3].starts_with("end: exit_code=2 seconds="), "{found:?}");
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_ends_the_run_before_it_begins() {
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    let status = Command::new("mkfifo").arg(here.path().join("fifo")).status().unwrap();
+    assert!(status.success());
+    symlink("fifo", here.path().join("tofifo")).unwrap();
+    let cases = [("fifo", "fifo"), ("tofifo", "fifo"), (".", "directory"), ("no/log", "No such file")];
+    for (log, why) in cases {
+        let refused = run(here.path(), &["cp", "-r", "--log-file", log, "tree", "copy"]).exits(2);
+        refused.says(&[&format!("--log-file {log} can't be opened: "), why, "nothing was done"]);
+        let refused = run(here.path(), &["cp", "-r", "--json", "--log-file", log, "tree", "copy"]).exits(2);
+        let event: Value = serde_json::from_str(&refused.out).unwrap();
+        assert_eq!((&event["type"], &event["exit"]), (&"failed".into(), &2.into()));
+        run(here.path(), &["verify", "--log-file", log, "tree", "tree"]).exits(2);
+    }
+    assert!(!here.path().join("copy").exists());
+    // One's own link is followed.
+    symlink("real", here.path().join("own")).unwrap();
+    run(here.path(), &["cp", "-r", "--log-file", "own", "tree", "copy"]).exits(0);
+    assert_eq!(events(&here.path().join("real")).len(), 3);
+}
+
+#[test]
+fn a_strangers_link_is_not_followed() {
+    if !is_root("only root can make another user's link") {
+        return;
+    }
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    fs::set_permissions(here.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::write(here.path().join("precious"), "kept").unwrap();
+    symlink("precious", here.path().join("log")).unwrap();
+    std::os::unix::fs::lchown(here.path().join("log"), Some(1234), Some(1234)).unwrap();
+    run(here.path(), &["cp", "-r", "--log-file", "log", "tree", "copy"])
+        .exits(2)
+        .says(&["--log-file log can't be opened"]);
+    assert_eq!(fs::read(here.path().join("precious")).unwrap(), b"kept");
+    assert!(!here.path().join("copy").exists());
+}
+
+#[test]
+fn a_full_disk_is_a_warning_and_the_copy_goes_on() {
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    let ended = run(here.path(), &["cp", "-q", "-r", "--log-file", "/dev/full", "tree", "copy"]).exits(0);
+    assert_eq!(ended.err.matches("can't be written").count(), 1, "{ended}");
+    assert!(
+        ended.err.contains("No space left on device") && ended.err.contains("the run goes on"),
+        "{ended}"
+    );
+    run(here.path(), &["verify", "tree", "copy"]).exits(0);
+}
+
+#[test]
+fn two_runs_at_once_and_kills_leave_whole_lines() {
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    for number in 0..400 {
+        fs::write(here.path().join(format!("tree/{number:03}-{}", "x".repeat(180))), "x").unwrap();
+    }
+    fs::create_dir(here.path().join("empty")).unwrap();
+    let verify = || start(here.path(), &["verify", "-q", "--log-file", "log", "tree", "empty"]);
+    let [one, other] = [verify(), verify()];
+    let pids = [one.pid(), other.pid()].map(|pid| u32::try_from(pid).unwrap());
+    one.end().exits(3);
+    other.end().exits(3);
+    let log = here.path().join("log");
+    let written = lines(&log);
+    for pid in pids {
+        let own = written.iter().filter(|(by, _)| *by == pid);
+        assert_eq!(own.filter(|(_, event)| event.starts_with("difference: missing ")).count(), 402);
+    }
+    for least in [1, 50, 200] {
+        fs::remove_file(&log).unwrap();
+        let mut killed = verify();
+        let is_under_way =
+            || fs::read(&log).is_ok_and(|log| log.iter().filter(|it| **it == b'\n').count() >= least);
+        assert!(within(PATIENCE, || is_under_way() || killed.has_ended()));
+        killed.signal(Signal::KILL);
+        drop(killed.end());
+        assert!(lines(&log).len() >= least);
+    }
+}
+
+/// What a run sends to a journal of the test's own: the entries, and what it printed on standard error.
+#[track_caller]
+fn journaled(here: &Path, mode: &str, code: i32, words: &[&str]) -> (Vec<Value>, String) {
+    let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/journal/peer.py");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "mount -t tmpfs none /run && exec python3 -B \"$@\"", "sh"]);
+    command.arg(peer).args([mode, PROGRAM]).args(words).current_dir(here);
+    let run = Running::start(command).end().exits(0);
+    let mut printed: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = printed.pop().unwrap();
+    assert_eq!(last["code"], code, "{run}");
+    (printed, last["err"].as_str().unwrap().to_owned())
+}
+
+/// The values of a field, which may be there several times.
+fn values<'a>(entry: &'a Value, name: &str) -> Vec<&'a str> {
+    let fields = entry.as_array().unwrap().iter();
+    fields.filter(|field| field[0] == name).map(|field| field[1].as_str().unwrap()).collect()
+}
+
+fn can_have_a_journal() -> bool {
+    is_root("only root can have a /run of its own") && has_all(&["unshare", "python3"])
+}
+
+#[test]
+fn the_journal_gets_fields_in_place_of_lines() {
+    if !can_have_a_journal() {
+        return;
+    }
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    let forger = format!("./{FORGER}");
+    let words = ["cp", "--log-file", "log", "tree/a", &forger, "copy"];
+    let (entries, err) = journaled(here.path(), "with", 3, &words);
+    assert_eq!(err, "");
+    let of = |kind: &str| entries.iter().find(|entry| values(entry, "LINERATE_EVENT") == [kind]).unwrap();
+    for entry in &entries {
+        assert_eq!(values(entry, "SYSLOG_IDENTIFIER"), ["linerate"]);
+        assert_eq!(values(entry, "LINERATE_COMMAND"), ["cp"]);
+        assert_eq!(values(entry, "LINERATE_DESTINATION"), ["copy"]);
+        assert_eq!(values(entry, "LINERATE_SOURCE").len(), 2);
+        assert_eq!(values(entry, "MESSAGE").len(), 1);
+        assert!(!values(entry, "MESSAGE")[0].starts_with("linerate: "));
+    }
+    assert_eq!(values(of("start"), "PRIORITY"), ["6"]);
+    let problem = of("problem");
+    assert_eq!(
+        (values(problem, "PRIORITY"), values(problem, "LINERATE_PROBLEM")),
+        (vec!["3"], vec!["failed"])
+    );
+    let path = values(problem, "LINERATE_PATH");
+    assert!(path.len() == 1 && path[0].starts_with("./n\\n2026-") && path[0].contains("\\u{1b}"), "{path:?}");
+    let end = of("end");
+    assert_eq!(values(end, "MESSAGE_ID"), ["088bba36b4cd4bddbc21f0981480aa69"]);
+    for (name, value) in [("EXIT_CODE", "3"), ("FILES", "1"), ("BYTES", "1000"), ("FAILED", "1")] {
+        assert_eq!(values(end, &format!("LINERATE_{name}")), [value], "{end}");
+    }
+    assert_eq!(values(end, "PRIORITY"), ["4"]);
+    assert!(values(end, "LINERATE_SECONDS")[0].parse::<f64>().is_ok());
+    assert!(values(end, "LINERATE_RATE")[0].parse::<u64>().is_ok());
+    assert_eq!(events(&here.path().join("log")).len(), 4, "the log has its own lines");
+    // Every event is there once, and the failure of a run is its end.
+    let (entries, err) = journaled(here.path(), "with", 2, &["cp", "-q", "missing", "copy"]);
+    assert_eq!((entries.len(), err.as_str()), (2, ""));
+    assert_eq!(values(&entries[1], "MESSAGE"), ["none of the sources can be copied"]);
+    assert_eq!(values(&entries[1], "LINERATE_EXIT_CODE"), ["2"]);
+    let (entries, err) = journaled(here.path(), "with", 0, &["cp", "-q", "-r", "tree", "other"]);
+    assert_eq!((entries.len(), err.as_str()), (0, ""), "{entries:?}");
+}
+
+#[test]
+fn without_a_journal_the_lines_are_standard_errors() {
+    if !can_have_a_journal() {
+        return;
+    }
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    for mode in ["without", "deaf"] {
+        let (entries, err) = journaled(here.path(), mode, 3, &["cp", "tree/a", "missing", "copy"]);
+        assert!(entries.is_empty(), "{entries:?}");
+        assert!(err.contains("missing: can't be opened") && err.contains("1.00 kB in "), "{err}");
+    }
+}
+
+#[test]
+fn systemds_own_journal_takes_them() {
+    if !can_have_a_journal() || !has_all(&["journalctl", "systemd-cat"]) {
+        return;
+    }
+    let Some(journald) = JOURNALD.iter().find(|path| Path::new(path).exists()) else {
+        return skip("systemd", "systemd isn't installed");
+    };
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    fs::write(here.path().join("tree").join(FORGER), "x").unwrap();
+    run(here.path(), &["cp", "-r", "tree", "copy"]).exits(0);
+    fs::remove_file(here.path().join("copy").join(FORGER)).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", REAL, "sh", journald, PROGRAM, "verify", "tree", "copy"]);
+    command.current_dir(here.path());
+    let run = Running::start(command).end().exits(3);
+    let entries: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<_> = entries
+        .iter()
+        .map(|entry| entry["LINERATE_EVENT"].as_str().unwrap_or_else(|| panic!("{run}")))
+        .collect();
+    // Nothing came by standard output or standard error, so nothing is there twice.
+    assert_eq!(kinds, ["start", "difference", "end"], "{run}");
+    for entry in &entries {
+        assert_eq!(
+            (&entry["_TRANSPORT"], &entry["SYSLOG_IDENTIFIER"]),
+            (&"journal".into(), &"linerate".into())
+        );
+        assert_eq!(
+            (&entry["LINERATE_SOURCE"], &entry["LINERATE_DESTINATION"]),
+            (&"tree".into(), &"copy".into())
+        );
+    }
+    assert_eq!(entries[1]["LINERATE_DIFFERENCE"], "missing");
+    assert!(entries[1]["LINERATE_PATH"].as_str().unwrap().starts_with("n\\n2026-"), "{run}");
+    assert_eq!(
+        (&entries[2]["LINERATE_EXIT_CODE"], &entries[2]["LINERATE_MISSING"]),
+        (&"3".into(), &"1".into())
+    );
+}
