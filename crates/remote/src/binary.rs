@@ -1,5 +1,5 @@
-//! The binaries that can be brought to a host: agents that were packed for that, this program's own binary, and those for other
-//! kinds of machine that lie beside it.
+//! The binaries that can be copied to a host: agents that were packed for this purpose, this program's own binary, and
+//! the binaries for other kinds of machine that are installed with it.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use flate2::read::MultiGzDecoder;
@@ -10,17 +10,18 @@ use std::path::{Path, PathBuf};
 
 use crate::packed;
 
-/// The running program's file, even after its name was given to another file.
+/// The running program's file. This path stays valid when another file takes the program's name.
 const OWN: &str = "/proc/self/exe";
-/// Where the agent for this kind of machine is, below the directory above the one of this program: for `/usr/bin/linerate` in
-/// `/usr/lib/linerate`.
+/// The directory of the agent for this kind of machine, relative to the parent of this program's directory:
+/// `/usr/lib/linerate` if the program is `/usr/bin/linerate`.
 pub const LIBRARY: &str = "lib/linerate";
-/// Where the agents and programs for other machines are, likewise.
+/// The directory of the agents and programs for other kinds of machine, relative to the same parent.
 pub const BESIDE: &str = "lib/linerate/agents";
-/// Begins the names of programs; the machine follows, as `uname -m` calls it.
+/// The beginning of a program's file name; the machine follows, as `uname -m` prints it.
 pub const NAME: &str = "linerate-";
 
-/// Compresses a program to 41 % in 0.1 s; at level 9 it would be 37 % in 0.5 s, which a link of 1 Gbit/s doesn't give back.
+/// zstd's level. It compresses a program to 41 % in 0.1 s. Level 9 would reach 37 % in 0.5 s, but a link of 1 Gbit/s
+/// doesn't save that much time.
 const LEVEL: i32 = 3;
 
 /// A static binary of linerate for one kind of machine.
@@ -35,20 +36,20 @@ pub struct Binary {
     /// Identifies the binary: the linker's build ID in hexadecimal, or its SHA-256 if there is none, and its
     /// length, which strip(1) changes. Hashing all of it takes longer than copying a small file.
     pub id: String,
-    /// Its SHA-256, where the file is the binary compressed by gzip.
+    /// The SHA-256 of the uncompressed binary, if the file holds the binary compressed by gzip.
     pub packed: Option<String>,
 }
 
 /// How much of linerate a far host needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FarPart {
-    /// The agent alone.
+    /// Only the agent.
     Agent,
     /// All commands.
     Program,
 }
 
-/// The programs by which a host can decompress.
+/// The programs with which a host can decompress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpackers {
     /// zstd(1).
@@ -66,15 +67,15 @@ pub struct Binaries {
     pub others: Vec<Binary>,
     /// The agents, for this kind of machine and others.
     pub agents: Vec<Binary>,
-    /// The machines of agents that aren't used, each with the reason.
+    /// The machines whose packed agents can't be used, each with the reason.
     pub unfit: Vec<(String, String)>,
 }
 
 impl Binaries {
-    /// Looks at the running program, and at what lies beside it.
+    /// Examines the running program, and the binaries that are installed with it.
     ///
     /// # Errors
-    /// If the kernel doesn't show this program. A program beside it that can't be read isn't there.
+    /// If the kernel doesn't show this program. An installed program that can't be read is left out without an error.
     pub fn installed() -> io::Result<Self> {
         let own = Binary::of(machine(std::env::consts::ARCH), OWN.into())?;
         let above = fs::read_link(OWN).ok().and_then(|path| Some(path.parent()?.parent()?.to_owned()));
@@ -88,7 +89,7 @@ impl Binaries {
         Ok(binaries)
     }
 
-    /// Takes the agents in a directory, for machines of which there is none yet.
+    /// Adds the agents in a directory, for machines that have no agent yet.
     fn look_for_agents(&mut self, directory: &Path) {
         for (arch, file) in named(directory, packed::NAME, packed::END) {
             let machine = machine(&arch);
@@ -102,7 +103,8 @@ impl Binaries {
         }
     }
 
-    /// The binaries of which each is `part` on such a machine, as its `uname -sm` calls it. The last is the smallest.
+    /// The binaries that provide `part` on a machine, which is named as its `uname -sm` prints it. The smallest binary
+    /// is last.
     pub fn for_machine(&self, machine: &[u8], part: FarPart) -> Vec<&Binary> {
         let is_for = |binary: &&Binary| binary.machine.as_bytes() == machine;
         let program = [&self.own].into_iter().chain(&self.others).find(is_for);
@@ -110,7 +112,7 @@ impl Binaries {
         program.into_iter().chain(agent).collect()
     }
 
-    /// The other kinds of machine that there are binaries for, sorted.
+    /// The other kinds of machine for which there are binaries, sorted.
     pub fn other_machines(&self) -> Vec<&str> {
         let all = self.others.iter().chain(&self.agents).map(|binary| &*binary.machine);
         let mut machines: Vec<_> = all.filter(|machine| *machine != self.own.machine).collect();
@@ -120,19 +122,19 @@ impl Binaries {
     }
 }
 
-/// The programs in a directory, sorted by their names. Others' files are no programs.
+/// The programs in a directory, sorted by name. Files with other names are ignored.
 fn programs_in(directory: &Path) -> Vec<Binary> {
     let program = |(arch, file): (String, PathBuf)| Binary::of(machine(&arch), file).ok();
     named(directory, NAME, "").into_iter().filter_map(program).collect()
 }
 
-/// The files in a directory that have a machine's name between these, sorted by it.
+/// The files in a directory whose names are a machine's name between `begin` and `end`, sorted by machine.
 fn named(directory: &Path, begin: &str, end: &str) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let of_machine = |entry: fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
         let arch = name.strip_prefix(begin)?.strip_suffix(end)?;
-        // The name stands in the line for the far shell.
+        // The name is put into the line for the far shell.
         let is_word =
             !arch.is_empty() && arch.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         is_word.then(|| (arch.to_owned(), entry.path()))
@@ -164,15 +166,15 @@ impl Binary {
         Ok(Self { machine, file: path, size, id: format!("{content}-{size}"), packed: None })
     }
 
-    /// The number of bytes of its file that travel, unless they are compressed on their way.
+    /// The number of bytes of the file that are sent, unless the file is compressed on the way.
     pub fn travels(&self, unpackers: Unpackers) -> u64 {
         let is_brought_packed = self.packed.is_some() && unpackers.gzip;
         let packed = is_brought_packed.then(|| self.file.metadata().ok()).flatten();
         packed.map_or(self.size, |file| file.len())
     }
 
-    /// Writes the binary's hash to `far`, and then the binary; compressed, with that length and the program that decompresses
-    /// it behind the hash, if the far end has one.
+    /// Writes the binary's hash to `far`, and then the binary. If the far end can decompress, the binary is compressed;
+    /// its compressed length and the name of the program that decompresses it then follow the hash.
     ///
     /// # Errors
     /// If reading or writing fails.
@@ -237,7 +239,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// An ELF file whose notes have another type.
+    /// Changes an ELF file's notes to another type.
     fn without_notes(mut bytes: Vec<u8>) -> Vec<u8> {
         // The owner's name behind its length, the description's length, and the type.
         let gnu_build_id = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
@@ -254,7 +256,7 @@ mod tests {
         let build = own.id.strip_suffix(&ends).unwrap();
         let written = build_id(&File::open(OWN).unwrap()).expect("the linker writes one");
         assert_eq!(build, hexadecimal(&written));
-        // A file of the right form without an ID, of which reading the form leaves nothing to read.
+        // A file that has the right form but no ID. Reading the form leaves nothing more to read.
         let own_bytes = std::fs::read(OWN).unwrap();
         let mut without = tempfile::NamedTempFile::new().unwrap();
         without.write_all(&without_notes(own_bytes)).unwrap();
@@ -278,7 +280,7 @@ mod tests {
         assert_eq!(programs_in(&directory.path().join("none")), []);
     }
 
-    /// The names of the files of what is for a machine.
+    /// The names of the files that `for_machine` returns.
     fn files<'a>(binaries: &'a Binaries, machine: &str, part: FarPart) -> Vec<&'a str> {
         let fit = binaries.for_machine(machine.as_bytes(), part).into_iter();
         fit.map(|binary| binary.file.file_name().unwrap().to_str().unwrap()).collect()

@@ -1,19 +1,21 @@
-//! How the agent is called at the far end: as it is found there, or by the user's own words, as `sudo linerate`.
+//! How the agent is called at the far end: as it is found there, or by a command of the user's, such as
+//! `sudo linerate`.
 
-/// The user's words around the agent.
+/// The user's command around the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentCommand {
-    /// Before the agent, with the space behind it; part of a shell's line.
+    /// The words before the agent, with the space behind them; part of a shell's line.
     before: String,
-    /// A path of linerate at the far end, quoted; else the one that is found or brought.
+    /// The path of linerate at the far end, quoted; `None`: the agent that is found or copied there.
     path: Option<String>,
 }
 
 impl AgentCommand {
-    /// Reads a shell's line, whose last word is linerate or the name of the program whose command line this one's is.
+    /// Reads a shell's line. Its last word must be linerate, or `also`: the name of the program whose command line this
+    /// program takes.
     ///
     /// # Errors
-    /// A message if it ends in another word, or holds what far shells read differently.
+    /// A message if the line ends in another word, or contains characters that far shells read differently.
     pub fn parse(line: &str, also: Option<&str>) -> Result<Self, String> {
         let line = line.trim();
         if let Some(unfit) = line.chars().find(|c| c.is_control() || "\\!".contains(*c)) {
@@ -33,22 +35,22 @@ impl AgentCommand {
                 "'{line}': its last word must be {names}linerate, in whose place the agent is called"
             ));
         }
-        // Another program at this path doesn't speak our protocol.
+        // A path to another program can't be used: that program doesn't speak our protocol.
         let path = (name != last && !is_other).then(|| last.to_owned());
         Ok(Self { before: before.to_owned(), path })
     }
 
-    /// True where nothing is said about it.
+    /// True if the user gave no command of their own.
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The agent that is to be called, where that is not the one that is found or brought.
+    /// The path of the agent to call, if the user named one; else the agent is found or copied.
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// A shell's command that becomes a program with the shell's own words.
+    /// A shell's command that executes a program with the shell's own arguments.
     pub fn call_with_words(&self, program: &str) -> String {
         match self.before.as_str() {
             "" => format!("exec {program} \"$@\""),
@@ -56,7 +58,7 @@ impl AgentCommand {
         }
     }
 
-    /// A shell's line, within single quotes, that becomes the agent, or ends when that ends.
+    /// A shell's line, within single quotes, that executes the agent, or ends when the agent ends.
     pub fn call(&self, agent: &str) -> String {
         match self.before.as_str() {
             "" => format!("exec {agent} agent"),

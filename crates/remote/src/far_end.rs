@@ -24,7 +24,7 @@ pub struct FarEnd {
     pub host: OsString,
     /// True to copy the binary to hosts that lack it.
     pub install: bool,
-    /// How much of linerate is needed there.
+    /// The part of linerate that is needed there.
     pub part: FarPart,
     /// How the agent is called there.
     pub command: AgentCommand,
@@ -85,13 +85,13 @@ pub enum StartError {
 }
 
 impl FarEnd {
-    /// This far end, where all of the program is needed.
+    /// This far end, but with the whole program in place of only the agent.
     #[must_use]
     pub fn with_program(self) -> Self {
         Self { part: FarPart::Program, ..self }
     }
 
-    /// Starts the agent; `note` gets a message if the binary is copied there, and `interrupted` ends the
+    /// Starts the agent. `note` gets a message if the binary is copied to the far end; setting `interrupted` ends the
     /// wait.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl FarEnd {
                 Heard::Ready => return Ok(agent),
                 Heard::Failed(why) => return Err(StartError::Failed(why)),
                 Heard::Noise => login.heard(),
-                // Retries would fail in the same way.
+                // A retry would fail in the same way.
                 Heard::Wanted { .. } if brought => return Err(agent.never_ready(&greeting)),
                 Heard::Wanted { machine, unpackers } => {
                     let there = || StartError::Machine { there: printable(&machine) };
@@ -123,7 +123,7 @@ impl FarEnd {
         }
     }
 
-    /// Announces a binary, with whatever it lacks.
+    /// The message that a binary is being copied, with a note on what the copy lacks.
     fn announcement(&self, binary: &Binary, unpackers: Unpackers, binaries: &Binaries) -> String {
         let is_whole = binary.packed.is_none();
         let mut lacks = Vec::new();
@@ -154,7 +154,7 @@ impl FarEnd {
                 let option = self.patience.option();
                 Err(StartError::Failed(format!("bringing the binary to the far end failed: {error}{option}")))
             }
-            // Reading its next line shows whether the far end went away meanwhile.
+            // Reading the next line shows whether the far end ended in the meantime.
             _ => Ok(()),
         }
     }
@@ -218,7 +218,7 @@ impl Agent {
         StartError::Ended { message, code }
     }
 
-    /// The remote shell, and the two pipes.
+    /// The remote shell, the agent's output and its input.
     pub fn into_parts(self) -> (RemoteShell, ChildStdout, PatientInput) {
         (self.shell, self.output, self.input)
     }
@@ -230,7 +230,7 @@ impl RemoteShell {
         self.end_with_code().0
     }
 
-    /// Ends the process as [`RemoteShell::end`] does; returns its status, and its exit code where it ended by itself.
+    /// Ends the process as [`RemoteShell::end`] does; returns its status, and its exit code if it ended by itself.
     fn end_with_code(&mut self) -> (String, Option<u8>) {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(2) {
@@ -248,7 +248,7 @@ impl RemoteShell {
     }
 }
 
-/// The far shell's output, to follow a message.
+/// The far shell's output, in a form that can be appended to a message.
 fn printed(greeting: &Greeting) -> String {
     match greeting.shown() {
         text if text.is_empty() => text,

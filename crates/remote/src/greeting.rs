@@ -1,4 +1,4 @@
-//! The output of a far shell before its agent is ready: lines, three kinds of which are meant for us.
+//! The output of a far shell before its agent is ready. Three kinds of its lines are meant for this program.
 
 use linerate_wire::control::AGENT_LINE;
 use linerate_wire::path::printable;
@@ -8,10 +8,10 @@ use crate::install::{FAILED, WANTED};
 
 /// The most bytes that a login shell may print before the agent's line.
 const MAX_NOISE: usize = 64 << 10;
-/// The most bytes of them in an error message.
+/// The most bytes of that output in an error message.
 const SHOWN: usize = 500;
 
-/// The lines so far. Bytes are taken one by one, because the agent's line is followed by binary data.
+/// The lines so far. Bytes are taken one by one, because binary data follows the agent's line.
 #[derive(Debug, Default)]
 pub struct Greeting {
     noise: Vec<u8>,
@@ -21,7 +21,7 @@ pub struct Greeting {
 /// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// A line that isn't for us.
+    /// A line that isn't meant for this program.
     Noise,
     /// The agent is ready: the next byte is the control channel's.
     Ready,
@@ -29,10 +29,10 @@ pub enum Heard {
     Wanted {
         /// The far host's `uname -sm`.
         machine: Vec<u8>,
-        /// What the far host can decompress the binary by.
+        /// The programs with which the far host can decompress the binary.
         unpackers: Unpackers,
     },
-    /// No agent can be started, with the reason, which is safe on a terminal.
+    /// No agent can be started. The reason is safe to print on a terminal.
     Failed(String),
 }
 
@@ -77,7 +77,7 @@ fn meaning(line: &[u8]) -> Heard {
     }
 }
 
-/// The system and the machine; behind them, programs that decompress.
+/// Parses the system and the machine, and the programs that decompress behind them.
 fn wanted(said: &[u8]) -> Heard {
     let (mut machine, mut unpackers) = (said, Unpackers::default());
     while let Some(space) = machine.iter().rposition(|byte| *byte == b' ') {

@@ -15,12 +15,12 @@ use crate::place::Place;
 
 pub use linerate_wire::control::Sampling;
 
-/// The most bytes of a recording in one answer. An agent holds a quarter of it.
+/// The most bytes of a recording in one answer. The agent keeps at most a quarter of this number.
 const MOST_SAMPLES: usize = 256 << 20;
 
 /// A running agent.
 pub struct HostAgent {
-    // The channel is closed before the process is waited for.
+    // The channel is closed before this end waits for the process.
     input: PatientInput,
     output: BufReader<ChildStdout>,
     _process: AgentProcess,
@@ -75,7 +75,7 @@ impl HostAgent {
         }
     }
 
-    /// Waits for its first message.
+    /// Waits for the agent's first message.
     fn wait_readable(&self, login: &Login) -> io::Result<()> {
         while self.output.buffer().is_empty() && !is_readable(self.output.get_ref()) {
             if let Some(why) = login.too_long() {
@@ -101,8 +101,8 @@ impl HostAgent {
         }
     }
 
-    /// Facts about its host, with the file systems of these paths or else of its default ones: a compressed
-    /// snapshot, for the `host` crate's `Snapshot::from_bytes`.
+    /// Facts about the agent's host, with the file systems of `paths`, or of default paths if there are none. The
+    /// result is a compressed snapshot for the `host` crate's `Snapshot::from_bytes`.
     ///
     /// # Errors
     /// If the agent has ended.
@@ -119,9 +119,8 @@ impl HostAgent {
         self.ask(&Message::AskCpu)
     }
 
-    /// Starts to record its host's counters, those of the network in the agent's own network namespace. The
-    /// first sample has been taken when this returns. Returns the interval in force, between 20 ms and a
-    /// minute.
+    /// Starts to record the host's counters, the network's counters in the agent's own network namespace. The first
+    /// sample has been taken when this returns. Returns the interval that the agent uses, between 20 ms and a minute.
     ///
     /// # Errors
     /// If the agent can't record, or has ended.
@@ -133,7 +132,7 @@ impl HostAgent {
             .ok_or_else(|| io::Error::other("the agent's answer lacks the sampling interval"))
     }
 
-    /// The samples since the last call: the beginning or a continuation of the recording.
+    /// The samples since the last call. They are the beginning or a continuation of the recording.
     ///
     /// # Errors
     /// If no recording runs, or the agent has ended.
@@ -141,8 +140,9 @@ impl HostAgent {
         self.samples(false)
     }
 
-    /// Takes a last sample, ends the recording, and returns the rest: if [`HostAgent::take_samples`] was
-    /// never called, the whole recording, for the `host` crate's `sample::Recording::parse`.
+    /// Takes a last sample, ends the recording, and returns the samples that were not yet taken. If
+    /// [`HostAgent::take_samples`] was never called, that is the whole recording, for the `host` crate's
+    /// `sample::Recording::parse`.
     ///
     /// # Errors
     /// If no recording runs, or the agent has ended.
@@ -170,7 +170,7 @@ impl HostAgent {
         }
     }
 
-    /// The reason that an agent gave before it ended, if it did.
+    /// Sends a message; if the agent has ended, the error is the reason that the agent gave.
     fn say(&mut self, message: &Message) -> io::Result<()> {
         control::write(&mut self.input, message).map_err(|error| match self.hear() {
             Ok(abort @ Message::Abort { .. }) => unexpected(abort),
@@ -183,7 +183,7 @@ impl HostAgent {
     }
 }
 
-/// The agent's reason is better than ours.
+/// The error for a message that wasn't expected: the agent's own reason, if the message has one.
 fn unexpected(message: Message) -> io::Error {
     match message {
         Message::Abort { reason, .. } => io::Error::other(linerate_wire::path::printable(reason.as_bytes())),
@@ -200,7 +200,7 @@ enum AgentProcess {
 impl Drop for AgentProcess {
     fn drop(&mut self) {
         match self {
-            // The process is this object's own child, and none of its work outlives the questions.
+            // The process is this object's own child, and no work of it needs to outlive the questions.
             Self::Child(child) => {
                 let _ = child.kill();
                 let _ = child.wait();

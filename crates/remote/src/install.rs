@@ -1,40 +1,41 @@
-//! Copies a binary to a host that lacks it, through the same ssh login that will use it.
+//! Copies a binary to a host that lacks it, through the same ssh login that then uses it.
 //!
-//! The far shell runs one line. It starts the copy of exactly one of our binaries in the private cache directory, or
-//! else an installed linerate of the same version. If there is neither, it reads the smallest one's hash and that
-//! binary, perhaps compressed, from its standard input, checks the hash and keeps the binary. The line holds
-//! no path or name that a user chose, and nothing that a POSIX shell, csh or fish reads differently inside
-//! single quotes.
+//! The far shell runs one line. The line starts the copy of one of our exact binaries in the private cache directory,
+//! or else an installed linerate of the same version. If the host has neither, the line reads the hash of the smallest
+//! binary and then that binary, perhaps compressed, from its standard input, checks the hash and keeps the binary. The
+//! line contains no path or name that a user chose, and nothing that a POSIX shell, csh or fish reads differently
+//! inside single quotes.
 
 use crate::binary::{Binaries, Binary, FarPart};
 use crate::command::AgentCommand;
 use std::ffi::OsString;
 
-/// Printed by the line when it waits for the binary; the system and machine follow, and programs of that host that
-/// decompress: `zstd`, `gzip`.
+/// Printed by the line when it waits for the binary. The system and machine follow, and then those programs of that
+/// host that decompress: `zstd`, `gzip`.
 pub const WANTED: &str = "linerate-agent wanted";
 /// Printed by the line when no agent could be started.
 pub const FAILED: &str = "linerate-agent failed";
 
-/// The output of `linerate agent --id`: equal at both ends if they understand each other.
+/// The output of `linerate agent --id`. Two ends understand each other if their outputs are equal.
 pub fn identity() -> String {
     format!("linerate {} protocol {}", env!("CARGO_PKG_VERSION"), linerate_wire::PROTOCOL)
 }
 
-/// Removes binaries unused for 30 days, and leftovers of installations that were interrupted a day ago or
-/// more. A running binary keeps its data until it ends. It runs after an installation, and may fail without
+/// Removes binaries that were not used for 30 days, and leftovers of installations that were interrupted at least a day
+/// ago. A running process keeps its binary until it ends. The command runs after an installation; a failure does no
 /// harm.
 const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 -exec rm -f {} + 2>/dev/null; \
                     find \"$d\" -type f -name \".new.*\" -mtime +0 -exec rm -f {} + 2>/dev/null";
 
-/// `own` is true if the cache directory `$d` is this user's and nobody else may write to it, by the mode and
-/// owner that `ls` prints. Nothing is run or kept in another directory. A link never counts: in a shared
-/// directory, another user could point it at any directory of this one.
+/// `own` is true if the cache directory `$d` belongs to this user and nobody else may write to it, by the mode and
+/// owner that `ls` prints. No other directory is used to run or keep a binary. A link is refused: in a shared
+/// directory, another user could point it at any directory of this user.
 const OWN_DIRECTORY: &str = "own() { set -- $(ls -ldn \"$d\" 2>/dev/null); \
     case \"$1 $3\" in drwx?-??-?*\" $(id -u)\") return 0;; esac; return 1; };";
 
-/// Sets `$d`, the cache directory, and does something with each of our binaries that may be in it: `$b` is its name, `$s` its
-/// length and `$a` its path. Behind that they are those of the last one, which is brought.
+/// Sets `$d`, the cache directory, and runs `action` for each of our binaries that may be in it: `$b` is the binary's
+/// name, `$s` its length and `$a` its path. Afterwards these variables describe the last binary, which is the one that
+/// is copied.
 fn each_copy(binaries: &Binaries, part: FarPart, action: &str) -> String {
     let names = |machine: &str| {
         let fit = binaries.for_machine(machine.as_bytes(), part);
@@ -58,8 +59,8 @@ pub fn bootstrap(binaries: &Binaries, part: FarPart, install: bool) -> String {
     bootstrap_by(binaries, part, install, &AgentCommand::default())
 }
 
-/// The line of [`bootstrap`], where the agent is called by a command of the user's, whose single quotes are closed for the
-/// far shell.
+/// The line of [`bootstrap`] if the user gave a command that calls the agent. The single quotes of that command are
+/// closed for the far shell.
 pub fn bootstrap_by(binaries: &Binaries, part: FarPart, install: bool, command: &AgentCommand) -> String {
     if let Some(path) = command.path() {
         return format!("sh -c '{}'", command.call(path));
@@ -92,13 +93,13 @@ pub fn find(binaries: &Binaries) -> String {
     each_copy(binaries, FarPart::Program, print) + "command -v linerate"
 }
 
-/// The words that run this program with `argv` on a host where [`bootstrap`]'s line has started it, from the
-/// same path.
+/// The words that run this program with `argv`, from the same path, on a host on which [`bootstrap`]'s line has started
+/// it.
 pub fn again(binaries: &Binaries, argv: &[OsString]) -> Vec<OsString> {
     again_by(binaries, argv, &AgentCommand::default())
 }
 
-/// The words of [`again`], where the program is called by a command of the user's.
+/// The words of [`again`] if the user gave a command that calls the program.
 pub fn again_by(binaries: &Binaries, argv: &[OsString], command: &AgentCommand) -> Vec<OsString> {
     let copied = command.call_with_words("\"$a\"");
     let start = format!("if [ -x \"$a\" ] && own; then {copied}; fi");
@@ -123,7 +124,7 @@ mod tests {
         Binary { machine: machine.into(), file: "/nowhere".into(), size, id, packed: None }
     }
 
-    /// The binary that is brought, and its description.
+    /// The binary that is copied, and its description.
     fn script(body: &str) -> (Vec<u8>, Binaries) {
         let bytes = format!("#!/bin/sh\n{body}\n").into_bytes();
         let (hash, size) = (sha256(&bytes[..]).unwrap(), bytes.len() as u64);
@@ -135,7 +136,7 @@ mod tests {
         Binaries { own, others, agents: Vec::new(), unfit: Vec::new() }
     }
 
-    /// Runs the line by a shell with an empty home, feeds it `bytes` when it asks; returns what it printed.
+    /// Runs the line by a shell with an empty home, sends it `bytes` when it asks for them, and returns its output.
     fn run(home: &std::path::Path, line: &str, bytes: &[u8]) -> String {
         let mut shell = Command::new("sh")
             .args(["-c", line])
@@ -147,7 +148,7 @@ mod tests {
             .unwrap();
         let mut said = String::new();
         let mut out = BufReader::new(shell.stdout.take().unwrap());
-        // The first line is empty where the shell speaks.
+        // The first line is empty if the shell itself prints something.
         while said.trim().is_empty() {
             assert!(out.read_line(&mut said).unwrap() > 0, "the shell said nothing");
         }
@@ -221,7 +222,7 @@ mod tests {
             String::from_utf8(command.output().unwrap().stdout).unwrap()
         };
         assert_eq!(again(home.path()), "doctor|it's \"b\"|");
-        // In a directory that others may write to, it isn't run.
+        // A binary in a directory that others may write to isn't run.
         let cache = home.path().join(".cache/linerate");
         std::fs::set_permissions(&cache, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         assert_eq!(again(home.path()), "");
@@ -307,7 +308,7 @@ mod tests {
                 std::fs::rename(&cache, home.path().join("elsewhere")).unwrap();
                 symlink("../elsewhere", &cache).unwrap();
             }
-            // A link is nobody's to rely on, also this user's own.
+            // A link is refused, even this user's own.
             let refused = mode & 0o022 != 0 || owner > 0 || link;
             if owner > 0 && !is_root {
                 linerate_testing::skip("root", "giving a directory to another user needs root");

@@ -1,4 +1,4 @@
-//! Places of processes, and the start of agents there.
+//! Where processes run, and how agents are started there.
 
 pub mod binary;
 pub mod command;

@@ -1,5 +1,5 @@
-//! Agents that are ready to be brought: compressed by gzip, since hardly a host lacks that, with a comment in the file's header
-//! that describes what is in it.
+//! Agents that are packed for copying to a host. They are compressed by gzip, which nearly every host has. A comment in
+//! the file's header describes the contents.
 
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
@@ -10,15 +10,15 @@ use std::path::Path;
 use crate::binary::{Binary, sha256};
 use crate::install::identity;
 
-/// Begins the names of their files; the machine follows, as `uname -m` calls it.
+/// The beginning of a packed agent's file name; the machine follows, as `uname -m` prints it.
 pub const NAME: &str = "agent-";
-/// Ends the names of their files.
+/// The end of a packed agent's file name.
 pub const END: &str = ".gz";
 
 /// Packs a binary of this version's agent.
 ///
 /// # Errors
-/// If it can't be read, or what is made of it can't be written.
+/// If the binary can't be read, or the packed agent can't be written.
 pub fn write(binary: &Path, packed: &mut impl Write) -> io::Result<()> {
     let id = Binary::of(String::new(), binary.to_owned())?.id;
     let hash = sha256(File::open(binary)?)?;
@@ -31,7 +31,7 @@ pub fn write(binary: &Path, packed: &mut impl Write) -> io::Result<()> {
 /// Describes a packed agent for a machine. Only its header is read.
 ///
 /// # Errors
-/// The reason why it can't be brought, as the end of a sentence.
+/// The reason why the agent can't be copied to a host, as the end of a sentence.
 pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
     let opened = File::open(file).map_err(|error| error.to_string())?;
     let comment = comment(BufReader::new(opened)).ok_or("it is no packed agent")?;
@@ -42,7 +42,7 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
     }
     let size = id.and_then(|id| id.rsplit_once('-')?.1.parse().ok());
     match (id, size, hash) {
-        // Both stand in lines for the far shell.
+        // The ID and the hash are put into lines for the far shell.
         (Some(id), Some(size), Some(hash)) if is_plain(id) && is_plain(hash) => Ok(Binary {
             machine: machine.to_owned(),
             file: file.to_owned(),
@@ -56,7 +56,7 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
 
 fn comment(file: impl BufRead) -> Option<String> {
     let mut gzip = MultiGzDecoder::new(file);
-    // Reading a byte checks that there is more than a header.
+    // Reading a byte checks that the file is more than a header.
     gzip.read_exact(&mut [0]).ok()?;
     let comment = gzip.header()?.comment()?.to_owned();
     String::from_utf8(comment).ok()

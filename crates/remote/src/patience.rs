@@ -7,46 +7,47 @@ use std::os::fd::AsFd;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
-/// Time in which a far end that has gone may take nothing.
+/// How long a write may block if the far end has gone.
 const BLOCKED: Duration = Duration::from_millis(300);
-/// Interval of the checks while waiting.
+/// The interval of the checks during a wait.
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Time limits of a login, from the remote shell's start to the agent's line. Copying the binary doesn't
-/// count, as long as it moves.
+/// Time limits of a login, from the remote shell's start to the agent's line. Time in which the binary is copied
+/// doesn't count as long as the copy moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// The longest time between two lines; `None`: no limit.
     silence: Option<Duration>,
     /// The longest time in all; `None`: no limit.
     in_all: Option<Duration>,
-    /// The command's option that sets the limits.
+    /// True if the command has an option that sets the limits.
     option: bool,
 }
 
 impl Patience {
-    /// The default: somebody may have to type a password, or to check a host key. An ssh server gives up
-    /// after 120 s (`LoginGraceTime`), so a longer limit wouldn't help.
+    /// The default. It leaves time to type a password or check a host key. An ssh server gives up after 120 s
+    /// (`LoginGraceTime`), so a longer limit wouldn't help.
     pub const LOGIN: Self = Self { silence: None, in_all: Some(LOGIN_TIME), option: false };
 
-    /// For a command with `--timeout`, and the user's value: seconds, 0 for no limit, or none.
+    /// The limits of a command with `--timeout`. `given` is the user's value in seconds, 0 for no limit, or `None` for
+    /// the default.
     pub fn by_option(given: Option<u32>) -> Self {
         match given.map(|seconds| Duration::from_secs(seconds.into())) {
             None => Self { option: true, ..Self::LOGIN },
             Some(Duration::ZERO) => Self { silence: None, in_all: None, option: true },
-            // A far end that prints a line now and then isn't silent, but isn't logged in either.
+            // A far end that prints a line now and then isn't silent, but it isn't logged in either.
             Some(silence) => {
                 Self { silence: Some(silence), in_all: Some(silence.max(LOGIN_TIME)), option: true }
             }
         }
     }
 
-    /// The option's name, to follow a number of seconds in a message.
+    /// The option's name, to be appended to a number of seconds in a message.
     pub fn option(&self) -> &'static str {
         if self.option { " (--timeout)" } else { "" }
     }
 
-    /// The longest time in which the far end may take none of the written data.
+    /// The longest time for which a write to the far end may block.
     pub fn of_writing(&self) -> Option<Duration> {
         self.silence.or(self.in_all)
     }
@@ -54,7 +55,7 @@ impl Patience {
 
 const LOGIN_TIME: Duration = Duration::from_secs(150);
 
-/// A login under way.
+/// A login that is running.
 #[derive(Debug)]
 pub struct Login {
     patience: Patience,
@@ -69,12 +70,12 @@ impl Login {
         Self { patience, begun, heard: begun }
     }
 
-    /// Records that a whole line came; a partial line doesn't count.
+    /// Records that a whole line arrived; a partial line doesn't count.
     pub fn heard(&mut self) {
         self.heard = Instant::now();
     }
 
-    /// The reason for giving up; `None` within the limits.
+    /// The reason for giving up; `None` if the login is within its limits.
     pub fn too_long(&self) -> Option<String> {
         let over = |longest: Option<Duration>, since: Instant| longest.filter(|most| since.elapsed() > *most);
         let (most, what) = match over(self.patience.silence, self.heard) {
@@ -97,8 +98,7 @@ impl Login {
     }
 }
 
-/// The input of a far end. If the far end takes nothing, writing fails after a time instead of blocking for
-/// ever.
+/// The input of a far end. If the far end reads nothing, a write fails after a time instead of blocking for ever.
 pub struct PatientInput {
     to: ChildStdin,
     longest: Option<Duration>,
@@ -106,7 +106,7 @@ pub struct PatientInput {
 }
 
 impl PatientInput {
-    /// A write to `to` may block for `longest` until some of it is taken; `None`: no limit.
+    /// Writes to `to`. A write may block for `longest` until some of it is taken; `None`: no limit.
     ///
     /// # Errors
     /// If the pipe's flags can't be set.
@@ -115,8 +115,8 @@ impl PatientInput {
         Ok(Self { to, longest, is_there: None })
     }
 
-    /// From now on a write may block while the far end `is_there`, which has to send something once in
-    /// `longest`.
+    /// From now on a write may block while `is_there` returns true. The far end has to send something within each
+    /// period of `longest`.
     pub fn wait(&mut self, longest: Option<Duration>, is_there: impl Fn() -> bool + Send + Sync + 'static) {
         self.longest = longest;
         self.is_there = Some(Box::new(is_there));
@@ -159,7 +159,7 @@ impl Write for PatientInput {
     }
 }
 
-/// Waits a moment for data or an end.
+/// Waits a moment for data or the end of the input.
 pub fn is_readable(from: impl AsFd) -> bool {
     poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&MOMENT)).is_ok_and(|ready| ready > 0)
 }

@@ -1,5 +1,4 @@
-//! The place of a process: here, in a network namespace of this host, or on another host through a remote
-//! shell.
+//! Where a process runs: here, in a network namespace of this host, or on another host through a remote shell.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,16 +9,16 @@ use std::process::Command;
 
 use linerate_sys::netns;
 
-/// A place in which a process can be started. The caller sets stdio, environment and working directory on the
+/// A location in which a process can be started. The caller sets stdio, environment and working directory on the
 /// [`Command`] that [`Place::command`] returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// This process's own surroundings.
+    /// This process's own environment.
     Here,
-    /// The network namespace of this file, such as `/run/netns/NAME`. Its files are those of [`Place::Here`].
+    /// The network namespace of this file, such as `/run/netns/NAME`. The process sees the same files as
+    /// [`Place::Here`].
     Namespace(PathBuf),
-    /// Another host, reached by `rsh... HOST COMMAND`. Of the [`Command`]'s settings only stdio reaches that
-    /// host.
+    /// Another host, reached by `rsh... HOST COMMAND`. Of the [`Command`]'s settings, only stdio applies on that host.
     Ssh {
         /// The remote shell and its options, such as `ssh -F CONF`.
         rsh: Vec<OsString>,
@@ -29,7 +28,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The command that runs `argv` in this place.
+    /// The command that runs `argv` in this location.
     ///
     /// # Errors
     /// `InvalidInput` for an empty `argv`, an empty remote shell, or a host that starts with a dash (the

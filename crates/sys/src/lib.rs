@@ -1,5 +1,5 @@
-//! The system calls that no safe library offers, what procfs alone says of a process, and private directories. This is the only room with
-//! `unsafe`.
+//! The system calls that no safe library offers, the facts about a process that only procfs has, and private
+//! directories. Only this room contains `unsafe`.
 
 pub mod ethtool;
 pub mod limits;

@@ -2,23 +2,23 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors for which the kernel allocates room at once.
+/// The number of descriptors for which the kernel allocates memory at once.
 const ROOM: u64 = 4096;
 
-/// Raises the limit of open files to this user's maximum; if that fails, the old limit stays. Call it before
-/// threads start: then the kernel allocates room for many descriptors at once, and doesn't stop all threads
-/// for about 10 ms each time that the number of descriptors doubles (`expand_fdtable`, fs/file.c).
+/// Raises the limit of open files to this user's maximum; if that fails, the old limit stays. Call it before threads
+/// start. The kernel then allocates memory for many descriptors at once. Otherwise it would stop all threads for about
+/// 10 ms each time the number of descriptors doubles (`expand_fdtable`, fs/file.c).
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let last = getrlimit(Resource::Nofile).current.unwrap_or(ROOM).min(ROOM).saturating_sub(1);
-    // The duplicate is closed at once; the room stays.
+    // The duplicate is closed at once; the memory stays allocated.
     let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), i32::try_from(last).unwrap_or(0));
 }
 
-/// Keeps up to 64 MiB of freed memory in this process: returning and taking it again costs a page fault of
-/// some microseconds for each page, and messages come and go all the time. Only GNU's C library has this
-/// setting.
+/// Keeps up to 64 MiB of freed memory in this process. If the memory were returned and allocated again, each page would
+/// cost a page fault of a few microseconds, and messages are allocated and freed all the time. Only GNU's C library has
+/// this setting.
 pub fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
     {

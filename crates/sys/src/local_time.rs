@@ -1,4 +1,4 @@
-//! Local time (localtime_r(3), mktime(3)), as the time zone of this process has it.
+//! Local time (localtime_r(3), mktime(3)) in the time zone of this process.
 
 use std::fmt;
 use std::mem;
@@ -21,12 +21,12 @@ pub struct LocalTime {
 }
 
 impl LocalTime {
-    /// The local time of a number of seconds since 1970; none where the year has no number.
+    /// The local time of a number of seconds since 1970; `None` if the year is out of range.
     pub fn of(seconds: i64) -> Option<Self> {
         // SAFETY: tm consists of integers and a pointer, for which zero is a value.
         let mut raw: libc::tm = unsafe { mem::zeroed() };
-        // SAFETY: both point to whole values; the function writes to `raw` alone, and reads the environment, which this program
-        // never changes.
+        // SAFETY: both point to whole values. The function writes only to `raw`, and reads the environment, which this
+        // program never changes.
         let found = unsafe { libc::localtime_r(&raw const seconds, &raw mut raw) };
         (!found.is_null()).then(|| Self {
             year: raw.tm_year.saturating_add(1900),
@@ -38,8 +38,8 @@ impl LocalTime {
         })
     }
 
-    /// The time in seconds since 1970; what is out of range counts on, as hour 24 is the next day's first. None where there
-    /// is no such number.
+    /// The time in seconds since 1970. A field that is out of range carries over: hour 24 is hour 0 of the next day.
+    /// `None` if the result is out of range.
     pub fn seconds(&self) -> Option<i64> {
         // SAFETY: as above.
         let mut raw: libc::tm = unsafe { mem::zeroed() };

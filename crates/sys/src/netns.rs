@@ -1,9 +1,8 @@
 //! Processes and threads in another network namespace, and children that end with their parent.
 //!
-//! These functions determine *where* and *how long* a process runs. A process that enters a namespace by
-//! these functions keeps the mounts of its parent: both hosts of a lab see one file system. Its
-//! `/sys/class/net` therefore still shows the parent's interfaces; netlink, ioctl and `/proc/self/net` show
-//! the namespace's.
+//! These functions determine *where* and *how long* a process runs. A process that enters a namespace by these
+//! functions keeps the mounts of its parent, so both hosts of a lab see one file system. Its `/sys/class/net` therefore
+//! still shows the parent's interfaces; netlink, ioctl and `/proc/self/net` show the namespace's interfaces.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,8 +14,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Makes `command`, when it is spawned, run in the network namespace that `namespace` is open on.
 ///
-/// The descriptor is any file of a network namespace: `/run/netns/NAME` or `/proc/PID/ns/net`. The caller
-/// needs `CAP_SYS_ADMIN` where that namespace belongs; without it the spawn fails with `EPERM` (setns(2)).
+/// The descriptor is any file of a network namespace: `/run/netns/NAME` or `/proc/PID/ns/net`. The caller needs
+/// `CAP_SYS_ADMIN` in the user namespace that owns it; without it the spawn fails with `EPERM` (setns(2)).
 pub fn enter(command: &mut Command, namespace: OwnedFd) {
     let hook = move || enter_now(namespace.as_fd());
     // SAFETY: between fork and exec the hook makes one system call, setns, on a descriptor that it owns. It
@@ -26,13 +25,13 @@ pub fn enter(command: &mut Command, namespace: OwnedFd) {
 
 /// Makes `command`'s process receive `signal` as soon as the thread that spawned it ends.
 ///
-/// The kernel watches the *thread*, not the process (`PR_SET_PDEATHSIG`, prctl(2)): spawn from a thread that
-/// lives as long as the child should. The child's own children don't inherit the setting.
+/// The kernel watches the *thread*, not the process (`PR_SET_PDEATHSIG`, prctl(2)): spawn from a thread that lives as
+/// long as the child should live. The child's own children don't inherit the setting.
 pub fn die_with_parent(command: &mut Command, signal: Signal) {
     let parent = rustix::process::getpid();
     let hook = move || {
         rustix::process::set_parent_process_death_signal(Some(signal))?;
-        // A parent that ended before the line above no longer causes a signal.
+        // If the parent ended before the line above, no signal comes any more.
         if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
     };
     // SAFETY: the hook makes two system calls, prctl and getppid, on plain values, and builds an io::Error
@@ -40,17 +39,17 @@ pub fn die_with_parent(command: &mut Command, signal: Signal) {
     unsafe { command.pre_exec(hook) };
 }
 
-/// Makes `command`'s process the leader of a session of its own, out of reach of the terminal's Ctrl-C.
+/// Makes `command`'s process the leader of a session of its own, so that the terminal's Ctrl-C doesn't reach it.
 pub fn new_session(command: &mut Command) {
     let hook = || Ok(rustix::process::setsid().map(drop)?);
     // SAFETY: the hook makes one system call, setsid, without arguments.
     unsafe { command.pre_exec(hook) };
 }
 
-/// Runs `work` on a thread of its own inside a network namespace, and returns its result.
+/// Runs `work` on a new thread inside a network namespace, and returns its result.
 ///
-/// Sockets that `work` opens stay in that namespace wherever they are used later. The calling thread does not
-/// move.
+/// Sockets that `work` opens stay in that namespace, also if another thread uses them later. The calling thread stays
+/// in its own namespace.
 ///
 /// # Errors
 /// If no thread can be started, or setns(2) fails (`EPERM` without `CAP_SYS_ADMIN`).

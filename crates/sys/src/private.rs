@@ -1,12 +1,12 @@
-//! Directories and files of this account alone, below its state directory.
+//! Directories and files that only this account may access, below its state directory.
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The directory for this program's state: `$XDG_STATE_HOME/linerate`, by default `~/.local/state/linerate`; none where the account
-/// has no such place. A relative path counts as none (XDG base directories).
+/// The directory for this program's state: `$XDG_STATE_HOME/linerate`, by default `~/.local/state/linerate`; `None` if
+/// the account has neither. A relative path is ignored (XDG base directories).
 pub fn state_directory() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let in_home = || absolute("HOME").filter(|home| home.is_dir()).map(|home| home.join(".local/state"));
@@ -14,10 +14,10 @@ pub fn state_directory() -> Option<PathBuf> {
     state.map(|state| state.join("linerate"))
 }
 
-/// Opens a directory that nobody else may enter, and that isn't reached by a link of its own name.
+/// Opens a directory that nobody else may enter. The last component of the path may not be a link.
 ///
 /// # Errors
-/// Those of open(2); `EPERM` if it is somebody else's, or others may enter it.
+/// The errors of open(2); `EPERM` if the directory belongs to somebody else, or others may enter it.
 pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, Mode::empty())?;
@@ -25,10 +25,10 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     if is_own { Ok(directory) } else { Err(Errno::PERM) }
 }
 
-/// Opens a directory as [`open_directory`] does, and makes it if it isn't there.
+/// Opens a directory as [`open_directory`] does, and creates it if it doesn't exist.
 ///
 /// # Errors
-/// As [`open_directory`], and if it can't be made.
+/// The errors of [`open_directory`]; an error if the directory can't be created.
 pub fn open_or_make_directory(path: &Path) -> Result<OwnedFd, Errno> {
     match open_directory(path) {
         Err(Errno::NOENT) => make(path)?,
@@ -37,7 +37,8 @@ pub fn open_or_make_directory(path: &Path) -> Result<OwnedFd, Errno> {
     open_directory(path)
 }
 
-/// Makes the directory, with what leads to it; never in one of somebody else's, whose programs might miss it.
+/// Creates the directory and its missing parents, but never inside a directory of somebody else, whose programs might
+/// not expect it.
 fn make(path: &Path) -> Result<(), Errno> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
     let open = || rustix::fs::open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -54,7 +55,7 @@ fn make(path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// True of what is of this kind, this account's, and closed to all others.
+/// True if the file has this kind, belongs to this account, and grants no access to anybody else.
 pub fn is_private(stat: &Stat, kind: FileType) -> bool {
     FileType::from_raw_mode(stat.st_mode) == kind
         && stat.st_uid == rustix::process::geteuid().as_raw()

@@ -1,9 +1,9 @@
-//! What names a process of a host for ever: its number, its start, and the start of the host.
+//! Identifies a process of a host uniquely: by its number, its start time, and the ID of the host's boot.
 
 use std::fs;
 use std::io;
 
-/// The ID of the host's start (random(4)).
+/// The ID of the host's current boot (random(4)).
 ///
 /// # Errors
 /// If procfs can't be read.
@@ -11,10 +11,10 @@ pub fn boot_id() -> io::Result<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned())
 }
 
-/// When a process began, in clock ticks since the host's start (field 22 of `/proc/PID/stat`, proc(5)).
+/// When a process started, in clock ticks since the host's boot (field 22 of `/proc/PID/stat`, proc(5)).
 ///
 /// # Errors
-/// `NotFound` if there is none of that number, or it has ended and waits for its parent.
+/// `NotFound` if there is no process with this number, or it has ended and its parent hasn't waited for it yet.
 pub fn start_of(pid: u32) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     running_since(&stat).ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -22,7 +22,7 @@ pub fn start_of(pid: u32) -> io::Result<u64> {
 
 /// The start time in a line of `/proc/PID/stat`, unless the process has ended (state Z or X).
 fn running_since(stat: &str) -> Option<u64> {
-    // The name, in parentheses, may itself hold spaces and parentheses: the last one closes it.
+    // The name is in parentheses and may itself contain spaces and parentheses: the last parenthesis closes it.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?;

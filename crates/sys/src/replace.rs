@@ -1,4 +1,4 @@
-//! Files that are written as a whole or not at all.
+//! Writes files as a whole or not at all.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -8,20 +8,21 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Writes `bytes` beside `file` and renames, so that no reader sees half of it. A link or a fifo of that name is
-/// replaced, not followed or filled: it may be somebody else's. A device (`/dev/null`) can't be replaced, and is
-/// written to, as a descriptor of this process (`/dev/stdout`, `/dev/fd/63`) is.
+/// Writes `bytes` to a new file in the same directory and renames it to `file`, so that no reader sees half of it. A
+/// link or a fifo of that name is replaced, and not written to, since it may belong to somebody else. A device
+/// (`/dev/null`) or a descriptor of this process (`/dev/stdout`, `/dev/fd/63`) can't be replaced, so it is written to.
 ///
 /// # Errors
-/// If the new file can't be created, written or renamed; then the old one stays.
+/// If the new file can't be created, written or renamed. The old file then stays.
 pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(file, bytes, None)
 }
 
-/// Does what [`replace`] does, with a file that everybody may read and its owner write, whatever the umask.
+/// Does what [`replace`] does. The file gets a mode by which everybody may read it and its owner may write it, whatever
+/// the umask.
 ///
 /// # Errors
-/// As [`replace`].
+/// The errors of [`replace`].
 pub fn replace_readable(file: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(file, bytes, Some(0o644))
 }
@@ -44,10 +45,10 @@ fn replace_with(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> 
     renamed.inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
-/// Checks in advance whether [`replace`] can write `file`, which stays unchanged.
+/// Checks in advance whether [`replace`] can write `file`. The file isn't changed.
 ///
 /// # Errors
-/// That of creating a file beside it; `EISDIR` for a directory; that it is a disk.
+/// The error of creating a file in the same directory; `EISDIR` for a directory; an error if `file` is a disk.
 pub fn may_replace(file: &Path) -> io::Result<()> {
     if is_descriptor(file) || is_device(file)? {
         return Ok(());
@@ -76,7 +77,7 @@ pub fn is_descriptor(file: &Path) -> bool {
             && file.file_name().is_some_and(is_number)
 }
 
-/// True for a device that takes bytes one after the other; a disk is refused.
+/// True for a device that takes a stream of bytes; a disk is refused with an error.
 fn is_device(file: &Path) -> io::Result<bool> {
     let Ok(there) = file.symlink_metadata() else { return Ok(false) };
     if there.file_type().is_block_device() {
@@ -85,8 +86,8 @@ fn is_device(file: &Path) -> io::Result<bool> {
     Ok(there.file_type().is_char_device())
 }
 
-/// The device of that name. Only what was opened counts: the name may be a link, a fifo or a file by now, to
-/// which nothing is written.
+/// Opens the device of that name, and checks the opened file again: by now the name may be a link, a fifo or a regular
+/// file, and nothing is written to those.
 fn opened_device(file: &Path) -> io::Result<Option<File>> {
     match open_existing(file, OFlags::NOFOLLOW) {
         Ok(opened) => Ok(opened.metadata()?.file_type().is_char_device().then_some(opened)),
@@ -95,7 +96,7 @@ fn opened_device(file: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Opens what is there for writing, without a wait for the reader of a fifo; the writes then wait for it.
+/// Opens the existing file for writing. It doesn't wait for a fifo's reader here; the writes wait for it later.
 fn open_existing(file: &Path, flags: OFlags) -> Result<File, Errno> {
     let flags = flags | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = rustix::fs::open(file, flags | OFlags::NONBLOCK, Mode::empty())?;
@@ -150,7 +151,7 @@ mod tests {
         assert!(opened_device(&file).unwrap().is_none());
         assert!(opened_device(&link).unwrap().is_none());
         assert!(opened_device(&directory.path().join("missing")).unwrap().is_none());
-        // Nobody reads it.
+        // The fifo has no reader.
         assert_eq!(opened_device(&fifo).unwrap_err().raw_os_error(), Some(Errno::NXIO.raw_os_error()));
         assert_eq!(fs::read(&file).unwrap(), b"kept");
         replace(Path::new("/dev/null"), b"x").unwrap();

@@ -14,22 +14,23 @@ pub struct TcpInfo {
     pub rtt_us: u32,
     /// The shortest round-trip time of the last minutes in microseconds; 0 before Linux 4.6.
     pub min_rtt_us: u32,
-    /// Bytes of a segment.
+    /// Payload bytes of a segment.
     pub segment_size: u32,
     /// True if each segment carries timestamps, which take 12 bytes of it.
     pub timestamps: bool,
     /// Segments with data sent, retransmissions included; 0 before Linux 4.6.
     pub segments: u32,
-    /// Microseconds in which there was something to send; 0 before Linux 4.10.
+    /// Microseconds in which TCP had something to send; 0 before Linux 4.10.
     pub busy_us: u64,
     /// Busy microseconds limited by the peer's receive window.
     pub rwnd_limited_us: u64,
-    /// Busy microseconds limited by the own send buffer.
+    /// Busy microseconds limited by this end's send buffer.
     pub sndbuf_limited_us: u64,
     /// Segments retransmitted.
     pub retransmits: u32,
-    /// True while a retransmitted segment, or a probe of a closed window or of an idle peer, awaits its acknowledgement.
-    /// A segment that this host's own firewall or routes discard is never under way: it is probed for.
+    /// True while a retransmitted segment, or a probe of a closed window or an idle peer, waits for its
+    /// acknowledgement. If this host's own firewall or routes discard a segment, the segment never counts as in flight,
+    /// and TCP sends probes for it.
     pub repeats: bool,
     /// Bytes that the peer has acknowledged; 0 before Linux 4.1.
     pub acknowledged: u64,
@@ -37,13 +38,13 @@ pub struct TcpInfo {
     pub acknowledged_ms: u32,
     /// Bytes in the send buffer that have not been sent yet; 0 before Linux 4.6.
     pub unsent: u32,
-    /// Bytes that were sent and not acknowledged yet, in whole segments.
+    /// Bytes that were sent and not yet acknowledged, in whole segments.
     pub in_flight: u64,
     /// The most recent delivery rate in bytes a second; 0 before Linux 4.9.
     pub delivery_rate: u64,
-    /// Bytes of the window that the peer announces; 0 if it is closed, and before Linux 5.4.
+    /// Bytes of the window that the peer announces; 0 if the window is closed, and before Linux 5.4.
     pub peer_window: u64,
-    /// The send buffer; of size 0 before Linux 4.12.
+    /// The send buffer; its size is 0 before Linux 4.12.
     pub send_buffer: SendBuffer,
 }
 
@@ -56,8 +57,8 @@ impl TcpInfo {
         // SAFETY: tcp_info consists of integers, for which zero is a value.
         let mut info: libc::tcp_info = unsafe { mem::zeroed() };
         let mut length = mem::size_of_val(&info) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `info`, which is that long and lives on; an
-        // older kernel writes fewer and the rest stays zero.
+        // SAFETY: the kernel writes at most `length` bytes to `info`, which has that length and outlives the call. An
+        // older kernel writes fewer bytes, and the rest stays zero.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
@@ -92,17 +93,17 @@ impl TcpInfo {
     }
 }
 
-/// The memory of a socket's send buffer (`SO_MEMINFO`, Linux 4.12). It is more than the bytes in it.
+/// The memory of a socket's send buffer (`SO_MEMINFO`, Linux 4.12). It is larger than the data that it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendBuffer {
-    /// The most that it may take, in bytes; 0 where it is unknown.
+    /// The most memory that it may use, in bytes; 0 if it is unknown.
     pub size: u64,
-    /// The part that is in use.
+    /// The memory in use, in bytes.
     pub queued: u64,
 }
 
 impl TcpInfo {
-    /// True if a larger send buffer would hold more bytes under way.
+    /// True if a larger send buffer would allow more bytes in flight.
     pub fn is_limited_by_send_buffer(&self) -> bool {
         self.send_buffer.limits(self.unsent.into(), self.in_flight)
     }
@@ -110,10 +111,10 @@ impl TcpInfo {
 
 impl SendBuffer {
     fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
-        // SK_MEMINFO_VARS of include/uapi/linux/sock_diag.h: the size is number 3, what is queued number 5.
+        // SK_MEMINFO_VARS of include/uapi/linux/sock_diag.h: number 3 is the size, number 5 the memory in use.
         let mut values = [0_u32; 9];
         let mut length = mem::size_of_val(&values) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `values`, which is that long and lives on.
+        // SAFETY: the kernel writes at most `length` bytes to `values`, which has that length and outlives the call.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
@@ -129,22 +130,23 @@ impl SendBuffer {
         Ok(Self { size: u64::from(values[3]), queued: u64::from(values[5]) })
     }
 
-    /// True if it has no room for a waiting writer, and nearly all bytes in it are under way: then a larger one would
-    /// hold more bytes under way. The kernel wakes a writer once a third is free (sk_stream_min_wspace in
-    /// include/net/sock.h). A sender that TCP's congestion window or the peer's holds back has unsent bytes.
+    /// True if the buffer is too full to wake a waiting writer, and nearly all bytes in it are in flight: a larger
+    /// buffer would then allow more bytes in flight. The kernel wakes a writer once a third is free
+    /// (sk_stream_min_wspace in include/net/sock.h). If TCP's congestion window or the peer limits a sender, the buffer
+    /// also holds unsent bytes.
     pub fn limits(self, unsent: u64, in_flight: u64) -> bool {
         self.size > 0 && 3 * self.queued >= 2 * self.size && 8 * unsent <= in_flight
     }
 }
 
-/// Wakes readers of `socket` only when this number of bytes, or its end, has arrived (`SO_RCVLOWAT`,
-/// socket(7)).
+/// Makes the kernel wake readers of `socket` only when this number of bytes, or the end of the stream, has arrived
+/// (`SO_RCVLOWAT`, socket(7)).
 ///
 /// # Errors
 /// If the descriptor isn't a socket.
 pub fn set_least_to_receive(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the kernel reads `bytes`, whose length is given and which lives on.
+    // SAFETY: the kernel reads `bytes`, whose length is given and which outlives the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -187,7 +189,7 @@ mod tests {
             poll(&mut [PollFd::new(far, PollFlags::IN)], Some(&wait)).unwrap() == 1
         };
         near.write_all(b"four").unwrap();
-        // A read now would take the four, and then wait for eight more.
+        // A read now would take the four bytes, and then wait for eight more.
         assert!(!ready(&far, 50));
         near.write_all(b"more").unwrap();
         assert!(ready(&far, 900));

@@ -10,10 +10,10 @@ use rustix::fs::{Mode, OFlags};
 /// Bytes of the header (`struct virtio_net_hdr`) before each packet that is read or written.
 pub const HEADER_BYTES: usize = 10;
 
-/// IFF_TUN_EXCL: no interface of that name may exist yet. The libc crate has it as a signed number.
+/// IFF_TUN_EXCL: creation fails if an interface of that name exists. The libc crate declares it as a signed number.
 const EXCLUSIVE: libc::c_int = 0x8000;
 
-/// One TUN interface, which exists as long as this value. Reading and writing never block.
+/// One TUN interface. It exists as long as this value. Reading and writing never block.
 #[derive(Debug)]
 pub struct Tun(OwnedFd);
 
@@ -31,8 +31,7 @@ impl Tun {
         Ok(tun)
     }
 
-    /// Reads one packet with its header, and returns its length; the part that doesn't fit in `buffer` is
-    /// lost.
+    /// Reads one packet with its header, and returns its length. Bytes that don't fit in `buffer` are lost.
     ///
     /// # Errors
     /// `WouldBlock` if no packet waits.
@@ -40,10 +39,10 @@ impl Tun {
         Ok(rustix::io::read(&self.0, buffer)?)
     }
 
-    /// Sends the host one packet with its header.
+    /// Sends one packet with its header to the host.
     ///
     /// # Errors
-    /// `EIO` while the interface is down, `EINVAL` for bytes that are no packet, `ENOMEM`.
+    /// `EIO` while the interface is down, `EINVAL` for bytes that aren't a packet, `ENOMEM`.
     pub fn write(&self, packet: &[u8]) -> io::Result<usize> {
         Ok(rustix::io::write(&self.0, packet)?)
     }

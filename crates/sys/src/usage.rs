@@ -17,7 +17,7 @@ pub enum UsageOf {
 pub struct ProcessUsage {
     /// User and system time in seconds.
     pub cpu_seconds: f64,
-    /// Peak resident memory in bytes; of the largest child for [`UsageOf::Children`].
+    /// Peak resident memory in bytes; for [`UsageOf::Children`] the peak of the largest child.
     pub peak_rss_bytes: u64,
 }
 
@@ -37,8 +37,7 @@ pub fn usage(who: UsageOf) -> ProcessUsage {
     }
 }
 
-/// How many times this thread has slept until something came: an answer, a disk, a lock. A processor that is taken from it isn't
-/// counted.
+/// How many times this thread has slept to wait for something: an answer, a disk, a lock. Preemption isn't counted.
 pub fn sleeps_of_this_thread() -> u64 {
     u64::try_from(read(libc::RUSAGE_THREAD).ru_nvcsw).unwrap_or(0)
 }
@@ -46,13 +45,13 @@ pub fn sleeps_of_this_thread() -> u64 {
 fn read(who: libc::c_int) -> libc::rusage {
     // SAFETY: rusage consists of integers, for which zero is a value.
     let mut raw: libc::rusage = unsafe { mem::zeroed() };
-    // SAFETY: `raw` is a whole rusage to which the kernel writes; `who` is one of the constants that it knows, so the call
-    // can't fail.
+    // SAFETY: `raw` is a whole rusage, to which the kernel writes. `who` is one of the constants that the kernel knows,
+    // so the call can't fail.
     unsafe { libc::getrusage(who, &raw mut raw) };
     raw
 }
 
-/// This program's own peak: getrusage(2) also counts the memory of the program that the process was before execve(2).
+/// This program's own peak memory: getrusage(2) also counts the memory of the program that the process ran before execve(2).
 fn own_peak() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,8 +1,8 @@
 //! The payload of a batch frame: many entries, each with the whole contents of a small file.
 //!
-//! A record is: length of the entry (4 bytes, little endian), length of the contents (4), the entry in
-//! postcard, the contents. An entry whose kind isn't a file has no contents. If digests are sent, the
-//! contents of a file end in BLAKE3 of what is before it, which counts in their length.
+//! A record is: length of the entry (4 bytes, little endian), length of the contents (4), the entry in postcard, the
+//! contents. An entry that isn't a file has no contents. If digests are sent, a file's contents end with the BLAKE3
+//! hash of the bytes before it; the length of the contents includes the hash.
 
 use crate::control::Digest;
 use crate::entry::{Entry, Kind};
@@ -19,16 +19,16 @@ pub enum BatchError {
     /// More than [`MAX_RECORDS`].
     #[error("a batch has more than {MAX_RECORDS} records")]
     TooMany,
-    /// A length points behind the end.
+    /// A length points past the end.
     #[error("a batch record is longer than its frame")]
     Truncated,
-    /// The entry isn't one.
+    /// The bytes of the entry can't be decoded.
     #[error("a batch record's entry can't be decoded")]
     Entry,
     /// The contents don't have the length that the entry states.
     #[error("a batch record's contents differ from the size that it states")]
     Size,
-    /// A file has no digest where each has one.
+    /// A file's record has no digest though digests are sent.
     #[error("a batch record of a file has no digest")]
     Digest,
 }
@@ -44,10 +44,11 @@ impl<'a> Writer<'a> {
         Self { payload }
     }
 
-    /// Appends an entry whose contents `read` appends to the payload; the entry's size becomes what was read.
+    /// Appends an entry, and the contents that `read` writes to the end of the payload. The entry's size becomes the
+    /// number of bytes that `read` wrote.
     ///
     /// # Errors
-    /// The errors of `read`; the payload is then as it was before.
+    /// The errors of `read`; the payload is then unchanged.
     pub fn push<E>(
         &mut self,
         entry: &mut Entry,
@@ -56,10 +57,11 @@ impl<'a> Writer<'a> {
         self.push_with(entry, read, |_| None).map(drop)
     }
 
-    /// As [`Writer::push`], with the `digest` of what was read behind it where it is a file's; gives it, too.
+    /// Does what [`Writer::push`] does. If the entry is a file and `digest` is set, it also appends the digest of the
+    /// contents, and returns it.
     ///
     /// # Errors
-    /// The errors of `read`; the payload is then as it was before.
+    /// The errors of `read`; the payload is then unchanged.
     pub fn push_with<E>(
         &mut self,
         entry: &mut Entry,
@@ -68,8 +70,8 @@ impl<'a> Writer<'a> {
     ) -> Result<Option<Digest>, E> {
         let start = self.payload.len();
         self.payload.extend_from_slice(&[0; PREFIX]);
-        // The size is known only when the contents were read, and its encoding has no fixed length: the
-        // contents go behind the largest encoding and the entry is spliced in where the size has changed.
+        // The size is known only after the contents were read, and its encoding has no fixed length. So the contents
+        // are put behind the largest possible encoding, and the entry is inserted afterwards if the size has changed.
         let scanned = encode(entry);
         self.payload.extend_from_slice(&scanned);
         let contents = self.payload.len();
@@ -113,7 +115,7 @@ pub struct Record<'a> {
     pub entry: Entry,
     /// Its contents.
     pub contents: &'a [u8],
-    /// BLAKE3 of what the sender read, of files if digests are sent.
+    /// BLAKE3 of the bytes that the sender read; only of files, and only if digests are sent.
     pub digest: Option<Digest>,
 }
 
@@ -121,7 +123,7 @@ pub struct Record<'a> {
 pub struct Reader<'a> {
     rest: &'a [u8],
     digests: bool,
-    /// Records that may still come.
+    /// The number of records that may still follow.
     left: usize,
 }
 
@@ -131,7 +133,7 @@ impl<'a> Reader<'a> {
         Self { rest: payload, digests: false, left: MAX_RECORDS }
     }
 
-    /// Reads `payload` from its beginning, where a digest follows the contents of each file.
+    /// Reads `payload` from its beginning; a digest follows the contents of each file.
     pub fn with_digests(payload: &'a [u8]) -> Self {
         Self { digests: true, ..Self::new(payload) }
     }

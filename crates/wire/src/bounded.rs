@@ -1,4 +1,5 @@
-//! Lists that are decoded only as far as they may be long: an element of one byte may take a hundred in memory.
+//! Lists whose length is checked while they are decoded: an element of one byte in a message may take a hundred in
+//! memory.
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -8,7 +9,8 @@ use std::marker::PhantomData;
 /// Decodes a list of at most `MOST` elements, for `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// The errors of decoding an element; one if there are more, before memory is taken for them.
+/// The errors of decoding an element; an error if there are more than `MOST` elements, before memory is allocated for
+/// them.
 pub fn at_most<'de, const MOST: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,

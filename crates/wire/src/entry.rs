@@ -1,54 +1,54 @@
-//! Entries: files, directories, links and special files, as the scanner finds and the sink makes them.
+//! Entries: files, directories, links and special files, as the scanner finds them and the sink creates them.
 
 use crate::bounded::at_most;
 use crate::path::RelPath;
 use serde::{Deserialize, Serialize};
 
-/// One thing in a tree, without its contents.
+/// A file, directory, link or special file of a tree, without its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Which of the sources it belongs to, in the order of [`crate::control::Message::Sources`].
+    /// The number of the source that it belongs to, in the order of [`crate::control::Message::Sources`].
     pub source: u32,
-    /// Where it is below that source; empty for the source itself.
+    /// Its path below that source; empty for the source itself.
     pub path: RelPath,
     /// Its kind.
     pub kind: Kind,
     /// Permission bits (`st_mode & 0o7777`).
     pub mode: u32,
-    /// When it was last modified.
+    /// The modification time.
     pub mtime: Timestamp,
-    /// When it was last read.
+    /// The access time.
     pub atime: Timestamp,
-    /// Properties that [`crate::control::Keep`] asks for beyond that; most transfers carry none.
+    /// Further properties that [`crate::control::Keep`] requests; most transfers carry none.
     pub extra: Option<Box<Extra>>,
 }
 
-/// Properties that an archive keeps beside mode and times.
+/// Properties that an archive keeps in addition to mode and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extra {
-    /// Whose it is.
+    /// Its owner and group.
     pub owner: Option<Owner>,
-    /// Extended attributes but ACLs: names, which are unique, and values; raw bytes, [`MAX_XATTRS`] in all.
+    /// Extended attributes except ACLs: unique names, and values; raw bytes, [`MAX_XATTRS`] in total.
     #[serde(deserialize_with = "at_most::<MAX_XATTR_COUNT, _, _>")]
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The access ACL, where it says more than the mode.
+    /// The access ACL, if it contains more than the mode.
     #[serde(deserialize_with = "at_most::<MAX_ACL, _, _>")]
     pub acl: Vec<AclEntry>,
     /// A directory's default ACL.
     #[serde(deserialize_with = "at_most::<MAX_ACL, _, _>")]
     pub default_acl: Vec<AclEntry>,
-    /// The entry has more names than this one, and later ones may come as [`Kind::HardLink`].
+    /// The entry has several names, and later ones may be sent as [`Kind::HardLink`].
     pub linked: bool,
 }
 
-/// The most bytes of one entry's extended attributes, names and values together.
+/// The most bytes of one entry's extended attributes, including names and values.
 pub const MAX_XATTRS: usize = 512 << 10;
-/// The most extended attributes of one entry; the kernel lists 64 KiB of names.
+/// The most extended attributes of one entry; the kernel lists at most 64 KiB of names.
 pub const MAX_XATTR_COUNT: usize = 8192;
 /// The most entries of an ACL that fit into an extended attribute (64 KiB).
 pub const MAX_ACL: usize = 8191;
 
-/// The owner of an entry: numbers, and their names at the sender, empty if they have none.
+/// The owner and group of an entry: numbers, and their names at the sender. A name is empty if the number has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// User number.
@@ -64,13 +64,14 @@ pub struct Owner {
 /// One line of a POSIX ACL (acl(5)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AclEntry {
-    /// To whom it applies.
+    /// The user or group to which it applies.
     pub tag: AclTag,
     /// Read 4, write 2, execute 1.
     pub permissions: u8,
 }
 
-/// To whom a line of an ACL applies; named ones by number and by name, which is empty where the number has none.
+/// The user or group to which a line of an ACL applies. Named users and groups have a number and a name; the name is
+/// empty if the number has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AclTag {
     /// The owner.
@@ -81,7 +82,7 @@ pub enum AclTag {
     GroupObj,
     /// A group.
     Group(u32, String),
-    /// The most that all but owner and others get.
+    /// The most permissions that named users and all groups can have.
     Mask,
     /// Everybody else.
     Other,
@@ -90,21 +91,21 @@ pub enum AclTag {
 /// The kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// A regular file, with its size in bytes.
+    /// A regular file.
     File {
-        /// Its size when it was scanned.
+        /// Its size in bytes when it was scanned.
         size: u64,
     },
     /// A directory.
     Directory,
-    /// A symbolic link and what it says.
+    /// A symbolic link.
     Symlink {
-        /// The link's text, any bytes but zero.
+        /// The link's text: any bytes except zero.
         target: Vec<u8>,
     },
     /// A device node.
     Device {
-        /// A block device, else a character device.
+        /// True for a block device, false for a character device.
         block: bool,
         /// Major number.
         major: u32,
@@ -115,16 +116,16 @@ pub enum Kind {
     Fifo,
     /// A Unix socket's name.
     Socket,
-    /// One more name of a file that was sent before, with [`Extra::linked`].
+    /// A further name of a file that was sent before with [`Extra::linked`].
     HardLink {
-        /// The source that the first name belongs to.
+        /// The number of the source that the first name belongs to.
         source: u32,
-        /// The first name below that source.
+        /// The path of the first name below that source.
         path: RelPath,
     },
 }
 
-/// A point in time as the file system keeps it.
+/// A point in time, as the file system stores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Timestamp {
     /// Seconds since 1970-01-01 UTC.
@@ -140,27 +141,27 @@ pub struct Chunk {
     pub entry: Entry,
     /// Distinguishes the file from all others of the transfer.
     pub file: u64,
-    /// Where the part begins in the file, in bytes.
+    /// The offset of the part in the file, in bytes.
     pub offset: u64,
-    /// How long it is, in bytes.
+    /// The length of the part, in bytes.
     pub length: u64,
-    /// Parts of the whole file; at least one.
+    /// The number of parts of the whole file; at least one.
     pub parts: u32,
-    /// Which file at the sender it is.
+    /// Identifies the sender's file.
     pub origin: Origin,
 }
 
-/// Distinguishes a file from one that took its place with equal size and times.
+/// Distinguishes a file from another file of equal size and times that has replaced it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Its inode's number.
+    /// Its inode number.
     pub inode: u64,
     /// When the inode last changed.
     pub ctime: Timestamp,
 }
 
 impl Chunk {
-    /// True where the part lies inside the size that the entry states.
+    /// True if the part lies within the size that the entry states.
     pub fn is_consistent(&self) -> bool {
         let Kind::File { size } = self.entry.kind else { return false };
         let inside = self.offset.checked_add(self.length).is_some_and(|end| end <= size);

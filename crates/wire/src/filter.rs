@@ -1,8 +1,8 @@
-//! Filter rules as they were parsed, and the paths of a list of files: what one end asks the other to leave
+//! Parsed filter rules, and the paths of a list of files: one end sends them to the other to say which entries to leave
 //! out.
 //!
-//! The rules are plain data; the room `transfer` parses and matches them. What is decoded from the peer's bytes is
-//! checked as what the user wrote is.
+//! The rules are plain data; the room `transfer` parses and matches them. Rules that are decoded from the peer's bytes
+//! pass the same checks as rules that the user wrote.
 
 use crate::path::{MAX_NAME, RelPath};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_RULES: usize = 65_536;
 /// The longest pattern in bytes, and the longest path in a rule.
 pub const MAX_PATTERN: usize = 4096;
-/// The most bytes of all patterns of one list, so that it fits into a control message with its surroundings.
+/// The most bytes of all patterns of one list, so that the list fits into a control message.
 pub const MAX_RULE_BYTES: usize = 512 << 10;
 /// The most per-directory merge files of one list.
 pub const MAX_MERGES: usize = 64;
@@ -36,7 +36,7 @@ pub enum BadRules {
     MergeName,
 }
 
-/// Rules in the order in which they are tried; the first that matches decides.
+/// Rules in the order in which they are tried; the first rule that matches decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RawRules", into = "RawRules")]
 pub struct Rules(RawRules);
@@ -50,49 +50,49 @@ struct RawRules {
 /// How merge files in directories are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Rules that name no side are the sender's only, so that what they exclude is deleted at the receiver.
+    /// Rules that name no side apply only at the sender, so the receiver deletes the entries that they exclude.
     pub delete_excluded: bool,
-    /// Rules in a file end with a zero byte, not with a line.
+    /// Rules in a file end with a zero byte, not with a newline.
     pub nul: bool,
 }
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rule {
-    /// Names that are excluded or included.
+    /// A pattern whose matches are excluded or included.
     Pattern(PatternRule),
-    /// A file that each directory may have, with rules that stand here.
+    /// A file that each directory may contain; its rules are inserted at this position.
     Merge(DirMerge),
 }
 
 /// A pattern and what it does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatternRule {
-    /// Matching entries are included, else excluded.
+    /// True if matching entries are included, false if they are excluded.
     pub include: bool,
-    /// At which end the rule counts.
+    /// The end at which the rule applies.
     pub sides: Sides,
-    /// The rule holds where the pattern does not match.
+    /// The rule applies to names that don't match the pattern.
     pub negated: bool,
-    /// The rule doesn't count in a directory that is being deleted.
+    /// The rule doesn't apply in a directory that is being deleted.
     pub perishable: bool,
     /// The pattern is matched against the absolute path.
     pub absolute: bool,
-    /// The rule is for the names of extended attributes, and for no paths.
+    /// The rule applies to the names of extended attributes, and not to paths.
     pub attributes: bool,
-    /// The pattern as it was written, raw bytes.
+    /// The pattern as the user wrote it, raw bytes.
     pub pattern: Vec<u8>,
 }
 
-/// At which end a rule counts.
+/// The end at which a rule applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sides {
-    /// The rule hides from the transfer and protects from deletion.
+    /// The rule excludes entries from the transfer, and protects them from deletion.
     #[default]
     Both,
-    /// The rule hides from the transfer.
+    /// The rule excludes entries from the transfer.
     Sender,
-    /// The rule protects from deletion.
+    /// The rule protects entries from deletion.
     Receiver,
 }
 
@@ -101,9 +101,10 @@ pub enum Sides {
 pub struct DirMerge {
     /// Its name in each directory, one component.
     pub name: Vec<u8>,
-    /// Also the directories above the transfer are asked, from this one on: absolute, or below the transfer's root.
+    /// The directories above the transfer are searched too, from this directory on: absolute, or below the transfer's
+    /// root.
     pub above: Option<Vec<u8>>,
-    /// Its rules hold in subdirectories too.
+    /// Its rules apply in subdirectories too.
     pub inherited: bool,
     /// How its lines are read.
     pub style: MergeStyle,
@@ -112,13 +113,13 @@ pub struct DirMerge {
 /// How a merge file is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeStyle {
-    /// Its lines are patterns only: to include, or to exclude. `None`: whole rules.
+    /// The lines are only patterns: `true` includes, `false` excludes. `None`: the lines are whole rules.
     pub patterns: Option<bool>,
-    /// Rules are words, not lines.
+    /// Rules are separated by spaces, not by newlines.
     pub words: bool,
-    /// As cvs reads its files: a lone `!` clears even where lines are patterns only.
+    /// The file is read as cvs reads its files: a single `!` clears the list even if lines are only patterns.
     pub cvs: bool,
-    /// At which end the file's rules count; they may not say otherwise.
+    /// The end at which the file's rules apply; the rules may not say otherwise.
     pub sides: Option<Sides>,
     /// Its rules are [`PatternRule::perishable`].
     pub perishable: bool,
@@ -130,7 +131,7 @@ impl Rules {
     /// Checks `rules`.
     ///
     /// # Errors
-    /// If they pass a limit of this module, or a name in them isn't one.
+    /// If the rules exceed a limit of this module, or a name in them isn't valid.
     pub fn new(rules: Vec<Rule>, reading: Reading) -> Result<Self, BadRules> {
         Self::try_from(RawRules { rules, reading })
     }
@@ -145,7 +146,7 @@ impl Rules {
         self.0.reading
     }
 
-    /// True where nothing is left out and nothing protected.
+    /// True if the rules exclude nothing and protect nothing.
     pub fn is_empty(&self) -> bool {
         self.0.rules.is_empty()
     }
@@ -176,10 +177,10 @@ impl From<Rules> for RawRules {
 }
 
 impl Rule {
-    /// Checks what a list of rules checks of each.
+    /// Checks one rule.
     ///
     /// # Errors
-    /// If the pattern or the name in it isn't one.
+    /// If the pattern or the name in it isn't valid.
     pub fn check(&self) -> Result<(), BadRules> {
         match self {
             Rule::Pattern(rule) if is_text(&rule.pattern) => Ok(()),
@@ -216,12 +217,12 @@ fn is_text(bytes: &[u8]) -> bool {
 /// A path of a list of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedPath {
-    /// The path below the source; empty is the source itself.
+    /// The path below the source; empty means the source itself.
     pub path: RelPath,
-    /// The path was written with a slash at its end: what is directly in it is wanted too. The source itself without this is
-    /// its own entry alone.
+    /// The path was written with a slash at its end: the entries directly in it are wanted too. If the path is the
+    /// source itself and this is false, only the source's own entry is wanted.
     pub contents: bool,
-    /// Which of the sources, by its number on the command line.
+    /// The number of its source on the command line.
     pub argument: u32,
 }
 

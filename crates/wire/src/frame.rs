@@ -1,7 +1,7 @@
 //! Frames on a data stream: a header of fixed size, then a payload.
 //!
-//! The parser takes bytes as they come and hands the payload on in the pieces in which it came, so that nothing
-//! is copied to make it whole.
+//! The parser takes bytes as they arrive, and passes the payload on in the same pieces, so it copies nothing to
+//! assemble a payload.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -11,10 +11,10 @@ pub const HEADER: usize = 16;
 pub const MAX_DATA: usize = 1 << 20;
 /// The largest payload of any other frame in bytes.
 pub const MAX_OTHER: usize = 2 << 20;
-/// How far back compressed bytes may repeat themselves on a stream, as a power of two in bytes. It is memory at the
-/// receiver. One stream of a transfer may go further back, where the receiver takes that.
+/// The distance over which compressed bytes may refer back on a stream, as a power of two in bytes. The receiver needs
+/// this amount of memory. One stream of a transfer may use a longer distance if the receiver permits it.
 pub const WINDOW_LOG: u8 = 23;
-/// The most for the one stream of a transfer that may go further back than [`WINDOW_LOG`], as a power of two in bytes.
+/// The longest distance for that one stream of a transfer, as a power of two in bytes.
 pub const LONG_WINDOW_LOG: u8 = 27;
 /// The unit of [`Header::sure`] in bytes.
 pub const SURE_UNIT: usize = 64 << 10;
@@ -23,32 +23,34 @@ pub const SURE_UNIT: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// Records of entries with the whole contents of small files ([`crate::batch`]).
+    /// Records of entries with the complete contents of small files ([`crate::batch`]).
     Batch = 1,
     /// A [`crate::entry::Chunk`] in postcard; its bytes follow in data frames.
     Chunk = 2,
     /// The next bytes of the chunk.
     Data = 3,
-    /// The chunk can't be finished; the entry is given up. No payload.
+    /// The chunk can't be finished, and the entry is given up. No payload.
     GiveUp = 4,
-    /// Nothing follows on this stream. No payload.
+    /// The end of this stream. No payload.
     End = 5,
-    /// The next bytes of the chunk are zeros that take no space at the sender: how many, 8 bytes, little endian.
-    Hole = 6,
-    /// The rest of the chunk is as the receiver said it has it. No payload.
-    Same = 7,
-    /// BLAKE3 of what the sender read of the chunk, behind its last bytes: the root where the chunk is the whole file, else
-    /// the chaining value of its subtree. 32 bytes.
-    Digest = 8,
-    /// The chunk ends here, and the rest of it comes in other chunks: the number of parts that the file has now, 4 bytes, little
+    /// The next bytes of the chunk are zeros that take no space at the sender. Payload: their number, 8 bytes, little
     /// endian.
+    Hole = 6,
+    /// The rest of the chunk equals the contents that the receiver said it has. No payload.
+    Same = 7,
+    /// The BLAKE3 hash of the chunk as the sender read it, after the chunk's last bytes: the root hash if the chunk is
+    /// the whole file, else the chaining value of its subtree. 32 bytes.
+    Digest = 8,
+    /// The chunk ends here, and the rest of it is sent in other chunks. Payload: the number of parts that the file now
+    /// has, 4 bytes, little endian.
     Split = 9,
-    /// The next bytes of the chunk are in the older version: where, and how many; 8 bytes each, little endian.
+    /// The next bytes of the chunk are in the older version. Payload: their offset and their number, 8 bytes each,
+    /// little endian.
     Copy = 10,
-    /// The next bytes of the stream's zstd frame, which holds further frames of the other kinds but the end.
+    /// The next bytes of the stream's zstd frame. That frame contains further frames of all other kinds except the end.
     Packed = 11,
-    /// The next bytes of a chain's stream, which hold frames of the other kinds, with the marks by which each host of the chain sees
-    /// that they are the source's ([`crate::sealed`]).
+    /// The next bytes of a chain's stream, which contain frames of the other kinds. The marks prove to each host of the
+    /// chain that the bytes come from the source ([`crate::sealed`]).
     Sealed = 12,
 }
 
@@ -71,12 +73,12 @@ impl FrameKind {
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// True for a kind whose frames have a payload: an empty one would be sent only to keep the other end busy.
+    /// True for a kind whose frames must have a payload: an empty frame would only keep the other end busy.
     fn has_payload(self) -> bool {
         matches!(self, Self::Batch | Self::Chunk | Self::Data | Self::Packed | Self::Sealed)
     }
 
-    /// True where frames of this kind may be among frames that are compressed together.
+    /// True if frames of this kind may be among frames that are compressed together.
     pub fn may_be_packed(self) -> bool {
         !matches!(self, Self::End | Self::Packed | Self::Sealed)
     }
@@ -94,42 +96,42 @@ impl FrameKind {
     }
 }
 
-/// The header of a frame: kind (1 byte), flags (1, bit 0: checksum present), units that are sure to follow
-/// (2, little endian), payload length (4, little endian), CRC-64/NVME of the payload or zero (8, little endian).
+/// The header of a frame: kind (1 byte), flags (1, bit 0: checksum present), units that are sure to follow (2, little
+/// endian), payload length (4, little endian), CRC-64/NVME of the payload or zero (8, little endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The kind of what follows.
+    /// The frame's kind.
     pub kind: FrameKind,
-    /// Payload bytes, as they travel.
+    /// Payload bytes, as they are sent.
     pub length: u32,
     /// The payload's checksum, on streams without a cipher.
     pub checksum: Option<u64>,
-    /// Behind this data frame follow that many times [`SURE_UNIT`] of the chunk at least without compression.
+    /// After this data frame, at least this many times [`SURE_UNIT`] bytes of the chunk follow without compression.
     pub sure: u16,
 }
 
-/// Why a stream's bytes aren't frames.
+/// Why the bytes of a stream aren't valid frames.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The first byte is no kind.
+    /// The first byte isn't a known kind.
     #[error("unknown frame kind {0}")]
     Kind(u8),
     /// Reserved bits are set.
     #[error("reserved bits are set in a frame header")]
     Reserved,
-    /// The payload is larger than its kind allows, or empty where there must be one.
+    /// The payload is larger than its kind allows, or is empty though its kind needs a payload.
     #[error("a frame of kind {0:?} claims {1} bytes")]
     Length(FrameKind, u32),
-    /// A frame has no checksum where the stream needs one, or has one where it needs none.
+    /// A frame lacks a checksum though the stream needs one, or has one though the stream needs none.
     #[error("a frame's checksum is missing or not expected")]
     ChecksumFlag,
-    /// The payload isn't what was sent.
+    /// The payload differs from the payload that was sent.
     #[error("checksum mismatch in a frame: the data was changed on its way")]
     Checksum,
 }
 
 impl Header {
-    /// The header of `payload`, with its checksum where `checked`.
+    /// The header of `payload`, with its checksum if `checked`.
     pub fn of(kind: FrameKind, payload: &[u8], checked: bool) -> Self {
         let checksum = checked.then(|| crc_fast::checksum(CrcAlgorithm::Crc64Nvme, payload));
         Self { checksum, ..Self::unchecked(kind, payload.len()) }
@@ -141,7 +143,7 @@ impl Header {
         Self { kind, length, checksum: None, sure: 0 }
     }
 
-    /// This header with the promise that at least `bytes` of the chunk follow without compression.
+    /// This header with the promise that at least `bytes` bytes of the chunk follow without compression.
     pub fn before(self, bytes: u64) -> Self {
         Self { sure: u16::try_from(bytes / SURE_UNIT as u64).unwrap_or(u16::MAX), ..self }
     }
@@ -186,7 +188,7 @@ pub enum Piece<'a> {
     Start(Header),
     /// Bytes of its payload, in order.
     Payload(&'a [u8]),
-    /// The payload is whole, and its checksum right where it has one.
+    /// The payload is complete, and its checksum is right if it has one.
     Done(FrameKind),
 }
 
@@ -205,20 +207,20 @@ struct Open {
 }
 
 impl Parser {
-    /// A parser for a stream whose frames are `checked` by a checksum (no cipher), or not (TLS).
+    /// A parser for a stream whose frames are `checked` by a checksum (no cipher), or aren't (TLS).
     pub fn new(checked: bool) -> Self {
         Self { checked, partial: [0; HEADER], have: 0, current: None }
     }
 
-    /// True between frames: a stream that ends elsewhere was cut.
+    /// True between frames. If a stream ends at another point, it was cut.
     pub fn is_between_frames(&self) -> bool {
         self.have == 0 && self.current.is_none()
     }
 
-    /// Takes the next piece from the front of `bytes` and shortens them; `None` where more bytes are needed.
+    /// Takes the next piece from the front of `bytes` and shortens `bytes`; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// If the bytes aren't frames. The stream can't be used afterwards.
+    /// If the bytes aren't valid frames. The parser can't be used afterwards.
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<Piece<'a>>, FrameError> {
         match self.current.take() {
             Some(open) if open.left == 0 => finish(open).map(|kind| Some(Piece::Done(kind))),

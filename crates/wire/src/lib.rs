@@ -1,7 +1,7 @@
-//! The language of the two ends of a transfer: control messages, frames and the types inside them.
+//! The protocol between the two ends of a transfer: control messages, frames and the types inside them.
 //!
-//! Nothing here opens a socket, a file or a clock, so two ends can be tested in memory. `docs/protocol.md`
-//! specifies the bytes.
+//! This crate opens no socket, file or clock, so two ends can be tested in memory. `docs/protocol.md` specifies the
+//! bytes.
 
 pub mod batch;
 mod bounded;
@@ -13,5 +13,5 @@ pub mod path;
 pub mod sealed;
 pub mod stages;
 
-/// The version of everything in this crate. Two ends that differ don't talk.
+/// The version of everything in this crate. Two ends with different versions don't communicate.
 pub const PROTOCOL: u32 = 15;

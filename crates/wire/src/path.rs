@@ -1,4 +1,4 @@
-//! Paths that came from, or go to, the other end.
+//! Paths that the other end sent, or that are sent to it.
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 
 /// The longest name of one directory entry in bytes (`NAME_MAX`).
 pub const MAX_NAME: usize = 255;
-/// The longest relative path in bytes that either end accepts: twice what a program can name at once (`PATH_MAX`).
+/// The longest relative path in bytes that either end accepts: twice the longest path of a system call (`PATH_MAX`).
 pub const MAX_PATH: usize = 8 * 1024;
-/// The most components of a path: half of what the kernel resolves at once, and no tree that people make is as deep.
+/// The most components of a path: half the number that the kernel resolves in one call. Real trees aren't as deep.
 pub const MAX_COMPONENTS: usize = 1024;
 
 /// Why bytes aren't a path below a root.
@@ -22,13 +22,13 @@ pub enum BadPath {
     /// A component is `.` or `..`.
     #[error("a component of the path is '.' or '..'")]
     Dots,
-    /// Two slashes follow each other, or one stands at the end.
+    /// Two slashes follow each other, or the path ends in a slash.
     #[error("a component of the path is empty")]
     EmptyComponent,
-    /// A zero byte is in it.
+    /// The path contains a zero byte.
     #[error("the path has a zero byte")]
     Nul,
-    /// A component is longer than [`MAX_NAME`], or the whole longer than [`MAX_PATH`].
+    /// A component is longer than [`MAX_NAME`], or the path longer than [`MAX_PATH`].
     #[error("the path is too long")]
     TooLong,
     /// More than [`MAX_COMPONENTS`].
@@ -36,9 +36,9 @@ pub enum BadPath {
     TooDeep,
 }
 
-/// A path below a root: no `..`, no absolute name, no zero byte; the empty one is the root itself.
+/// A path below a root: without `..`, leading slash or zero byte. The empty path is the root itself.
 ///
-/// The check runs when the value is made, also when it is decoded from the peer's bytes.
+/// The path is checked when the value is made, also when the value is decoded from the peer's bytes.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(Vec<u8>);
 
@@ -51,7 +51,7 @@ impl RelPath {
     /// Checks `bytes`.
     ///
     /// # Errors
-    /// If a component is empty, `.`, `..` or too long, the path absolute, or a byte zero.
+    /// If a component is empty, `.`, `..` or too long, if the path is absolute, or if a byte is zero.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, BadPath> {
         let bytes = bytes.into();
         check(&bytes)?;
@@ -61,7 +61,7 @@ impl RelPath {
     /// This path with one more component.
     ///
     /// # Errors
-    /// As [`RelPath::new`], and where `name` has a slash.
+    /// The errors of [`RelPath::new`]; an error if `name` contains a slash.
     pub fn join(&self, name: &[u8]) -> Result<Self, BadPath> {
         if name.contains(&b'/') {
             return Err(BadPath::EmptyComponent);
@@ -79,7 +79,8 @@ impl RelPath {
         Ok(Self(bytes))
     }
 
-    /// True where it is still a path with one name of any length in front: what a source gets at its destination.
+    /// True if a name of any length can be put in front of the path and the result is still valid. A source gets its
+    /// path at the destination in this way.
     pub fn fits_below_a_name(&self) -> bool {
         let length = self.0.len();
         length < MAX_COMPONENTS || slashes(&self.0) + 1 < MAX_COMPONENTS && length + 1 + MAX_NAME <= MAX_PATH
@@ -90,7 +91,7 @@ impl RelPath {
         self.0.is_empty()
     }
 
-    /// The directory that holds it and its own name; `None` for the root itself.
+    /// The path's parent directory, and its last component; `None` for the root itself.
     pub fn split(&self) -> Option<(RelPath, &OsStr)> {
         if self.is_root() {
             return None;
@@ -99,7 +100,7 @@ impl RelPath {
         Some((Self(parent.to_vec()), OsStr::from_bytes(name)))
     }
 
-    /// The directory that holds the path; `None` for the root itself.
+    /// The path's parent directory; `None` for the root itself.
     pub fn parent(&self) -> Option<RelPath> {
         (!self.is_root()).then(|| Self(self.cut().0.to_vec()))
     }
@@ -114,7 +115,7 @@ impl RelPath {
         (!self.is_root()).then(|| OsStr::from_bytes(self.cut().1))
     }
 
-    /// True where the path lies in `directory`, not deeper.
+    /// True if the path is directly in `directory`.
     pub fn is_in(&self, directory: &Self) -> bool {
         !self.is_root() && self.cut().0 == directory.0
     }
@@ -136,7 +137,7 @@ impl RelPath {
         &self.0
     }
 
-    /// The path as the file system takes it.
+    /// The path in the form that file system calls take.
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
     }
@@ -156,7 +157,7 @@ impl From<RelPath> for Vec<u8> {
     }
 }
 
-/// As a sequence of bytes is.
+/// Serialized as a sequence of bytes.
 impl Serialize for RelPath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(&self.0)
@@ -182,7 +183,7 @@ impl<'de> Visitor<'de> for Checked {
         RelPath::new(bytes).map_err(E::custom)
     }
 
-    /// For formats that have no bytes of their own.
+    /// For formats that have no byte strings.
     fn visit_seq<A: SeqAccess<'de>>(self, mut bytes: A) -> Result<RelPath, A::Error> {
         let mut path = Vec::new();
         while let Some(byte) = bytes.next_element()? {
@@ -216,7 +217,7 @@ fn check_size(bytes: &[u8]) -> Result<(), BadPath> {
     if bytes.len() > MAX_PATH {
         return Err(BadPath::TooLong);
     }
-    // Nearly all paths are too short to have that many components.
+    // Nearly all paths are too short for that many components.
     let is_deep = bytes.len() > MAX_COMPONENTS && slashes(bytes) >= MAX_COMPONENTS;
     if is_deep { Err(BadPath::TooDeep) } else { Ok(()) }
 }
@@ -234,12 +235,13 @@ fn check_component(name: &[u8]) -> Result<(), BadPath> {
     }
 }
 
-/// Foreign bytes as text that is safe on a terminal: control characters and invalid UTF-8 are escaped.
+/// Foreign bytes as text that is safe to print on a terminal: control characters and invalid UTF-8 are escaped.
 pub fn printable(bytes: &[u8]) -> String {
     escaped(bytes, |_| false)
 }
 
-/// A path as [`printable`] text, with its backslashes escaped too, so that different paths are different texts.
+/// A path as [`printable`] text, with its backslashes escaped too, so that two different paths never give the same
+/// text.
 pub fn printable_path(bytes: &[u8]) -> String {
     escaped(bytes, |c| c == '\\')
 }
@@ -257,7 +259,7 @@ fn escaped(bytes: &[u8], also: impl Fn(char) -> bool) -> String {
     text
 }
 
-/// True for what [`printable`] escapes.
+/// True for characters that [`printable`] escapes.
 pub fn is_unprintable(c: char) -> bool {
     c.is_control() || is_format(c)
 }

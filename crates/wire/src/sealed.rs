@@ -1,27 +1,27 @@
-//! The contents of a [`crate::frame::FrameKind::Sealed`] frame: bytes of a stream that passes several hosts, and a mark for
-//! each host.
+//! The contents of a [`crate::frame::FrameKind::Sealed`] frame: bytes of a stream that passes through several hosts,
+//! and a mark for each host.
 //!
-//! A mark is made with a key that the source shares with that host alone. So a host through which the bytes have passed can't change,
-//! repeat, reorder, leave out or add any without the next ones seeing it.
+//! A mark is made with a key that only the source and the mark's host know. So if a host through which the bytes have
+//! passed changes, repeats, reorders, omits or adds bytes, the next hosts detect it.
 
-/// Hosts of a chain at most.
+/// The most hosts of a chain.
 pub const MAX_CHAINED: usize = 64;
 /// Bytes of a mark.
 pub const MARK: usize = 32;
-/// Bytes before the marks: the stream's number (4) and the part's number in it (8), little endian.
+/// Bytes before the marks: the stream's number (4) and the part's number in the stream (8), little endian.
 pub const SEALED_HEAD: usize = 12;
-/// The most bytes of the stream in one of them.
+/// The most bytes of the stream in one frame.
 pub const MAX_SEALED: usize = 256 << 10;
 
-/// A mark: BLAKE3, keyed.
+/// A mark: a keyed BLAKE3 hash.
 pub type Mark = [u8; MARK];
 
-/// A part of a stream, as it travels.
+/// A part of a stream, as it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedPart<'a> {
-    /// Which of the source's streams it belongs to.
+    /// The number of the source's stream that it belongs to.
     pub stream: u32,
-    /// Which part of that stream it is, from 0.
+    /// The number of the part in that stream, from 0.
     pub number: u64,
     marks: &'a [u8],
     /// The stream's bytes.
@@ -29,7 +29,8 @@ pub struct SealedPart<'a> {
 }
 
 impl<'a> SealedPart<'a> {
-    /// Reads one that has marks for N hosts; none where it is none, or is empty or too long.
+    /// Reads a part with marks for `hosts` hosts; `None` if the payload isn't such a part, or the part is empty or too
+    /// long.
     pub fn decode(payload: &'a [u8], hosts: usize) -> Option<Self> {
         let (head, rest) = payload.split_at_checked(SEALED_HEAD)?;
         let (marks, bytes) = rest.split_at_checked(hosts.checked_mul(MARK)?)?;
@@ -43,7 +44,7 @@ impl<'a> SealedPart<'a> {
         (1..=MAX_SEALED).contains(&bytes.len()).then_some(part)
     }
 
-    /// The mark for the host at this place in the chain.
+    /// The mark for the host at this position in the chain.
     pub fn mark(&self, place: usize) -> Option<Mark> {
         let from = place.checked_mul(MARK)?;
         self.marks.get(from..from.checked_add(MARK)?)?.try_into().ok()

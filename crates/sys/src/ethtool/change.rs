@@ -9,7 +9,7 @@ use super::{Ethtool, Question};
 const SET_FEATURES: u32 = 0x3b;
 
 impl Ethtool {
-    /// Changes some of a group of numbers, by their names; the others stay as they are.
+    /// Changes some numbers of a group, by their names; the other numbers stay as they are.
     ///
     /// # Errors
     /// `EOPNOTSUPP` if the driver can't change them, `EINVAL` if it refuses a value, `InvalidInput` for a name that the
@@ -20,7 +20,8 @@ impl Ethtool {
         question: Question,
         values: &[(&str, u32)],
     ) -> io::Result<()> {
-        // The structure of the answer is that of the request that changes it, whose number is the next one.
+        // The request that changes the numbers has the same structure as the answer, and the next higher command
+        // number.
         self.numbers(interface, question)?;
         for (name, value) in values {
             let field = question.fields.iter().find(|(known, _)| known == name);
@@ -31,7 +32,7 @@ impl Ethtool {
         self.ask(interface)
     }
 
-    /// Asks for a feature, or asks for it no longer. The kernel may not grant it: see [`Ethtool::features`].
+    /// Requests a feature, or withdraws the request. The kernel may not grant it: see [`Ethtool::features`].
     ///
     /// # Errors
     /// `InvalidInput` if the interface has no such feature; those of [`Ethtool::numbers`].
@@ -41,7 +42,7 @@ impl Ethtool {
         let bit = bit.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         self.clear();
         self.put([SET_FEATURES, u32::try_from(names.len().div_ceil(32)).unwrap_or(0), 0]);
-        // For each word of features: the bits that are meant, then their values.
+        // For each word of features: a mask of the bits to change, then their values.
         let (at, mask) = (8 + bit / 32 * 8, 1 << (bit % 32));
         self.set_word(at, mask);
         self.set_word(at + 4, if on { mask } else { 0 });

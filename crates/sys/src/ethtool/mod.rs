@@ -22,21 +22,21 @@ const SET_INFO: u32 = 0x37;
 const SET: u32 = 1;
 /// ETH_GSTRING_LEN.
 const NAME: usize = 32;
-/// The most statistics that are read; the largest drivers have some thousands.
+/// The most statistics that are read; the largest drivers have a few thousand.
 const MOST: usize = 1 << 15;
-/// The kernel writes all of the driver's values, however many were requested. The buffer overflows only if a
-/// driver gains more than this number between two system calls.
+/// The kernel writes all of the driver's values, whatever number was requested. The buffer overflows only if a driver
+/// gains more than this number between two system calls.
 const ROOM: usize = 2 * MOST;
 
 /// A socket for queries of this network namespace's drivers.
 pub struct Ethtool {
     socket: OwnedFd,
-    // Most of the buffer is never touched and so costs no memory.
+    // Most of the buffer is never touched, so it costs no memory.
     buffer: Vec<u8>,
 }
 
 impl Ethtool {
-    /// Opens the socket, which stays in the namespace of the calling thread.
+    /// Opens the socket. It stays in the network namespace of the calling thread.
     ///
     /// # Errors
     /// If no socket can be opened.
@@ -75,10 +75,10 @@ impl Ethtool {
         Ok(self.buffer[12..12 + told * NAME].chunks(NAME).map(name).collect())
     }
 
-    /// The driver's present number of strings in a set.
+    /// The number of strings that the driver has in a set now.
     fn count(&mut self, interface: &str, set: u32) -> io::Result<usize> {
         self.put([SET_INFO, 0, 0]);
-        // struct ethtool_sset_info: the mask of sets, 64 bits, then a count for each set that the driver has.
+        // struct ethtool_sset_info: the mask of sets (64 bits), then one count for each set that the driver has.
         self.buffer[8..16].copy_from_slice(&(1u64 << set).to_ne_bytes());
         self.ask(interface)?;
         let mask = u64::from(self.word(8)) | u64::from(self.word(12));
@@ -122,7 +122,7 @@ impl Ethtool {
         // room for twice as many names. From a request that changes something it reads no more than that.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-        // A change of features answers with flags, which are positive.
+        // A change of features returns flags, which are positive.
         if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Further answers of a driver: its name, its queues, rings and features, its interrupt coalescing.
+//! Further queries of a driver: its name, queues, rings, features and interrupt coalescing.
 //!
 //! Every answer is a structure of 32-bit words that begins with the request's number. None of these requests
 //! needs a privilege.
@@ -15,14 +15,14 @@ const INDIRECTION: u32 = 0x38;
 const LINK: u32 = 0x4c;
 /// ETH_SS_FEATURES: the set of strings that names features.
 pub(super) const FEATURE_NAMES: u32 = 4;
-/// The most slots of an indirection table that are read; the largest drivers have some thousands.
+/// The most slots of an indirection table that are read; the largest drivers have a few thousand.
 const MOST_SLOTS: u32 = 1 << 16;
 /// The most words of link modes; the kernel has three or four.
 const MOST_MODES: usize = 32;
 /// Bytes of struct ethtool_link_settings before its link modes.
 const LINK_HEADER: usize = 48;
 
-/// Numbers in a driver's answer: their names, and the word of each.
+/// A group of numbers in a driver's answer: each number's name, and the index of its word.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     pub(super) command: u32,
@@ -62,9 +62,9 @@ pub struct Driver {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Its device's firmware version; empty where it is unknown.
+    /// Its device's firmware version; empty if it is unknown.
     pub firmware: String,
-    /// Its device's place: mostly a PCI address.
+    /// Its device's address on a bus, usually a PCI address.
     pub bus: String,
 }
 
@@ -73,20 +73,20 @@ pub struct Driver {
 pub struct Feature {
     /// Its name.
     pub name: String,
-    /// True where it is on.
+    /// True if it is on.
     pub on: bool,
-    /// True where it was asked for: it is on unless something else that it needs is off.
+    /// True if it was requested. A requested feature is on unless it depends on another feature that is off.
     pub wanted: bool,
-    /// True where it can't be changed.
+    /// True if it can't be changed.
     pub fixed: bool,
 }
 
-/// The choice of receive queues.
+/// How received packets are distributed over queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
     /// Receive rings.
     pub rings: u32,
-    /// The ring of each slot; empty where there is no table.
+    /// The ring of each slot; empty if there is no table.
     pub slots: Vec<u32>,
 }
 
@@ -97,11 +97,11 @@ pub struct PortLink {
     pub media: u8,
     /// True if its mode is negotiated with the other end.
     pub autoneg: bool,
-    /// Mbit/s now; none where the driver doesn't know.
+    /// The current speed in Mbit/s; `None` if the driver doesn't know it.
     pub mbps: Option<u32>,
     /// Modes that the port supports, by the kernel's numbers (`ETHTOOL_LINK_MODE_..._BIT`).
     pub supported: Vec<u32>,
-    /// Modes that it offers to the other end.
+    /// Modes that the port offers to the other end.
     pub offered: Vec<u32>,
     /// Modes that the other end offers; empty where the driver doesn't report them.
     pub partner: Vec<u32>,
@@ -147,7 +147,7 @@ impl Ethtool {
         Ok(all.filter(|feature| !feature.name.is_empty()).collect())
     }
 
-    /// An interface's choice of receive queues.
+    /// How an interface distributes received packets over queues.
     ///
     /// # Errors
     /// The errors of [`Ethtool::numbers`].
@@ -180,7 +180,7 @@ impl Ethtool {
         self.clear();
         self.put([LINK, 0, 0]);
         self.ask(interface)?;
-        // The first answer is the negative number of words that the second request needs for link modes.
+        // The first answer is the negative of the number of words that the second request needs for link modes.
         let words = (self.buffer[15] as i8).unsigned_abs();
         if usize::from(words) > MOST_MODES {
             return Err(io::Error::other(format!("{interface} has {words} words of link modes")));
@@ -201,14 +201,15 @@ impl Ethtool {
         })
     }
 
-    /// The bits set in `words` words of link modes, from a word on.
+    /// The numbers of the bits that are set in `words` words of link modes, from the word `first` on.
     fn modes(&self, first: u32, words: u32) -> Vec<u32> {
         let is_set =
             |bit: &u32| self.word(LINK_HEADER + ((first + bit / 32) * 4) as usize) >> (bit % 32) & 1 == 1;
         (0..words * 32).filter(is_set).collect()
     }
 
-    /// A shorter answer than expected leaves zeros, not parts of an earlier answer.
+    /// Zeroes the buffer, so that an answer that is shorter than expected leaves zeros and not parts of an earlier
+    /// answer.
     pub(super) fn clear(&mut self) {
         self.buffer[..4096].fill(0);
     }
@@ -223,7 +224,7 @@ mod tests {
         let mut ethtool = Ethtool::open().unwrap();
         let features = ethtool.features("lo").unwrap();
         let find = |name: &str| features.iter().find(|feature| feature.name == name);
-        // The kernel's loopback_dev: its checksums are always off, segmentation can be switched.
+        // The kernel's loopback_dev: its checksum features are fixed, segmentation can be switched.
         assert!(find("highdma").is_some_and(|feature| feature.on && feature.fixed), "{features:?}");
         assert!(find("tx-tcp-segmentation").is_some_and(|feature| !feature.fixed), "{features:?}");
         let refused = ethtool.numbers("lo", RINGS).unwrap_err();

@@ -1,34 +1,34 @@
-//! Messages of a transfer to several hosts, of which each hands on to the next what it gets.
+//! Messages of a transfer to several hosts, each of which forwards the data that it receives to the next host.
 
 use super::Cookie;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// A host's place in a chain, and what it needs there.
+/// A host's position in a chain, and the secrets that it needs there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainLink {
-    /// DER of the SubjectPublicKeyInfo of whoever opens the data connections to this host: the client, or the agent before
-    /// it.
+    /// DER of the SubjectPublicKeyInfo of the end that opens the data connections to this host: the client, or the
+    /// agent before this one.
     pub previous: Vec<u8>,
-    /// The cookie that data connections to this host show first, in place of the agent's own.
+    /// The cookie that data connections to this host send first, in place of the agent's own cookie.
     pub cookie: Cookie,
     /// The key with which the source makes this host's marks.
     pub key: ChainKey,
-    /// Which of the marks is this host's, from 0.
+    /// The position of this host, and so of its mark, from 0.
     pub place: u8,
-    /// How many hosts, and marks, there are.
+    /// The number of hosts, and so of marks.
     pub hosts: u8,
 }
 
-/// The host behind it.
+/// The next host of the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainNext {
     /// DER of the SubjectPublicKeyInfo of its agent.
     pub public_key: Vec<u8>,
-    /// The cookie that connections to the agent show first.
+    /// The cookie that connections to the agent send first.
     pub cookie: Cookie,
-    /// Where it listens, best first.
+    /// The addresses at which it listens, best first.
     pub candidates: Vec<SocketAddr>,
 }
 

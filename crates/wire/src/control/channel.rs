@@ -1,4 +1,4 @@
-//! Messages on a channel: each behind its length.
+//! Messages on a channel: each follows its length.
 
 use std::io::{self, Read, Write};
 
@@ -7,7 +7,7 @@ use super::{MAX_MESSAGE, Message};
 /// Why a control message can't be exchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The other end is gone.
+    /// The other end has closed the channel.
     #[error("the other end closed the control channel")]
     Closed,
     /// Reading or writing failed.
@@ -16,7 +16,7 @@ pub enum ControlError {
     /// A message is longer than [`MAX_MESSAGE`].
     #[error("a control message claims {0} bytes, more than is allowed")]
     TooLong(usize),
-    /// A message isn't one.
+    /// The bytes aren't a valid message.
     #[error("a control message can't be decoded, or has more elements than it may: {0}")]
     Decode(#[from] postcard::Error),
 }
@@ -29,10 +29,10 @@ pub fn write(channel: &mut impl Write, message: &Message) -> Result<(), ControlE
     write_from(&mut Vec::new(), channel, message)
 }
 
-/// Writes one message as [`write()`] does, from a buffer that serves for many messages.
+/// Writes one message as [`write()`] does, from a buffer that the caller reuses.
 ///
 /// # Errors
-/// As [`write()`].
+/// The errors of [`write()`].
 pub fn write_from(
     bytes: &mut Vec<u8>,
     channel: &mut impl Write,
@@ -53,7 +53,7 @@ pub fn write_from(
 /// Reads one message.
 ///
 /// # Errors
-/// [`ControlError::Closed`] at the channel's end, even inside a message; else where the bytes aren't a message.
+/// [`ControlError::Closed`] at the channel's end, even inside a message; else if the bytes aren't a message.
 pub fn read(channel: &mut impl Read) -> Result<Message, ControlError> {
     let mut length = [0; 4];
     fill(channel, &mut length)?;

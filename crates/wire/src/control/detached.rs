@@ -1,9 +1,9 @@
-//! Messages of a transfer that goes on without its client, and of those who look at it later.
+//! Messages of a transfer that continues without its client, and of programs that look at it later.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A transfer that goes on without its client.
+/// A transfer that continues without its client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DetachedJob {
     /// The job's name at both hosts.
@@ -32,16 +32,16 @@ impl fmt::Display for JobId {
     }
 }
 
-/// What is to be told of a detached job, and done with it.
+/// What to report about a detached job, and whether to cancel it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobAttention {
-    /// Its name, or the first digits of it; empty is the only one that runs, or else the last one.
+    /// The job's name, or its first digits. If empty: the only job that runs, or else the last one.
     pub id: String,
-    /// End it, as an interrupted client would.
+    /// Cancel the job, as an interrupt of its client would.
     pub cancel: bool,
 }
 
-/// The most bytes of one [`super::Message::JobRecord`] and [`super::Message::JobEvents`].
+/// The most bytes of one [`super::Message::JobRecord`] or [`super::Message::JobEvents`].
 pub const MAX_JOB_RECORD: usize = 256 << 10;
 
 #[cfg(test)]

@@ -1,51 +1,53 @@
-//! Files that several transfers bring together, each its pieces.
+//! Files that several transfers send together; each transfer sends some pieces.
 
 use crate::entry::Timestamp;
 use crate::path::RelPath;
 use serde::{Deserialize, Serialize};
 
-/// The most [`Details::divided`](super::Details::divided).
+/// The most elements of [`Details::divided`](super::Details::divided).
 pub const MAX_DIVIDED: usize = 512;
 /// The most pieces of one file.
 pub const MAX_PIECES: u64 = 1024;
 /// Bytes of the smallest piece.
 pub const LEAST_PIECE: u64 = 1 << 20;
 
-/// A file of which this transfer brings some pieces, and others the others. Whichever brings the last one gives the file its name.
+/// A file of which this transfer sends some pieces, and other transfers send the rest. The transfer that brings the
+/// last missing piece gives the file its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DividedFile {
-    /// The file below its source.
+    /// The file's path below its source.
     pub path: RelPath,
-    /// The same for all transfers that bring pieces of this file, and for no others.
+    /// Equal in all transfers that send pieces of this file, and in no other transfer.
     pub key: [u8; 16],
-    /// Its size in bytes. A file with another size, or other times or number, isn't the one that is divided.
+    /// Its size in bytes. A file with another size, another time or another inode number isn't the file that was
+    /// divided.
     pub size: u64,
     /// When its contents were modified.
     pub mtime: Timestamp,
     /// When its inode was changed.
     pub ctime: Timestamp,
-    /// Its inode's number.
+    /// Its inode number.
     pub inode: u64,
-    /// Bytes of a piece, a power of two; the last one may be shorter.
+    /// Bytes of a piece, a power of two; the last piece may be shorter.
     pub piece: u64,
-    /// The first piece that this transfer brings.
+    /// The number of the first piece that this transfer sends.
     pub first: u32,
-    /// How many it brings; with none it only finishes a file of which all pieces are there.
+    /// The number of pieces that this transfer sends. With 0 it only finishes a file whose pieces have all arrived.
     pub count: u32,
 }
 
 impl DividedFile {
-    /// How many pieces the file has.
+    /// The number of the file's pieces.
     pub fn pieces(&self) -> u64 {
         self.size.div_ceil(self.piece.max(1))
     }
 
-    /// True where this transfer brings pieces of the file, and doesn't only finish it.
+    /// True if this transfer sends pieces of the file, and doesn't only finish it.
     pub fn brings(&self) -> bool {
         self.count > 0
     }
 
-    /// True where its numbers fit together.
+    /// True if the numbers are consistent.
     pub fn is_consistent(&self) -> bool {
         self.piece.is_power_of_two()
             && self.piece >= LEAST_PIECE

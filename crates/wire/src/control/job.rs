@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Job {
     /// Receive entries.
     Receive {
-        /// Where to, as the user wrote it; empty is the login directory.
+        /// The destination, as the user wrote it; empty means the login directory.
         destination: Vec<u8>,
         /// Options of both directions.
         options: Options,
@@ -29,97 +29,97 @@ pub enum Job {
         /// Options of both directions, as for [`Job::Send`].
         options: Options,
     },
-    /// Receive bytes and drop them: memory to memory.
+    /// Receive bytes and drop them, for a measurement from memory to memory.
     Discard {
         /// Options of both directions.
         options: Options,
     },
     /// Answer questions about the host until the channel closes.
     Observe,
-    /// List what abandoned transfers have left, in [`super::Message::Leftover`].
+    /// List the leftovers of abandoned transfers, in [`super::Message::Leftover`].
     Clean {
-        /// Below which directory, as the user wrote it.
+        /// The directory to search, as the user wrote it.
         destination: Vec<u8>,
-        /// Remove it too.
+        /// Remove the leftovers too.
         remove: bool,
     },
-    /// Report what is at a path, and BLAKE3 of the files in it; send nothing.
+    /// Report the entries at a path, and the BLAKE3 hashes of the files; send no contents.
     Digests {
         /// A directory or a file, as the user wrote it.
         path: Vec<u8>,
-        /// Properties that are compared beside kinds, contents, modes and times.
+        /// Properties that are compared in addition to kinds, contents, modes and times.
         keep: Keep,
     },
-    /// Start a process that outlives this login, and hand it all that follows.
+    /// Start a process that outlives this login, and forward all messages that follow to it.
     Background,
     /// List this account's detached jobs, in [`super::Message::JobRecord`].
     Jobs {
-        /// Remove the records of those that have ended.
+        /// Remove the records of jobs that have ended.
         forget: bool,
     },
-    /// Report a detached job until it ends: its events, and its record whenever that changes.
+    /// Report a detached job until it ends: its events, and its record each time it changes.
     Attach(JobAttention),
 }
 
 /// Options that both ends must know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Directories and what is in them.
+    /// Include directories with their contents.
     pub recursive: bool,
     /// The properties of entries that are kept.
     pub keep: Keep,
-    /// The sender sends BLAKE3 of the contents that it reads of each file.
+    /// The sender sends the BLAKE3 hash of the contents that it reads from each file.
     pub digests: bool,
-    /// The receiver compares these digests with what is on stable storage; needs [`Options::digests`].
+    /// The receiver compares these digests with the data on stable storage; needs [`Options::digests`].
     pub verify: bool,
-    /// Only what differs is sent, and how.
+    /// If set, only differences are sent, by these rules.
     pub sync: Option<Sync>,
-    /// The rules that leave entries out.
+    /// The filter rules that exclude entries.
     pub filter: Rules,
-    /// Only what is on a list of files; one for an agent that sends comes in [`super::Message::Select`].
+    /// Only paths on a list of files are sent. An agent that sends gets the list in [`super::Message::Select`].
     pub listed: bool,
-    /// Symbolic links that lead out of their source are left out.
+    /// Symbolic links that point outside their source are left out.
     pub safe_links: bool,
     /// Symbolic links are left out.
     pub no_links: bool,
-    /// Entries on another file system than their source are left out; the directory that it is mounted on is there, and
-    /// empty.
+    /// Entries on another file system than their source are left out. The mount point itself is sent as an empty
+    /// directory.
     pub one_file_system: bool,
-    /// Listed directories come with all that is in them, at any depth; needs [`Options::recursive`].
+    /// Listed directories are sent with all their contents, at any depth; needs [`Options::recursive`].
     pub listed_whole: bool,
-    /// Sources, and listed paths, that aren't there are passed over.
+    /// Sources and listed paths that don't exist are ignored.
     pub ignore_missing: bool,
-    /// Directories that are only on the way to what is listed aren't sent.
+    /// The parent directories of listed paths aren't sent, unless they are listed too.
     pub no_implied: bool,
-    /// Symbolic links are followed, as if what they lead to were in their places.
+    /// Symbolic links are followed: their targets are sent in their place.
     pub copy_links: bool,
-    /// Symbolic links that lead to directories are followed.
+    /// Symbolic links to directories are followed.
     pub copy_dirlinks: bool,
-    /// Symbolic links that lead out of their source are followed.
+    /// Symbolic links that point outside their source are followed.
     pub copy_unsafe_links: bool,
-    /// The sender removes what isn't a directory when all that was found is in place.
+    /// When everything that was found is in place, the sender removes the source entries that aren't directories.
     pub remove_sources: bool,
-    /// Directories in which nothing else than directories would be sent are left out.
+    /// Directories that would contain nothing but directories are left out.
     pub prune_empty: bool,
-    /// The sender changes modes by these rules, in their order; symbolic links have none.
+    /// The sender changes modes by these rules, in their order. Symbolic links have no mode to change.
     pub modes: Vec<ModeRule>,
-    /// Only the data's encryption is off; set by the user, never by negotiation.
+    /// Encryption is off, for the data only; set by the user, never by negotiation.
     pub clear: bool,
     /// How the data is compressed.
     pub compression: Compression,
-    /// Streams; `None` lets the sender decide.
+    /// The number of streams; `None` lets the sender decide.
     pub streams: Option<u32>,
-    /// Largest payload rate in bytes a second.
+    /// The highest payload rate in bytes a second.
     pub rate_limit: Option<u64>,
-    /// The sender fills the path, and doesn't hold its rate a little below; set by the user.
+    /// The sender fills the path, instead of holding its rate slightly below the path's; set by the user.
     pub unpaced: bool,
-    /// TCP ports for data connections, first and last.
+    /// The TCP ports for data connections: the first and the last.
     pub ports: Option<(u16, u16)>,
-    /// Names the user's command: a receiver writes down what it has, so that the same command goes on from there.
+    /// Identifies the user's command. The receiver records what it has, so that the same command can resume from there.
     pub resume: Option<[u8; 16]>,
-    /// Seconds after which an end gives up that hears nothing of the other; `None` waits for ever.
+    /// Seconds without a message from the other end after which an end gives up; `None`: wait for ever.
     pub timeout: Option<u32>,
-    /// Details of how entries are read and made.
+    /// Details of how entries are read and created.
     pub details: Box<Details>,
 }
 
@@ -128,35 +128,36 @@ pub struct Options {
 pub struct Compression {
     /// When, and how hard.
     pub level: CompressionLevel,
-    /// Files whose names end in a dot and one of these aren't compressed, by lower case letters; none leaves it to the sender.
+    /// Files with these name extensions aren't compressed; an extension is in lower case, without its dot. `None`
+    /// leaves the choice to the sender.
     pub skip: Option<Vec<Vec<u8>>>,
 }
 
-/// When and how hard the sender compresses. What doesn't become smaller travels as it is.
+/// When and how hard the sender compresses. Data that doesn't become smaller is sent uncompressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompressionLevel {
-    /// Never; a compressed frame is a breach.
+    /// Never; a compressed frame breaks the protocol.
     #[default]
     Off,
-    /// While it makes the transfer faster, as hard as the path leaves time for.
+    /// As long as compression makes the transfer faster, as hard as the path leaves time for.
     Auto,
     /// Always, as hard as the path leaves time for.
     Always,
-    /// Always, with this level of zstd, at most [`MAX_COMPRESSION`].
+    /// Always, with this zstd level, at most [`MAX_COMPRESSION`].
     Fixed(u8),
 }
 
 impl CompressionLevel {
-    /// Compression is on whatever the path.
+    /// True if compression is on, whatever the path.
     pub fn is_always(self) -> bool {
         matches!(self, Self::Always | Self::Fixed(_))
     }
 }
 
-/// The highest level of zstd that a sender takes.
+/// The highest zstd level that a sender accepts.
 pub const MAX_COMPRESSION: u8 = 19;
 
-/// The metadata that each entry keeps, by rsync's names. Symbolic links always are links.
+/// The metadata that each entry keeps, by rsync's names. Symbolic links are always sent as links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
     /// Permission bits.
@@ -167,7 +168,7 @@ pub struct Keep {
     pub owner: bool,
     /// Groups.
     pub group: bool,
-    /// Owners and groups by number, else by name where both ends know it.
+    /// Owners and groups are kept by number; else by name if both ends know the name.
     pub numeric_ids: bool,
     /// Hard links between entries of the transfer.
     pub hard_links: bool,
@@ -189,23 +190,23 @@ pub struct Keep {
     pub omit_link_times: bool,
 }
 
-/// One change of modes, as `--chmod` asks for it: bits that stay, and bits that are set.
+/// One change of modes, as `--chmod` asks for it: bits to keep, and bits to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeRule {
-    /// The rule is for directories.
+    /// The rule applies to directories.
     pub directories: bool,
-    /// The rule is for everything else.
+    /// The rule applies to all other entries.
     pub others: bool,
-    /// Bits that stay.
+    /// Bits that keep their value; all others are cleared.
     pub keep: u32,
-    /// Bits that are set.
+    /// Bits to set.
     pub set: u32,
-    /// Execute bits are set only for directories, and where one is set already.
+    /// Execute bits are set only for directories, and for files of which an execute bit is already set.
     pub conditional: bool,
 }
 
 impl Options {
-    /// Whether some symbolic links are followed.
+    /// Whether any symbolic links are followed.
     pub fn follows_links(&self) -> bool {
         self.copy_links || self.copy_dirlinks || self.copy_unsafe_links
     }
@@ -214,7 +215,7 @@ impl Options {
 impl Keep {
     /// scp's `-p`: modes and times.
     pub const SCP: Self = Self { perms: true, times: true, ..Self::NOTHING };
-    /// New files, with modes as the umask leaves them.
+    /// Nothing: new files get their modes by the umask.
     pub const NOTHING: Self = Self {
         perms: false,
         times: false,
@@ -243,99 +244,100 @@ impl Keep {
     }
 }
 
-/// How a receiver decides what it wants, by rsync's names.
+/// How a receiver decides what it requests, by rsync's names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sync {
-    /// The sources land in the destination, under their own names; else the one source becomes the destination.
+    /// The sources are put into the destination under their own names; else the only source becomes the destination.
     pub into: bool,
     /// Compare contents, not size and modification time.
     pub checksum: bool,
-    /// Compare sizes alone.
+    /// Compare only sizes.
     pub size_only: bool,
-    /// Send each file, whatever is there.
+    /// Send each file, whatever the destination has.
     pub ignore_times: bool,
-    /// Leave alone what is newer at the receiver.
+    /// Skip entries that are newer at the receiver.
     pub update: bool,
-    /// Leave alone what exists at the receiver.
+    /// Skip entries that exist at the receiver.
     pub ignore_existing: bool,
-    /// Make nothing new at the receiver.
+    /// Create nothing new at the receiver.
     pub existing: bool,
-    /// Leave files of fewer bytes alone.
+    /// Skip files with fewer bytes.
     pub least: Option<u64>,
-    /// Leave files of more bytes alone.
+    /// Skip files with more bytes.
     pub most: Option<u64>,
-    /// Changed files come whole, not as their chunks that differ.
+    /// Changed files are sent whole, instead of only the chunks that differ.
     pub whole: bool,
-    /// Where else in a changed file the sender looks for what the receiver has.
+    /// Where in a changed file the sender looks for blocks that the receiver has.
     pub search: BlockSearch,
-    /// Write into the file that is there, instead of into a copy that takes its name.
+    /// Write into the existing file, instead of into a copy that then takes its name.
     pub inplace: bool,
-    /// Remove what the sender doesn't have.
+    /// Delete entries that the sender doesn't have.
     pub delete: bool,
-    /// A full directory makes way for what is none, also without `delete`.
+    /// A directory that isn't empty is deleted if an entry of another kind takes its name, even without `delete`.
     pub force: bool,
-    /// Remove also where the source could not be read whole.
+    /// Delete even if the source could not be read completely.
     pub ignore_errors: bool,
-    /// Whole seconds by which times may differ and count as the same; none compares as finely as the destination keeps them.
+    /// Whole seconds by which times may differ and still count as equal; `None`: compare as precisely as the
+    /// destination stores them.
     pub window: Option<u32>,
-    /// Whether entries that are replaced or removed are kept, and where.
+    /// Whether entries that are replaced or deleted are kept, and where.
     pub backup: Option<Backup>,
-    /// Trees at the receiver that may have what the destination lacks.
+    /// Trees at the receiver that may have entries that the destination lacks.
     pub others: Option<OtherTrees>,
-    /// How many entries may be removed at most.
+    /// The most entries that may be deleted.
     pub max_delete: Option<u64>,
-    /// Directories above the destination are made.
+    /// Missing parent directories of the destination are created.
     pub make_path: bool,
-    /// Report each change, change nothing.
+    /// Report each change, but change nothing.
     pub dry_run: bool,
     /// Report each change.
     pub itemize: bool,
-    /// Report also what stays as it is, and what is left alone, with the reason.
+    /// Also report entries that stay unchanged, and entries that are skipped, with the reason.
     pub unchanged: bool,
     /// Report the entry's properties with each change.
     pub facts: bool,
 }
 
-/// Where a sender looks for the contents of an older version in the new one.
+/// Where the sender looks in the new version for contents of the older version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockSearch {
-    /// At the places that they had.
+    /// At the offsets that they had in the older version.
     #[default]
     SamePlaces,
-    /// Anywhere, as long as that is faster than the path.
+    /// Anywhere, as long as the search is faster than the path.
     Measured,
     /// Anywhere.
     Everywhere,
 }
 
-/// Where a receiver keeps what is replaced or removed.
+/// Where a receiver keeps entries that are replaced or deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backup {
-    /// A directory, relative to the destination; none: a backup lies beside what takes its name.
+    /// A directory, relative to the destination. `None`: a backup stays in the directory of the entry that replaces it.
     pub directory: Option<Vec<u8>>,
-    /// The bytes that are put behind the name of a backup.
+    /// The bytes that are appended to the name of a backup.
     pub suffix: Vec<u8>,
 }
 
-/// Other trees at the receiver, and what becomes of an entry that is the same in one of them.
+/// Other trees at the receiver, and what happens to an entry that is equal in one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherTrees {
-    /// Directories, relative to the destination, at most [`MAX_OTHER_TREES`]; the first that has the entry counts.
+    /// Directories, relative to the destination, at most [`MAX_OTHER_TREES`]; the first that has the entry is used.
     pub directories: Vec<Vec<u8>>,
-    /// What becomes of an entry that one of the trees has.
+    /// What happens to an entry that one of the trees has.
     pub used: OtherUse,
 }
 
-/// What becomes of an entry that one of [`OtherTrees`] has.
+/// What happens to an entry that one of the [`OtherTrees`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OtherUse {
-    /// The entry isn't made.
+    /// The entry isn't created.
     Compare,
     /// The entry is copied from the other tree.
     Copy,
-    /// The other tree's entry gets one more name here.
+    /// The entry becomes a hard link to the entry in the other tree.
     Link,
 }
 
-/// The most [`OtherTrees::directories`].
+/// The most elements of [`OtherTrees::directories`].
 pub const MAX_OTHER_TREES: usize = 20;

@@ -1,4 +1,4 @@
-//! How much memory a message takes, about: an end that keeps some for later bounds their sum.
+//! Estimates how much memory a message takes. An end that keeps messages for later limits the sum.
 
 use super::{
     Change, DeliveredContents, Delivery, Digested, IdentityFrom, IdentityRule, Job, Link, ListedPath,
@@ -8,11 +8,11 @@ use crate::entry::{AclEntry, AclTag, Entry, Extra, Kind};
 use crate::filter::Rule;
 use crate::path::RelPath;
 
-/// An allocation beside its bytes.
+/// Bytes that an allocation takes in addition to its contents.
 const AROUND: usize = 16;
 
 impl Message {
-    /// Bytes in memory, about, and rather more than less.
+    /// The approximate number of bytes in memory, rather too high than too low.
     #[expect(clippy::too_many_lines, reason = "a table of all messages")]
     pub fn memory(&self) -> usize {
         let lists = match self {
@@ -57,7 +57,7 @@ impl Message {
             Self::NextLost(reason) => reason.len(),
             Self::AskFacts(paths) => all(paths, |path| path.len() + AROUND),
             Self::StartSampling(asked) => sampling(asked),
-            // These messages hold nothing outside of themselves.
+            // These messages own no further memory.
             Self::UseTunnel
             | Self::Between
             | Self::Chained
@@ -189,7 +189,7 @@ mod tests {
     use super::super::Offered;
     use super::*;
 
-    /// A list of nothing is 24 bytes an element in memory, and one in a message.
+    /// An element of a list takes 24 bytes in memory even if it is empty, and one byte in a message.
     #[test]
     fn questions_and_jobs_weigh_what_is_in_them() {
         let none = size_of::<Message>();

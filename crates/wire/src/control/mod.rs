@@ -1,4 +1,4 @@
-//! Control messages: what the two ends say on the agent's standard input and output.
+//! Control messages: the two ends exchange them on the agent's standard input and output.
 //!
 //! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
 
@@ -40,56 +40,57 @@ pub const MAX_MESSAGE: usize = 1 << 20;
 pub const MAX_TUNNEL: usize = 256 << 10;
 /// The most bytes of a recording that one [`Message::Samples`] carries.
 pub const MAX_SAMPLES: usize = 256 << 10;
-/// The most sources of one transfer; their one message must fit into [`MAX_MESSAGE`] too, which about 50,000 names of
-/// usual lengths do.
+/// The most sources of one transfer. The message that names all of them must fit into [`MAX_MESSAGE`] too; about 50,000
+/// names of usual length fit.
 pub const MAX_SOURCES: usize = 65_536;
-/// The line that an agent prints before its first message, so that what a login shell prints can be told apart.
+/// The line that an agent prints before its first message. It separates the messages from the output of a login shell.
 pub const AGENT_LINE: &str = "linerate-agent ready";
 
-/// Bytes that a data connection shows before its handshake, so that a stranger's is dropped at no cost.
+/// Bytes that a data connection sends before its handshake, so that a stranger's connection can be dropped at no cost.
 pub type Cookie = [u8; 16];
 
-/// Everything that one end says to the other.
+/// Everything that one end sends to the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
     /// The first message of each end.
     Hello(Hello),
-    /// Client to agent: what to do.
+    /// Client to agent: the job to do.
     Job(Job),
-    /// Agent to client: where it accepts data connections.
+    /// Agent to client: the addresses at which it accepts data connections.
     Listening(Listening),
-    /// Client to agent: connect here, since I can't reach you.
+    /// Client to agent: connect to the client, which can't reach the agent.
     ConnectBack {
-        /// Where the client listens, best first.
+        /// The addresses at which the client listens, best first.
         candidates: Vec<SocketAddr>,
     },
     /// Agent to client: whether connecting back worked.
     ConnectedBack {
-        /// `None` where it did, else why not.
+        /// `None` if it worked, else the reason why not.
         error: Option<String>,
     },
-    /// Client to agent: no data connection is possible either way, data travels in [`Message::Tunnel`].
+    /// Client to agent: no data connection is possible in either direction; data is sent in [`Message::Tunnel`].
     UseTunnel,
     /// To the end that opens data connections: open N more.
     MoreStreams(u32),
-    /// Bytes of the one data stream that travels through this channel; empty at its end.
+    /// Bytes of the one data stream that uses this channel; empty at the stream's end.
     Tunnel(Vec<u8>),
-    /// Sender to receiver: what comes, in the order of the sources' numbers.
+    /// Sender to receiver: the sources that will be sent, in the order of their numbers.
     Sources(#[serde(deserialize_with = "at_most::<MAX_SOURCES, _, _>")] Vec<Source>),
-    /// Receiver to sender: every source has a place, send.
+    /// Receiver to sender: there is a destination for each source; start to send.
     Ready {
-        /// Some of it may be there already: [`Message::Offer`] everything first, and send what is wanted.
+        /// The receiver may have some of the entries: send [`Message::Offer`] for everything first, and then send only
+        /// entries that are wanted.
         offers: bool,
-        /// The longest window of one compressed stream, as a power of two in bytes; the others' are up to
-        /// [`crate::frame::WINDOW_LOG`].
+        /// The longest window of one compressed stream, as a power of two in bytes. The other streams' windows are
+        /// limited to [`crate::frame::WINDOW_LOG`].
         window: u8,
     },
-    /// Receiver to sender: nothing more of this file is wanted.
+    /// Receiver to sender: it needs nothing more of this file.
     Skip {
         /// [`crate::entry::Chunk::file`].
         file: u64,
     },
-    /// Agent to client: something is wrong with one entry; the rest goes on.
+    /// Agent to client: something is wrong with one entry; the other entries are still processed.
     Problem(Problem),
     /// Agent to client, a few times a second: its counters so far.
     Progress(Progress),
@@ -97,14 +98,14 @@ pub enum Message {
     Sent {
         /// The totals of everything sent.
         totals: Totals,
-        /// Data streams that were used; the receiver waits for the end of as many.
+        /// The number of data streams that were used; the receiver waits for this number of streams to end.
         streams: u32,
-        /// The scan met no error, so that what wasn't offered isn't at the source.
+        /// The scan had no error, so an entry that wasn't offered doesn't exist at the source.
         complete: bool,
     },
-    /// Receiver to sender: everything received is in place and on stable storage.
+    /// Receiver to sender: everything that was received is in place and on stable storage.
     Committed(Totals),
-    /// Agent to client, the last message: what it used.
+    /// Agent to client, the last message: the resources that it used.
     Report {
         /// The agent's stages.
         stages: Stages,
@@ -113,86 +114,91 @@ pub enum Message {
     },
     /// Agent to client: an entry that would be sent.
     Listed {
-        /// Its path as that end's user would write it, raw bytes.
+        /// Its path, as a user of that end would write it, in raw bytes.
         path: Vec<u8>,
         /// The entry there.
         entry: Entry,
-        /// Its bytes, as its file system counts them; also those of a directory.
+        /// Its size in bytes as its file system reports it, also for a directory.
         size: u64,
     },
     /// The whole transfer failed.
     Abort {
         /// The reason, for people.
         reason: String,
-        /// How the program's caller gets it: by which exit code.
+        /// The kind of failure, which determines the exit code of the client's program.
         kind: AbortKind,
     },
-    /// Client to agent: facts about your host, and about the file systems of these paths of it, raw bytes; without
-    /// any, of those that it finds fit.
+    /// Client to agent: report facts about your host and about the file systems of these paths (raw bytes); without
+    /// paths, about the file systems that the agent selects.
     AskFacts(Vec<Vec<u8>>),
-    /// Client to agent: your host's processor times.
+    /// Client to agent: report your host's processor times.
     AskCpu,
-    /// Agent to client: the answer, a compressed snapshot of facts, or JSON of the `host` crate's `CpuTimes`.
+    /// Agent to client: the answer. It is a compressed snapshot of facts, or JSON of the `host` crate's `CpuTimes`.
     Answer(Vec<u8>),
-    /// Client to agent: record your host's counters from now on. An [`Message::Answer`] follows: the interval in force,
-    /// in milliseconds, as JSON.
+    /// Client to agent: start to record your host's counters. The agent replies with [`Message::Answer`]: the interval
+    /// that it uses, in milliseconds, as JSON.
     StartSampling(Sampling),
-    /// Client to agent: give what was recorded and not yet taken, in [`Message::Samples`].
+    /// Client to agent: send the samples that were not yet taken, in [`Message::Samples`].
     TakeSamples {
         /// Take a last sample now, and end the recording.
         last: bool,
     },
-    /// Agent to client: the next bytes of the recording, at most [`MAX_SAMPLES`]; none behind the last that was asked
-    /// for.
+    /// Agent to client: the next bytes of the recording, at most [`MAX_SAMPLES`]; empty after the last bytes that were
+    /// requested.
     Samples(Vec<u8>),
-    /// Sender to receiver: what could be sent, at most [`MAX_OFFERS`] entries; directories before what is in them.
+    /// Sender to receiver: entries that could be sent, at most [`MAX_OFFERS`]. A directory comes before its contents.
     Offer(#[serde(deserialize_with = "at_most::<MAX_OFFERS, _, _>")] Vec<Offered>),
-    /// Receiver to sender: the answer to one [`Message::Offer`], an element for each of its entries.
+    /// Receiver to sender: the answer to one [`Message::Offer`], with one element for each of its entries.
     Wanted(#[serde(deserialize_with = "at_most::<MAX_OFFERS, _, _>")] Vec<Want>),
-    /// Receiver to sender, instead of [`Message::Committed`]: these came damaged to stable storage; send them once more.
+    /// Receiver to sender, in place of [`Message::Committed`]: these files are damaged on stable storage; send them
+    /// again.
     Again(#[serde(deserialize_with = "at_most::<MAX_AGAIN, _, _>")] Vec<(u32, RelPath)>),
-    /// Agent to client, of a receiver: what it changes, or would.
+    /// Agent that receives, to client: the changes that it makes, or would make in a dry run.
     Changes(#[serde(deserialize_with = "at_most::<MAX_CHANGES, _, _>")] Vec<Change>),
-    /// Client to an agent that sends, behind its [`Job`]: the next paths of a list of files; none at its end.
+    /// Client to an agent that sends, after its [`Job`]: the next paths of a list of files; empty at the list's end.
     Select(#[serde(deserialize_with = "at_most::<MAX_SELECTED, _, _>")] Vec<ListedPath>),
-    /// Receiver to sender, before [`Message::Ready`] where [`Options::digests`] is set: whether the destination is a
-    /// directory that takes each source under its own name; else it is the one source's new name.
+    /// Receiver to sender, before [`Message::Ready`] if [`Options::digests`] is set: true if the destination is a
+    /// directory that takes each source under its own name; false if it is the new name of the only source.
     Within(bool),
-    /// Agent to client: the next entries of a [`Job::Digests`], at most [`MAX_DIGESTED`]. Directories come before what is in
-    /// them, and names in the order of their bytes.
+    /// Agent to client: the next entries for a [`Job::Digests`], at most [`MAX_DIGESTED`]. A directory comes before its
+    /// contents, and names are sorted by their bytes.
     Digested(#[serde(deserialize_with = "at_most::<MAX_DIGESTED, _, _>")] Vec<Digested>),
-    /// Agent to client: something that abandoned transfers have left; removed already where the job says so.
+    /// Agent to client: a leftover of an abandoned transfer. It has already been removed if the job says so.
     Leftover(Leftover),
-    /// Receiver to sender, before the [`Message::Wanted`] that counts them: the next blocks of older versions.
+    /// Receiver to sender, before the [`Message::Wanted`] that states their number: the next blocks of older versions.
     Blocks(#[serde(deserialize_with = "at_most::<MAX_BLOCKS, _, _>")] Vec<BlockSum>),
-    /// Client to agent, before its [`Job`]: the data goes to or comes from another agent, which [`Message::Partner`] names.
+    /// Client to agent, before its [`Job`]: the data goes to or comes from another agent. [`Message::Partner`] will
+    /// name that agent.
     Between,
-    /// Client to an agent that got [`Message::Between`], before it listens: who has the other end of the data.
+    /// Client to an agent that got [`Message::Between`], before it listens: the agent at the other end of the data.
     Partner(Partner),
-    /// Agent that got [`Message::Between`], and receives, to its client, where [`AskedSources::delivered`] is set: the next
-    /// digests of what is in place.
+    /// Receiving agent that got [`Message::Between`], to its client, if [`AskedSources::delivered`] is set: the next
+    /// digests of files that are in place.
     Delivered(#[serde(deserialize_with = "at_most::<MAX_DELIVERED, _, _>")] Vec<Delivery>),
-    /// Agent that got [`Message::Between`] to its client, before its [`Message::Report`]: what only the two ends know.
+    /// Agent that got [`Message::Between`], to its client, before its [`Message::Report`]: figures that only the two
+    /// agents know.
     Tally(Tally),
-    /// Client to an agent that sends: over how many links its streams may come.
+    /// Client to an agent that sends: the number of links that its streams may use.
     Routes(u32),
-    /// Client to agent, before its [`Job::Receive`]: the data comes through other agents, or goes on to one. It listens when
-    /// [`Message::Link`] comes, behind its [`Message::Ready`].
+    /// Client to agent, before its [`Job::Receive`]: the data comes through other agents, or this agent forwards it to
+    /// one. After its [`Message::Ready`] the agent gets [`Message::Link`], and then listens.
     Chained,
-    /// Client to an agent that got [`Message::Chained`]: where it is in the chain, and who is before it.
+    /// Client to an agent that got [`Message::Chained`]: its position in the chain, and the host before it.
     Link(ChainLink),
-    /// Client to an agent that got [`Message::Chained`], behind the agent's [`Message::Listening`]: who is behind it, if
-    /// anybody. Where somebody is, [`Message::ConnectedBack`] follows.
+    /// Client to an agent that got [`Message::Chained`], after the agent's [`Message::Listening`]: the next host of the
+    /// chain, or `None`. If there is a next host, the agent replies with [`Message::ConnectedBack`].
     Next(Option<ChainNext>),
-    /// Agent that got [`Message::Chained`] to its client: the next agent gets nothing more from here, and why.
+    /// Agent that got [`Message::Chained`], to its client: it has stopped forwarding to the next agent, for this
+    /// reason.
     NextLost(String),
-    /// Client to an agent that [`Job::Background`] has started, between Hello and Job: the transfer goes on without its client.
+    /// Client to an agent that [`Job::Background`] has started, between Hello and Job: the transfer continues without
+    /// its client.
     Detached(DetachedJob),
-    /// Agent that got [`Message::Detached`], its last message to its client: from now on it needs it no more.
+    /// Agent that got [`Message::Detached`], its last message to its client: it no longer needs the client.
     UnderWay,
-    /// Agent to client, of a [`Job::Jobs`] or [`Job::Attach`]: a job as JSON, at most [`MAX_JOB_RECORD`] bytes.
+    /// Agent to client, for a [`Job::Jobs`] or [`Job::Attach`]: a job as JSON, at most [`MAX_JOB_RECORD`] bytes.
     JobRecord(Vec<u8>),
-    /// Agent to client, of a [`Job::Attach`]: the next bytes of the job's events, lines of JSON.
+    /// Agent to client, for a [`Job::Attach`]: the next bytes of the job's events, lines of JSON.
     JobEvents(Vec<u8>),
 }
 
@@ -201,65 +207,67 @@ pub enum Message {
 pub struct Change {
     /// The change, as rsync's `--itemize-changes` writes it.
     pub item: [u8; 11],
-    /// The entry below its source.
+    /// The entry's path below its source.
     pub path: RelPath,
     /// The entry is, or was, a directory.
     pub directory: bool,
-    /// The text behind the name.
+    /// The target that is printed after the name.
     pub link: Option<Link>,
-    /// Properties of the sender's entry, where [`Sync::facts`] asks for them.
+    /// Properties of the sender's entry, if [`Sync::facts`] requests them.
     pub facts: Option<EntryFacts>,
 }
 
-/// Properties of an entry that are shown beside its change if the user asks for them.
+/// Properties of an entry that are printed with its change if the user asks for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryFacts {
-    /// Bytes of a file, or of a symbolic link's text; else 0.
+    /// Bytes of a file or of a symbolic link's text; 0 for other entries.
     pub size: u64,
-    /// When it was last modified, in seconds.
+    /// The modification time in seconds since 1970.
     pub mtime: i64,
     /// Permission bits.
     pub mode: u32,
-    /// User and group number, where owners are kept.
+    /// User and group number, if owners are kept.
     pub owner: Option<(u32, u32)>,
 }
 
 impl Change {
-    /// The item of an entry that is deleted.
+    /// The item of an entry that is deleted. Its path is the entry's.
     pub const DELETED: [u8; 11] = *b"*deleting  ";
-    /// The item of the destination itself, where it is made for the sources and [`Sync::into`] is set; its path is empty.
+    /// The item of the destination itself, if it is created for the sources and [`Sync::into`] is set; its path is
+    /// empty.
     pub const MADE: [u8; 11] = *b"*creating  ";
-    /// Item of an entry that is left alone, where [`Sync::unchanged`] asks for such items: what is there is newer.
+    /// The item of an entry that is skipped because the existing entry is newer. Items of skipped entries are sent if
+    /// [`Sync::unchanged`] is set.
     pub const NEWER: [u8; 11] = *b"*newer     ";
-    /// Item of an entry that is left alone: something is there.
+    /// The item of an entry that is skipped because an entry exists.
     pub const EXISTS: [u8; 11] = *b"*exists    ";
-    /// Item of an entry that is left alone: nothing is there.
+    /// The item of an entry that is skipped because no entry exists.
     pub const MISSING: [u8; 11] = *b"*missing   ";
-    /// Item of an entry that is left alone: it has too many bytes.
+    /// The item of a file that is skipped because it has too many bytes.
     pub const OVER: [u8; 11] = *b"*over      ";
-    /// Item of an entry that is left alone: it has too few bytes.
+    /// The item of a file that is skipped because it has too few bytes.
     pub const UNDER: [u8; 11] = *b"*under     ";
 }
 
-/// The target of a changed link, beside its name.
+/// The target of a changed link, in addition to its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
     /// A symbolic link's text.
     Target(Vec<u8>),
-    /// The entry with which it shares its contents, below its source.
+    /// The path below its source of the entry to which it is a hard link.
     SameAs(RelPath),
 }
 
-/// An entry, and what its contents and extended attributes come to.
+/// An entry, with the digests of its contents and extended attributes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digested {
     /// The entry, without the values of extended attributes.
     pub entry: Entry,
-    /// BLAKE3 of its contents, where it is a file that could be read.
+    /// BLAKE3 of its contents, if it is a file that could be read.
     pub contents: Option<Digest>,
-    /// The digest of its extended attributes, if these or ACLs were asked for; none if they could not be read.
+    /// The digest of its extended attributes, if these or ACLs were requested; `None` if they could not be read.
     pub attributes: Option<Attributes>,
-    /// Numbers of device and inode, where hard links were asked for and it has more names than this one.
+    /// Its device and inode numbers, if hard links were requested and it has several names.
     pub file: Option<(u64, u64)>,
 }
 
@@ -268,7 +276,7 @@ pub struct Digested {
 pub struct Attributes {
     /// The digest of the attributes in `user.`.
     pub user: Digest,
-    /// The digest of the other attributes that are kept; none from an end that may not see them all.
+    /// The digest of the other attributes that are kept; `None` from an end that may not see all of them.
     pub others: Option<Digest>,
 }
 
@@ -286,7 +294,7 @@ pub const MAX_SELECTED: usize = 65_536;
 pub const MAX_BLOCKS: usize = 32_768;
 /// The most blocks of all files of one [`Message::Wanted`].
 pub const MAX_ANSWER_BLOCKS: usize = 1 << 19;
-/// The most offers that may wait for their answers.
+/// The most offers that may wait for an answer.
 pub const MAX_OPEN_OFFERS: usize = 16;
 
 /// An entry that could be sent.
@@ -294,54 +302,57 @@ pub const MAX_OPEN_OFFERS: usize = 16;
 pub struct Offered {
     /// The entry.
     pub entry: Entry,
-    /// The file's inode number. With `ctime` it distinguishes the file from one that took its place with equal size and
-    /// times.
+    /// The file's inode number. Together with `ctime` it distinguishes the file from another file of equal size and
+    /// times that has replaced it.
     pub inode: u64,
     /// When the inode last changed.
     pub ctime: Timestamp,
-    /// BLAKE3 of its contents, where the receiver compares by contents ([`Sync::checksum`]).
+    /// BLAKE3 of its contents, if the receiver compares by contents ([`Sync::checksum`]).
     pub digest: Option<Digest>,
-    /// False for a directory that is only on the way to what is listed. Everything in any other directory is offered.
+    /// False for a directory that is sent only because a listed path is inside it. Everything in any other directory is
+    /// offered.
     pub whole: bool,
 }
 
 /// The receiver's answer to an offered entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Want {
-    /// Nothing: it is there.
+    /// Nothing: the receiver has it.
     Nothing,
     /// All of it.
     Whole,
-    /// A large file, but for the chunks that an earlier run brought.
+    /// A large file, except for the chunks that an earlier run brought.
     Missing {
-        /// Bytes of a chunk; the last one may be shorter.
+        /// Bytes of a chunk; the last chunk may be shorter.
         chunk: u64,
-        /// A bit for each chunk, the first one in the lowest bit of the first byte: set where it is there.
+        /// A bit for each chunk, the first one in the lowest bit of the first byte. The bit is set if the receiver has
+        /// the chunk.
         present: Vec<u8>,
     },
-    /// A large file, but for the chunks whose contents are these: the receiver has an older version.
+    /// A large file, except for the chunks that have these digests: the receiver has an older version.
     Differing {
-        /// Bytes of a chunk; the last one may be shorter.
+        /// Bytes of a chunk; the last chunk may be shorter.
         chunk: u64,
-        /// BLAKE3 of each chunk that lies within the old file, in order.
+        /// BLAKE3 of each chunk that lies completely in the old file, in order.
         digests: Vec<Digest>,
     },
-    /// None of the contents, since all of them are there: only their digest at the sender.
+    /// Only the digest of the contents at the sender, since the receiver has all of the contents.
     Digest,
-    /// Nothing: the user wants what is there left alone, and it is no name of this file.
+    /// Nothing: the user wants the existing entry left unchanged, and it doesn't count as a name of this file.
     LeftAlone,
-    /// A large file, but for what an older version has, wherever that is in it. Its blocks came in [`Message::Blocks`].
+    /// A large file, except for blocks that an older version has, at any offset. Those blocks were described in
+    /// [`Message::Blocks`].
     Blocks {
         /// Bytes of a block.
         block: u64,
-        /// How many blocks, from the beginning of the older version on.
+        /// The number of blocks, counted from the beginning of the older version.
         count: u32,
     },
-    /// The rest of the file, behind its first bytes, which the receiver has.
+    /// The rest of the file: the receiver has the first bytes.
     Rest {
-        /// How many first bytes the receiver has.
+        /// The number of first bytes that the receiver has.
         from: u64,
-        /// BLAKE3 of those bytes; if they are others at the sender, it sends the whole file.
+        /// BLAKE3 of those bytes. If the sender's first bytes differ, it sends the whole file.
         digest: Option<Digest>,
     },
 }
@@ -361,11 +372,11 @@ pub type Digest = [u8; 32];
 /// The settings of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
-    /// Milliseconds between two samples; one that makes no sense is replaced by the nearest that does.
+    /// Milliseconds between two samples; a value out of range is replaced by the nearest valid one.
     pub interval_ms: u32,
-    /// Processes that are followed with their descendants, by their numbers at the agent's host.
+    /// Processes to record with their descendants, by their numbers at the agent's host.
     pub processes: Vec<u32>,
-    /// Names of programs whose processes are followed likewise.
+    /// Names of programs whose processes are recorded in the same way.
     pub names: Vec<String>,
 }
 
@@ -378,40 +389,40 @@ pub struct Hello {
     pub version: String,
     /// DER of the SubjectPublicKeyInfo of the key pair that this end made for this transfer.
     pub public_key: Vec<u8>,
-    /// The bytes that connections to this end's data port show first.
+    /// The bytes that connections to this end's data port send first.
     pub cookie: Cookie,
 }
 
 /// The addresses at which an end accepts data connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listening {
-    /// Addresses, best first; empty where it can't listen.
+    /// Addresses, best first; empty if it can't listen.
     pub candidates: Vec<SocketAddr>,
-    /// Further addresses of its host, where it accepts them at the same port.
+    /// Further addresses of its host at which it accepts connections, on the same port.
     pub further: Vec<IpAddr>,
-    /// The client's address as ssh's server saw it.
+    /// The client's address as the ssh server saw it.
     pub client: Option<IpAddr>,
-    /// Why it can't listen.
+    /// The reason why it can't listen.
     pub error: Option<String>,
 }
 
 /// One source of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Which of the arguments named it, from 0; a pattern names several.
+    /// The number of the argument that named it, from 0; a pattern names several sources.
     pub argument: u32,
-    /// Its own name, one component, which it gets below a destination directory.
+    /// Its own name, one component. The source gets this name in a destination directory.
     pub name: RelPath,
     /// Whether it is a directory.
     pub directory: bool,
 }
 
-/// Something wrong with one entry.
+/// A problem with one entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Its path as that end's user would write it, raw bytes.
+    /// Its path, as a user of that end would write it, in raw bytes.
     pub path: Vec<u8>,
-    /// The step that was tried and why it failed.
+    /// The step that failed, and the reason.
     pub message: String,
     /// The kind of problem.
     pub kind: ProblemKind,
@@ -422,37 +433,37 @@ pub struct Problem {
 pub enum ProblemKind {
     /// The entry isn't at the destination.
     Failed,
-    /// The entry's source changed or vanished under way.
+    /// The entry's source changed or vanished during the transfer.
     Changed,
     /// The entry was left out on purpose and isn't at the destination: a directory without `-r`, a device.
     Skipped,
-    /// The entry is at the destination, and something of it could not be kept.
+    /// The entry is at the destination, but one of its properties could not be kept.
     NotKept,
-    /// The entry isn't at the source and was not removed from the destination.
+    /// The entry isn't at the source, but could not be deleted at the destination.
     NotDeleted,
-    /// No entry is concerned, and nothing failed: what the user should know of the options.
+    /// A note about the options for the user. It concerns no entry, and nothing failed.
     Noted,
-    /// Nothing is wrong: the message says what was done with the entry.
+    /// Nothing is wrong: the message states what was done with the entry.
     Remark,
 }
 
-/// Counters under way.
+/// Counters during a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Stages so far.
     pub stages: Stages,
-    /// Found so far by the scanner, at the sender.
+    /// Entries that the scanner has found so far, at the sender.
     pub found: Totals,
-    /// The scanner is done, so `found` is all.
+    /// The scanner is done, so `found` is final.
     pub scanned: bool,
-    /// In place so far, at the receiver.
+    /// Entries that are in place so far, at the receiver.
     pub landed: Totals,
 }
 
 /// Sums over entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Regular files, and further names of them.
+    /// Regular files, and further hard links to them.
     pub files: u64,
     /// Directories.
     pub directories: u64,
@@ -476,12 +487,13 @@ impl Totals {
 pub enum AbortKind {
     /// Something failed.
     Failed,
-    /// The arguments can't be served: no such destination, several sources into a file.
+    /// The arguments can't be used, for example because the destination doesn't exist, or several sources name a file
+    /// as destination.
     Arguments,
     /// The user interrupted it.
     Interrupted,
     /// A connection broke.
     Lost,
-    /// Another run has what this one needs.
+    /// Another run holds something that this one needs.
     Busy,
 }

@@ -1,28 +1,28 @@
-//! Messages of a transfer between two agents, whose client carries what they say to each other.
+//! Messages of a transfer between two agents. Their client forwards the messages between them.
 
 use super::{Cookie, Digest, MAX_SOURCES, Totals};
 use crate::bounded::at_most;
 use crate::path::RelPath;
 use serde::{Deserialize, Serialize};
 
-/// The other end of an agent's data, where that isn't its client.
+/// The other end of an agent's data, if that isn't its client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partner {
     /// DER of the SubjectPublicKeyInfo of the key pair that it made for this transfer.
     pub public_key: Vec<u8>,
-    /// The cookie that connections to either of the two agents show first, in place of the agents' own.
+    /// The cookie that connections between the two agents send first, in place of the agents' own cookies.
     pub cookie: Cookie,
-    /// For an agent that receives: what its client has asked the partner for.
+    /// For an agent that receives: the sources that its client has requested from the partner.
     pub asked: Option<AskedSources>,
 }
 
-/// The client's own request to the agent that sends, beside the options of the job.
+/// The client's own request to the agent that sends, in addition to the options of the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskedSources {
     /// The sources, as the user wrote them.
     #[serde(deserialize_with = "at_most::<MAX_SOURCES, _, _>")]
     pub sources: Vec<Vec<u8>>,
-    /// The digests of what is in place are to be told.
+    /// The receiver reports the digests of files that are in place.
     pub delivered: bool,
 }
 
@@ -33,31 +33,31 @@ pub struct Delivery {
     pub source: u32,
     /// The file's path below that source.
     pub path: RelPath,
-    /// The digest of the contents, or what stands in its place.
+    /// The digest of the contents, or its replacement.
     pub contents: DeliveredContents,
 }
 
-/// The digest of a file's contents, or what stands in its place.
+/// The digest of a file's contents, or its replacement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeliveredContents {
     /// BLAKE3 of the contents.
     Digest(Digest),
-    /// The contents are those of the file at this path of this source.
+    /// The contents are equal to those of the file at this path of this source.
     SameAs(u32, RelPath),
-    /// Earlier reports about this file no longer count.
+    /// Earlier reports about this file are no longer valid.
     Withdrawn,
 }
 
 /// The figures that an agent reports at the end of a transfer with another agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// The cipher of the data; none in clear.
+    /// The cipher of the data; `None` if it isn't encrypted.
     pub cipher: Option<String>,
-    /// Connections to its data port that were turned away; none where it didn't listen.
+    /// Connections to its data port that were rejected; `None` if it didn't listen.
     pub turned_away: Option<u64>,
-    /// Entries that were there already.
+    /// Entries that the receiver already had.
     pub unchanged: Totals,
-    /// Bytes of changed files that were at the receiver already, and weren't sent.
+    /// Bytes of changed files that the receiver already had, and that weren't sent.
     pub matched: u64,
 }
 

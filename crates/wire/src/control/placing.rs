@@ -1,31 +1,32 @@
-//! How a received file comes to its place, by rsync's names.
+//! How a received file gets its name, by rsync's names.
 
 use serde::{Deserialize, Serialize};
 
-/// How a received file comes to its place, by rsync's names.
+/// How a received file gets its name, by rsync's names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placing {
-    /// The directory of files that are under way, relative to the destination; none: beside their places.
+    /// The directory of temporary files, relative to the destination; `None`: the directory of the final file.
     pub temporary: Option<Vec<u8>>,
-    /// The directory that keeps what has come of a file when a transfer ends early, relative to the file's own.
+    /// The directory that keeps an incomplete file if a transfer ends early, relative to the file's own directory.
     pub partial: Option<Vec<u8>>,
-    /// Whole files wait there, and get their names when all have come; needs [`Placing::partial`].
+    /// Complete files wait in that directory, and get their names when all files have arrived; needs
+    /// [`Placing::partial`].
     pub delayed: bool,
-    /// A file that is shorter at the receiver gets what it lacks behind its end.
+    /// A file that is shorter at the receiver gets the missing bytes appended.
     pub append: Appending,
-    /// A new file is compared with one of a similar name in its directory; from 2 on also in that of each of
-    /// [`OtherTrees`](super::OtherTrees).
+    /// A new file is compared with a file of a similar name in its directory; from 2 on, also in the same directory of
+    /// each of [`OtherTrees`](super::OtherTrees).
     pub fuzzy: u8,
 }
 
-/// Whether a shorter file gets what it lacks behind its end.
+/// Whether missing bytes are appended to a file that is shorter at the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Appending {
-    /// No: the file is replaced, as others are.
+    /// No: the file is replaced like other files.
     #[default]
     Never,
-    /// Whatever is there.
+    /// Yes, without comparing the existing bytes.
     Trusting,
-    /// If what is there is the file's beginning at the sender, too.
+    /// Yes, if the existing bytes equal the beginning of the sender's file.
     Comparing,
 }
