@@ -188,6 +188,54 @@ fn a_task_of_a_fleet_writes_the_sums_of_its_shards() {
 }
 
 #[test]
+fn a_comparison_of_a_fleet_writes_the_sums_of_its_shards() {
+    let here = directory("linerate-metrics-");
+    let (tree, copy) = (here.path().join("tree"), here.path().join("copy"));
+    make_tree(&tree);
+    run(here.path(), &["fleet", "plan", "--shards", "2", "--into", "plan", "tree", "copy"]).exits(0);
+    run(here.path(), &["fleet", "run", "plan"]).exits(0);
+    // Entries, bytes, those that differ, those that are missing.
+    let compared = |more: &[&str], code| {
+        let run = run(
+            here.path(),
+            &[&["fleet", "verify", "--log-file", "log", "--metrics", "v.prom", "plan"], more].concat(),
+        );
+        let run = run.exits(code);
+        assert_taken_by_prometheus(&here.path().join("v.prom"));
+        let text = fs::read_to_string(here.path().join("v.prom")).unwrap();
+        let value =
+            |series: &str| value(&text, &format!("linerate_{}", series.replace('@', "task=\"v\""))) as u64;
+        assert_eq!(value("run_exit_code{@}"), code as u64);
+        assert_eq!(value(r#"verify_problems{@,kind="failed"}"#), 0);
+        let [differ, missing] =
+            ["differs", "missing"].map(|kind| value(&format!(r#"verify_differences{{@,kind="{kind}"}}"#)));
+        ([value("verify_compared_entries{@}"), value("verify_same_bytes{@}"), differ, missing], run)
+    };
+    // Three files, a link, and two directories.
+    assert_eq!(compared(&[], 0).0, [6, 6000, 0, 0]);
+    // Each is a difference by itself, also where the contents of all files are the same.
+    let time = fs::metadata(&tree).unwrap().modified().unwrap();
+    fs::remove_file(copy.join("link")).unwrap();
+    fs::File::open(&copy).unwrap().set_modified(time).unwrap();
+    assert_eq!(compared(&[], 3).0, [5, 6000, 0, 1]);
+    fs::set_permissions(copy.join("sub"), fs::Permissions::from_mode(0o700)).unwrap();
+    let (found, run) = compared(&[], 3);
+    assert_eq!(found, [5, 6000, 1, 1], "{run}");
+    run.says(&["3 files are the same, 1 differ, 1 missing"]);
+    fs::set_permissions(copy.join("a"), fs::Permissions::from_mode(0o600)).unwrap();
+    let (found, run) = compared(&[], 3);
+    assert_eq!(found, [5, 6000, 2, 1], "{run}");
+    run.says(&["2 files are the same, 2 differ, 1 missing"]);
+    let log = fs::read_to_string(here.path().join("log")).unwrap();
+    let end = log.lines().last().unwrap();
+    assert!(end.contains("exit_code=3 compared=5 bytes=6000 differ=2 missing=1 failed=0"), "{log}");
+    fs::write(copy.join("sub/c"), vec![8; 3000]).unwrap();
+    assert_eq!(compared(&[], 3).0, [5, 3000, 3, 1]);
+    let shards = ["0", "1"].map(|shard| compared(&["--shard", shard], 3).0);
+    assert_eq!([0, 1, 2, 3].map(|at| shards[0][at] + shards[1][at]), [3, 3000, 2, 1], "without directories");
+}
+
+#[test]
 fn an_interrupted_run_writes_it_too() {
     let here = directory("linerate-metrics-");
     fs::write(here.path().join("file"), "x").unwrap();

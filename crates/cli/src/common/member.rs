@@ -1,7 +1,8 @@
-//! The output of one of several copies that run at the same time: lines that name their destination, and a summary that is kept.
+//! The output of one of several copies that run at the same time: lines that name their destination, and a summary and sums of
+//! changes that are kept.
 
 use linerate_transfer::lock::lock;
-use linerate_wire::control::Totals;
+use linerate_wire::control::{Change, Totals};
 use std::sync::Mutex;
 
 use super::event::CopySummary;
@@ -12,6 +13,22 @@ pub struct MemberOutput {
     /// The destination, as lines and events name it.
     pub name: String,
     done: Mutex<Option<MemberDone>>,
+    changes: Mutex<ChangeCounts>,
+}
+
+/// Entries with an itemized change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeCounts {
+    /// Those that are there, but otherwise; no directories.
+    pub differ: u64,
+    /// Those among them that are files of the same contents.
+    pub same_contents: u64,
+    /// Those that aren't there; no directories.
+    pub missing: u64,
+    /// Directories that are there, but otherwise.
+    pub differing_directories: u64,
+    /// Directories that aren't there.
+    pub missing_directories: u64,
 }
 
 /// A copy that went through.
@@ -27,7 +44,25 @@ pub struct MemberDone {
 impl MemberOutput {
     /// The additions for the destination `name`.
     pub fn new(name: String) -> Self {
-        Self { name, done: Mutex::default() }
+        Self { name, done: Mutex::default(), changes: Mutex::default() }
+    }
+
+    /// Counts a change.
+    pub fn count(&self, change: &Change) {
+        let mut counts = lock(&self.changes);
+        let count = match (change.directory, change.item[2] == b'+') {
+            (false, false) => &mut counts.differ,
+            (false, true) => &mut counts.missing,
+            (true, false) => &mut counts.differing_directories,
+            (true, true) => &mut counts.missing_directories,
+        };
+        *count += 1;
+        counts.same_contents += u64::from(change.item.starts_with(b".f"));
+    }
+
+    /// The changes so far.
+    pub fn changes(&self) -> ChangeCounts {
+        *lock(&self.changes)
     }
 
     /// Keeps the summary.

@@ -179,6 +179,7 @@ impl Output {
         if change.item == Change::DELETED {
             self.deleted.fetch_add(1, Ordering::Relaxed);
         }
+        self.member.iter().for_each(|member| member.count(change));
         if let Some(look) = &self.look {
             return look.change(change);
         }

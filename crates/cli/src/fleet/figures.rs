@@ -1,12 +1,14 @@
-//! `--metrics` of `fleet run`: the sums of the parts that a task has copied.
+//! `--metrics` of `fleet run` and `fleet verify`: the sums of the parts that a task has copied, or compared.
 
 use linerate_fleet::attempt::AttemptProgress;
+use linerate_fleet::plan::FleetPart;
 use linerate_wire::control::ProblemKind;
 
 use crate::common::event::problem_name;
 use crate::common::log::{self, RunFigures};
-use crate::common::member::MemberDone;
+use crate::common::member::{ChangeCounts, MemberDone};
 use crate::common::metrics::{Gauge, RunMetrics};
+use crate::units::show_counted;
 
 /// Sums over the attempts of a task that have ended.
 #[derive(Debug, Default)]
@@ -68,5 +70,73 @@ impl ShardSums {
                 ("not_kept", self.not_kept),
             ],
         });
+    }
+}
+
+/// Sums over the parts that were compared.
+#[derive(Debug, Default)]
+pub struct VerifySums {
+    entries: u64,
+    /// Files that are the same in all that the plan keeps.
+    same_files: u64,
+    same_bytes: u64,
+    /// Entries at both ends that differ.
+    differ: u64,
+    /// Entries that the destination lacks.
+    missing: u64,
+    failed: u64,
+    changed: u64,
+}
+
+impl VerifySums {
+    /// Adds a part. Shards look at the directories above their files, too; they count where all of them are compared.
+    pub fn add(&mut self, part: FleetPart, done: &MemberDone, changes: ChangeCounts) {
+        let MemberDone { landed, summary, .. } = done;
+        let (entries, differ, missing) = match part {
+            FleetPart::Directories => {
+                (landed.directories, changes.differing_directories, changes.missing_directories)
+            }
+            FleetPart::Shard(_) => {
+                (landed.entries().saturating_sub(landed.directories), changes.differ, changes.missing)
+            }
+        };
+        self.entries = self.entries.saturating_add(entries.saturating_sub(missing));
+        self.differ += differ;
+        self.missing += missing;
+        if let Some(synced) = &summary.synced {
+            let same = synced.unchanged_files.saturating_sub(changes.same_contents);
+            self.same_files = self.same_files.saturating_add(same);
+            self.same_bytes = self.same_bytes.saturating_add(synced.unchanged_bytes);
+        }
+        self.failed += summary.failed;
+        self.changed += summary.changed;
+    }
+
+    /// True where no difference was found.
+    pub fn is_same(&self) -> bool {
+        self.differ == 0 && self.missing == 0
+    }
+
+    /// The last line, for people.
+    pub fn text(&self) -> String {
+        let same = show_counted(self.same_files, "file is", "files are");
+        format!("{same} the same, {} differ, {} missing", self.differ, self.missing)
+    }
+
+    /// Takes the sums as the run's figures.
+    pub fn record(&self, metrics: &RunMetrics) {
+        metrics.set(Gauge::VerifyCompared, &[], self.entries as f64);
+        metrics.set(Gauge::VerifySameBytes, &[], self.same_bytes as f64);
+        metrics.by_kind(Gauge::VerifyDifferences, [("differs", self.differ), ("missing", self.missing)]);
+        metrics.by_kind(Gauge::VerifyProblems, [("failed", self.failed), ("changed", self.changed)]);
+        let numbers = vec![
+            ("compared", self.entries),
+            ("bytes", self.same_bytes),
+            ("differ", self.differ),
+            ("missing", self.missing),
+            ("failed", self.failed),
+            ("changed", self.changed),
+        ];
+        log::sum_up(RunFigures { text: self.text(), numbers });
     }
 }

@@ -5,16 +5,17 @@ use linerate_fleet::plan::{FleetPart, PlanDirectory};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::figures::VerifySums;
 use super::part::{Purpose, task};
 use super::run::worse;
 use crate::common::failure::Failure;
+use crate::common::log;
 use crate::common::output::{Output, Style};
 use crate::common::reach::interrupted;
 use crate::common::recording::logging;
 use crate::copying::args::CopyingArgs;
 use crate::copying::watched::WatchedTask;
 use crate::exit::Code;
-use crate::units::show_counted;
 
 /// Arguments of `linerate fleet verify`.
 #[derive(Debug, Args)]
@@ -49,7 +50,7 @@ impl VerifyShardArgs {
         if let Some(part) = wanted.filter(|part| directory.plan.part(*part).is_none()) {
             return Err(Failure::usage(format!("the plan has no {part}")));
         }
-        let (mut worst, mut differ, mut same) = (Code::Done, 0, 0);
+        let (mut worst, mut sums) = (Code::Done, VerifySums::default());
         for part in directory.plan.parts().filter(|part| wanted.is_none_or(|wanted| wanted == *part)) {
             if directory.plan.is_empty(part) {
                 continue;
@@ -58,15 +59,14 @@ impl VerifyShardArgs {
             let task = task(&directory, part, (&to, 1), &self.common, Purpose::Compare)?;
             let output = Arc::new(output.of_member(part.to_string()));
             worst = worse(worst, WatchedTask::new(interrupted.clone()).perform(&output, task)?);
-            if let Some(done) = output.member().and_then(|member| member.done()) {
-                let unchanged = done.summary.synced.as_ref().map_or(0, |synced| synced.unchanged_files);
-                differ += done.landed.files.saturating_sub(unchanged);
-                same += unchanged;
+            if let Some((done, member)) = output.member().and_then(|member| Some((member.done()?, member))) {
+                sums.add(part, &done, member.changes());
             }
         }
-        if matches!(output.style(), Style::Plain | Style::Verbose) {
-            tell!("{} the same, {differ} differ or are missing", show_counted(same, "file is", "files are"));
+        sums.record(output.metrics());
+        if matches!(output.style(), Style::Plain | Style::Verbose) && !log::takes_result() {
+            tell!("{}", sums.text());
         }
-        Ok(if differ > 0 { worse(worst, Code::Some) } else { worst })
+        Ok(if sums.is_same() { worst } else { worse(worst, Code::Some) })
     }
 }
