@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::machine::Machine;
+use crate::sizes;
 
 /// The link between the two hosts.
 const LINK: &str = "100mbit";
@@ -47,6 +48,9 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
             [option, value] if option == "--tries" => tries = value.parse().context("--tries")?,
             _ => bail!("first-copy takes --program, --agent and --tries, not '{}'", pair.join(" ")),
         }
+    }
+    if arguments.is_empty() && Machine::here().name() == "x86_64" {
+        sizes::check(repository, &program, &agent)?;
     }
     let newcomers = Newcomers::up(&program, &agent)?;
     let measured = newcomers.measure(tries);

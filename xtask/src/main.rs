@@ -19,6 +19,7 @@ mod resent;
 mod rooms;
 mod setup;
 mod site;
+mod sizes;
 mod suites;
 mod test;
 
@@ -65,7 +66,7 @@ cargo xtask COMMAND
                  dist/linerate-agent-MACHINE
   first-copy [--program FILE] [--agent FILE] [--tries N]
                  copy to hosts that have no linerate yet, as root, over a link of 100 Mbit/s; fail where more than 5 MB are sent,
-                 or a copy is done more than a second later than a command by ssh
+                 a copy is done more than a second later than a command by ssh, or the documentation states other sizes
   foreign MACHINE  build linerate and tests for another kind of machine, run the tests by qemu-user, and copy to and from an
                  end of that kind, as root
   release --out DIR [--program [MACHINE=]FILE]... [--agent [MACHINE=]FILE]... [--sign KEY]

@@ -1,0 +1,95 @@
+//! The sizes of the static binaries for x86-64, as the documentation states them.
+
+use anyhow::{Context, bail};
+use linerate_remote::packed;
+use std::fs;
+use std::path::Path;
+
+/// The share by which a size may differ from the stated one: compilers and C libraries differ by less.
+const MARGIN: f64 = 0.02;
+
+/// The things that have a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sized {
+    Program,
+    Agent,
+    /// What the program has and the agent lacks.
+    AtHome,
+    /// The agent, compressed as it is brought to far hosts.
+    Brought,
+}
+
+/// Pages, and the words before a size in MB.
+const STATED: [(&str, &str, Sized); 6] = [
+    ("README.md", "`linerate cp` brings its agent, ", Sized::Brought),
+    ("docs/architecture.md", "stay at home, with the ", Sized::AtHome),
+    ("docs/architecture.md", "| in all | ", Sized::Agent),
+    ("docs/guide/copying.md", "there and says so: ", Sized::Brought),
+    ("docs/guide/installing.md", "do and nothing else: ", Sized::Agent),
+    ("docs/guide/installing.md", " MB in place of ", Sized::Program),
+];
+
+/// Compares the stated sizes with those of the binaries.
+///
+/// # Errors
+/// Where one can't be read, or differs by more than [`MARGIN`]; all that do are named.
+pub fn check(repository: &Path, program: &Path, agent: &Path) -> anyhow::Result<()> {
+    let megabytes = |file: &Path| {
+        let metadata = fs::metadata(file).with_context(|| format!("reading {}", file.display()))?;
+        anyhow::Ok(metadata.len() as f64 * 1e-6)
+    };
+    let mut packed = Vec::new();
+    packed::write(agent, &mut packed).with_context(|| format!("packing {}", agent.display()))?;
+    let (of_program, of_agent, of_packed) =
+        (megabytes(program)?, megabytes(agent)?, packed.len() as f64 * 1e-6);
+    println!("MB: the program {of_program:.2}, the agent {of_agent:.2}, {of_packed:.2} compressed");
+    let size = |of| match of {
+        Sized::Program => of_program,
+        Sized::Agent => of_agent,
+        Sized::AtHome => of_program - of_agent,
+        Sized::Brought => of_packed,
+    };
+    let wrong = |(page, words, of): &(&str, &str, Sized)| match stated(repository, page, words) {
+        Ok(stated) if (stated / size(*of) - 1.0).abs() <= MARGIN => None,
+        Ok(stated) => Some(format!("{page}: '{words}{stated}': it is {:.1}", size(*of))),
+        Err(error) => Some(format!("{error:#}")),
+    };
+    let wrong: Vec<_> = STATED.iter().filter_map(wrong).collect();
+    if !wrong.is_empty() {
+        bail!("the documentation states other sizes of the binaries:\n  {}", wrong.join("\n  "));
+    }
+    Ok(())
+}
+
+/// The number behind these words of a page.
+fn stated(repository: &Path, page: &str, words: &str) -> anyhow::Result<f64> {
+    let text = fs::read_to_string(repository.join(page)).with_context(|| format!("reading {page}"))?;
+    let (_, behind) = text.split_once(words).with_context(|| format!("{page} hasn't the words '{words}'"))?;
+    let end = behind.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(behind.len());
+    behind[..end].parse().with_context(|| format!("{page}: behind '{words}' is no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_states_its_sizes() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for (page, words, _) in STATED {
+            assert!(stated(repository, page, words).unwrap() > 1.0, "{page}: {words}");
+        }
+        assert!(stated(repository, "README.md", "no such words").is_err());
+    }
+
+    #[test]
+    fn other_sizes_are_named() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let [program, agent] = ["program", "agent"].map(|name| directory.path().join(name));
+        fs::write(&program, [0; 2000]).unwrap();
+        fs::write(&agent, [0; 1000]).unwrap();
+        let error = check(repository, &program, &agent).unwrap_err().to_string();
+        assert_eq!(error.lines().count(), STATED.len() + 1, "{error}");
+    }
+}
