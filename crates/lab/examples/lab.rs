@@ -1,11 +1,11 @@
 //! A lab around one command: `lab [--link RATE] [--guests N] [--guest PROPERTIES] [--name NAME] [--rtt TIME]
-//! COMMAND...` is what `linerate lab run` is made of.
+//! [--sites 2xN] [--slurm] COMMAND...` is what `linerate lab run` is made of.
 
 use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use linerate_lab::{LabOptions, Wan, ensure_privileges, parse_link, run};
+use linerate_lab::{LabOptions, SlurmWish, Wan, ensure_privileges, parse_link, run};
 
 fn main() -> ExitCode {
     make_and_run().unwrap_or_else(|error| {
@@ -47,6 +47,14 @@ fn make_and_run() -> Result<ExitCode, Box<dyn Error>> {
         let rtt = words.get(1).and_then(|word| word.to_str()).ok_or("--rtt needs a time")?.parse()?;
         options.wan = Some(Wan { rtt, ..Wan::default() });
         words.drain(..2);
+    }
+    if words.first().is_some_and(|word| word == "--sites") {
+        options.sites = Some(words.get(1).and_then(|word| word.to_str()).ok_or("no shape")?.parse()?);
+        words.drain(..2);
+    }
+    if words.first().is_some_and(|word| word == "--slurm") {
+        options.slurm = SlurmWish::Always;
+        words.drain(..1);
     }
     ensure_privileges()?;
     Ok(run(&options, &words)?.into())

@@ -47,6 +47,17 @@ impl Child {
     /// Ends the process and waits for it.
     pub(crate) fn stop(self) {
         self.process.signal(Signal::TERM);
+        self.end();
+    }
+
+    /// Ends several processes at the same time and waits for all.
+    pub(crate) fn stop_all(children: Vec<Self>) {
+        children.iter().for_each(|child| child.process.signal(Signal::TERM));
+        children.into_iter().for_each(Self::end);
+    }
+
+    /// Waits for a process that was told to end.
+    fn end(self) {
         if !self.process.gone_within(Duration::from_secs(2)) {
             self.process.signal(Signal::KILL);
         }

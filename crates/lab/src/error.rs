@@ -101,6 +101,16 @@ pub enum LabError {
         /// The last lines of its log.
         log: String,
     },
+    /// The Slurm cluster of a lab's sites can't be used.
+    #[error(
+        "the lab's Slurm cluster isn't usable: {reason}; its logs say: {log}; or leave it out by --slurm off"
+    )]
+    Slurm {
+        /// The failure.
+        reason: String,
+        /// The last lines of its daemons' logs.
+        log: String,
+    },
     /// The emulator of a link with delay or loss doesn't run.
     #[error(
         "the emulator of the lab's link doesn't run: {reason}; it needs /dev/net/tun, which this user may open \

@@ -7,51 +7,21 @@ use std::path::{Path, PathBuf};
 
 use linerate_remote::place::Place;
 
+use crate::child::Child;
 use crate::error::LabError;
-use crate::guest::{self, GuestMachines, GuestSpec, Surroundings};
+use crate::guest::{self, GuestMachines, Surroundings};
 use crate::name::LabName;
 use crate::network;
+use crate::options::{LabOptions, check_shape};
 use crate::process::{Process, file_identity};
-use crate::rate::Rate;
+use crate::sites::{self, Site};
+use crate::slurm::{self, SlurmDaemons};
 use crate::ssh::{self, SshServer};
 use crate::state::{Description, LabHost, LabState, StateRoot, make_private};
 use crate::sweep::{dismantle, shared_scratch, sweep_locked, tell};
 use crate::tool;
 use crate::user;
 use crate::wan::{self, Emulator, SegmentCounts, Wan};
-
-/// Options of a lab. The default is an open link between two hosts with the kernel's own settings.
-#[derive(Clone, Debug, Default)]
-pub struct LabOptions {
-    /// The link's rate in each direction; none for an open link.
-    pub link: Option<Rate>,
-    /// The lab's name; none to choose one.
-    pub name: Option<LabName>,
-    /// The link's largest packet in bytes, without the Ethernet header; none is 1500.
-    pub mtu: Option<u32>,
-    /// The TCP congestion control of routes over the link; none is cubic, if the kernel has it.
-    pub congestion: Option<String>,
-    /// The largest TCP buffer in bytes, either way; none leaves the kernel's.
-    pub tcp_buffer_max: Option<u64>,
-    /// Parallel links of that rate, 1 to 8, each a network of its own; none is 1.
-    pub links: Option<u32>,
-    /// Receive and transmit queues of each interface; none leaves the kernel's default.
-    pub queues: Option<u32>,
-    /// Hosts behind b's end of the link, which they share by a bridge; 0 to 64.
-    pub guests: u32,
-    /// Virtual machines as guests; none for network namespaces. Excludes `queues`, which a guest has itself.
-    pub machine: Option<GuestSpec>,
-    /// A directory with `boot` and `lib/modules` of a kernel for virtual machines; none is `/`.
-    pub kernel: Option<PathBuf>,
-    /// Delay and loss, which an emulator adds to each link; none for a plain link. Excludes guests and
-    /// queues.
-    pub wan: Option<Wan>,
-    /// The linerate program, which runs as the emulator ([`crate::wan::SUBCOMMAND`]) and in virtual machines
-    /// ([`crate::guest::SUBCOMMAND`]); none is this program itself.
-    pub linerate: Option<PathBuf>,
-    /// True if the lab outlives this process, until it is taken down by name. Needs root.
-    pub kept: bool,
-}
 
 /// One of a lab's two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,15 +38,16 @@ pub enum End {
 /// the same and returns errors.
 #[derive(Debug)]
 pub struct Lab {
-    site: LabSite,
-    server: Option<SshServer>,
+    parts: LabParts,
+    servers: Vec<SshServer>,
     emulator: Option<Emulator>,
     machines: GuestMachines,
+    slurm: SlurmDaemons,
 }
 
 /// The parts of a lab on this host; removed on drop while armed.
 #[derive(Debug)]
-struct LabSite {
+struct LabParts {
     state: LabState,
     directory: PathBuf,
     armed: bool,
@@ -94,20 +65,20 @@ impl Lab {
     /// program, a name in use, or any failure; nothing is left behind.
     pub fn up(options: &LabOptions) -> Result<Self, LabError> {
         check(options)?;
-        let mut site = LabSite::claim(options)?;
-        network::make_namespaces(&site.state.description)?;
-        site.record_namespaces()?;
-        let emulator = site.start_emulator(options)?;
-        network::build(&site.state.description)?;
-        ssh::prepare(&site.directory, &site.state.description)?;
-        // Guests boot while the ssh server is started.
-        let machines = site.start_machines(options)?;
-        let mut lab = Self { site, server: None, emulator, machines };
-        let state = &mut lab.site.state;
-        let server = SshServer::start(&lab.site.directory, &state.description, options.kept)?;
-        state.sshd = Some(server.process().clone());
-        lab.server = Some(server);
-        lab.machines.wait(&lab.site.directory)?;
+        let mut parts = LabParts::claim(options)?;
+        network::make_namespaces(&parts.state.description)?;
+        parts.record_namespaces()?;
+        let emulator = parts.start_emulator(options)?;
+        network::build(&parts.state.description)?;
+        ssh::prepare(&parts.directory, &parts.state.description)?;
+        // Guests boot while the ssh servers are started.
+        let machines = parts.start_machines(options)?;
+        let mut lab = Self { parts, servers: Vec::new(), emulator, machines, slurm: Vec::new() };
+        let state = &mut lab.parts.state;
+        lab.servers = SshServer::start_all(&lab.parts.directory, &state.description, options.kept)?;
+        state.sshd = lab.servers.first().map(|server| server.process().clone());
+        lab.slurm = slurm::start(&lab.parts.directory, &state.description, options.kept)?;
+        lab.machines.wait(&lab.parts.directory)?;
         lab.settle(options.kept)?;
         Ok(lab)
     }
@@ -118,12 +89,12 @@ impl Lab {
     /// [`LabError::Leftover`] with the parts that couldn't be removed.
     pub fn down(mut self) -> Result<(), LabError> {
         self.stop();
-        self.site.remove()
+        self.parts.remove()
     }
 
     /// The lab's description, for a record of results.
     pub fn description(&self) -> &Description {
-        &self.site.state.description
+        &self.parts.state.description
     }
 
     /// The lab's name.
@@ -189,17 +160,22 @@ impl Lab {
     /// The counts of the emulator of links with delay or loss: for each link the direction from a to b, then
     /// the other. They are up to half a second old; empty without an emulator.
     pub fn counts(&self) -> Vec<[SegmentCounts; 2]> {
-        wan::counts(&self.site.directory)
+        wan::counts(&self.parts.directory)
     }
 
     /// The client configuration with which `ssh -F CONFIG b`, from host a, logs in to host b.
     pub fn ssh_config(&self) -> PathBuf {
-        ssh::client_config(&self.site.directory)
+        ssh::client_config(&self.parts.directory)
+    }
+
+    /// The sites, whose hosts all have an ssh server; none if the lab has just two hosts.
+    pub fn sites(&self) -> &[Site] {
+        &self.description().sites
     }
 
     /// A directory for data, on a tmpfs if there is one. It is removed with the lab.
     pub fn scratch(&self) -> &Path {
-        &self.site.state.scratch
+        &self.parts.state.scratch
     }
 
     /// The variables that describe the lab to a command: `LINERATE_LAB` and others with this prefix.
@@ -209,7 +185,7 @@ impl Lab {
         let addresses = |end| joined(self.addresses(end).iter());
         let guests = self.guests();
         let namespaces = self.description().guest_namespaces().iter();
-        vec![
+        let mut environment = vec![
             ("LINERATE_LAB", self.name().as_str().into()),
             ("LINERATE_LAB_SSH_CONFIG", self.ssh_config().into()),
             ("LINERATE_LAB_HOST", "b".into()),
@@ -226,24 +202,25 @@ impl Lab {
                 joined((0..guests.len()).filter_map(|number| self.guest_host(number))),
             ),
             ("LINERATE_LAB_DIR", self.scratch().into()),
-        ]
+        ];
+        environment.extend(sites::environment(self.description()));
+        environment
     }
 
     /// Writes the lab's holder to its state, and releases a lab that is kept.
     fn settle(&mut self, kept: bool) -> Result<(), LabError> {
-        let state = &mut self.site.state;
+        let state = &mut self.parts.state;
         if let Some(sshd) = state.sshd.clone().filter(|_| kept) {
             state.holder = sshd;
         }
-        self.site.state.write(&self.site.directory)?;
-        self.site.armed = !kept;
+        self.parts.state.write(&self.parts.directory)?;
+        self.parts.armed = !kept;
         Ok(())
     }
 
     fn stop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stop();
-        }
+        Child::stop_all(std::mem::take(&mut self.slurm));
+        SshServer::stop_all(std::mem::take(&mut self.servers));
         if let Some(emulator) = self.emulator.take() {
             emulator.stop();
         }
@@ -251,7 +228,7 @@ impl Lab {
     }
 }
 
-impl LabSite {
+impl LabParts {
     /// Chooses name and addresses, and writes them to the state file before anything else is created.
     fn claim(options: &LabOptions) -> Result<Self, LabError> {
         let root = StateRoot::open()?;
@@ -278,28 +255,11 @@ impl LabSite {
     }
 
     fn make(options: &LabOptions, name: LabName, slot: u8, directory: PathBuf) -> Result<Self, LabError> {
-        let network::LabHosts { a, b, guests } =
-            network::hosts(&name, slot, options.links.unwrap_or(1), options.guests);
         let shared = shared_scratch(&name);
         let scratch = if is_on_tmpfs(Path::new("/dev/shm")) { shared } else { directory.join("scratch") };
         let holder = Process::current().map_err(LabError::file("reading", Path::new("/proc/self/stat")))?;
-        // A long path needs a window larger than the kernel's default.
-        let buffer = options.wan.map(|wan| wan.tcp_buffer_max(options.link));
-        let wan = options.wan.map(|wan| Wan { queue: wan.queue_bytes(options.link), ..wan });
-        let description = Description {
-            name,
-            link: options.link,
-            mtu: options.mtu.unwrap_or(1500),
-            congestion: network::congestion(options.congestion.as_deref()),
-            tcp_buffer_max: options.tcp_buffer_max.or(buffer),
-            queues: options.queues,
-            wan,
-            a,
-            b,
-            guests,
-            machine: options.machine.clone(),
-            kernel: None,
-        };
+        let cluster = slurm::plan(options.slurm, &directory)?;
+        let description = Description { slurm: cluster, ..describe(options, name, slot, &scratch) };
         make_private(&directory)?;
         let state = LabState {
             description,
@@ -313,12 +273,13 @@ impl LabSite {
             namespaces: Vec::new(),
             left: None,
         };
-        let site = Self { state, directory, armed: true };
-        site.state.write(&site.directory)?;
+        let parts = Self { state, directory, armed: true };
+        parts.state.write(&parts.directory)?;
         // Not make_private: in the public /dev/shm, an existing directory isn't ours.
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&site.state.scratch);
-        made.map_err(LabError::file("making", &site.state.scratch))?;
-        Ok(site)
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&parts.state.scratch);
+        made.map_err(LabError::file("making", &parts.state.scratch))?;
+        parts.state.description.sites.iter().try_for_each(|site| make_private(&site.directory))?;
+        Ok(parts)
     }
 
     fn record_namespaces(&mut self) -> Result<(), LabError> {
@@ -365,6 +326,35 @@ impl LabSite {
     }
 }
 
+/// The lab that the options ask for, in an address block, without a Slurm cluster.
+fn describe(options: &LabOptions, name: LabName, slot: u8, scratch: &Path) -> Description {
+    let network::LabHosts { mut a, mut b, guests } =
+        network::hosts(&name, slot, options.links.unwrap_or(1), options.guests);
+    let sites = options.sites.map(|shape| sites::sites(&name, slot, shape, scratch)).unwrap_or_default();
+    if let [near, far] = sites.as_slice() {
+        (a, b) = (near.hosts[0].host.clone(), far.hosts[0].host.clone());
+    }
+    // A long path needs a window larger than the kernel's default.
+    let buffer = options.wan.map(|wan| wan.tcp_buffer_max(options.link));
+    Description {
+        name,
+        link: options.link,
+        mtu: options.mtu.unwrap_or(1500),
+        congestion: network::congestion(options.congestion.as_deref()),
+        tcp_buffer_max: options.tcp_buffer_max.or(buffer),
+        queues: options.queues,
+        wan: options.wan.map(|wan| Wan { queue: wan.queue_bytes(options.link), ..wan }),
+        a,
+        b,
+        guests,
+        machine: options.machine.clone(),
+        kernel: None,
+        sites,
+        host_link: options.host_link,
+        slurm: None,
+    }
+}
+
 /// The linerate program.
 fn program(options: &LabOptions) -> Result<PathBuf, LabError> {
     let own = || std::env::current_exe().map_err(LabError::file("finding", Path::new("/proc/self/exe")));
@@ -386,44 +376,6 @@ fn check(options: &LabOptions) -> Result<(), LabError> {
     if options.kept && user::is_in_user_namespace() { Err(LabError::KeptNeedsRoot) } else { Ok(()) }
 }
 
-fn check_shape(options: &LabOptions) -> Result<(), LabError> {
-    let links = options.links.unwrap_or(1);
-    let wrong = |reason: String| Err(LabError::Shape { reason });
-    match () {
-        () if !(1..=network::MOST_LINKS).contains(&links) => {
-            wrong(format!("{links} links: there can be 1 to {}", network::MOST_LINKS))
-        }
-        () if options.guests > network::MOST_GUESTS => {
-            wrong(format!("{} guests: there can be {} at most", options.guests, network::MOST_GUESTS))
-        }
-        () if links > 1 && options.guests > network::MOST_SEVERAL_GUESTS => wrong(format!(
-            "{} guests on {links} links: several links can have {} guests at most",
-            options.guests,
-            network::MOST_SEVERAL_GUESTS
-        )),
-        () if options.machine.is_some() && options.guests == 0 => {
-            wrong("virtual machines were described, and the number of guests is 0; ask for 1 or more".into())
-        }
-        () if options.machine.is_some() && options.queues.is_some() => {
-            wrong("queues of a link don't go with virtual machines: give the machines' cards queues".into())
-        }
-        () if let Some(fault) = options.machine.as_ref().and_then(GuestSpec::fault) => wrong(fault),
-        () if options.queues.is_some_and(|n| !(1..=network::MOST_QUEUES).contains(&n)) => {
-            wrong(format!("an interface can have 1 to {} queues", network::MOST_QUEUES))
-        }
-        () if options.link.is_none() && options.wan.is_some_and(|wan| wan.queue.is_some()) => {
-            wrong("an open link has no queue; give it a rate, or leave out the queue's size".into())
-        }
-        () if options.wan.is_some() && options.guests > 0 => {
-            wrong("guests share a link by a bridge, and one with delay or loss can't be bridged; leave out one of both".into())
-        }
-        () if options.wan.is_some() && options.queues.is_some() => {
-            wrong("an interface with delay or loss has one queue; leave out the number of queues".into())
-        }
-        () => Ok(()),
-    }
-}
-
 fn is_named(labs: &[(LabName, Option<LabState>)], name: &LabName) -> bool {
     labs.iter().any(|(known, _)| known == name)
 }
@@ -436,13 +388,13 @@ pub fn is_on_tmpfs(path: &Path) -> bool {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        if self.site.armed {
+        if self.parts.armed {
             self.stop();
         }
     }
 }
 
-impl Drop for LabSite {
+impl Drop for LabParts {
     fn drop(&mut self) {
         if self.armed
             && let Err(error) = self.remove()

@@ -1,5 +1,5 @@
 //! Test beds: two hosts made of network namespaces, a link between them with a rate, and an ssh server on the
-//! far one.
+//! far one; or two sites of such hosts.
 //!
 //! ```no_run
 //! use linerate_lab::{End, Lab, LabOptions};
@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Everything is written to a state file before it is created (`state`), with the process that holds it; so a
-//! later command finds and removes the remains of a killed one (`sweep`). Both hosts see the file system of
-//! the process that made them.
+//! later command finds and removes the remains of a killed one (`sweep`). All hosts see the file system
+//! of the process that made them.
 
 mod account;
 mod child;
@@ -23,9 +23,12 @@ mod journal;
 mod lab;
 mod name;
 mod network;
+mod options;
 mod process;
 mod rate;
 mod run;
+mod sites;
+mod slurm;
 mod ssh;
 mod state;
 mod sweep;
@@ -36,11 +39,14 @@ pub mod wan;
 pub use error::LabError;
 pub use guest::{GuestSpec, GuestSpecError};
 pub use journal::{Undo, UndoJournal};
-pub use lab::{End, Lab, LabOptions, is_on_tmpfs};
+pub use lab::{End, Lab, is_on_tmpfs};
 pub use name::{LabName, LabNameError};
+pub use options::LabOptions;
 pub use process::Process;
 pub use rate::{Rate, RateError, parse_link};
 pub use run::run;
+pub use sites::{Site, SiteHost, SiteShape, SiteShapeError};
+pub use slurm::{SlurmCluster, SlurmWish};
 pub use state::{Description, LabHost, LinkPort};
 pub use sweep::{Status, Swept, down, status, sweep, sweep_and_tell};
 pub use user::ensure_privileges;

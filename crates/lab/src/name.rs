@@ -38,11 +38,26 @@ impl LabName {
         format!("linerate-{}-g{number}", self.0)
     }
 
-    /// True if a network namespace of this name belongs to a guest of this lab.
-    pub(crate) fn is_guest(&self, namespace: &str) -> bool {
-        let number = namespace.strip_prefix("linerate-").and_then(|rest| rest.strip_prefix(&self.0));
-        let number = number.and_then(|rest| rest.strip_prefix("-g"));
-        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    /// The network namespace of the switch of a site, by its number from 1.
+    pub(crate) fn site(&self, site: u8) -> String {
+        format!("linerate-{}-s{site}", self.0)
+    }
+
+    /// The network namespace of a site's host, by both numbers from 1.
+    pub(crate) fn site_host(&self, site: u8, host: u8) -> String {
+        format!("{}h{host}", self.site(site))
+    }
+
+    /// True if a network namespace of this name belongs to a guest, a site's switch or a site's host of this lab.
+    pub(crate) fn is_further(&self, namespace: &str) -> bool {
+        let end = namespace.strip_prefix("linerate-").and_then(|rest| rest.strip_prefix(&self.0));
+        let end = end.unwrap_or_default();
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_site = |text: &str| match text.split_once('h') {
+            Some((site, host)) => is_number(site) && is_number(host),
+            None => is_number(text),
+        };
+        end.strip_prefix("-g").is_some_and(is_number) || end.strip_prefix("-s").is_some_and(is_site)
     }
 }
 
@@ -92,13 +107,26 @@ mod tests {
     }
 
     #[test]
-    fn guests_are_known_by_their_namespaces() {
+    fn guests_and_hosts_of_sites_are_known_by_their_namespaces() {
         let name: LabName = "x".parse().expect("a good name");
-        assert!(name.is_guest(&name.guest(12)));
-        for other in
-            ["linerate-x-a", "linerate-x-g", "linerate-x-g1-a", "linerate-y-g1", "linerate-xx-g1", "x-g1"]
-        {
-            assert!(!name.is_guest(other), "{other}");
+        for own in [name.guest(12), name.site(2), name.site_host(1, 16)] {
+            assert!(name.is_further(&own), "{own}");
+        }
+        for other in [
+            "linerate-x-a",
+            "linerate-x-g",
+            "linerate-x-g1-a",
+            "linerate-y-g1",
+            "linerate-xx-g1",
+            "x-g1",
+            "linerate-x-s",
+            "linerate-x-sh1",
+            "linerate-x-s1h",
+            "linerate-x-s1h1-a",
+            "linerate-x-s1h1h1",
+            "linerate-y-s1h1",
+        ] {
+            assert!(!name.is_further(other), "{other}");
         }
     }
 

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use crate::error::LabError;
 use crate::name::LabName;
 use crate::rate::Rate;
+use crate::sites;
 use crate::state::{Description, LabHost, LinkPort};
 use crate::tool::{IP, TC};
 
@@ -72,12 +73,18 @@ pub(crate) struct LabHosts {
     pub(crate) guests: Vec<LabHost>,
 }
 
-fn port(slot: u8, link: u32, peer: &str, last: u8) -> LinkPort {
-    let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
+/// True if the kernel has IPv6.
+pub(crate) fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6").exists()
+}
+
+/// A host's end of a link to `peer`, whose addresses end with `last`.
+pub(crate) fn port(slot: u8, link: u32, peer: &str, last: u8) -> LinkPort {
     LinkPort {
         interface: format!("to-{peer}{}", after_first(link)),
         address: Ipv4Addr::new(10, 213, slot, last),
-        address6: ipv6.then(|| Ipv6Addr::new(0xfd6c, 0x6e72, link as u16, slot.into(), 0, 0, 0, last.into())),
+        address6: has_ipv6()
+            .then(|| Ipv6Addr::new(0xfd6c, 0x6e72, link as u16, slot.into(), 0, 0, 0, last.into())),
     }
 }
 
@@ -100,16 +107,17 @@ pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
     for host in lab.namespaces() {
         ip(&format!("netns add {}", host.namespace))?;
         ip(&format!("-n {} link set lo up", host.namespace))?;
-        set_up(lab, host)?;
+        set_up(host, tcp_settings(lab))?;
     }
-    Ok(())
+    lab.sites.iter().try_for_each(|site| set_up(&site.switch, sites::switch_settings()))
 }
 
 /// Creates the links with their addresses, routes and rate, and brings everything up. The interfaces of a
 /// link with an emulator exist already.
 pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
-    for (near, far) in lab.a.ports().iter().zip(&lab.b.ports()) {
-        let ends = [(&lab.a, near), (&lab.b, far)];
+    let [a, b] = lab.link_ends();
+    for (near, far) in a.ports().iter().zip(&b.ports()) {
+        let ends = [(a, near), (b, far)];
         if lab.wan.is_some() {
             ends.into_iter().try_for_each(|(host, port)| prepare_emulated(lab, host, port))?;
             continue;
@@ -119,8 +127,13 @@ pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
             lab.link.map_or(Ok(()), |rate| shape(host, port, rate))?;
         }
     }
-    bring_up(lab, &lab.a)?;
-    if lab.guests.is_empty() { bring_up(lab, &lab.b) } else { bridge(lab) }
+    bring_up(lab, a)?;
+    if lab.guests.is_empty() {
+        bring_up(lab, b)?
+    } else {
+        bridge(lab)?
+    }
+    sites::build(lab)
 }
 
 /// Packets that wait for the emulator aren't in the link's queue, and must not be dropped before the emulator
@@ -145,7 +158,11 @@ pub(crate) fn remove(host: &LabHost) -> Result<(), LabError> {
 }
 
 /// A pair of interfaces, with the given number of queues.
-fn join(lab: &Description, near: (&LabHost, &LinkPort), far: (&LabHost, &LinkPort)) -> Result<(), LabError> {
+pub(crate) fn join(
+    lab: &Description,
+    near: (&LabHost, &LinkPort),
+    far: (&LabHost, &LinkPort),
+) -> Result<(), LabError> {
     let mtu = lab.mtu;
     let queues = lab.queues.map_or(String::new(), |n| format!(" numtxqueues {n} numrxqueues {n}"));
     ip(&format!(
@@ -176,7 +193,7 @@ fn queues(shown: &str) -> Option<(u32, u32)> {
 fn bring_up(lab: &Description, host: &LabHost) -> Result<(), LabError> {
     for port in host.ports() {
         ip(&format!("-n {} link set {} up", host.namespace, port.interface))?;
-        settle(lab, host, &port)?;
+        settle(lab, host, &port, link_prefix(lab))?;
     }
     Ok(())
 }
@@ -190,7 +207,7 @@ fn bridge(lab: &Description) -> Result<(), LabError> {
         ip(&format!("-n {} link add {bridge} mtu {mtu} type bridge", b.namespace))?;
         ip(&format!("-n {} link set {} master {bridge} up", b.namespace, port.interface))?;
         ip(&format!("-n {} link set {bridge} up", b.namespace))?;
-        settle(lab, b, &LinkPort { interface: bridge.clone(), ..port.clone() })?;
+        settle(lab, b, &LinkPort { interface: bridge.clone(), ..port.clone() }, link_prefix(lab))?;
         for (number, guest) in lab.guests.iter().enumerate() {
             let far = LinkPort { interface: tap(link, number), ..port.clone() };
             match &lab.machine {
@@ -222,40 +239,54 @@ pub(crate) fn guest_lines(lab: &Description, guest: &LabHost) -> Vec<String> {
     for (card, port) in guest.ports().into_iter().enumerate() {
         let interface = format!("eth{card}");
         lines.push(format!("link set {interface} mtu {} up", lab.mtu));
-        lines.extend(settings(lab, &LinkPort { interface, ..port }));
+        lines.extend(settings(lab, &LinkPort { interface, ..port }, link_prefix(lab)));
     }
     lines
 }
 
-/// Addresses and routes of one interface.
-fn settle(lab: &Description, host: &LabHost, port: &LinkPort) -> Result<(), LabError> {
-    settings(lab, port).into_iter().try_for_each(|line| ip(&format!("-n {} {line}", host.namespace)))
+/// Addresses and routes of one interface, whose network has the addresses with this prefix.
+pub(crate) fn settle(lab: &Description, host: &LabHost, port: &LinkPort, prefix: u8) -> Result<(), LabError> {
+    settings(lab, port, prefix).into_iter().try_for_each(|line| ip(&format!("-n {} {line}", host.namespace)))
 }
 
-/// Addresses and routes of one interface, as ip(8)'s arguments.
-fn settings(lab: &Description, port: &LinkPort) -> Vec<String> {
-    let LinkPort { interface, address, address6 } = port;
-    let prefix = match (lab.guests.is_empty(), lab.b.further.is_empty()) {
+fn link_prefix(lab: &Description) -> u8 {
+    match (lab.guests.is_empty(), lab.b.further.is_empty()) {
         (true, _) => LINK_PREFIX,
         (false, true) => SHARED_PREFIX,
         (false, false) => SEVERAL_SHARED_PREFIX,
-    };
+    }
+}
+
+/// Addresses and routes of one interface, as ip(8)'s arguments.
+fn settings(lab: &Description, port: &LinkPort, prefix: u8) -> Vec<String> {
+    let LinkPort { interface, address, address6 } = port;
     let mut lines = vec![format!("address add {address}/{prefix} dev {interface}")];
     // The link has no other hosts: detection of duplicates would only delay the address.
     lines.extend(address6.map(|address6| format!("address add {address6}/64 dev {interface} nodad")));
     let Some(congestion) = lab.congestion.as_deref() else { return lines };
-    let network = Ipv4Addr::from_bits(address.to_bits() >> (32 - prefix) << (32 - prefix));
+    let network = network4(*address, prefix);
     lines.push(format!(
         "route replace {network}/{prefix} dev {interface} proto kernel scope link src {address} congctl {congestion}"
     ));
     lines.extend(address6.map(|address6| {
-        let network6 = Ipv6Addr::from_bits(address6.to_bits() >> 64 << 64);
+        let network6 = network6(address6);
         format!("route replace {network6}/64 dev {interface} proto kernel metric 256 congctl {congestion}")
     }));
     lines
 }
 
-fn shape(host: &LabHost, port: &LinkPort, rate: Rate) -> Result<(), LabError> {
+/// The first address of a network.
+pub(crate) fn network4(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
+    Ipv4Addr::from_bits(address.to_bits() >> (32 - prefix) << (32 - prefix))
+}
+
+/// The first address of a network of 64 bits.
+pub(crate) fn network6(address: Ipv6Addr) -> Ipv6Addr {
+    Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)
+}
+
+/// Holds what a port sends to a rate.
+pub(crate) fn shape(host: &LabHost, port: &LinkPort, rate: Rate) -> Result<(), LabError> {
     let (namespace, interface) = (&host.namespace, &port.interface);
     let (bits, burst) = (rate.bits_per_second(), rate.burst());
     let line = format!(
@@ -264,11 +295,12 @@ fn shape(host: &LabHost, port: &LinkPort, rate: Rate) -> Result<(), LabError> {
     TC.run(&words(&line)).map(drop)
 }
 
-fn set_up(lab: &Description, host: &LabHost) -> Result<(), LabError> {
+fn set_up(host: &LabHost, settings: Vec<(String, String)>) -> Result<(), LabError> {
     let path = host.namespace_path();
     let write_all = || {
-        let write = |(file, value)| std::fs::write(Path::new("/proc/sys").join::<String>(file), value);
-        tcp_settings(lab).into_iter().try_for_each(write)
+        let write =
+            |(file, value): &(String, String)| std::fs::write(Path::new("/proc/sys").join(file), value);
+        settings.iter().try_for_each(write)
     };
     let namespace = std::fs::File::open(&path).map_err(LabError::file("opening", &path))?;
     let written = netns::inside(namespace.as_fd(), write_all).and_then(|result| result);
@@ -287,7 +319,7 @@ pub(crate) fn tcp_settings(lab: &Description) -> Vec<(String, String)> {
 }
 
 /// Runs ip(8) with arguments separated by spaces, which no name or address of a lab contains.
-fn ip(line: &str) -> Result<(), LabError> {
+pub(crate) fn ip(line: &str) -> Result<(), LabError> {
     IP.run(&words(line)).map(drop)
 }
 

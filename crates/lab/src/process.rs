@@ -57,24 +57,29 @@ impl Process {
 
 /// Sends SIGTERM to all `pids()`, and SIGKILL after `patience`. Returns those that are still left.
 ///
-/// `pids` is called again before each step, so that a reused number gets no signal.
+/// `pids` is called again before each step, so that a reused number gets no signal. A process that was started
+/// between the look and the signal gets SIGKILL at the next look.
 pub(crate) fn end_all(pids: impl Fn() -> Vec<u32>, patience: Duration) -> Vec<u32> {
-    for signal in [Signal::TERM, Signal::KILL] {
-        for pid in pids() {
-            signal_if(pid, signal, || pids().contains(&pid));
-        }
-        if wait_until(patience, || pids().is_empty()) {
-            break;
-        }
+    let send = |signal| {
+        let found = pids();
+        found.iter().for_each(|pid| signal_if(*pid, signal, || pids().contains(pid)));
+        found.is_empty()
+    };
+    if send(Signal::TERM) || wait_until(patience, || pids().is_empty()) {
+        return Vec::new();
     }
+    wait_until(patience, || send(Signal::KILL));
     pids()
 }
 
-/// The processes in the network namespace with this device and inode number that also satisfy `belongs`,
+/// The processes in the network namespaces with these device and inode numbers that also satisfy `belongs`,
 /// without the caller.
-pub(crate) fn in_namespace(namespace: (u64, u64), belongs: impl Fn(u32) -> bool) -> Vec<u32> {
-    let of = |pid: &u32| file_identity(Path::new(&format!("/proc/{pid}/ns/net"))).ok();
-    let ours = |pid: &u32| *pid != std::process::id() && of(pid) == Some(namespace) && belongs(*pid);
+pub(crate) fn in_namespaces(namespaces: &[(u64, u64)], belongs: impl Fn(u32) -> bool) -> Vec<u32> {
+    let is_in = |pid: &u32| {
+        let of = file_identity(Path::new(&format!("/proc/{pid}/ns/net")));
+        of.is_ok_and(|namespace| namespaces.contains(&namespace))
+    };
+    let ours = |pid: &u32| *pid != std::process::id() && is_in(pid) && belongs(*pid);
     numbers().into_iter().filter(ours).collect()
 }
 

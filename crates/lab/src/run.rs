@@ -12,7 +12,8 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::error::LabError;
-use crate::lab::{End, Lab, LabOptions};
+use crate::lab::{End, Lab};
+use crate::options::LabOptions;
 use crate::process::wait_until;
 
 /// Time for a command to end after a signal.
@@ -47,6 +48,9 @@ pub fn run(options: &LabOptions, argv: &[OsString]) -> Result<u8, LabError> {
 fn start(lab: &Lab, argv: &[OsString]) -> io::Result<Child> {
     let mut command = lab.place(End::A).command(argv)?;
     netns::die_with_parent(&mut command, Signal::TERM);
+    if let Some(host) = lab.description().site_hosts().next() {
+        netns::name_host(&mut command, host.name.clone());
+    }
     command.envs(lab.environment()).spawn()
 }
 

@@ -1,5 +1,7 @@
-//! The far host's ssh server: its keys and configuration, its life, and the proof that a login works.
+//! The far host's ssh server, or those of all hosts of sites: their keys and configuration, their life, and the proof that
+//! a login works.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -16,6 +18,7 @@ use crate::account;
 use crate::child::{Child, last_lines, settle};
 use crate::error::LabError;
 use crate::process::{Process, wait_until};
+use crate::sites::{self, SiteHost};
 use crate::state::{Description, LabHost, LinkPort, write_private};
 use crate::tool::{SSH, SSH_KEYGEN, SSHD};
 
@@ -42,7 +45,9 @@ pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabErro
     };
     write("authorized_keys", &user_key)?;
     write("known_hosts", &format!("{} {host_key}", known_names(lab)))?;
-    let listen: String = lab.b.ports().iter().map(listen_text).collect();
+    // Each host of a site has a namespace of its own to listen in.
+    let listen: String =
+        if lab.sites.is_empty() { lab.b.ports().iter().map(listen_text).collect() } else { String::new() };
     write("sshd_config", &server_text(directory, lab, &user, &listen))?;
     write("ssh_config", &client_text(directory, lab, &user))
 }
@@ -62,19 +67,23 @@ pub(crate) fn guest_files(
     Ok(vec![read("host_key")?, read("authorized_keys")?, ("sshd_config", config)])
 }
 
+/// A host with an ssh server, and its hostname if it has one of its own.
+struct Served<'a> {
+    host: &'a LabHost,
+    name: Option<&'a str>,
+}
+
 impl SshServer {
-    /// Starts sshd on the far host and waits until a login from the near one works. Unless `kept`, it ends
-    /// with this process in any case.
-    pub(crate) fn start(directory: &Path, lab: &Description, kept: bool) -> Result<Self, LabError> {
+    /// Starts sshd on the far host, or on all hosts of sites, and waits until each answers and a login from the near host to
+    /// the far one works. The first of them is the far host's. Unless `kept`, they end with this process in any case.
+    pub(crate) fn start_all(directory: &Path, lab: &Description, kept: bool) -> Result<Vec<Self>, LabError> {
         make_separation_directory()?;
-        let failed = |reason| LabError::Sshd { reason, log: "nothing".into() };
-        let (child, _) = Child::spawn("sshd", server_command(directory, &lab.b, kept)?).map_err(failed)?;
-        let server = Self(child);
-        match server.prove(directory, lab) {
-            Ok(()) => Ok(server),
-            Err(reason) => {
-                server.stop();
-                Err(LabError::Sshd { reason, log: last_lines(&log_file(directory)) })
+        let mut servers = Vec::new();
+        match start_and_prove(directory, lab, kept, &mut servers) {
+            Ok(()) => Ok(servers),
+            Err(error) => {
+                Self::stop_all(servers);
+                Err(error)
             }
         }
     }
@@ -83,22 +92,57 @@ impl SshServer {
         self.0.process()
     }
 
-    /// Ends the listener and waits for it. Its sessions are other processes of the namespace.
-    pub(crate) fn stop(self) {
-        self.0.stop();
+    /// Ends the listeners and waits for them. Their sessions are other processes of the namespaces.
+    pub(crate) fn stop_all(servers: Vec<Self>) {
+        Child::stop_all(servers.into_iter().map(|server| server.0).collect());
     }
+}
 
-    fn prove(&self, directory: &Path, lab: &Description) -> Result<(), String> {
-        let near = File::open(lab.a.namespace_path()).map_err(|error| error.to_string())?;
-        let answered = netns::inside(near.as_fd(), || {
-            wait_until(PATIENCE, || !self.process().is_alive() || speaks_ssh(lab.b.address))
-        });
-        match answered {
-            Err(error) => Err(format!("entering {}: {error}", lab.a.namespace)),
-            Ok(_) if !self.process().is_alive() => Err("it ended".into()),
-            Ok(false) => Err(format!("it doesn't answer within {PATIENCE:?}")),
-            Ok(true) => log_in(directory, near),
-        }
+fn start_and_prove(
+    directory: &Path,
+    lab: &Description,
+    kept: bool,
+    servers: &mut Vec<SshServer>,
+) -> Result<(), LabError> {
+    let served = served(lab);
+    for served in &served {
+        let failed = |reason| LabError::Sshd { reason, log: "nothing".into() };
+        let command = server_command(directory, served, kept)?;
+        servers.push(SshServer(Child::spawn("sshd", command).map_err(failed)?.0));
+    }
+    let near = File::open(lab.a.namespace_path());
+    let near = near.map_err(LabError::file("opening", &lab.a.namespace_path()))?;
+    for (served, server) in served.iter().zip(&*servers) {
+        answers(&near, served.host, server).map_err(|reason| unusable(directory, served, reason))?;
+    }
+    log_in(directory, near).map_err(|reason| unusable(directory, &served[0], reason))
+}
+
+/// The hosts with an ssh server, the far one first.
+fn served(lab: &Description) -> Vec<Served<'_>> {
+    let mut hosts: Vec<Served<'_>> =
+        lab.site_hosts().map(|site| Served { host: &site.host, name: Some(&site.name) }).collect();
+    match hosts.iter().position(|served| *served.host == lab.b) {
+        Some(far) => hosts.swap(0, far),
+        None => hosts.push(Served { host: &lab.b, name: None }),
+    }
+    hosts
+}
+
+fn unusable(directory: &Path, served: &Served<'_>, reason: String) -> LabError {
+    LabError::Sshd { reason, log: last_lines(&log_file(directory, served)) }
+}
+
+/// Waits until a server answers the near host.
+fn answers(near: &File, host: &LabHost, server: &SshServer) -> Result<(), String> {
+    let answered = netns::inside(near.as_fd(), || {
+        wait_until(PATIENCE, || !server.process().is_alive() || speaks_ssh(host.address))
+    });
+    match answered {
+        Err(error) => Err(format!("entering the near host's namespace: {error}")),
+        Ok(_) if !server.process().is_alive() => Err("it ended".into()),
+        Ok(false) => Err(format!("it doesn't answer within {PATIENCE:?}")),
+        Ok(true) => Ok(()),
     }
 }
 
@@ -134,15 +178,18 @@ pub(crate) fn speaks_ssh(address: Ipv4Addr) -> bool {
     connected.and_then(read).is_ok() && greeting == *b"SSH-"
 }
 
-fn server_command(directory: &Path, host: &LabHost, kept: bool) -> Result<Command, LabError> {
-    let path = host.namespace_path();
+fn server_command(directory: &Path, served: &Served<'_>, kept: bool) -> Result<Command, LabError> {
+    let path = served.host.namespace_path();
     let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
-    let log = log_file(directory);
+    let log = log_file(directory, served);
     let output = File::create(&log).map_err(LabError::file("making", &log))?;
     let mut command = Command::new(SSHD.find()?);
     command.arg("-D").arg("-e").arg("-f").arg(directory.join("sshd_config"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
     settle(&mut command, namespace, (!kept).then_some(Signal::TERM));
+    if let Some(name) = served.name {
+        netns::name_host(&mut command, name.into());
+    }
     Ok(command)
 }
 
@@ -163,10 +210,10 @@ fn make_separation_directory() -> Result<(), LabError> {
 }
 
 fn server_text(directory: &Path, lab: &Description, user: &str, listen: &str) -> String {
-    let directory = directory.display();
     // PAM slows a login and may print or refuse; it is used only if it alone admits a locked account.
     let pam = if account::is_locked(user) { "yes" } else { "no" };
-    let (path, name) = (account::search_path(), &lab.name);
+    let (path, name, of_sites) = (account::search_path(), &lab.name, login_variables(directory, lab));
+    let directory = directory.display();
     // SHLVL: a nested shell doesn't run the user's .bashrc at each login, whose time would be in every
     // measurement. StrictModes is off: the keys' directory is closed to others, and in a user namespace the
     // owner of the directories above it is "nobody", which the check would refuse.
@@ -177,8 +224,18 @@ fn server_text(directory: &Path, lab: &Description, user: &str, listen: &str) ->
          PermitRootLogin prohibit-password\nAllowUsers {user}\nStrictModes no\nUsePAM {pam}\nUseDNS no\n\
          PidFile none\nMaxStartups 1000\nMaxSessions 1000\nLoginGraceTime 60\n\
          PrintMotd no\nPrintLastLog no\nBanner none\nPermitUserRC no\nX11Forwarding no\n\
-         AcceptEnv LANG LC_*\nSetEnv PATH={path} LINERATE_LAB={name} SHLVL=1\nSubsystem sftp internal-sftp\n"
+         AcceptEnv LANG LC_*\nSetEnv PATH={path} LINERATE_LAB={name} SHLVL=1{of_sites}\nSubsystem sftp internal-sftp\n"
     )
+}
+
+/// Variables of a login on a host of a site, whence any other host can be reached.
+fn login_variables(directory: &Path, lab: &Description) -> String {
+    let variables = sites::environment(lab);
+    let config = ("LINERATE_LAB_SSH_CONFIG", client_config(directory).into_os_string());
+    let config = (!variables.is_empty()).then_some(config);
+    // Quoted: a value may be a list.
+    let text = |(name, value): (&str, OsString)| format!(" \"{name}={}\"", value.to_string_lossy());
+    config.into_iter().chain(variables).map(text).collect()
 }
 
 fn listen_text(port: &LinkPort) -> String {
@@ -205,8 +262,10 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
         )
     };
     let guests: String = machines.map(guest).collect();
+    let site_host = |host: &SiteHost| format!("Host {}\n    HostName {}\n", host.name, host.host.address);
+    let hosts: String = lab.site_hosts().map(site_host).collect();
     format!(
-        "{host6}{further}{guests}Host b b4 {address}\n    HostName {address}\nHost *\n    User {user}\n    Port 22\n    \
+        "{host6}{further}{guests}{hosts}Host b b4 {address}\n    HostName {address}\nHost *\n    User {user}\n    Port 22\n    \
          IdentityFile {directory}/user_key\n    IdentitiesOnly yes\n    IdentityAgent none\n    \
          UserKnownHostsFile {directory}/known_hosts\n    GlobalKnownHostsFile /dev/null\n    \
          HostKeyAlias linerate-lab-b\n    StrictHostKeyChecking yes\n    UpdateHostKeys no\n    \
@@ -217,14 +276,17 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
 /// All names of hosts with an ssh server: programs on libssh don't know HostKeyAlias.
 fn known_names(lab: &Description) -> String {
     let machines = lab.machines();
-    let ports: Vec<LinkPort> = std::iter::once(&lab.b).chain(machines).flat_map(LabHost::ports).collect();
+    let hosts = lab.site_hosts().map(|host| &host.host).filter(|host| **host != lab.b);
+    let hosts = std::iter::once(&lab.b).chain(machines).chain(hosts);
+    let ports: Vec<LinkPort> = hosts.flat_map(LabHost::ports).collect();
     let addresses = ports.iter().map(|port| port.address.to_string());
     let addresses6 = ports.iter().filter_map(|port| Some(port.address6?.to_string()));
     let names = ["linerate-lab-b", "b", "b4", "b6"].map(str::to_owned).into_iter();
     let guests = (0..machines.len()).map(|number| format!("g{number}"));
-    names.chain(guests).chain(addresses).chain(addresses6).collect::<Vec<_>>().join(",")
+    let hosts = lab.site_hosts().map(|host| host.name.clone());
+    names.chain(guests).chain(hosts).chain(addresses).chain(addresses6).collect::<Vec<_>>().join(",")
 }
 
-fn log_file(directory: &Path) -> PathBuf {
-    directory.join("sshd.log")
+fn log_file(directory: &Path, served: &Served<'_>) -> PathBuf {
+    directory.join(served.name.map_or_else(|| "sshd.log".into(), |name| format!("sshd-{name}.log")))
 }

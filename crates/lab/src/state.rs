@@ -16,6 +16,8 @@ use crate::guest::GuestSpec;
 use crate::name::LabName;
 use crate::process::Process;
 use crate::rate::Rate;
+use crate::sites::{Site, SiteHost};
+use crate::slurm::SlurmCluster;
 use crate::wan::Wan;
 
 /// The description of a lab: enough for a reader of results, or to build the same again.
@@ -50,6 +52,15 @@ pub struct Description {
     /// The version of the kernel in virtual machines.
     #[serde(default)]
     pub kernel: Option<String>,
+    /// Both sites, if the lab has sites: a is the first host of the first one then, b that of the second one.
+    #[serde(default)]
+    pub sites: Vec<Site>,
+    /// The rate of each link between a site's host and its switch, in each direction; none for open ones.
+    #[serde(default)]
+    pub host_link: Option<Rate>,
+    /// The Slurm cluster of the sites' hosts.
+    #[serde(default)]
+    pub slurm: Option<SlurmCluster>,
 }
 
 /// One host of a lab: a network namespace with an interface for each link beside loopback.
@@ -59,7 +70,7 @@ pub struct LabHost {
     pub namespace: String,
     /// The interface on the first link.
     pub interface: String,
-    /// Its IPv4 address: a /30, or a /25 if guests share the link.
+    /// Its IPv4 address: a /30, a /25 if guests share the link, or a /26 on a site.
     pub address: Ipv4Addr,
     /// Its IPv6 address (a /64); none if the kernel has no IPv6.
     pub address6: Option<Ipv6Addr>,
@@ -124,9 +135,26 @@ impl LabHost {
 }
 
 impl Description {
-    /// The hosts that are network namespaces: a, b, and the guests unless they are virtual machines.
+    /// The network namespaces: those of a, b, and the guests unless they are virtual machines; or those of the sites'
+    /// switches and hosts.
     pub fn namespaces(&self) -> impl Iterator<Item = &LabHost> {
-        [&self.a, &self.b].into_iter().chain(self.guest_namespaces())
+        let pair = if self.sites.is_empty() { vec![&self.a, &self.b] } else { Vec::new() };
+        let switches = self.sites.iter().map(|site| &site.switch);
+        let hosts = self.site_hosts().map(|host| &host.host);
+        pair.into_iter().chain(self.guest_namespaces()).chain(switches).chain(hosts)
+    }
+
+    /// The hosts of all sites.
+    pub fn site_hosts(&self) -> impl Iterator<Item = &SiteHost> {
+        self.sites.iter().flat_map(|site| &site.hosts)
+    }
+
+    /// The two ends of the links: a and b, or the switches of the sites.
+    pub(crate) fn link_ends(&self) -> [&LabHost; 2] {
+        match self.sites.as_slice() {
+            [one, other] => [&one.switch, &other.switch],
+            _ => [&self.a, &self.b],
+        }
     }
 
     /// The guests that are network namespaces: all or none.
@@ -262,6 +290,9 @@ pub(crate) mod tests {
             guests: Vec::new(),
             machine: None,
             kernel: None,
+            sites: Vec::new(),
+            host_link: None,
+            slurm: None,
         };
         LabState {
             description,

@@ -10,7 +10,7 @@ use crate::error::LabError;
 use crate::journal;
 use crate::name::LabName;
 use crate::network;
-use crate::process::{Process, end_all, file_identity, has_variable, in_namespace};
+use crate::process::{Process, end_all, file_identity, has_variable, in_namespaces};
 use crate::state::{LabHost, LabState, StateRoot};
 
 /// Time for a lab's processes to end after SIGTERM, and again after SIGKILL.
@@ -178,25 +178,23 @@ fn hosts_of(name: &LabName, state: Option<&LabState>) -> Vec<LabHost> {
     }
     let listed = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let names = listed.filter_map(|entry| entry.file_name().into_string().ok());
-    let guests = names.filter(|namespace| name.is_guest(namespace));
+    let further = names.filter(|namespace| name.is_further(namespace));
     let network::LabHosts { a, b, .. } = network::hosts(name, 0, network::MOST_LINKS, 0);
-    let guest = |namespace| LabHost { namespace, further: Vec::new(), ..a.clone() };
-    let guests: Vec<LabHost> = guests.map(guest).collect();
-    [a, b].into_iter().chain(guests).collect()
+    let host = |namespace| LabHost { namespace, further: Vec::new(), ..a.clone() };
+    let further: Vec<LabHost> = further.map(host).collect();
+    [a, b].into_iter().chain(further).collect()
 }
 
 /// The processes in the lab's namespaces.
 fn members(name: &LabName, state: Option<&LabState>) -> Vec<u32> {
     let hosts = hosts_of(name, state);
     let named = |host: &LabHost| file_identity(&host.namespace_path()).ok();
-    let mut found: Vec<u32> =
-        hosts.iter().filter_map(named).flat_map(|namespace| in_namespace(namespace, |_| true)).collect();
+    let mut found = in_namespaces(&hosts.iter().filter_map(named).collect::<Vec<_>>(), |_| true);
     // A namespace without a file in this mount namespace belonged to a user namespace of this user. Its
     // number may have been reused since, so each process must also carry the lab's name.
     let mark = format!("LINERATE_LAB={name}");
-    for namespace in state.map(|state| state.namespaces.as_slice()).unwrap_or_default() {
-        found.extend(in_namespace(*namespace, |pid| has_variable(pid, &mark)));
-    }
+    let recorded = state.map(|state| state.namespaces.as_slice()).unwrap_or_default();
+    found.extend(in_namespaces(recorded, |pid| has_variable(pid, &mark)));
     found.sort_unstable();
     found.dedup();
     found

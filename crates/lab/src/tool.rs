@@ -5,6 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use linerate_sys::netns;
+use rustix::process::Signal;
+
 use crate::error::LabError;
 
 /// One program and its package.
@@ -29,6 +32,16 @@ pub(crate) const UNSHARE: SystemTool =
     SystemTool { program: "unshare", purpose: "a user namespace", package: "util-linux" };
 pub(crate) const QEMU: SystemTool =
     SystemTool { program: "qemu-system-x86_64", purpose: "its guests", package: "qemu-system-x86" };
+pub(crate) const SLURMCTLD: SystemTool =
+    SystemTool { program: "slurmctld", purpose: "Slurm's controller", package: "slurm-wlm" };
+pub(crate) const SLURMD: SystemTool =
+    SystemTool { program: "slurmd", purpose: "a node of Slurm", package: "slurm-wlm" };
+pub(crate) const SBATCH: SystemTool =
+    SystemTool { program: "sbatch", purpose: "jobs of Slurm", package: "slurm-wlm" };
+pub(crate) const SINFO: SystemTool =
+    SystemTool { program: "sinfo", purpose: "the states of Slurm's nodes", package: "slurm-wlm" };
+pub(crate) const MUNGED: SystemTool =
+    SystemTool { program: "munged", purpose: "Slurm's authentication", package: "munge" };
 
 /// Directories of these programs; an ordinary user's PATH often lacks the first three.
 const SYSTEM_DIRECTORIES: [&str; 5] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"];
@@ -68,6 +81,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String, LabError> {
 pub(crate) fn output_bytes(command: &mut Command) -> Result<Vec<u8>, LabError> {
     let shown = show(command);
     let error = |reason| LabError::Command { command: shown, reason };
+    // After a kill -9 of this process, it must not make anything behind the back of the next lab command.
+    netns::die_with_parent(command, Signal::KILL);
     match command.output() {
         Err(failed) => Err(error(failed.to_string())),
         Ok(done) if done.status.success() => Ok(done.stdout),

@@ -6,9 +6,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::{NOBODY, Program, can_make_labs, remains, text, wait_for_line, within};
+use common::{
+    NOBODY, Program, can_make_labs, in_user_namespace, remains, text, user_namespaces_work, wait_for_line,
+    within,
+};
 use linerate_lab::{Process, sweep};
-use linerate_testing::{has, has_all, skip};
+use linerate_testing::{has, has_all};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn signal(child: &Child, signal: Signal) {
@@ -163,23 +166,6 @@ fn a_kernel_that_refuses_is_explained() {
     for expected in ["user.max_user_namespaces=10000", "as root", "localhost"] {
         assert!(told.contains(expected), "{expected} in: {told}");
     }
-}
-
-/// What runs `argv` as an ordinary user in a user namespace of its own, with every right inside it.
-fn in_user_namespace(argv: &[&str]) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    command.args(["unshare", "--user", "--map-current-user", "--keep-caps"]).args(argv);
-    command
-}
-
-fn user_namespaces_work() -> bool {
-    let mut trial = in_user_namespace(&["unshare", "--mount", "--net", "true"]);
-    let work = trial.output().is_ok_and(|done| done.status.success());
-    if !work {
-        skip("user-namespaces", "this kernel gives an ordinary user no user namespace");
-    }
-    work
 }
 
 fn left_of_users_labs(program: &Program) -> Vec<String> {

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::process::Signal;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// Makes `command`, when it is spawned, run in the network namespace that `namespace` is open on.
 ///
@@ -43,6 +43,20 @@ pub fn die_with_parent(command: &mut Command, signal: Signal) {
 pub fn new_session(command: &mut Command) {
     let hook = || Ok(rustix::process::setsid().map(drop)?);
     // SAFETY: the hook makes one system call, setsid, without arguments.
+    unsafe { command.pre_exec(hook) };
+}
+
+/// Makes `command`'s process, and all that it starts, have a hostname of their own (uts_namespaces(7)).
+///
+/// Without `CAP_SYS_ADMIN` the spawn fails with `EPERM`.
+pub fn name_host(command: &mut Command, name: String) {
+    let hook = move || {
+        // SAFETY: UnshareFlags::NEWUTS changes nothing but the hostname's namespace; file descriptors stay as they are.
+        unsafe { unshare_unsafe(UnshareFlags::NEWUTS)? };
+        Ok(rustix::system::sethostname(name.as_bytes())?)
+    };
+    // SAFETY: the hook makes two system calls, unshare and sethostname, on values that it owns. It neither allocates nor
+    // takes a lock.
     unsafe { command.pre_exec(hook) };
 }
 
@@ -101,6 +115,19 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&shown.stdout).trim(), here.to_string_lossy());
         let there = inside(own_namespace().as_fd(), || std::fs::read_link("/proc/thread-self/ns/net"));
         assert_eq!(there.expect("privileged").expect("procfs is mounted"), here);
+    }
+
+    #[test]
+    fn a_command_has_a_hostname_of_its_own() {
+        if !privileged() {
+            return;
+        }
+        let here = rustix::system::uname().nodename().to_owned();
+        let mut command = Command::new("uname");
+        name_host(&mut command, "s1h1".into());
+        let shown = command.arg("-n").output().expect("uname runs");
+        assert_eq!(String::from_utf8_lossy(&shown.stdout).trim(), "s1h1");
+        assert_eq!(rustix::system::uname().nodename(), &*here);
     }
 
     #[test]

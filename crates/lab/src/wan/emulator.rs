@@ -25,7 +25,7 @@ pub(crate) struct Emulator(Child);
 
 impl Emulator {
     /// Starts `program` as the emulator of this lab and waits until its interfaces exist, still down. It runs
-    /// in the namespace of host b, where the lab's removal finds it. Unless `kept`, it ends with this
+    /// in the namespace at the link's far end, where the lab's removal finds it. Unless `kept`, it ends with this
     /// process.
     pub(crate) fn start(
         program: &Path,
@@ -82,7 +82,7 @@ fn command(
     let job = EmulatorJob { links: links(lab), rate: lab.link, wan: *wan, counts: counts_file(directory) };
     let job =
         serde_json::to_string(&job).map_err(|error| LabError::Emulator { reason: error.to_string() })?;
-    let path = lab.b.namespace_path();
+    let path = lab.link_ends()[1].namespace_path();
     let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
     let log = directory.join("emulator.log");
     let errors = File::create(&log).map_err(LabError::file("making", &log))?;
@@ -97,8 +97,9 @@ fn command(
 
 fn links(lab: &Description) -> Vec<[TunInterface; 2]> {
     let end = |host: &LabHost, name: String| TunInterface { namespace: host.namespace_path(), name };
-    let pairs = lab.a.ports().into_iter().zip(lab.b.ports());
-    pairs.map(|(near, far)| [end(&lab.a, near.interface), end(&lab.b, far.interface)]).collect()
+    let [a, b] = lab.link_ends();
+    let pairs = a.ports().into_iter().zip(b.ports());
+    pairs.map(|(near, far)| [end(a, near.interface), end(b, far.interface)]).collect()
 }
 
 fn first_line(output: Option<ChildStdout>) -> Result<String, String> {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_lab::{End, Lab, LabOptions};
-use linerate_testing::{has_all, is_root};
+use linerate_testing::{has_all, is_root, skip};
 use tempfile::TempDir;
 
 /// The user and group "nobody", who has no rights and no home.
@@ -56,24 +56,31 @@ pub fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What is left of the lab with this name: namespaces, directories, processes that mention either.
+/// What is left of the lab with this name: namespaces, directories, mounts, processes that mention one of them or carry the
+/// lab's name.
 pub fn remains(name: &str) -> Vec<String> {
     let directories = [format!("/run/linerate/{name}"), format!("/dev/shm/linerate-lab-0-{name}")];
-    let ends = ["a", "b"].map(|end| format!("/run/netns/linerate-{name}-{end}"));
-    let guests = (0..64).map(|number| format!("/run/netns/linerate-{name}-g{number}"));
     // Of root's labs only: an ordinary user's beside them may have the same name, in a directory of its own.
     let mentions = directories.each_ref().map(|directory| format!("{directory}/"));
-    let paths = directories.into_iter().chain(ends).chain(guests);
-    let files = paths.filter(|path| Path::new(path).symlink_metadata().is_ok());
+    let prefix = format!("linerate-{name}-");
+    let namespaces = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let namespaces = namespaces.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    let namespaces = namespaces.map(|entry| entry.path().display().to_string());
+    let files = directories.into_iter().filter(|path| Path::new(path).symlink_metadata().is_ok());
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let is_own =
+        |line: &&str| line.contains(&prefix) || mentions.iter().any(|mention| line.contains(mention));
+    let mounts: Vec<String> = mounts.lines().filter(is_own).map(|line| format!("mount {line}")).collect();
+    let mark = format!("LINERATE_LAB={name}");
     let processes = std::fs::read_dir("/proc").expect("procfs").flatten().filter_map(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).ok()?;
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        mentions
-            .iter()
-            .any(|mention| line.contains(mention))
-            .then(|| format!("{:?} {line}", entry.file_name()))
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let is_marked = environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes());
+        let is_left = is_marked || mentions.iter().any(|mention| line.contains(mention));
+        is_left.then(|| format!("{:?} {line}", entry.file_name()))
     });
-    files.chain(processes).collect()
+    namespaces.chain(files).chain(mounts).chain(processes).collect()
 }
 
 /// The example program, as `linerate lab run` would be, and a directory of its own for one user.
@@ -142,4 +149,22 @@ pub fn within(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(20));
     }
     true
+}
+
+/// What runs `argv` as an ordinary user in a user namespace of its own, with every right inside it.
+pub fn in_user_namespace(argv: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.args(["unshare", "--user", "--map-current-user", "--keep-caps"]).args(argv);
+    command
+}
+
+/// Whether an ordinary user gets user namespaces here; the test is skipped otherwise.
+pub fn user_namespaces_work() -> bool {
+    let mut trial = in_user_namespace(&["unshare", "--mount", "--net", "true"]);
+    let work = trial.output().is_ok_and(|done| done.status.success());
+    if !work {
+        skip("user-namespaces", "this kernel gives an ordinary user no user namespace");
+    }
+    work
 }

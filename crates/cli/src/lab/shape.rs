@@ -1,0 +1,162 @@
+//! The options that describe a lab.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use linerate_lab::{GuestSpec, LabName, LabOptions, Loss, Rate, Rtt, SiteShape, SlurmWish, Wan, parse_link};
+
+use crate::units;
+
+/// The shape of a lab, as its options say it.
+#[derive(Debug, Args)]
+pub struct LabShape {
+    /// Rate each way: 10gbit, 2.5gbit, 100mbit, or open
+    ///
+    /// An open link isn't shaped.
+    #[arg(long, value_name = "RATE", default_value = "open", value_parser = read_link)]
+    link: LabLink,
+    /// Parallel links of that rate, 1 to 8, each its own network
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
+    links: Option<u32>,
+    /// Queues of each interface, each way [default: the kernel's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    queues: Option<u32>,
+    /// Hosts behind b's end of the links, on a bridge
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
+    guests: u32,
+    /// Kind of guests: namespace (the default), or qemu: virtual machines
+    #[arg(
+        long,
+        value_name = "KIND",
+        default_value = "namespace",
+        requires = "guests",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    guest_kind: GuestKind,
+    /// Virtual machines as guests: nic=virtio,vcpus=4,queues=4
+    ///
+    /// NAME=VALUE, separated by commas: nic (virtio, vmxnet3, e1000, e1000e or igb), vcpus, memory, queues,
+    /// offload (on or off), accel (auto, kvm or tcg), vhost and pinned (on or off).
+    #[arg(long, value_name = "PROPERTIES", requires = "guests")]
+    guest: Option<GuestSpec>,
+    /// Directory with boot/ and lib/modules/ of their kernel [default: /]
+    #[arg(long, value_name = "DIR")]
+    kernel: Option<PathBuf>,
+    /// Round-trip time that each link adds: 50ms, 0.5s, 200us
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["guests", "queues"])]
+    rtt: Option<Rtt>,
+    /// Share of segments lost in each direction: 0.01%
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["guests", "queues"])]
+    loss: Option<Loss>,
+    /// Size of the queue before a link with delay or loss
+    ///
+    /// By default as much as the link carries in one round trip, or in 20ms.
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with_all = ["guests", "queues"])]
+    queue: Option<u64>,
+    /// Chooses which segments are lost [default: 0]
+    #[arg(long, value_name = "N", requires = "loss")]
+    seed: Option<u64>,
+    /// Two sites of N hosts each: 2x4
+    ///
+    /// Each site has a switch and a directory that its hosts share; the link joins the switches. Each host has an ssh
+    /// server, and is a node of a Slurm cluster if Slurm is installed.
+    #[arg(
+        long,
+        value_name = "2xN",
+        conflicts_with_all = ["links", "queues", "guests", "guest_kind", "guest", "kernel"]
+    )]
+    sites: Option<SiteShape>,
+    /// Rate of each host's link to its switch [default: open]
+    #[arg(long, value_name = "RATE", requires = "sites", value_parser = read_link)]
+    host_link: Option<LabLink>,
+    /// Slurm on the sites: on, off, or auto if installed [default: auto]
+    #[arg(long, value_name = "WHEN", requires = "sites", hide_possible_values = true)]
+    slurm: Option<SlurmWhen>,
+    /// The lab's name [default: the first free of lab0, lab1, ...]
+    #[arg(long)]
+    name: Option<LabName>,
+    /// The link's largest packet in bytes
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1280..=65535))]
+    mtu: Option<u32>,
+    /// TCP congestion control [default: cubic, if the kernel has it]
+    #[arg(long, value_name = "NAME", value_parser = read_congestion)]
+    congestion: Option<String>,
+    /// Largest TCP buffer in bytes [default: the kernel's]
+    ///
+    /// With --rtt or --loss the default is large enough to fill the link.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(262_144..=2_147_483_647))]
+    tcp_buffer_max: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum SlurmWhen {
+    Auto,
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum GuestKind {
+    Namespace,
+    Qemu,
+}
+
+/// A link as an argument. clap would read a bare `Option` as an optional argument.
+#[derive(Clone, Copy, Debug)]
+struct LabLink(Option<Rate>);
+
+impl LabShape {
+    fn wan(&self) -> Option<Wan> {
+        let asked = self.rtt.is_some() || self.loss.is_some() || self.queue.is_some();
+        let (rtt, loss) = (self.rtt.unwrap_or_default(), self.loss.unwrap_or_default());
+        asked.then_some(Wan { rtt, loss, queue: self.queue, seed: self.seed.unwrap_or(0) })
+    }
+
+    fn machine(&self) -> Option<GuestSpec> {
+        let plain = || (self.guest_kind == GuestKind::Qemu).then(GuestSpec::default);
+        self.guest.clone().or_else(plain)
+    }
+
+    fn slurm(&self) -> SlurmWish {
+        match self.slurm {
+            _ if self.sites.is_none() => SlurmWish::Never,
+            None | Some(SlurmWhen::Auto) => SlurmWish::IfInstalled,
+            Some(SlurmWhen::On) => SlurmWish::Always,
+            Some(SlurmWhen::Off) => SlurmWish::Never,
+        }
+    }
+
+    /// The options of the lab.
+    pub fn options(&self, kept: bool) -> LabOptions {
+        LabOptions {
+            link: self.link.0,
+            name: self.name.clone(),
+            mtu: self.mtu,
+            congestion: self.congestion.clone(),
+            tcp_buffer_max: self.tcp_buffer_max,
+            links: self.links,
+            queues: self.queues,
+            guests: self.guests,
+            wan: self.wan(),
+            linerate: None,
+            machine: self.machine(),
+            kernel: self.kernel.clone(),
+            sites: self.sites,
+            host_link: self.host_link.and_then(|link| link.0),
+            slurm: self.slurm(),
+            kept,
+        }
+    }
+}
+
+fn read_link(text: &str) -> Result<LabLink, linerate_lab::RateError> {
+    parse_link(text).map(LabLink)
+}
+
+fn read_congestion(text: &str) -> Result<String, String> {
+    let known =
+        std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    let listed = known.split_whitespace().any(|name| name == text);
+    if listed { Ok(text.into()) } else { Err(format!("this kernel has: {}", known.trim())) }
+}
