@@ -1,4 +1,4 @@
-//! The far end: does the job that the client names, and answers questions about its host.
+//! The agent: it does the job that the client states, and answers questions about its host.
 
 use linerate_wire::control::{
     AbortKind, AskedSources, Job, JobAttention, MAX_SAMPLES, Message, Options, Sampling, Totals,
@@ -27,63 +27,64 @@ use crate::tree::root::Root;
 use crate::tree::source_root::{Finding, SourceRoot};
 use crate::{differences, memory};
 
-/// Digests are the client's to keep.
+/// The agent itself has no use for the digests: the client keeps them.
 const UNHEARD: Known<'static> = &|_, _, _| {};
 
 /// Answers questions about the agent's host, as JSON of the `host` crate's types.
 pub trait HostObserver {
-    /// Facts, with the file systems of these paths or else of those that are usual: a compressed snapshot, as the
-    /// `host` crate makes it.
+    /// Facts about the host and the file systems of `paths`, or the usual file systems if there are none. The result is
+    /// a compressed snapshot, as the `host` crate makes it.
     fn facts(&self, paths: Vec<Vec<u8>>) -> Vec<u8>;
     /// Processor times.
     fn cpu(&self) -> Vec<u8>;
-    /// Starts to record its counters.
+    /// Starts to record the host's counters.
     ///
     /// # Errors
-    /// Why it can't.
+    /// The reason why it can't record.
     fn record(&self, sampling: &Sampling) -> Result<Box<dyn Recording>, String>;
     /// Starts an agent that outlives this login, with pipes to it.
     ///
     /// # Errors
-    /// Why it can't.
+    /// The reason why it can't start one.
     fn background(&self) -> Result<Child, String> {
         Err(NO_JOBS.into())
     }
 
-    /// The account's detached jobs at this host, as JSON; with `forget` the records of those that have ended are removed.
+    /// The account's detached jobs at this host, as JSON; with `forget` the records of jobs that have ended are
+    /// removed.
     ///
     /// # Errors
-    /// Why they can't be read or removed.
+    /// The reason why the records can't be read or removed.
     fn jobs(&self, _forget: bool) -> Result<Vec<Vec<u8>>, String> {
         Err(NO_JOBS.into())
     }
 
-    /// Calls `tell` with what is new of a detached job until it has ended, or `tell` returns false.
+    /// Calls `tell` with new events of a detached job until the job has ended, or `tell` returns false.
     ///
     /// # Errors
-    /// Why there is no such job.
+    /// The reason why there is no such job.
     fn attend(&self, _: &JobAttention, _tell: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
         Err(NO_JOBS.into())
     }
 }
 
-/// An agent's answer if it is only a part of the program.
+/// The answer of an agent that is only a part of the program.
 const NO_JOBS: &str = "this agent knows nothing of detached jobs; install linerate there";
 
-/// Counters that are being recorded; dropping it ends that.
+/// Counters that are being recorded; dropping the value ends the recording.
 pub trait Recording {
-    /// The interval in force.
+    /// The interval that is used, in milliseconds.
     fn interval_ms(&self) -> u32;
-    /// The samples that were recorded and not yet taken.
+    /// The samples that were not yet taken.
     fn take(&mut self) -> Vec<u8>;
-    /// Takes a last sample and ends the recording; returns the samples that were not yet taken.
+    /// Takes a last sample, ends the recording, and returns the samples that were not yet taken.
     fn stop(self: Box<Self>) -> Vec<u8>;
 }
 
-/// Serves one client on `reader` and `writer`, until its job is done, within what it may.
+/// Serves one client on `reader` and `writer` until its job is done, within the limits of `permit`.
 ///
 /// # Errors
-/// The reason why the job ended early; the client has it too.
+/// The reason why the job ended early; it has been sent to the client too.
 pub fn serve(
     reader: impl Read + Send + 'static,
     writer: impl Write + Send + 'static,
@@ -93,7 +94,7 @@ pub fn serve(
     let (mut session, job) = Session::agent(reader, writer)?;
     let done = permit.and_then(|permit| {
         permit.check(&job)?;
-        // Only a process of its own goes on without its client.
+        // Only a separate process can continue without its client.
         if session.detached().is_some() {
             return Err(out_of_turn());
         }
@@ -103,10 +104,10 @@ pub fn serve(
     done.map_err(|error| session.give_up(error))
 }
 
-/// Serves a client in the same process, until its job is done: one that receives files, or hashes them.
+/// Serves a client in the same process until its job is done. The job is to receive files or to hash them.
 ///
 /// # Errors
-/// The reason why the job ended early; the client has it too.
+/// The reason why the job ended early; it has been sent to the client too.
 pub fn serve_within(channel: UnixStream, neighbour: Neighbour) -> Result<(), TransferError> {
     let reader = channel.try_clone().map_err(|error| TransferError::Failed(error.to_string()))?;
     let (mut session, job) = Session::agent(reader, channel)?;
@@ -160,7 +161,7 @@ fn perform(
     }
 }
 
-/// Hands the client to a process that outlives this one.
+/// Hands the client over to a process that outlives this one.
 fn leave_behind(session: &mut Session, host: &dyn HostObserver) -> Result<(), TransferError> {
     let mut left = host.background().map_err(|error| {
         TransferError::Failed(format!("starting a process that outlives the login failed: {error}"))
@@ -193,20 +194,20 @@ fn attend(
 }
 
 fn receive(session: &mut Session, destination: &Named, options: &Options) -> Result<(), TransferError> {
-    // In a chain it listens when it knows for whom.
+    // An agent in a chain listens later, when it knows which end will connect.
     if !session.is_chained() {
         session.offer(options)?;
     }
     match session.take_asked() {
         Some(asked) => receive_asked(session, destination, options, &asked)?,
-        // Without its client's request it doesn't know what the other agent may send.
+        // Without its client's request, the agent doesn't know what the other agent may send.
         None if session.has_partner() => return Err(out_of_turn()),
         None => drop(receiver::run(session, destination, options, None, UNHEARD)?),
     }
     session.tell_report()
 }
 
-/// Receives from another agent what the client has asked that one for, and nothing else.
+/// Receives from another agent the sources that the client has requested there, and nothing else.
 fn receive_asked(
     session: &mut Session,
     destination: &Named,
@@ -222,8 +223,8 @@ fn receive_asked(
     Ok(())
 }
 
-/// Serves the other one of two agents that go on without their client, which wants from this one what `job` says, and of its sources
-/// what is `listed`. Returns what is in place there.
+/// Serves the other of two agents that continue without their client. That agent must ask for exactly `job`, and for
+/// the paths in `listed`. Returns the totals that are in place at the other agent.
 pub(crate) fn send_linked(
     session: &mut Session,
     job: &Job,
@@ -279,7 +280,7 @@ fn send_found(
 }
 
 /// # Errors
-/// If the client is gone, or lists more than anybody does.
+/// If the client is gone, or lists more paths than the limit.
 pub(crate) fn receive_selection(session: &mut Session) -> Result<FilesFrom, TransferError> {
     let mut listed = FilesFrom::default();
     session.receive_selection(|path| {
@@ -297,7 +298,7 @@ fn list(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
     survey(found, options.keep, &selection, &session.meters.local, &tell, |path, entry, size| {
         let path = path.as_os_str().as_bytes().to_vec();
         let listed = Message::Listed { path, entry: entry.clone(), size };
-        // A client that is gone is noticed below.
+        // If the client is gone, a later step notices it.
         let _ = channel.send(&listed);
     });
     session.tell_report()
@@ -305,7 +306,7 @@ fn list(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
 
 fn clean(session: &mut Session, root: &Root, remove: bool) -> Result<(), TransferError> {
     let (channel, reporter) = (session.channel(), session.reporter());
-    // A client that is gone is noticed below.
+    // If the client is gone, a later step notices it.
     let tell = |left| drop(channel.send(&Message::Leftover(left)));
     leftovers::clean(root, remove, tell, |problem| reporter.problem(problem));
     session.tell_report()
@@ -318,7 +319,7 @@ fn observe(session: &mut Session, host: &dyn HostObserver) -> Result<(), Transfe
             Ok(Message::AskFacts(paths)) => session.send(&Message::Answer(host.facts(paths)))?,
             Ok(Message::AskCpu) => session.send(&Message::Answer(host.cpu()))?,
             Ok(Message::StartSampling(sampling)) => {
-                // The one before ends before the next begins.
+                // The previous recording must end before the next begins.
                 drop(recording.take());
                 recording = start(session, host.record(&sampling))?;
             }
@@ -327,7 +328,7 @@ fn observe(session: &mut Session, host: &dyn HostObserver) -> Result<(), Transfe
                 session,
                 "this agent was started to answer questions about its host, and does nothing else".into(),
             )?,
-            // The client has asked all that it wanted to know.
+            // The client has no more questions.
             Err(_) => return Ok(()),
         }
     }

@@ -1,7 +1,8 @@
-//! Two agents that go on without their client: each has its job from that, and the two have a control channel of their own.
+//! Two agents that continue without their client: each gets its job from the client, and the two have a control channel
+//! of their own.
 //!
-//! The one that receives then is to the other one what a client is that pulls: it judges what comes as such, by what the client has
-//! asked for. The other one does what the client has told it, and nothing else.
+//! The receiving agent treats the sending agent as a pulling client treats its far end: it judges incoming entries by
+//! the client's request. The sending agent does only what the client has told it to do.
 
 use linerate_wire::control::{DetachedJob, Job, Options, Totals};
 use std::io::{Read, Write};
@@ -17,12 +18,12 @@ use crate::tree::bounds::Bounds;
 use crate::tree::filter::FilesFrom;
 use crate::tree::source_root::Finding;
 
-/// An agent that has met the other one; its client still waits for its last word.
+/// An agent that has met the other one. Its client still waits for its last message.
 pub struct Met {
     session: Session,
-    /// The job's name, and the hosts'.
+    /// The job's name, and the names of the hosts.
     pub detached: DetachedJob,
-    /// The part of this end.
+    /// The part of this agent.
     pub part: AlonePart,
 }
 
@@ -36,7 +37,7 @@ pub enum AlonePart {
 
 /// The part of the agent that sends.
 pub struct SendingPart {
-    /// As the client has told it.
+    /// The job, as the client has stated it.
     job: Job,
     listed: Option<FilesFrom>,
     link: ControlLink,
@@ -44,22 +45,22 @@ pub struct SendingPart {
 
 /// The part of the agent that receives.
 pub struct ReceivingPart {
-    /// The sources that the client has asked the other one for.
+    /// The sources that the client has requested from the other agent.
     pub sources: Vec<Vec<u8>>,
     /// The destination.
     pub destination: Vec<u8>,
-    /// The options of both.
+    /// The options of both agents.
     pub options: Options,
-    /// The only paths that the client wants.
+    /// If set, only these paths are wanted.
     pub listed: Option<FilesFrom>,
-    /// The way to the other one.
+    /// The control channel to the other agent.
     pub link: ControlLink,
 }
 
-/// Hears the client, until the two agents have met.
+/// Serves the client until the two agents have met.
 ///
 /// # Errors
-/// The reason why they haven't; the client has it too.
+/// The reason why they haven't met; it has been sent to the client too.
 pub fn meet(
     reader: impl Read + Send + 'static,
     writer: impl Write + Send + 'static,
@@ -73,14 +74,14 @@ pub fn meet(
 
 fn meet_other(session: &mut Session, job: Job) -> Result<(DetachedJob, AlonePart), TransferError> {
     let detached = session.detached().cloned().ok_or_else(out_of_turn)?;
-    // Found before the client goes, who can still name others.
+    // The sources are looked up while the client is connected, so that the user can still name other sources.
     if let Job::Send { sources, options } = &job {
         let reporter = session.reporter();
         let tell = |problem| reporter.problem(problem);
         sender::find_sources(&Bounds::anywhere(), sources, Finding::of(options), &tell)?;
     }
     let asked = session.meet_detached_partner()?;
-    // Who receives has to know what may come, and who sends is asked for nothing but its job.
+    // The receiver has to know what may arrive; the sender is asked for nothing except its job.
     let (Job::Send { options, .. } | Job::Receive { options, .. }) = &job else { return Err(out_of_turn()) };
     if asked.is_some() != matches!(job, Job::Receive { .. }) {
         return Err(out_of_turn());
@@ -98,13 +99,13 @@ fn meet_other(session: &mut Session, job: Job) -> Result<(DetachedJob, AlonePart
 }
 
 impl Met {
-    /// Lets the client go; if it is gone already, the transfer goes on all the same.
+    /// Ends the client's session. If the client is gone already, the transfer continues all the same.
     pub fn go_on_alone(self) -> AlonePart {
         let _ = self.session.go_on_alone();
         self.part
     }
 
-    /// Tells the client why this end doesn't go on.
+    /// Sends the client the reason why this agent doesn't continue.
     pub fn give_up(mut self, error: TransferError) -> TransferError {
         self.session.give_up(error)
     }
@@ -116,10 +117,10 @@ impl SendingPart {
         if let Job::Send { sources, .. } = &self.job { sources } else { &[] }
     }
 
-    /// Sends to the other agent what the client has told it to; returns what is in place there.
+    /// Sends to the other agent what the client has requested; returns the totals that are in place there.
     ///
     /// # Errors
-    /// The reason why it ended early; the other agent has it too.
+    /// The reason why it ended early; it has been sent to the other agent too.
     pub fn send(self, meters: Meters, interrupted: Arc<AtomicBool>) -> Result<Totals, TransferError> {
         let ControlLink { reader, writer, peer, last } = self.link;
         let (mut session, asked) = Session::linked_agent(reader, writer, peer, meters, interrupted)?;

@@ -1,4 +1,4 @@
-//! For the fuzzer and the replay of its corpus: decoders of foreign bytes that are private to this room.
+//! For the fuzzer and the replay of its corpus: decoders of foreign bytes that are otherwise private to this room.
 
 pub use crate::receive::journal::foreign::journal;
 
@@ -13,23 +13,23 @@ thread_local! {
     static PAIR: RefCell<Option<(Tls, Tls)>> = const { RefCell::new(None) };
 }
 
-/// Records on an established connection. Each begins with a byte: even, and a stranger's bytes follow, which must be
-/// refused; odd, and the peer itself, who has the keys, says anything.
+/// Feeds records to an established connection. The first byte of each selects its origin. Even: the bytes come from a
+/// stranger, and must be refused. Odd: the bytes come from the peer itself, which has the keys and may send anything.
 ///
 /// # Panics
-/// Where a stranger's bytes are taken, or the peer's are changed.
+/// If a stranger's bytes are accepted, or the peer's bytes are changed.
 pub fn tls_records(data: &[u8]) {
     PAIR.with_borrow_mut(|pair| {
         let (near, far) = pair.get_or_insert_with(|| connect().expect("two ends in one process"));
         let in_step = data.split(|byte| *byte == b'|').all(|part| record(near, far, part));
-        // One has keys now that the other has not.
+        // One end has keys now that the other doesn't have.
         if !in_step {
             *pair = None;
         }
     });
 }
 
-/// False where the two ends no longer have the same keys.
+/// False if the two ends no longer have the same keys.
 fn record(near: &mut Tls, far: &mut Tls, part: &[u8]) -> bool {
     let Some((kind, rest)) = part.split_first() else { return true };
     if kind % 2 == 0 {

@@ -1,11 +1,11 @@
 //! Moves file trees: scan, plan, queue, source, stream, sink, commit.
 //!
-//! Threads and blocking sockets. `docs/architecture.md` draws the pipeline and its invariants. Each room knows only
-//! those above it in this list, and `net` and `tree` know nothing of each other.
+//! It uses threads and blocking sockets. `docs/architecture.md` draws the pipeline and states its invariants. Each room
+//! may use only the rooms above it in this list, and `net` and `tree` don't use each other.
 //!
-//! Unit tests stand beside the code. The tests of whole transfers need the built program, so they are in
+//! Unit tests are next to the code. The tests of whole transfers need the built program, so they are in
 //! `crates/cli/tests`: `e2e` (two hosts in a lab), `hostile` and `peer` (far ends that break the protocol), `races`
-//! (links swapped meanwhile). `crates/transfer/tests` compares filters and itemized changes with rsync.
+//! (links swapped during a transfer). `crates/transfer/tests` compares filters and itemized changes with rsync.
 
 mod base;
 

@@ -1,4 +1,4 @@
-//! The jobs that an agent does for its client: all that the account may, or fewer.
+//! The jobs that an agent does for its client: all that the account may do, or fewer.
 
 use linerate_wire::control::{Appending, BlockSearch, CompressionLevel, Job, Options};
 use std::path::Path;
@@ -6,35 +6,35 @@ use std::path::Path;
 use crate::base::problem::{BY_WHOM, TransferError};
 use crate::tree::bounds::Bounds;
 
-/// The jobs that a client may have done.
+/// The jobs that a client may request.
 #[derive(Clone, Debug)]
 pub struct Permit {
     bounds: Bounds,
-    /// `None` where it may everything.
+    /// `None` if it may do everything.
     restriction: Option<Restriction>,
 }
 
-/// The limits of a client that is kept below a directory.
+/// The limits of a client that is restricted to a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restriction {
     /// The client may not write or remove anything.
     pub read_only: bool,
     /// The client may not read or list anything.
     pub write_only: bool,
-    /// The client may not remove an entry without putting another in its place.
+    /// The client may not remove an entry, except to replace it by another.
     pub no_delete: bool,
 }
 
 impl Permit {
-    /// Everything that the account may.
+    /// All that the account may do.
     pub fn all() -> Self {
         Self { bounds: Bounds::anywhere(), restriction: None }
     }
 
-    /// Jobs below `directory`, without those that `restriction` takes away.
+    /// Jobs below `directory`, except those that `restriction` forbids.
     ///
     /// # Errors
-    /// If the directory can't be opened. The message goes to the client, and names no path.
+    /// If the directory can't be opened. The message is sent to the client, so it contains no path.
     pub fn below(directory: &Path, restriction: Restriction) -> Result<Self, TransferError> {
         let bounds = Bounds::below(directory).map_err(|error| {
             TransferError::Failed(format!(
@@ -44,17 +44,18 @@ impl Permit {
         Ok(Self { bounds, restriction: Some(restriction) })
     }
 
-    /// Where the client's paths may lead.
+    /// The directories that the client's paths may reach.
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// True where it is less than what the account may.
+    /// True if this permits less than the account may do.
     pub fn is_restricted(&self) -> bool {
         self.restriction.is_some()
     }
 
-    /// The job as it is done: of a file that the client may not read it learns no sums of small blocks, and no name of another file.
+    /// The job with its protections: if the client may not read files, it learns neither sums of small blocks nor names
+    /// of other files.
     pub fn guarded(&self, mut job: Job) -> Job {
         let is_guarded = self.restriction.is_some_and(|restriction| restriction.write_only);
         if let (true, Job::Receive { options, .. }) = (is_guarded, &mut job) {
@@ -64,10 +65,10 @@ impl Permit {
         job
     }
 
-    /// Whether `job` may be done.
+    /// Checks whether `job` may be done.
     ///
     /// # Errors
-    /// If it may not: what is refused, and who can change that.
+    /// If it may not be done. The message states what is refused, and who can change that.
     pub fn check(&self, job: &Job) -> Result<(), TransferError> {
         match self.restriction.and_then(|restriction| restriction.refuses(job)) {
             None => Ok(()),
@@ -77,14 +78,14 @@ impl Permit {
 }
 
 impl Restriction {
-    /// The reason why `job` may not be done, if there is one. A new kind of job has to be decided here.
+    /// The reason why `job` may not be done, if there is one. If you add a kind of job, decide about it here.
     fn refuses(self, job: &Job) -> Option<&'static str> {
         let Self { read_only, write_only, no_delete } = self;
         match job {
             Job::Receive { options, .. } => {
                 let is_delete = no_delete && deletes(options);
                 let read_only = read_only.then_some("write anything (--read-only)");
-                // The digest of a file shows what is in it where the sender may choose how little of it is unknown.
+                // A file's digest reveals its contents if the sender may choose how few of its bytes are unknown.
                 let append = write_only && options.details.placing.append != Appending::Never;
                 let append = append.then_some("have files appended to that it may not read (--write-only)");
                 let follows = options.details.keep_dirlinks || follows_ways(options);
@@ -100,7 +101,7 @@ impl Restriction {
             Job::Send { options, .. } if options.remove_sources && (read_only || no_delete) => {
                 Some("remove anything (--read-only, --no-delete)")
             }
-            // Higher levels take much memory for each stream.
+            // Higher levels need much memory for each stream.
             Job::Send { options, .. } if compresses_hard(options) => {
                 Some("have data compressed by a level above 9")
             }
@@ -115,14 +116,14 @@ impl Restriction {
             Job::Clean { remove: false, .. } => write_only.then_some("list anything (--write-only)"),
             Job::Discard { .. } => None,
             Job::Observe => Some("ask about the host"),
-            // Its records lie outside of the directory, and so does the process.
+            // The records of the process are outside the directory, and so is the process itself.
             Job::Background => Some("leave a process behind (--detach)"),
             Job::Jobs { .. } | Job::Attach(_) => Some("ask about detached jobs"),
         }
     }
 }
 
-/// True where links at the directories on the way to what is sent may be followed.
+/// True if links may be followed in the directories on the way to the sources.
 fn follows_ways(options: &Options) -> bool {
     options.no_implied && options.sync.as_ref().is_some_and(|sync| sync.into)
 }
@@ -131,8 +132,9 @@ fn compresses_hard(options: &Options) -> bool {
     matches!(options.compression.level, CompressionLevel::Fixed(level) if level > 9)
 }
 
-/// True where what isn't at the source goes, or a full directory that is in a file's way, or what lies in a directory of parts: that
-/// may be any. What takes a file's place is no matter of this: its contents can be overwritten as well.
+/// True if the job may delete entries of any name: entries that aren't at the source, a directory that isn't empty and
+/// is in a file's way, or the contents of a partial directory. Replacing a file doesn't count, since its contents can
+/// be overwritten as well.
 fn deletes(options: &Options) -> bool {
     options.sync.as_ref().is_some_and(|sync| sync.delete || sync.force)
         || options.details.placing.partial.is_some()
@@ -177,7 +179,7 @@ mod tests {
             ("force", Job::Receive { destination: path(), options: force }),
             ("dirlinks", Job::Receive { destination: path(), options: dirlinks }),
             ("ways", Job::Receive { destination: path(), options: ways }),
-            // What it stores gives nobody rights, and a link that it reads is followed as little as a real one.
+            // What it stores gives nobody rights, and a link that it reads isn't followed, like a real link.
             ("fakes", Job::Receive { destination: path(), options: fakes.clone() }),
             ("faked", Job::Send { sources: vec![path()], options: fakes }),
             ("discard", Job::Discard { options: options(true) }),

@@ -1,4 +1,5 @@
-//! Locks whose holder may have panicked: what they guard is whole between two statements, so it serves on.
+//! Locks whose holder may have panicked. The data that they protect is consistent between any two statements, so it is
+//! still used after a panic.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

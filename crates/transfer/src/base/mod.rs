@@ -1,4 +1,4 @@
-//! The ground floor: what every other room uses and knows none of them.
+//! The lowest room: all other rooms use it, and it uses none of them.
 
 pub mod lock;
 pub mod problem;

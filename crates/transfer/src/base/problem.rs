@@ -5,54 +5,55 @@ use linerate_wire::path::{RelPath, printable};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// Added to every refusal, so that the user knows whom to ask.
+/// Added to every refusal, so that the user knows who can lift the restriction.
 pub const BY_WHOM: &str = "the far end's account restricts this login to `linerate agent --below DIR` (as a rule in its \
                            authorized_keys), and only who keeps that account can change it";
 
-/// Receives an end's events; the agent's sends them to the client.
+/// Receives the events of one end; an agent's observer sends them to the client.
 pub trait Observer: Send + Sync {
-    /// Something is wrong with one entry; the rest goes on.
+    /// Something is wrong with one entry; the other entries are still processed.
     fn problem(&self, problem: Problem);
-    /// Something is wrong with one entry at the far end, which has told so.
+    /// Something is wrong with one entry at the far end, which has reported it.
     fn far_problem(&self, problem: Problem) {
         self.problem(problem);
     }
     /// Changes that a receiver makes, or would make in a dry run.
     fn changes(&self, changes: Vec<Change>);
-    /// The far end gives up, and has told why.
+    /// The far end gives up, and has sent the reason.
     fn far_end_gave_up(&self) {}
-    /// A step that the user should know of: a detour, a slow way.
+    /// Something that the user should know, for example that data takes a detour.
     fn note(&self, note: &str);
 }
 
 /// Why a whole transfer ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The arguments can't be served: no such destination, several sources into a file.
+    /// The arguments can't be used, for example because the destination doesn't exist, or several sources name a file
+    /// as destination.
     #[error("{0}")]
     Arguments(String),
-    /// Not one of the sources is there.
+    /// None of the sources exists.
     #[error("{0}")]
     NoSource(String),
-    /// The far end is gone or speaks something else.
+    /// The far end is gone, or doesn't speak the protocol.
     #[error("{0}")]
     FarEnd(String),
-    /// The far end says what it may not say.
+    /// The far end sends a message that isn't allowed at this point.
     #[error("{0}")]
     Breach(String),
     /// The far end's data breaks the protocol.
     #[error("{0}")]
     BadData(String),
-    /// The two programs don't fit.
+    /// The two programs are incompatible.
     #[error("{0}")]
     Version(String),
-    /// Something failed under way.
+    /// Something failed during the transfer.
     #[error("{0}")]
     Failed(String),
-    /// A connection broke, which may be the trace of a reason that the other end has yet to send.
+    /// A connection broke. The other end may still send the reason.
     #[error("{0}")]
     Cut(String),
-    /// Another run of the same command is at work.
+    /// Another run of the same command is running.
     #[error("{0}")]
     Busy(String),
     /// The user interrupted it.
@@ -61,7 +62,7 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// The kind of this error, as the other end gets it.
+    /// The kind of this error, as it is sent to the other end.
     pub fn abort_kind(&self) -> AbortKind {
         match self {
             Self::Arguments(_) | Self::NoSource(_) => AbortKind::Arguments,
@@ -74,12 +75,12 @@ impl TransferError {
         }
     }
 
-    /// True where the far end broke the protocol: nobody goes on with what it sent.
+    /// True if the far end broke the protocol. Data that it sent isn't used for a later resume.
     pub fn is_breach(&self) -> bool {
         matches!(self, Self::Breach(_) | Self::BadData(_))
     }
 
-    /// The other end's error.
+    /// The error that the other end has sent.
     pub fn from_abort(reason: String, kind: AbortKind) -> Self {
         match kind {
             AbortKind::Arguments => Self::Arguments(reason),
@@ -91,11 +92,11 @@ impl TransferError {
     }
 }
 
-/// Why an entry isn't admitted: an honest peer doesn't send it.
+/// Why an entry is refused. An honest peer never sends such an entry.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}{}", if path.is_root() { String::new() } else { format!(": '{}'", printable(path.as_bytes())) })]
 pub struct Refused {
-    /// Below its source.
+    /// The entry's path below its source.
     pub path: RelPath,
     /// The reason.
     pub why: &'static str,

@@ -1,4 +1,5 @@
-//! Does the same to many things: one after the other, or several at a time where each waits for a server or a disk.
+//! Applies an operation to many items: one after the other, or several at a time if each has to wait for a server or a
+//! disk.
 
 use linerate_sys::usage::sleeps_of_this_thread;
 use std::sync::Mutex;
@@ -8,20 +9,20 @@ use std::time::{Duration, Instant};
 
 use crate::base::lock::lock;
 
-/// A call that sleeps and takes this long is worth a thread, which takes a fifth of it to start.
+/// A call that sleeps and takes at least this long justifies a thread, whose start takes a fifth of this time.
 const WAITS: Duration = Duration::from_micros(300);
-/// How many things are done at a time.
+/// The number of items that are processed at a time.
 const THREADS: usize = 16;
 
-/// Does things several at a time once they were seen to wait.
+/// Processes items one by one at first, and several at a time after it has seen that the operation waits.
 #[derive(Debug, Default)]
 pub struct Several {
-    /// The last things that were done waited.
+    /// The last items had to wait.
     wait: bool,
 }
 
 impl Several {
-    /// True where the last things waited, and the next are done several at a time.
+    /// True if the last items had to wait, so that the next ones are processed several at a time.
     pub fn wait(&self) -> bool {
         self.wait
     }
@@ -30,11 +31,11 @@ impl Several {
     pub fn map<I: Send, O: Send>(&mut self, items: Vec<I>, each: impl Fn(I) -> O + Sync) -> Vec<O> {
         let (begun, count) = (Instant::now(), items.len());
         let threads = if self.wait { count.clamp(1, THREADS) } else { 1 };
-        // On a busy machine calls that only need a processor take long too.
+        // On a busy machine, calls that only need a processor take long too, so sleeps are counted.
         let sleeps = AtomicU64::new(0);
         let done = match threads {
             1 => counting(&sleeps, || items.into_iter().map(each).collect()),
-            // The threads sleep for each other as well, which doesn't count.
+            // The threads also sleep to wait for each other, which isn't counted.
             _ => at_once(items, threads, &|item| counting(&sleeps, || each(item))),
         };
         if count > 0 {
@@ -45,7 +46,7 @@ impl Several {
     }
 }
 
-/// Does some work, and counts how often the thread sleeps for it.
+/// Calls `work`, and counts how often the thread sleeps during the call.
 fn counting<O>(sleeps: &AtomicU64, work: impl FnOnce() -> O) -> O {
     let before = sleeps_of_this_thread();
     let done = work();

@@ -12,12 +12,12 @@ pub struct SharedTotals {
     symlinks: AtomicU64,
     specials: AtomicU64,
     bytes: AtomicU64,
-    /// Bytes that only rsync counts: texts of links, and files' further names.
+    /// Bytes that only rsync's totals include: texts of links, and the sizes of further hard links.
     further: AtomicU64,
 }
 
 impl SharedTotals {
-    /// Counts an entry of a kind that is counted.
+    /// Counts an entry whose kind is counted in full here.
     pub fn entry(&self, kind: &Kind) {
         match kind {
             Kind::File { size } => self.file(*size),
@@ -34,12 +34,12 @@ impl SharedTotals {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts bytes of a file that is counted elsewhere.
+    /// Counts bytes of a file that is counted as an entry elsewhere.
     pub fn bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A file that was counted with N bytes has others.
+    /// Corrects the size of a file that was counted with `from` bytes and has `to` bytes.
     pub fn corrected(&self, from: u64, to: u64) {
         self.bytes.fetch_add(to.wrapping_sub(from), Ordering::Relaxed);
     }
@@ -59,7 +59,7 @@ impl SharedTotals {
         self.specials.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts what only rsync counts of an entry's bytes: a link's text, and, as `size`, those of one more name of a file.
+    /// Counts bytes that only rsync's totals include: a link's text, and `size` bytes for a further hard link.
     pub fn further(&self, kind: &Kind, size: u64) {
         let bytes = match kind {
             Kind::Symlink { target } => target.len() as u64,
@@ -69,12 +69,12 @@ impl SharedTotals {
         self.further.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The sum of that.
+    /// The sum of the bytes that only rsync's totals include.
     pub fn further_bytes(&self) -> u64 {
         self.further.load(Ordering::Relaxed)
     }
 
-    /// Puts other sums in the place of these.
+    /// Replaces these sums by other sums.
     pub fn set(&self, totals: Totals) {
         self.files.store(totals.files, Ordering::Relaxed);
         self.directories.store(totals.directories, Ordering::Relaxed);

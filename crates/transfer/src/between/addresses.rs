@@ -1,19 +1,19 @@
-//! The addresses that one agent has the other dial: which of them the client hands on.
+//! The addresses that the client lets one agent dial to reach the other.
 
 use linerate_wire::control::Listening;
 use std::net::{IpAddr, SocketAddr};
 
-/// The most that are handed on.
+/// The most addresses that are passed on.
 const MOST: usize = 8;
-/// Ports below this one are the system's services, which nobody listens on for data unless the user has said so.
+/// Ports below this one belong to the system's services. Data doesn't use them unless the user has named them.
 const FIRST_OWN: u16 = 1024;
 
-/// The addresses of `there` that the end which said `here` may dial: of hosts, at one port, of the user's range where there
-/// is one.
+/// The addresses of `there` that the agent with the addresses `here` may dial. All have the same port, which is in the
+/// user's range if there is one.
 pub fn handed_on(there: &Listening, here: &Listening, ports: Option<(u16, u16)>) -> Vec<SocketAddr> {
     let (first, last) = ports.unwrap_or((FIRST_OWN, u16::MAX));
     let port = there.candidates.first().map(SocketAddr::port);
-    // Both are on one host, as far as ssh's addresses show, or neither knows any.
+    // True if the two agents are on one host, as far as ssh's addresses show, or neither knows its address.
     let is_local = here.candidates.iter().any(|own| own.ip().to_canonical().is_loopback());
     let is_fit = |candidate: &&SocketAddr| {
         let is_host = match candidate.ip().to_canonical() {

@@ -1,4 +1,4 @@
-//! The order of the messages that two agents may have their client hand on.
+//! The order of the messages that two agents exchange through their client.
 
 use linerate_wire::control::{Message, Source, Tally, Totals};
 use linerate_wire::stages::{Stages, Usage};
@@ -7,10 +7,10 @@ use super::{Carriage, CarriedSums, DataWay, FarRole, FarSums};
 use crate::base::problem::TransferError;
 use crate::net::session::out_of_turn;
 
-/// The stages and usage of an agent, as its last message has them.
+/// The stages and usage in an agent's last message.
 type LastReport = (Stages, Usage);
 
-/// Who gets a message of an agent.
+/// The receiver of an agent's message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The message is for the other agent.
@@ -19,22 +19,22 @@ pub enum Fate {
     Keep,
 }
 
-/// How far the two have come.
+/// The state of the two agents' exchange.
 pub struct Course {
     carriage: Carriage,
     sources: Option<Vec<Source>>,
     within: Option<bool>,
-    /// Whether the receiver wants to be offered everything, since it is ready.
+    /// Whether the receiver wants all entries to be offered first; `None` until it is ready.
     offers: Option<bool>,
     sent: Option<(Totals, u32)>,
-    /// A second round was asked for.
+    /// The receiver has requested a second round.
     again: bool,
     committed: Option<Totals>,
     tallies: (Option<Tally>, Option<Tally>),
 }
 
 impl Course {
-    /// The course of a transfer of which nothing has been said.
+    /// The state before the first message of the transfer.
     pub fn new(carriage: Carriage) -> Self {
         Self {
             carriage,
@@ -53,10 +53,10 @@ impl Course {
         self.committed.is_some()
     }
 
-    /// Decides about a message.
+    /// Decides what to do with a message.
     ///
     /// # Errors
-    /// If the agent of this `role` may not say it now.
+    /// If the agent in this `role` may not send the message now.
     pub fn judge(&mut self, message: &Message, role: FarRole) -> Result<Fate, TransferError> {
         let fate = match role {
             FarRole::Sender => self.of_sender(message),
@@ -112,7 +112,7 @@ impl Course {
         Some(Fate::HandOn)
     }
 
-    /// The receiver has heard of the sources, and hasn't said yet that it is ready.
+    /// The receiver knows the sources, and isn't ready yet.
     fn is_landing(&self) -> bool {
         self.carriage.digests && self.sources.is_some() && self.offers.is_none()
     }
@@ -126,7 +126,7 @@ impl Course {
         self.sent.is_some() && !self.is_committed()
     }
 
-    /// The result of the transfer, where both agents have said their last.
+    /// The result of the transfer, if both agents have sent their last message.
     pub fn end(
         self,
         (sender, receiver): (Option<LastReport>, Option<LastReport>),
@@ -164,7 +164,7 @@ mod tests {
         Message::Sent { totals: Totals::default(), streams: 1, complete: true }
     }
 
-    /// Judges messages in their order; true while all are taken.
+    /// Judges messages in their order; true if all are accepted.
     fn takes(course: &mut Course, said: &[(FarRole, Message)]) -> bool {
         said.iter().all(|(role, message)| course.judge(message, *role).is_ok())
     }

@@ -1,4 +1,5 @@
-//! How two agents get their data connections: the sender dials, else the receiver does, else the client hands on their bytes.
+//! How two agents get their data connections: the sender dials, else the receiver dials, else the client forwards the
+//! bytes.
 
 use linerate_wire::control::{AskedSources, Listening, Options};
 use linerate_wire::path::printable;
@@ -16,14 +17,15 @@ pub enum DataWay {
     SenderDials,
     /// The receiver has connected to the sender.
     ReceiverDials,
-    /// Through the two logins, and this end, which can't read it.
+    /// Through the two logins and the client, which can't decrypt the data.
     Through,
 }
 
-/// Names the two agents to each other, with keys that each has made for this transfer, and sends both what is `listed`.
+/// Introduces the two agents to each other, with the keys that each has made for this transfer, and sends both the list
+/// of paths in `listed`.
 ///
 /// # Errors
-/// If either is gone.
+/// If either agent is gone.
 pub fn introduce(
     sender: &mut Session,
     receiver: &mut Session,
@@ -40,10 +42,10 @@ pub fn introduce(
     Ok(())
 }
 
-/// Has the two connect; each step that fails is noted by `hosts` and `observer`.
+/// Makes the two agents connect. Each step that fails is reported through `observer`, with the names in `hosts`.
 ///
 /// # Errors
-/// If either gives up or goes away.
+/// If either agent gives up or is lost.
 pub fn meet(
     (sender, receiver): (&mut Session, &mut Session),
     options: &Options,
@@ -67,16 +69,17 @@ pub fn meet(
          end, and will be slow: open {} from one of the two to the other",
         ports(options.ports)
     ));
-    // The sender speaks first.
+    // The sender sends first.
     receiver.have_tunnel().map_err(of(FarRole::Receiver))?;
     sender.have_tunnel().map_err(of(FarRole::Sender))?;
     Ok(DataWay::Through)
 }
 
-/// Has the two connect as [`meet`] does, for messages that need no client: the receiver dials first, as it does for its data later.
+/// Makes the two agents connect as [`meet`] does, for messages that don't pass through the client. The receiver dials
+/// first, as it later does for its data.
 ///
 /// # Errors
-/// If neither reaches the other, gives up or goes away.
+/// If neither agent reaches the other, or either gives up or is lost.
 pub fn meet_alone(
     (sender, receiver): (&mut Session, &mut Session),
     options: &Options,
@@ -98,7 +101,7 @@ pub fn meet_alone(
     })
 }
 
-/// `None` where it worked, else why not.
+/// `None` if it worked, else the reason why not.
 fn dial(
     session: &mut Session,
     there: &Listening,

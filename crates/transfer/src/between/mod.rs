@@ -1,4 +1,5 @@
-//! A transfer between two agents, as their client carries it: it has no data, only what the two say to each other.
+//! A transfer between two agents, as their client carries it out: the client has no data, only the messages between the
+//! two.
 
 pub mod addresses;
 mod course;
@@ -19,17 +20,17 @@ use crate::net::session::{Session, TICK, out_of_turn};
 use course::{Course, Fate};
 pub use meeting::{DataWay, introduce, meet, meet_alone};
 
-/// How long the reason for a broken connection may take: an agent that has it says so at once, and one that only sees the
-/// connection break waits itself before it says that.
+/// How long to wait for the reason of a broken connection. An agent that knows the reason sends it at once; an agent
+/// that only sees the connection break waits itself before it reports that.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Bytes of a stream through the client that may go from the receiver to the sender: those of a few handshakes.
+/// The most bytes that may go from the receiver to the sender in a stream through the client: a few handshakes.
 const MAX_BACK: usize = 64 << 10;
 
-/// Bytes of digests with their paths that a receiver may report: `TOLD`, and `TOLD_EACH` for each file that the sender has
-/// found. The client may hear of a digest before the file is counted, and once more in a second round.
+/// The most bytes of digests and their paths that a receiver may report: `TOLD`, plus `TOLD_EACH` for each file that
+/// the sender has found. The client may get a digest before the file is counted, and again in a second round.
 const TOLD: u64 = 64 << 20;
 const TOLD_EACH: u64 = 4 << 10;
-/// Bytes that a digest takes beside its path.
+/// Bytes that a digest takes in addition to its path.
 const AROUND: usize = 64;
 
 /// One of the two agents.
@@ -44,7 +45,7 @@ pub enum FarRole {
 /// Why a transfer between two agents ended early.
 #[derive(Debug)]
 pub struct FarError {
-    /// Which of the agents said so, or was lost.
+    /// The agent that reported the error, or that was lost.
     pub role: FarRole,
     /// The reason.
     pub error: TransferError,
@@ -54,7 +55,7 @@ pub struct FarError {
 pub struct CarriedSums {
     /// The sources, as the sender announced them.
     pub sources: Vec<Source>,
-    /// The destination took each source under its own name; only known where digests are told.
+    /// True if the destination takes each source under its own name; only known if digests are reported.
     pub within: bool,
     /// Entries in place, as the receiver counts them.
     pub landed: Totals,
@@ -81,19 +82,19 @@ pub struct FarSums {
 /// What a client asks of a transfer between two agents.
 #[derive(Clone, Copy, Debug)]
 pub struct Carriage {
-    /// Digests travel.
+    /// Digests are sent.
     pub digests: bool,
-    /// The receiver may ask for a second round.
+    /// The receiver may request a second round.
     pub verify: bool,
-    /// The way that the data takes.
+    /// The way by which the data travels.
     pub way: DataWay,
 }
 
-/// Carries the messages of two agents that have met, until both have said their last; `delivered` gets the digests of what is in
-/// place.
+/// Forwards the messages of two agents that have met, until both have sent their last message. `delivered` receives the
+/// digests of files that are in place.
 ///
 /// # Errors
-/// If either gives up, goes away or says what it may not; the other one has been told.
+/// If either agent gives up, is lost or breaks the protocol. The other agent has been told.
 pub fn carry(
     sender: &mut Session,
     receiver: &mut Session,
@@ -121,7 +122,7 @@ pub fn carry(
         }
         let carrying = scope.spawn(move || shared.carry(one, &to_receiver, FarRole::Sender));
         shared.carry(other, &to_sender, FarRole::Receiver);
-        // The other thread ends as this one did: with the last message, or with the failure of either.
+        // The other thread ends when this one does: at the last message, or when either fails.
         let _ = carrying.join();
         shared.over.store(true, Ordering::Release);
     });
@@ -136,8 +137,8 @@ pub fn carry(
     })
 }
 
-/// Tells both agents, which are on the hosts `from` and `to`, why the transfer ends; the reason of the one that failed may be a
-/// better one.
+/// Sends both agents, which are on the hosts `from` and `to`, the reason why the transfer ends. If the agent that
+/// failed knows a better reason, that reason is used.
 pub fn give_up(
     (sender, receiver): (&mut Session, &mut Session),
     (from, to): (&str, &str),
@@ -158,20 +159,20 @@ pub fn give_up(
     FarError { role, error }
 }
 
-/// All that the threads of a carriage share.
+/// All data that the threads of a carried transfer share.
 struct Shared<'a> {
     course: Mutex<Course>,
-    /// The failure that counts, and when the first one was seen.
+    /// The failure that will be reported, and when the first failure was seen.
     failed: Mutex<Option<(FarError, Instant)>>,
     over: AtomicBool,
-    /// Bytes of the digests that were told, and what the sender has found.
+    /// Bytes of the digests that were reported, and the sender's progress.
     told: AtomicU64,
     source: Arc<Mutex<Progress>>,
     delivered: &'a (dyn Fn(Delivery) + Sync),
 }
 
 impl Shared<'_> {
-    /// Hands on what the agent of `role` says to the other one, until its last message or a failure.
+    /// Forwards the messages of the agent in `role` to the other agent, until the last message or a failure.
     fn carry(&self, session: &mut Session, to_other: &Arc<Channel>, role: FarRole) {
         while session.last_report().is_none() && !self.is_given_up() {
             let done = session
@@ -194,7 +195,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Does what is the client's to do; gives back what is for the other agent.
+    /// Handles a message that is meant for the client; returns a message that is meant for the other agent.
     fn take(&self, message: Message, role: FarRole) -> Result<Option<Message>, TransferError> {
         match lock(&self.course).judge(&message, role)? {
             Fate::HandOn => return Ok(Some(message)),
@@ -210,7 +211,7 @@ impl Shared<'_> {
         Ok(None)
     }
 
-    /// Hands on the bytes of the stream between the two, which have its cipher.
+    /// Forwards the bytes of the stream between the two agents, which is encrypted between them.
     fn pump(&self, from: &Receiver<Vec<u8>>, to: &Arc<Channel>, role: FarRole) {
         let mut back = 0;
         while !self.over.load(Ordering::Acquire) {
@@ -224,18 +225,19 @@ impl Shared<'_> {
                 return self.fail(FarError { role, error: out_of_turn() });
             }
             if to.send(&Message::Tunnel(bytes)).is_err() {
-                // Its own messages have the reason.
+                // The agent's own messages state the reason.
                 return;
             }
         }
     }
 
-    /// Files that the sender has found.
+    /// The number of files that the sender has found.
     fn found(&self) -> u64 {
         lock(&self.source).found.files
     }
 
-    /// The first failure counts, unless it may be the trace of one that is heard a little later.
+    /// Records a failure. The first failure is kept, unless it may be the consequence of a failure that is reported a
+    /// little later.
     fn fail(&self, failure: FarError) {
         let mut failed = lock(&self.failed);
         match &mut *failed {
@@ -253,7 +255,7 @@ impl Shared<'_> {
     }
 }
 
-/// A broken connection may only be the trace of a reason that is still to come.
+/// A broken connection may be only the consequence of a failure that has not been reported yet.
 fn is_trace(error: &TransferError) -> bool {
     matches!(error, TransferError::Cut(_))
 }

@@ -7,10 +7,10 @@ use std::collections::hash_map::Entry;
 
 use crate::tree::metadata::is_kept;
 
-/// A file, by the numbers of its device and inode.
+/// Identifies a file by its device and inode numbers.
 type FileId = (u64, u64);
 
-/// The digest of an entry's extended attributes. Only root sees all of those outside `user.`.
+/// The digest of an entry's extended attributes. Only root sees all attributes outside `user.`.
 pub fn attributes(mut xattrs: Vec<(Vec<u8>, Vec<u8>)>, is_root: bool) -> Attributes {
     xattrs.sort_unstable();
     let (user, others): (Vec<_>, Vec<_>) = xattrs.into_iter().partition(|(name, _)| is_kept(name, false));
@@ -26,13 +26,13 @@ fn digest(xattrs: &[(Vec<u8>, Vec<u8>)]) -> Digest {
     hasher.finalize().into()
 }
 
-/// Whether two ends' attributes differ, as far as both could read them.
+/// Whether the attributes of two ends differ, as far as both ends could read them.
 pub fn attributes_differ(one: &Attributes, other: &Attributes) -> bool {
     let others = one.others.is_some() && other.others.is_some() && one.others != other.others;
     one.user != other.user || others
 }
 
-/// Whether two ends mean the same user or group: by name where both have one, or by number.
+/// Whether two ends mean the same user or group: by name if both have a name, else by number.
 fn same(by_number: bool, one: (u32, &str), other: (u32, &str)) -> bool {
     one.0 == other.0 || !by_number && !one.1.is_empty() && one.1 == other.1
 }
@@ -47,7 +47,7 @@ pub fn groups_differ(by_number: bool, one: &Owner, other: &Owner) -> bool {
     !same(by_number, (one.gid, &one.group), (other.gid, &other.group))
 }
 
-/// Whether the ACLs of two entries differ, in whatever order their lines are.
+/// Whether the ACLs of two entries differ. The order of their lines doesn't matter.
 pub fn acls_differ(by_number: bool, one: &Extra, other: &Extra) -> bool {
     let differ = |one: &[AclEntry], other: &[AclEntry]| {
         let alike = |line: &AclEntry| other.iter().any(|of| lines_agree(by_number, line, of));
@@ -67,7 +67,7 @@ fn lines_agree(by_number: bool, one: &AclEntry, other: &AclEntry) -> bool {
     whose && one.permissions == other.permissions
 }
 
-/// Files of several names, and which at the other end has the same ones.
+/// For each file with several names, the file at the other end that has the same names.
 #[derive(Debug, Default)]
 pub struct Links {
     near: HashMap<FileId, Option<FileId>>,
@@ -75,8 +75,8 @@ pub struct Links {
 }
 
 impl Links {
-    /// Takes the files that one path names at the two ends, `None` for one without further names. True where an earlier path
-    /// named one of them together with another.
+    /// Takes the files that one path names at the two ends; `None` for a file with only one name. Returns true if an
+    /// earlier path paired one of these files with a different file.
     pub fn differ(&mut self, near: Option<FileId>, far: Option<FileId>) -> bool {
         let of_near = near.is_some_and(|near| is_another(&mut self.near, near, far));
         let of_far = far.is_some_and(|far| is_another(&mut self.far, far, near));
@@ -84,7 +84,8 @@ impl Links {
     }
 }
 
-/// Whether a file that an earlier path named stood beside another one there; one without further names is always another.
+/// Whether an earlier path paired `file` with a different file than `beside`. A file with only one name always counts
+/// as different.
 fn is_another(seen: &mut HashMap<FileId, Option<FileId>>, file: FileId, beside: Option<FileId>) -> bool {
     match seen.entry(file) {
         Entry::Occupied(of) => beside.is_none() || *of.get() != beside,
@@ -157,11 +158,11 @@ mod tests {
             pairs.iter().map(|&(near, far)| links.differ(file(near), file(far))).collect::<Vec<_>>()
         };
         assert_eq!(pairs(&[(1, 7), (2, 8), (1, 7), (2, 8), (0, 0), (0, 0)]), [false; 6]);
-        // Names that are together at one end alone.
+        // Names that belong to one file at only one of the ends.
         assert_eq!(pairs(&[(1, 0), (1, 0)]), [false, true]);
         assert_eq!(pairs(&[(0, 7), (0, 7)]), [false, true]);
         assert_eq!(pairs(&[(1, 7), (1, 8), (2, 8)]), [false, true, true]);
-        // Further names that lie outside of the tree.
+        // Further names that lie outside the tree.
         assert_eq!(pairs(&[(1, 0), (0, 7), (2, 8)]), [false; 3]);
     }
 }

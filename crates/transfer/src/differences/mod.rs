@@ -1,5 +1,5 @@
-//! Compares two trees, one at each end, of which no contents travel: both are walked in the same order, and the files'
-//! digests are compared.
+//! Compares two trees, one at each end, without sending contents: both ends walk their tree in the same order, and
+//! their files' digests are compared.
 
 mod attributes;
 pub mod walk;
@@ -18,25 +18,25 @@ use crate::tree::source_root::{Finding, SourceRoot};
 use attributes::{Links, acls_differ, attributes_differ, groups_differ, users_differ};
 use walk::walk;
 
-/// Entries of this end that wait for the other.
+/// Entries of this end that may wait for the other end.
 const WAITING: usize = 1024;
-/// Bytes of paths and ACLs in one message, which has its limit.
+/// The most bytes of paths and ACLs in one message.
 const LENGTHS: usize = 256 << 10;
-/// Bytes that a line of an ACL takes there, with a name of usual length.
+/// Bytes that a line of an ACL takes in a message, with a name of usual length.
 const ACL_LINE: usize = 40;
 
-/// One thing in which two entries of the same path differ.
+/// A property in which two entries of the same path differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aspect {
-    /// One is a file and the other a directory, and the like.
+    /// The kind: for example, one entry is a file and the other a directory.
     Kind,
     /// The bytes of a file.
     Contents,
-    /// The target of a link, or the number of a device.
+    /// The target of a link, or the numbers of a device.
     Target,
     /// Permission bits.
     Mode,
-    /// The time of modification.
+    /// The modification time.
     Time,
     /// The user.
     Owner,
@@ -44,9 +44,9 @@ pub enum Aspect {
     Group,
     /// Extended attributes.
     Xattrs,
-    /// An ACL, or a directory's default ACL.
+    /// The access ACL, or a directory's default ACL.
     Acl,
-    /// Which other paths name the same file.
+    /// The other paths that name the same file.
     Links,
 }
 
@@ -57,16 +57,16 @@ pub enum Difference {
     Missing,
     /// The entry is only at the destination.
     Extra,
-    /// The entry is at both ends, and not the same.
+    /// The entry is at both ends, and differs.
     Differs(Vec<Aspect>),
 }
 
-/// Sums of a comparison.
+/// The totals of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
     /// Entries that are at both ends.
     pub entries: u64,
-    /// Bytes of files that are the same.
+    /// Bytes of files that are equal.
     pub bytes: u64,
     /// Entries that differ.
     pub differ: u64,
@@ -74,21 +74,21 @@ pub struct Compared {
     pub missing: u64,
     /// Entries that only the destination has.
     pub extra: u64,
-    /// Extended attributes outside `user.` were asked for and not compared: an end may not see them.
+    /// Extended attributes outside `user.` were requested but not compared, since an end may not see them.
     pub user_only: bool,
 }
 
 impl Compared {
-    /// True where the two trees are the same.
+    /// True if the two trees are equal.
     pub fn is_same(&self) -> bool {
         (self.differ, self.missing, self.extra) == (0, 0, 0)
     }
 }
 
-/// Opens the tree or file that the user named.
+/// Opens the directory or file that the user named.
 ///
 /// # Errors
-/// If it isn't there.
+/// If it doesn't exist.
 pub fn open(bounds: &Bounds, written: &[u8]) -> Result<SourceRoot, TransferError> {
     let written = if written.is_empty() { b"." } else { written };
     SourceRoot::find(&bounds.name(written)?, 0, Finding { recursive: true, ..Finding::default() }).map_err(
@@ -99,7 +99,7 @@ pub fn open(bounds: &Bounds, written: &[u8]) -> Result<SourceRoot, TransferError
     )
 }
 
-/// The agent: sends everything that is in `source`, sorted, with digests.
+/// The agent: sends all entries in `source`, sorted, with digests.
 ///
 /// # Errors
 /// If the client is gone.
@@ -120,7 +120,7 @@ pub fn serve(session: &mut Session, source: &SourceRoot, keep: Keep) -> Result<(
     session.tell_report()
 }
 
-/// Bytes that an entry takes in a message, but for what has a bound of its own.
+/// Bytes that an entry takes in a message, without the parts that have their own limit.
 fn length(entry: &Entry) -> usize {
     let acls = entry.extra.as_deref().map_or(0, |extra| extra.acl.len() + extra.default_acl.len());
     entry.path.as_bytes().len() + acls * ACL_LINE
@@ -149,10 +149,10 @@ pub fn compare(
     })
 }
 
-/// The client of two agents: compares the one's tree with the other's. `each` receives every difference, sorted.
+/// The client of two agents: compares the trees of both agents. `each` receives every difference, sorted.
 ///
 /// # Errors
-/// If either gives up, goes away or breaks the protocol; true where that is the source's.
+/// If either agent gives up, goes away or breaks the protocol. The boolean is true if that agent is the source's.
 pub fn compare_far(
     source: &mut Session,
     destination: &mut Session,
@@ -166,7 +166,7 @@ pub fn compare_far(
             source.receive_digests(|batch| {
                 for entry in batch {
                     in_order(&mut last, &entry.entry.path)?;
-                    // A comparison that has ended has its own reason.
+                    // A comparison that has ended has reported its own reason.
                     founds.send(entry).map_err(|_| TransferError::Interrupted)?;
                 }
                 Ok(())
@@ -188,7 +188,7 @@ pub fn compare_far(
     })
 }
 
-/// Whether `path` comes behind the last one.
+/// Fails unless `path` comes after the last one.
 fn in_order(last: &mut Option<RelPath>, path: &RelPath) -> Result<(), TransferError> {
     if last.as_ref().is_some_and(|last| order(last, path) != Ordering::Less) {
         return Err(TransferError::FarEnd("the far end tells its entries out of order".into()));
@@ -197,7 +197,7 @@ fn in_order(last: &mut Option<RelPath>, path: &RelPath) -> Result<(), TransferEr
     Ok(())
 }
 
-/// Two sorted lists become one.
+/// Merges two sorted lists.
 struct Merge<'a> {
     near: Receiver<Digested>,
     next: Option<Digested>,
@@ -287,7 +287,7 @@ fn is_user_only(found: &Digested) -> bool {
     found.attributes.as_ref().is_some_and(|attributes| attributes.others.is_none())
 }
 
-/// The order in which trees are walked: a directory before what is in it, names by their bytes.
+/// The order in which trees are walked: a directory before its contents, and names by their bytes.
 fn order(one: &RelPath, other: &RelPath) -> Ordering {
     one.components().cmp(other.components())
 }
@@ -298,7 +298,7 @@ fn differing(near: &Digested, far: &Digested, keep: Keep) -> Vec<Aspect> {
     let mut note = |differs: bool, aspect| differing.extend(differs.then_some(aspect));
     match (&one.kind, &other.kind) {
         (Kind::File { size }, Kind::File { size: far_size }) => {
-            // A file without a digest could not be read, which was reported.
+            // A file without a digest could not be read, which has been reported.
             let both = near.contents.is_some() && far.contents.is_some();
             note(size != far_size || both && near.contents != far.contents, Aspect::Contents);
         }
@@ -307,7 +307,7 @@ fn differing(near: &Digested, far: &Digested, keep: Keep) -> Vec<Aspect> {
         }
         _ => note(true, Aspect::Kind),
     }
-    // A link's mode means nothing.
+    // A link's mode has no meaning.
     let is_link = matches!(one.kind, Kind::Symlink { .. });
     note(keep.perms && !is_link && one.mode != other.mode, Aspect::Mode);
     note(keep.times && one.mtime != other.mtime, Aspect::Time);
@@ -315,7 +315,7 @@ fn differing(near: &Digested, far: &Digested, keep: Keep) -> Vec<Aspect> {
     differing
 }
 
-/// Differences in owners, attributes and ACLs that could be read at both ends.
+/// Differences in owners, attributes and ACLs, as far as both ends could read them.
 fn differing_extras(near: &Digested, far: &Digested, keep: Keep) -> Vec<Aspect> {
     let nothing = Extra::default();
     let [one, other] = [near, far].map(|found| found.entry.extra.as_deref().unwrap_or(&nothing));

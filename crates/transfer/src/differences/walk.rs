@@ -1,6 +1,7 @@
-//! Walks a tree in the order of its names, and hashes its files on the way, several at a time.
+//! Walks a tree in the order of its names, and hashes its files at the same time, several in parallel.
 //!
-//! Two ends that walk so meet the same names at the same time, and neither holds more than a directory's names.
+//! Two ends that walk in this order reach the same names at about the same time, and neither keeps more than a
+//! directory's names in memory.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use linerate_wire::control::{Attributes, Digest, Digested, Keep, Problem, ProblemKind};
@@ -21,24 +22,24 @@ use crate::tree::scan::{self, Stopped};
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::mtime;
 
-/// Files that wait to be hashed.
+/// Files that may wait to be hashed.
 const WAITING: usize = 64;
-/// Entries that wait for those before them.
+/// Entries that may wait for earlier entries.
 const ORDERED: usize = 1024;
-/// Threads that hash, at most.
+/// The most threads that hash.
 const MOST_THREADS: usize = 8;
-/// Bytes that are read at once.
+/// Bytes per read.
 const AT_ONCE: usize = 512 << 10;
 
-/// The bytes of a file and their digest.
+/// The size of a file in bytes, and its digest.
 type Contents = (u64, Digest);
 type WalkTask = (Entry, Sender<Option<Contents>>);
-/// An entry whose contents may still be hashed.
+/// An entry, and the digest of its contents if that is still being calculated.
 type Ordered = (Digested, Option<Receiver<Option<Contents>>>);
 
-/// Walks `source`, which may be a file, and hands each entry to `each`, sorted by the bytes of its path's components,
-/// until that says no. Of its owner, attributes, ACLs and further names it holds what `keep` asks for. What can't be read is
-/// reported to `tell`.
+/// Walks `source`, which may be a file, and passes each entry to `each`, sorted by the bytes of its path's components,
+/// until `each` refuses one. `keep` selects the properties (owner, attributes, ACLs and further names) that an entry
+/// contains. Entries that can't be read are reported to `tell`.
 pub fn walk(
     source: &SourceRoot,
     keep: Keep,
@@ -55,7 +56,7 @@ pub fn walk(
         }
         drop(waiting);
         scope.spawn(move || Walk::new(source, keep, tell, tasks, ordered).run());
-        // The walker stops when nobody takes what it finds.
+        // The walker stops when nobody takes its entries any more.
         for (mut found, contents) in order {
             let contents = contents.and_then(|contents| contents.recv().ok().flatten());
             if let (Kind::File { size }, Some((length, _))) = (&mut found.entry.kind, &contents) {
@@ -78,7 +79,7 @@ struct Walk<'a> {
     ordered: Sender<Ordered>,
 }
 
-/// One directory on the way down, with the names in it that are still to come.
+/// A directory that is being walked, with those of its names that are still to come.
 struct Level {
     path: RelPath,
     fd: Arc<OwnedFd>,
@@ -93,14 +94,14 @@ impl<'a> Walk<'a> {
         tasks: Sender<WalkTask>,
         ordered: Sender<Ordered>,
     ) -> Self {
-        // Which names are one file's is compared by its number, so that all of them are read.
+        // Hard links are compared by inode numbers here, so the reader must read every name.
         let reader = Reader::new(Keep { hard_links: false, ..keep });
         let is_root = rustix::process::geteuid().is_root();
         Self { source, keep, reader, is_root, tell, tasks, ordered }
     }
 
     fn run(mut self) {
-        // The walk ends early where nobody takes what it finds.
+        // The walk ends early if nobody takes its entries.
         let _ = self.everything();
     }
 
@@ -189,7 +190,7 @@ impl<'a> Walk<'a> {
         self.ordered.send((found, contents)).map_err(|_| Stopped)
     }
 
-    /// Everything of an entry but its contents.
+    /// All properties of an entry except its contents.
     fn read(&mut self, mut entry: Entry, stat: &Stat, at: At<'_>) -> Digested {
         let attributes = match self.reader.complete(&mut entry, stat, at, false) {
             Ok(()) => (self.keep.xattrs || self.keep.acls).then(|| self.attributes(&mut entry)),
@@ -246,7 +247,7 @@ impl Hasher<'_> {
         let mut buffer = vec![0; AT_ONCE];
         for (entry, answer) in waiting {
             let digest = self.digest(&entry, &mut buffer);
-            // Nobody may wait for it any more.
+            // Perhaps nobody waits for the digest any more.
             let _ = answer.send(digest);
         }
     }
@@ -264,7 +265,8 @@ impl Hasher<'_> {
         }
     }
 
-    /// `None` where it changed meanwhile. Some file systems say another size than a file has, and say it again.
+    /// Hashes a file; `None` if it changed during the hashing. Some file systems report a wrong size for a file, and do
+    /// so each time.
     fn hash(&self, entry: &Entry, buffer: &mut [u8]) -> Result<Option<Contents>, Errno> {
         let Kind::File { size } = entry.kind else { return Ok(None) };
         let fd = self.source.root.open_at(&self.source.full_path(&entry.path), OFlags::RDONLY)?;

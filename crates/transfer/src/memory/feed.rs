@@ -9,7 +9,7 @@ use crate::base::problem::TransferError;
 use crate::net::clock::{Clock, Stage};
 use crate::net::stream::StreamError;
 
-/// Files that are read in turn; all streams take the next one from the same list.
+/// Files that are read in turn; all streams take their next file from the same list.
 #[derive(Debug)]
 pub struct Files {
     paths: Vec<PathBuf>,
@@ -17,11 +17,11 @@ pub struct Files {
 }
 
 impl Files {
-    /// The regular files that hold something, at `path` or below it, in the order of their names. No symbolic link is
-    /// followed but `path` itself.
+    /// The regular files at `path` or below it that aren't empty, sorted by name. Symbolic links aren't followed,
+    /// except `path` itself.
     ///
     /// # Errors
-    /// A directory can't be listed, a file can't be opened, or there is none with something in it.
+    /// If a directory can't be listed, a file can't be opened, or no file has contents.
     pub fn below(path: &Path) -> Result<Files, TransferError> {
         let mut paths = Vec::new();
         let kind = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
@@ -74,22 +74,22 @@ pub struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// The contents of `files`; without any, the bytes that the buffers hold already.
+    /// The contents of `files`; without files, the bytes that the buffers already hold.
     pub fn of(files: Option<&'a Files>) -> Self {
         Self { files, open: None }
     }
 
-    /// Fills `buffer`, over as many files as that takes.
+    /// Fills `buffer` from as many files as necessary.
     ///
     /// # Errors
-    /// A file can't be read, or all are empty by now.
+    /// If a file can't be read, or all files are empty by now.
     pub(crate) fn fill(&mut self, buffer: &mut [u8], clock: &mut Clock) -> Result<(), StreamError> {
         let Some(files) = self.files else { return Ok(()) };
         let (mut filled, mut empty) = (0, 0);
         while filled < buffer.len() {
             let read = self.read(files, &mut buffer[filled..])?;
             (filled, empty) = (filled + read, if read == 0 { empty + 1 } else { 0 });
-            // The end of one file, and then each of them without a byte.
+            // The current file ended, and then every file of the list gave no byte.
             if empty > files.paths.len() {
                 return Err(StreamError::Source("the files to send are empty by now".into()));
             }
@@ -98,7 +98,7 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// Reads from the open file, or the next one; 0 where it is at its end.
+    /// Reads from the open file, or opens the next one; returns 0 at a file's end.
     fn read(&mut self, files: &'a Files, buffer: &mut [u8]) -> Result<usize, StreamError> {
         let (path, mut file) = match self.open.take() {
             Some(open) => open,
@@ -149,7 +149,7 @@ mod tests {
         let mut feed = Feed::of(Some(&files));
         assert_eq!(take(&mut feed, 4).unwrap(), "onet");
         assert_eq!(take(&mut feed, 15).unwrap(), "wothreeonetwoth");
-        // Another stream takes the next file, not the same.
+        // Another stream takes the next file, not the same file.
         assert_eq!(take(&mut Feed::of(Some(&files)), 3).unwrap(), "one");
         assert_eq!(take(&mut Feed::of(None), 3).unwrap(), "...");
         let one = Files::below(&top.path().join("e")).unwrap();

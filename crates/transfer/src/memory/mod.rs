@@ -1,4 +1,4 @@
-//! Memory to memory: the same streams without files, which is what the path and the cipher alone can do.
+//! Transfers from memory to memory: the same streams without files, which show what the path and the cipher can do.
 
 pub mod feed;
 
@@ -16,7 +16,7 @@ use crate::net::crew::Crew;
 use crate::net::session::{Event, Session, WorkerEnd, out_of_turn};
 use crate::net::stream::{DATA_FRAME, FrameHandler, Stream, StreamError, total};
 
-/// Streams where the user doesn't say how many.
+/// The number of streams if the user doesn't state it.
 pub const DEFAULT_STREAMS: u32 = 2;
 
 /// When a measurement ends.
@@ -28,8 +28,8 @@ pub enum Until {
     Time(Duration),
 }
 
-/// Sends bytes from memory, or those that `files` hold, again and again; returns how many arrived and over how many
-/// streams.
+/// Sends bytes from memory, or the contents of `files`, again and again; returns how many bytes arrived and how many
+/// streams were used.
 ///
 /// # Errors
 /// If the far end fails or goes away, or a file can't be read.
@@ -83,7 +83,7 @@ pub fn discard(session: &mut Session) -> Result<(), TransferError> {
     session.send(&Message::Committed(Totals { bytes, ..Totals::default() }))
 }
 
-/// Runs the crew while `on` says so; returns early with what [`Message::Sent`] announces.
+/// Runs the crew while `on` returns true; returns early with the totals that [`Message::Sent`] announces.
 fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     crew: &mut Crew<'scope, '_, W>,
@@ -110,7 +110,7 @@ fn pour(
 ) -> Result<(), StreamError> {
     counters.leaves_by(stream.link_rate());
     let (mut writer, mut clock) = (stream.into_writer(), Clock::start());
-    // Bytes that no link compresses.
+    // Bytes that no link can compress.
     let mut payload = vec![0; DATA_FRAME];
     aws_lc_rs::rand::fill(&mut payload).map_err(|_| StreamError::Protocol("no randomness"))?;
     while deadline.is_none_or(|deadline| Instant::now() < deadline) {

@@ -1,55 +1,56 @@
-//! How many streams: more where they can help, fewer where they only cost.
+//! Chooses the number of streams: more if they can help, fewer if they only cost.
 //!
-//! The workers' clocks at both ends say after some tenths of a second what a transfer waits for. More streams are tried
-//! where that can be cured by them: by more threads where a thread is the limit and its host has idle processors, by
-//! more windows where a long path isn't full, by more files at once where storage answers slowly. A trial that brings
-//! nothing is undone. Where a short path is full and fewer threads would fill it, too, one leaves.
+//! After a few tenths of a second, the workers' clocks at both ends show what a transfer waits for. More streams are
+//! tried if they can help: more threads if a thread is the limit and its host has idle processors, more TCP windows if
+//! a long path isn't full, more files at once if storage answers slowly. A trial without gain is undone. If a short
+//! path is full and fewer threads would also fill it, a stream is dropped.
 
 use linerate_wire::stages::Stages;
 use std::time::{Duration, Instant};
 
-/// Streams at the beginning: each keeps a thread busy at either end, so that one may read or write while another waits.
+/// Streams at the beginning. Each keeps a thread busy at either end, so with two one may read or write while the other
+/// waits.
 pub const FIRST: u32 = 2;
-/// Streams at the beginning of a long path, where each is slow to begin and slow to recover from a lost segment: as
-/// many as the field's tools take there.
+/// Streams at the beginning on a long path, on which each stream is slow to start and slow to recover from a lost
+/// segment. Other tools commonly use this number there.
 pub const FIRST_FAR: u32 = 8;
-/// A round trip from which a path is long.
+/// A path is long from this round-trip time on.
 pub const FAR: Duration = Duration::from_millis(5);
-/// Streams at most.
+/// The most streams.
 const MOST: u32 = 16;
-/// A window lasts `ROUND_TRIPS` round trips, at least `WINDOW`, at most `LONGEST_WINDOW`: a new stream's slow start is over
-/// by then.
+/// A window lasts `ROUND_TRIPS` round trips, at least `WINDOW`, at most `LONGEST_WINDOW`. A new stream's slow start is
+/// over by then.
 const WINDOW: Duration = Duration::from_millis(200);
 const ROUND_TRIPS: u32 = 8;
 const LONGEST_WINDOW: Duration = Duration::from_millis(1600);
-/// By how much more streams must be faster to stay.
+/// More streams are kept only if the rate grows by this factor.
 const GAIN: f64 = 1.08;
-/// By how much fewer streams may be slower to be enough.
+/// Fewer streams are kept only if the rate stays above this factor.
 const LOSS: f64 = 0.985;
-/// How long nothing is tried behind a trial that failed, at first; each time twice as long, up to the most.
+/// The first pause after a trial that failed; each further pause is twice as long, up to `LONGEST_REST`.
 const REST: Duration = Duration::from_secs(2);
 const LONGEST_REST: Duration = Duration::from_secs(16);
-/// The part of its time from which a thread has no more: it works, or waits for a processor.
+/// A thread that works, or waits for a processor, for this share of its time is at its limit.
 const FULL_THREAD: f64 = 0.9;
-/// The part of its time up to which a thread may have to work where fewer are to do the same.
+/// Fewer threads are enough only if each would then work for at most this share of its time.
 const SPARE_THREAD: f64 = 0.8;
-/// The part of its time from which a stage holds a worker up.
+/// A stage limits a worker if it takes this share of the worker's time.
 const MOST_OF_IT: f64 = 0.5;
-/// Use of a host's processors beyond which another thread only adds switching.
+/// If a host's processors are used more than this, another thread only adds context switches.
 const BUSY: f64 = 0.8;
-/// A round trip below which a lost segment or a full window is made up for at once.
+/// Below this round-trip time, TCP recovers at once from a lost segment or a full window.
 const NEAR: Duration = Duration::from_millis(1);
-/// How much longer than the shortest a round trip is with a queue before it: by this part, and at least by this time.
+/// A queue exists if the round trip exceeds the shortest one by this share, and by at least this time.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
-/// How long storage must have been slow: caches answer first.
+/// How long storage must have been slow before it counts as the limit, since caches answer first.
 const STORAGE_PATIENCE: Duration = Duration::from_secs(1);
-/// Windows in a row in which a path is full, before a stream leaves.
+/// The number of consecutive windows with a full path before a stream is dropped.
 const SURELY_FULL: u32 = 2;
 
 /// Advice on the number of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Leave it.
+    /// Change nothing.
     Keep,
     /// Add N streams.
     Add(u32),
@@ -57,16 +58,16 @@ pub enum Advice {
     Drop(u32),
 }
 
-/// One glance at a transfer, whose sums are of its whole time.
+/// A snapshot of a transfer. Its sums cover the whole time so far.
 #[derive(Clone, Copy)]
 pub struct Glance {
-    /// When it was taken.
+    /// When the snapshot was taken.
     pub at: Instant,
     /// The sender's stages.
     pub sender: Stages,
-    /// The receiver's, as it reported them last.
+    /// The receiver's stages, from its last report.
     pub receiver: Stages,
-    /// The sender holds its rate a little below the path's.
+    /// The sender holds its rate slightly below the path's.
     pub is_held: bool,
 }
 
@@ -77,42 +78,42 @@ enum Limit {
     Thread,
     /// The path is full.
     FullPath,
-    /// Windows or lost segments on a path that isn't full.
+    /// TCP windows or lost segments on a path that isn't full.
     Path,
-    /// Reading or writing, while threads and processors wait.
+    /// Reading or writing files, while threads and processors wait.
     Storage,
-    /// Nothing that more streams would cure.
+    /// Nothing that more streams would improve.
     Other,
 }
 
-/// Decides by what happened between two glances. It has no clock of its own, so it can be tested in simulated time.
+/// Decides by the difference between two snapshots. It has no clock of its own, so it can be tested in simulated time.
 pub struct Controller {
     streams: u32,
-    /// Fewer are never enough: each link needs one.
+    /// The lowest number of streams that is allowed: each link needs one.
     least: u32,
     begun: Glance,
     wait: Duration,
-    /// The limit, since when it is that, and in how many windows it was.
+    /// The current limit, since when it has been the limit, and in how many windows.
     limit: (Limit, Instant, u32),
-    /// Payload bytes a second in the window before.
+    /// Payload bytes a second in the previous window.
     last: f64,
     trial: Option<Trial>,
     rested: Instant,
     rest: Duration,
 }
 
-/// Streams that were added or dropped, to see what that brings.
+/// Streams that were added or dropped as a trial.
 #[derive(Clone, Copy)]
 struct Trial {
     advice: Advice,
-    /// Payload bytes a second before.
+    /// Payload bytes a second before the trial.
     before: f64,
-    /// The first window, in which new streams begin, is over.
+    /// The first window, in which new streams start, is over.
     is_settled: bool,
 }
 
 impl Controller {
-    /// Begins with `streams`.
+    /// Starts with `streams`.
     pub fn new(streams: u32, at: Instant) -> Self {
         let (sender, receiver) = (Stages::default(), Stages::default());
         Self {
@@ -128,27 +129,27 @@ impl Controller {
         }
     }
 
-    /// Streams that are wanted now.
+    /// The number of streams that is wanted now.
     pub fn streams(&self) -> u32 {
         self.streams
     }
 
-    /// Lets no stream leave where that would be fewer.
+    /// Never drops below this number of streams.
     pub fn keep_at_least(&mut self, streams: u32) {
         self.least = streams;
     }
 
-    /// Begins with `streams` after all.
+    /// Replaces the number of streams to start with.
     pub fn begin_with(&mut self, streams: u32) {
         self.streams = streams;
     }
 
-    /// The window begins only now.
+    /// Starts the current window now.
     pub fn put_off(&mut self, glance: Glance) {
         self.begun = glance;
     }
 
-    /// The advice by `glance`, which may be taken at any time.
+    /// The advice for the snapshot `glance`, which may be taken at any time.
     pub fn advise(&mut self, glance: Glance) -> Advice {
         if self.begun.sender.bytes == 0 {
             self.begun = glance;
@@ -196,7 +197,7 @@ impl Controller {
         let limit = window.limit();
         let (_, since, windows) = if self.limit.0 == limit { self.limit } else { (limit, now, 0) };
         self.limit = (limit, since, windows + 1);
-        // The streams that are there may not have reached their rate.
+        // The existing streams may not have reached their rate yet.
         let grows = window.rate > std::mem::replace(&mut self.last, window.rate) * GAIN;
         if now < self.rested || limit == Limit::Path && grows {
             return Advice::Keep;
@@ -219,7 +220,7 @@ impl Controller {
     }
 }
 
-/// The time between two glances.
+/// The time between two snapshots.
 struct Window {
     /// Payload bytes a second.
     rate: f64,
@@ -230,15 +231,15 @@ struct Window {
     is_held: bool,
 }
 
-/// One end in a window; shares are of its workers' time.
+/// One end in a window. All shares refer to its workers' time.
 struct EndWindow {
-    /// On a processor, or ready to be; where the kernel doesn't count that, in neither the socket nor a wait.
+    /// On a processor or ready to run. If the kernel doesn't count that: neither in the socket nor in another wait.
     threads: f64,
-    /// Waiting for the scan, or held by the user's limit.
+    /// Waiting for the scan, or because of the user's rate limit.
     idle: f64,
     /// Reading or writing files.
     files: f64,
-    /// The share of time that the host's processors work; 1 where that isn't known.
+    /// The share of time in which the host's processors are busy; 1 if it is unknown.
     host: f64,
 }
 
@@ -260,7 +261,7 @@ impl EndWindow {
         }
     }
 
-    /// True where the threads of this end have no more time.
+    /// True if the threads of this end are at their limit.
     fn is_thread_bound(&self) -> bool {
         self.threads >= FULL_THREAD
     }
@@ -291,7 +292,7 @@ impl Window {
         }
     }
 
-    /// How long the next one lasts.
+    /// How long the next window lasts.
     fn next(&self) -> Duration {
         (self.round_trip * ROUND_TRIPS).clamp(WINDOW, LONGEST_WINDOW)
     }
@@ -320,7 +321,8 @@ impl Window {
         }
     }
 
-    /// Whether fewer than `streams` would do: on a short path, where each has much time left at both ends.
+    /// Whether fewer than `streams` would be enough: only on a short path, if each thread is idle for much of its time
+    /// at both ends.
     fn is_too_many(&self, streams: u32) -> bool {
         let work = f64::from(streams) * self.sender.threads.max(self.receiver.threads);
         self.shortest < FAR && work <= SPARE_THREAD * f64::from(streams - 1)

@@ -1,4 +1,4 @@
-//! The control channel: a thread reads what the other end says, anyone may write.
+//! The control channel: one thread reads the other end's messages, and any thread may write.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use linerate_wire::control::{self, ControlError, Message};
@@ -10,9 +10,10 @@ use std::thread;
 use crate::base::lock::lock;
 use crate::net::pulse::Pulse;
 
-/// Tunnel messages that may wait for the worker that takes them.
+/// Tunnel messages that may wait for the worker that reads them.
 const TUNNEL_DEPTH: usize = 16;
-/// Other messages that may wait, and what they may take in memory; a peer that says more waits itself.
+/// The number of other messages that may wait; a second limit applies to their memory. If a peer sends more, it has to
+/// wait.
 const MESSAGE_DEPTH: usize = 1024;
 const MESSAGE_BYTES: usize = 24 << 20;
 
@@ -20,9 +21,9 @@ const MESSAGE_BYTES: usize = 24 << 20;
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "messages are few, and the end is one")]
 pub enum Incoming {
-    /// The other end said something, which takes some room until it is done with.
+    /// A message of the other end, and its reservation of memory until it is handled.
     Message(Message, Room),
-    /// The other end will say nothing more, and why.
+    /// The other end will send nothing more, for this reason.
     Closed(ControlError),
 }
 
@@ -33,7 +34,7 @@ pub struct Channel {
 
 struct ChannelWriter {
     to: Box<dyn Write + Send>,
-    /// The last message: memory for the next.
+    /// The buffer of the last message, reused for the next.
     buffer: Vec<u8>,
 }
 
@@ -45,29 +46,30 @@ impl ChannelWriter {
 
 /// Both sides of a control channel.
 pub struct Control {
-    /// The side that speaks.
+    /// The writing side.
     pub channel: Arc<Channel>,
-    /// The other end's messages, without tunnel bytes.
+    /// The other end's messages, except tunnel bytes.
     pub incoming: Receiver<Incoming>,
-    /// Bytes of the data stream that travels through the channel.
+    /// Bytes of the data stream that uses the channel.
     pub tunnel: Receiver<Vec<u8>>,
-    /// The tunnel that the other end may send such bytes to.
+    /// Whether the other end may send such bytes.
     pub way: Arc<TunnelWay>,
 }
 
-/// Whether data may come through the channel: there is a tunnel, and this end receives, or both ends talk in it.
+/// Whether data may arrive through the channel: a tunnel must exist, and this end must receive, or both ends send in
+/// it.
 #[derive(Debug, Default)]
 pub struct TunnelWay {
-    /// There is a tunnel.
+    /// A tunnel exists.
     pub open: AtomicBool,
-    /// This end is the one that receives.
+    /// This end receives.
     pub receives: AtomicBool,
-    /// Both ends talk in the tunnel, as two agents do whose stream has a cipher of its own.
+    /// Both ends send in the tunnel, as two agents do, whose stream has a cipher of its own.
     pub both: AtomicBool,
 }
 
 impl Channel {
-    /// Says `message`.
+    /// Sends `message`.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -75,7 +77,8 @@ impl Channel {
         lock(&self.writer).write(message)
     }
 
-    /// Says `message`, unless somebody else is speaking: then the other end hears of this one anyway.
+    /// Sends `message` unless another thread is sending: a message of any kind shows the other end that this end is
+    /// alive.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -88,7 +91,7 @@ impl Channel {
 }
 
 impl Control {
-    /// Begins to read; the thread ends with the channel. Each whole message is a beat of the other end's `pulse`.
+    /// Starts to read; the thread ends with the channel. Each whole message counts as a sign of life in `pulse`.
     pub fn start(
         mut reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
@@ -122,7 +125,7 @@ fn pump(
         let delivered = pulse.hold(|| match said {
             Ok(Message::Tunnel(bytes)) if way.is_open() => tunnel.send(bytes).is_ok(),
             Ok(Message::UseTunnel) => {
-                // Here, since bytes may follow before the message is handled.
+                // Set here, since tunnel bytes may follow before the message is handled.
                 way.open.store(true, Ordering::Release);
                 hand_on(Message::UseTunnel)
             }
@@ -152,7 +155,7 @@ struct Memory {
     less: Condvar,
 }
 
-/// A message's share of that, until this is dropped.
+/// A message's share of that memory, until this value is dropped.
 #[derive(Debug)]
 pub struct Room {
     memory: Arc<Memory>,
@@ -160,7 +163,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Waits until there is room. One message always has some.
+    /// Waits until there is memory for the message. A single message always fits.
     fn wait(memory: &Arc<Memory>, bytes: usize) -> Self {
         let mut taken = lock(&memory.taken);
         while *taken > 0 && *taken + bytes > MESSAGE_BYTES {

@@ -1,4 +1,5 @@
-//! Counts what each stage does. A worker owns a [`Clock`] and adds it to the shared [`Counters`] now and then.
+//! Measures each stage's time. A worker owns a [`Clock`] and adds its values to the shared [`Counters`] from time to
+//! time.
 
 use linerate_host::{CpuTimes, QuotaMeter};
 use linerate_sys::tcp::TcpInfo;
@@ -13,9 +14,10 @@ use crate::base::lock::lock;
 use crate::base::totals::SharedTotals;
 use crate::net::spent::Spent;
 
-/// How often a worker asks the kernel for its thread's time and its connection: some microseconds each.
+/// How often a worker asks the kernel for its thread's times and its connection's counters; each call takes a few
+/// microseconds.
 const LOOK: Duration = Duration::from_millis(100);
-/// The longest time between two frames of a stream whose rate is held.
+/// The longest time between two frames of a stream while its rate counts as held.
 const PUNCTUAL: Duration = Duration::from_millis(10);
 /// How often an end's processors are read.
 const HOST: Duration = Duration::from_millis(200);
@@ -27,30 +29,30 @@ pub enum Stage {
     Queue,
     /// Opening and reading sources.
     Read,
-    /// Compression, decompression.
+    /// Compressing or decompressing.
     Compress,
-    /// Encryption, decryption, checksums.
+    /// Encrypting or decrypting, and checksums.
     Cipher,
-    /// In the socket, or waiting for the time to fill it.
+    /// In the socket call, or waiting until a held rate permits the next send.
     Socket,
     /// Creating and writing files.
     Write,
-    /// Held back by the user's rate limit.
+    /// Waiting because of the user's rate limit.
     Limit,
 }
 
-/// Where one stream's time went, from its beginning on.
+/// How one stream has spent its time since its beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamTimes {
-    /// All time but waiting for something to do.
+    /// All time except waiting for work.
     pub busy: Duration,
-    /// The part of `busy` spent waiting for the connection or the user's rate limit.
+    /// The part of `busy` spent waiting for the connection, or because of the user's rate limit.
     pub wait: Duration,
     /// The part of `busy` spent compressing.
     pub compress: Duration,
     /// Payload bytes.
     pub plain: u64,
-    /// Bytes that the connection carried for the payload.
+    /// Bytes that the connection carried for that payload.
     pub wire: u64,
 }
 
@@ -77,7 +79,7 @@ impl StreamTimes {
     }
 }
 
-/// One worker's time. Each [`Clock::lap`] counts the time since the last lap for one stage.
+/// One worker's times. Each [`Clock::lap`] adds the time since the last lap to one stage.
 pub struct Clock {
     begun: Instant,
     last: Instant,
@@ -85,11 +87,12 @@ pub struct Clock {
     times: StreamTimes,
     spent: Spent,
     tcp: TcpInfo,
-    /// Bytes of the largest window that the other end announced, and the part of them that was flushed.
+    /// Bytes of the largest window that the other end has announced, and the number that was already added to the
+    /// counters.
     window: u64,
     flushed_window: u64,
     looked: Instant,
-    /// Until when it is known whether a rate was held.
+    /// Up to this time it is known whether the rate was held.
     held: Instant,
 }
 
@@ -112,7 +115,7 @@ impl Clock {
         }
     }
 
-    /// Gives the time since the last lap to `stage`.
+    /// Adds the time since the last lap to `stage`.
     pub fn lap(&mut self, stage: Stage) {
         let now = Instant::now();
         self.times.count(stage, now - self.last);
@@ -141,12 +144,12 @@ impl Clock {
         self.times.wire += bytes as u64;
     }
 
-    /// Counts bytes that travel compressed, as long as they are without compression.
+    /// Counts bytes that are sent compressed, by their length before compression.
     pub fn packed(&mut self, plain: usize) {
         self.stages.packed += plain as u64;
     }
 
-    /// All of the stream's time so far.
+    /// All times of the stream so far.
     pub fn times(&self) -> StreamTimes {
         self.times
     }
@@ -156,7 +159,8 @@ impl Clock {
         self.stages.entries += entries;
     }
 
-    /// Tells whether the rate was held below the path's since the last call. Who comes late is not held by that.
+    /// States whether the rate was held below the path's since the last call. Time in which the stream was late doesn't
+    /// count as held.
     pub fn hold(&mut self, is_held: bool) {
         if is_held {
             self.stages.held += nanoseconds((self.last - self.held).min(PUNCTUAL));
@@ -164,7 +168,7 @@ impl Clock {
         self.held = self.last;
     }
 
-    /// Adds what was counted since the last call to `counters`.
+    /// Adds the values since the last call to `counters`.
     pub fn flush(&mut self, counters: &Counters) {
         self.stages.lifetime = nanoseconds(self.last - self.begun);
         counters.add(&self.stages, self.begun, self.last);
@@ -174,7 +178,7 @@ impl Clock {
         self.stages = Stages::default();
     }
 
-    /// As [`Clock::flush`], and every now and then with the kernel's view of the thread and of its connection.
+    /// As [`Clock::flush`], and from time to time with the kernel's values for the thread and its connection.
     pub fn flush_with(&mut self, counters: &Counters, tcp: impl FnOnce() -> Option<TcpInfo>) {
         if self.last - self.looked >= LOOK {
             self.look(tcp());
@@ -231,11 +235,11 @@ fn nanoseconds(duration: std::time::Duration) -> u64 {
 pub struct Counters {
     stages: Mutex<Stages>,
     host: Mutex<HostTimes>,
-    /// Bits a second of the port by which the streams leave; 0 where it is unknown.
+    /// The rate of the port that the streams use, in bits a second; 0 if it is unknown.
     link: AtomicU64,
-    /// Bytes of the largest window that the other end announced to each stream, summed over streams.
+    /// For each stream, the bytes of the largest window that the other end announced; summed over streams.
     windows: AtomicU64,
-    /// When the first worker began.
+    /// When the first worker started.
     first: Mutex<Option<Instant>>,
     /// Entries that the scanner found.
     pub found: SharedTotals,
@@ -243,17 +247,17 @@ pub struct Counters {
     pub scanned: AtomicBool,
     /// Entries that are in place.
     pub landed: SharedTotals,
-    /// Entries of `landed` that were there before and weren't sent.
+    /// Entries of `landed` that existed before and weren't sent.
     pub unchanged: SharedTotals,
-    /// Bytes of changed files that were at the receiver already, and weren't sent.
+    /// Bytes of changed files that the receiver already had, and that weren't sent.
     pub matched: AtomicU64,
-    /// Entries that aren't at the destination: problems of the kinds failed and skipped.
+    /// Entries that aren't at the destination: problems of the kinds `Failed` and `Skipped`.
     pub failed: AtomicU64,
-    /// Entries whose source changed or vanished under way.
+    /// Entries whose source changed or vanished during the transfer.
     pub changed: AtomicU64,
-    /// Entries that the sender doesn't have, and that could not be deleted.
+    /// Entries that the sender doesn't have, but that could not be deleted.
     pub not_deleted: AtomicU64,
-    /// Things that could not be kept of entries that are there.
+    /// Properties of entries at the destination that could not be kept.
     pub not_kept: AtomicU64,
 }
 
@@ -299,25 +303,25 @@ impl Counters {
         sum.waited += more.waited;
     }
 
-    /// Takes over what another end has sent, and found, so far.
+    /// Replaces these values by the progress of another end that sends.
     pub fn mirror(&self, source: &linerate_wire::control::Progress) {
         *lock(&self.stages) = source.stages;
         self.found.set(source.found);
         self.scanned.store(source.scanned, Ordering::Release);
     }
 
-    /// Some bytes of a file that has changed are at the receiver.
+    /// Counts bytes of a changed file that the receiver already has.
     pub fn matches(&self, bytes: u64) {
         self.unchanged.bytes(bytes);
         self.matched.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Notes the rate of the port by which a stream leaves.
+    /// Records the rate of the port that a stream uses.
     pub fn leaves_by(&self, bits: Option<u64>) {
         self.link.fetch_max(bits.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// True where no entry failed, was left out, or changed under way.
+    /// True if no entry failed, was left out, or changed during the transfer.
     pub fn has_no_problem(&self) -> bool {
         self.failed.load(Ordering::Relaxed) == 0 && self.changed.load(Ordering::Relaxed) == 0
     }
@@ -328,14 +332,14 @@ impl Counters {
         lock(&self.host).now(stages)
     }
 
-    /// The payload so far in bytes, and the time of all workers that they had something to do.
+    /// The payload so far in bytes, and the time for which all workers had work.
     pub fn worked(&self) -> (u64, Duration) {
         let stages = lock(&self.stages);
         (stages.bytes, Duration::from_nanos(stages.lifetime.saturating_sub(stages.queue)))
     }
 
-    /// Bytes of the largest window that the other end announced to each of this end's streams, summed over them; 0 before Linux
-    /// 5.4.
+    /// For each of this end's streams, the bytes of the largest window that the other end announced; summed over
+    /// streams. 0 before Linux 5.4.
     pub fn windows(&self) -> u64 {
         self.windows.load(Ordering::Relaxed)
     }
@@ -345,7 +349,7 @@ impl Counters {
         lock(&self.stages).bytes
     }
 
-    /// All counters, as the other end gets them.
+    /// All counters, in the form in which they are sent to the other end.
     pub fn progress(&self) -> linerate_wire::control::Progress {
         linerate_wire::control::Progress {
             stages: self.stages(),
@@ -356,7 +360,7 @@ impl Counters {
     }
 }
 
-/// The processors of this host, and the CPU quotas of this process, since they were first asked for.
+/// The times of this host's processors, and the CPU quotas of this process, since the first query.
 #[derive(Default)]
 struct HostTimes {
     first: Option<CpuTimes>,
@@ -366,7 +370,7 @@ struct HostTimes {
 }
 
 impl HostTimes {
-    /// The stages with what is known of the host.
+    /// The stages, with the values of the host added.
     fn now(&mut self, stages: Stages) -> Stages {
         if self.read.is_none_or(|read| read.elapsed() >= HOST) {
             self.read = Some(Instant::now());
@@ -378,10 +382,10 @@ impl HostTimes {
     }
 
     fn read_processors(&mut self) {
-        // If it can't be read, the times stay as they are.
+        // If the times can't be read, the values stay as they are.
         let Ok(now) = CpuTimes::read(Path::new("/")) else { return };
         let passed = now.since(self.first.get_or_insert_with(|| now.clone()));
-        // Processes of a lower priority yield.
+        // Processes of a lower priority yield, so their time doesn't count as busy.
         let busy = passed.busy() - passed.nice;
         (self.last.host_busy, self.last.host_time) = ((busy * 1e9) as u64, (passed.total() * 1e9) as u64);
     }
@@ -396,7 +400,7 @@ impl HostTimes {
     }
 }
 
-/// Processor time and memory that this process has used so far, its ended children included.
+/// Processor time and memory that this process has used so far, including its children that have ended.
 pub fn process_usage() -> Usage {
     let own = usage(UsageOf::Process);
     let children = usage(UsageOf::Children);

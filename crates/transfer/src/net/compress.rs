@@ -1,6 +1,6 @@
-//! Compression of what one stream carries, by zstd: frames go in one behind the other, and what comes out travels in frames of
-//! its own. All of a stream is one zstd frame, so that each may repeat what was in those before it, as far back as the window
-//! reaches, whatever the level was then.
+//! Compression of one stream by zstd. Frames are compressed one after the other, and the compressed bytes are sent in
+//! frames of their own. All of a stream is one zstd frame, so each frame may refer back to earlier frames as far as the
+//! window reaches, whatever their compression level was.
 
 use linerate_host::available_memory;
 use linerate_wire::frame::{LONG_WINDOW_LOG, WINDOW_LOG};
@@ -15,38 +15,39 @@ use zstd::zstd_safe::{
 
 use crate::net::stream::StreamError;
 
-/// Memory of which a long window and all that goes with it is a small part, in bytes.
+/// A long window is used only on a host with at least this memory in bytes; the window and its tables are then a small
+/// part of it.
 const ENOUGH_MEMORY: u64 = 2 << 30;
-/// Bytes that one thread compresses at a time, all by one level.
+/// Bytes that one thread compresses at a time, all with one level.
 const JOB: u32 = 2 << 20;
-/// Room for what was compressed, and isn't sent yet.
+/// Size of the buffer for compressed bytes that aren't sent yet.
 const PACKED: usize = 64 << 10;
-/// Room for what was decompressed, and isn't handed on yet.
+/// Size of the buffer for decompressed bytes that aren't passed on yet.
 const PLAIN: usize = 256 << 10;
-/// The bytes of a zstd frame that say how long its window is: a magic number, a descriptor, and the window (RFC 8878).
+/// The bytes of a zstd frame that state its window: a magic number, a descriptor, and the window (RFC 8878).
 const HEAD: usize = 6;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Set in the descriptor where there is no window, but a length.
+/// Set in the descriptor if the frame states its length and no window.
 const SINGLE_SEGMENT: u8 = 1 << 5;
 
 const BROKEN: &str = "compressed bytes that can't be decompressed";
 const TOO_LONG: &str = "compressed bytes with a longer window than they may have";
 const ENDED: &str = "a compressed stream that ends before its connection does";
 
-/// How a stream is compressed from its beginning on.
+/// The settings with which a stream's compression starts.
 #[derive(Clone, Copy, Debug)]
 pub struct CompressorSetup {
     /// The first level, from 1 to 19.
     pub level: u8,
     /// The window, as a power of two in bytes.
     pub window: u8,
-    /// Repeats are looked for in all of the window, where the level alone looks less far.
+    /// Search for repeats in all of the window, further back than the level itself would.
     pub far: bool,
-    /// Threads that compress, at least one.
+    /// The number of threads that compress, at least one.
     pub threads: u32,
 }
 
-/// Compresses in threads of its own.
+/// Compresses in its own threads.
 pub struct Compressor {
     context: CCtx<'static>,
     level: u8,
@@ -56,11 +57,11 @@ pub struct Compressor {
 /// The bytes that a compressor has handled so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// Bytes that the compressor has taken.
+    /// Bytes that were passed to the compressor.
     pub taken: u64,
     /// Bytes of `taken` that were compressed.
     pub plain: u64,
-    /// Bytes that came of the compression of `plain`.
+    /// The length of `plain` after compression.
     pub packed: u64,
 }
 
@@ -83,7 +84,7 @@ impl Compressor {
         Ok(Self { context, level: setup.level, packed: Vec::with_capacity(PACKED) })
     }
 
-    /// Sets the level for what comes from now on; what was taken and is under way keeps its level.
+    /// Sets the level for bytes from now on; bytes that were already passed in keep their level.
     ///
     /// # Errors
     /// If zstd doesn't know the level.
@@ -95,7 +96,7 @@ impl Compressor {
         Ok(())
     }
 
-    /// Takes bytes from the front of `plain`. Waits where the threads have enough to do.
+    /// Takes bytes from the front of `plain`. It waits while the threads are busy.
     ///
     /// # Errors
     /// If there is no memory.
@@ -106,7 +107,7 @@ impl Compressor {
         Ok(())
     }
 
-    /// Compresses all that was taken; true once nothing of it is left behind [`Compressor::packed`].
+    /// Compresses all bytes that were passed in; true once nothing remains to be added to [`Compressor::packed`].
     ///
     /// # Errors
     /// If there is no memory.
@@ -120,12 +121,12 @@ impl Compressor {
         self.context.compress_stream2(&mut to, from, what).map_err(failed)
     }
 
-    /// The compressed bytes that are to be sent.
+    /// The compressed bytes that can be sent.
     pub fn packed(&self) -> &[u8] {
         &self.packed
     }
 
-    /// Drops the compressed bytes, which were sent.
+    /// Drops the compressed bytes after they were sent.
     pub fn sent(&mut self) {
         self.packed.clear();
     }
@@ -137,7 +138,7 @@ impl Compressor {
     }
 }
 
-/// Compresses a little, to see what that brings.
+/// Compresses samples, to measure how much compression would save.
 pub struct Prober {
     context: CCtx<'static>,
     packed: Vec<u8>,
@@ -149,12 +150,12 @@ impl Prober {
         Self { context: CCtx::create(), packed: Vec::new() }
     }
 
-    /// True before the first probe, which takes longer than others.
+    /// True before the first probe, which takes longer than later ones.
     pub fn is_cold(&self) -> bool {
         self.packed.capacity() == 0
     }
 
-    /// How many bytes the first level leaves of `plain`.
+    /// The length of `plain` after compression with level 1.
     ///
     /// # Errors
     /// If there is no memory.
@@ -169,7 +170,8 @@ fn failed(code: usize) -> io::Error {
     io::Error::other(format!("compressing failed: {}", get_error_name(code)))
 }
 
-/// The longest window that this process takes for one stream, as a power of two in bytes: not the long one where memory is short.
+/// The longest window that this process accepts for one stream, as a power of two in bytes. It is the normal one if
+/// memory is short.
 pub fn longest_window() -> u8 {
     static LONGEST: OnceLock<u8> = OnceLock::new();
     *LONGEST.get_or_init(|| {
@@ -178,7 +180,7 @@ pub fn longest_window() -> u8 {
     })
 }
 
-/// The one long window that a receiver has for all streams of a transfer.
+/// The one long window that a receiver provides for all streams of a transfer.
 #[derive(Clone, Debug)]
 pub struct LongWindow {
     log: u8,
@@ -186,12 +188,13 @@ pub struct LongWindow {
 }
 
 impl LongWindow {
-    /// A window of `log`, as a power of two in bytes, that nobody has.
+    /// A free window of `log`, as a power of two in bytes.
     pub fn new(log: u8) -> Self {
         Self { log, is_taken: Arc::default() }
     }
 
-    /// The longest window for who needs `bytes`; where it is the long one, nobody else gets it before the lease is gone.
+    /// The longest window for a stream that needs `bytes`. If it is the long one, no other stream gets it until the
+    /// lease is dropped.
     fn lend(&self, bytes: u64) -> Option<(u8, Option<Lease>)> {
         if bytes <= 1 << WINDOW_LOG {
             return Some((WINDOW_LOG, None));
@@ -219,7 +222,7 @@ pub struct Decompressor {
 }
 
 impl Decompressor {
-    /// A decompressor to which nothing has come yet.
+    /// A decompressor that has got no bytes yet.
     ///
     /// # Errors
     /// If there is no memory.
@@ -228,10 +231,10 @@ impl Decompressor {
         Ok(Self { context, plain: vec![0; PLAIN], head: Vec::with_capacity(HEAD), long, lease: None })
     }
 
-    /// Takes the next compressed bytes, and hands on what comes of them, in pieces.
+    /// Takes the next compressed bytes, and passes the decompressed bytes to `each`, in pieces.
     ///
     /// # Errors
-    /// If they can't be decompressed, or their window is too long; those of `each`.
+    /// If the bytes can't be decompressed, or their window is too long; the errors of `each`.
     pub fn take(
         &mut self,
         mut piece: &[u8],
@@ -270,8 +273,8 @@ impl Decompressor {
         }
     }
 
-    /// Takes the bytes that say how long the window is from the front of `piece`; true once they are there. It is judged before
-    /// memory is taken for it.
+    /// Takes the bytes that state the window from the front of `piece`; true once they are complete. The window is
+    /// checked before memory is allocated for it.
     fn take_head(&mut self, piece: &mut &[u8]) -> Result<bool, StreamError> {
         let take = piece.len().min(HEAD - self.head.len());
         let (front, rest) = piece.split_at(take);
@@ -290,7 +293,7 @@ impl Decompressor {
     }
 }
 
-/// The window of the zstd frame that begins with these bytes; none where they aren't such a frame's.
+/// The window of the zstd frame that begins with these bytes; `None` if they don't begin a zstd frame.
 fn window(head: &[u8]) -> Option<u64> {
     let (magic, [descriptor, window]) = head
         .split_first_chunk::<4>()

@@ -1,4 +1,4 @@
-//! Data connections at the end that listens: how the peer gets in, and how strangers are turned away.
+//! Data connections at the end that listens: how the peer is admitted, and how strangers are rejected.
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::Cookie;
@@ -17,11 +17,11 @@ use crate::net::tls::Handshake;
 
 /// How long a connection may take to show its preface.
 const PREFACE_TIME: Duration = Duration::from_secs(5);
-/// How long the whole handshake behind it may take.
+/// How long the whole handshake after it may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Connections that have not yet shown a preface; beyond it the oldest is dropped.
+/// The most connections that have not yet shown a preface; if there are more, the oldest is dropped.
 const MAX_WAITING: usize = 64;
-/// Handshakes at the same time; only ends that know the cookie get so far.
+/// The most handshakes at the same time; only ends that know the cookie get this far.
 const MAX_HANDSHAKES: usize = 64;
 /// Accepts data connections until it is dropped.
 pub struct Listener {
@@ -47,7 +47,7 @@ impl Listener {
         Err(failed)
     }
 
-    /// Accepts on `listener` connections that show `cookie` and prove to be the peer; they go to `streams`.
+    /// Accepts connections on `listener` that show `cookie` and prove to be the peer; they are sent to `streams`.
     ///
     /// # Errors
     /// If the listener has no address.
@@ -74,12 +74,12 @@ impl Listener {
         Ok(Self { address, stop, strangers })
     }
 
-    /// The port.
+    /// The port on which it listens.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Connections that were turned away.
+    /// The number of connections that were rejected.
     pub fn strangers(&self) -> u64 {
         self.strangers.load(Ordering::Relaxed)
     }
@@ -95,7 +95,7 @@ fn bind_both(port: u16) -> io::Result<TcpListener> {
     use socket2::{Domain, Protocol, Socket, Type};
     let dual = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP)).and_then(|socket| {
         socket.set_only_v6(false)?;
-        // A port of a fixed range is free again at once, whatever still times out on it.
+        // The port of a fixed range can be reused at once, even if old connections on it still time out.
         socket.set_reuse_address(true)?;
         socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
         socket.listen(128)?;
@@ -147,7 +147,7 @@ impl Gate {
         let mut watched: Vec<PollFd<'_>> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
         watched.push(PollFd::new(&self.listener, PollFlags::IN));
         let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        // An interrupted wait is a short one.
+        // If the wait is interrupted, it is only shorter.
         let _ = poll(&mut watched, Some(&tick));
     }
 
@@ -161,7 +161,8 @@ impl Gate {
                 self.strangers.fetch_add(1, Ordering::Relaxed);
             }
             self.waiting.push_back(Stranger { socket, since: Instant::now(), shown: [0; PREFACE], have: 0 });
-            // One at a time, so that an honest connection isn't pushed out before it was looked at.
+            // The newest connection is checked each time, so that an honest connection isn't dropped before it was
+            // checked.
             self.look_at_last();
         }
     }
@@ -222,7 +223,7 @@ impl Stranger {
     }
 }
 
-/// Compares without telling by its time where the first difference is.
+/// Compares in constant time, so that the time doesn't reveal the position of the first difference.
 fn same(a: &[u8], b: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
 }
@@ -270,7 +271,7 @@ mod tests {
     #[test]
     fn strangers_neither_get_in_nor_keep_the_peer_out() {
         let bed = bed();
-        // A port scan, garbage, slow ones that say nothing, and one with a wrong cookie.
+        // A port scan, garbage, slow connections that send nothing, and a connection with a wrong cookie.
         for _ in 0..20 {
             drop(TcpStream::connect(bed.address).unwrap());
             let _ = TcpStream::connect(bed.address).unwrap().write_all(&[0xff; 1000]);

@@ -1,4 +1,4 @@
-//! The workers of one end, a thread for each data stream.
+//! The workers of one end, with one thread for each data stream.
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use crate::base::problem::TransferError;
 use crate::net::session::{DIAL_TIME, WorkerEnd};
 use crate::net::stream::{Stream, StreamError};
 
-/// Workers under way.
+/// Workers that are running.
 pub struct Crew<'scope, 'env, W> {
     scope: &'scope Scope<'scope, 'env>,
     work: Arc<W>,
     ends: (Sender<WorkerEnd>, Receiver<WorkerEnd>),
     /// Workers that have not ended.
     pub running: u32,
-    /// Streams that have carried data to their end.
+    /// Streams that carried data and ended.
     pub used: u32,
-    /// Since when streams are missing while no worker runs.
+    /// The time since which streams are missing and no worker runs.
     missing: Option<Instant>,
 }
 
 impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scope, 'env, W> {
-    /// A crew without workers; each will do `work` on its stream.
+    /// A crew without workers; each worker will do `work` on its stream.
     pub fn new(scope: &'scope Scope<'scope, 'env>, work: W) -> Self {
         Self { scope, work: Arc::new(work), ends: unbounded(), running: 0, used: 0, missing: None }
     }
 
-    /// How the workers ended, for [`crate::net::session::Session::next`].
+    /// The results of workers that have ended, for [`crate::net::session::Session::next`].
     pub fn ends(&self) -> &Receiver<WorkerEnd> {
         &self.ends.1
     }
@@ -39,17 +39,17 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         self.running += 1;
         self.scope.spawn(move || {
             let end = work(stream);
-            // The share in the work goes first: what the others wait for may hang on it.
+            // Dropped before the result is sent, since other workers may wait for this worker's share.
             drop(work);
             let _ = ends.send(end);
         });
     }
 
-    /// True at a receiver while a stream of those that the sender says it has used hasn't ended; `None` while the sender
-    /// hasn't said how many they are.
+    /// For a receiver: true while one of the streams that the sender has used hasn't ended; `None` while the sender
+    /// hasn't stated their number.
     ///
     /// # Errors
-    /// If one of them is missing for longer than a connection takes to be made: it broke before anything came.
+    /// If one of them is missing for longer than a connection takes to be made: it broke before any data arrived.
     pub fn is_awaited(&mut self, sent: Option<u32>) -> Result<bool, TransferError> {
         let Some(sent) = sent else { return Ok(true) };
         if self.used >= sent {
@@ -68,10 +68,10 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         )))
     }
 
-    /// Counts a worker that has ended. One whose stream brought nothing was one too many, unless it is the `only` one.
+    /// Handles a worker's end. A stream that carried nothing isn't counted as used, unless it is the `only` one.
     ///
     /// # Errors
-    /// If its stream broke after it had carried data, or carried what it may not.
+    /// If its stream broke after it had carried data, or carried data that isn't allowed.
     pub fn ended(&mut self, end: WorkerEnd, only: bool) -> Result<(), TransferError> {
         self.running -= 1;
         match end {

@@ -1,4 +1,4 @@
-//! Data connections at the end that dials: which addresses, in which order, and for how long.
+//! Data connections at the end that dials: the addresses, their order, and the time limits.
 
 use linerate_wire::control::Cookie;
 use std::io::{self, Write};
@@ -11,13 +11,13 @@ use crate::net::routes::DataRoute;
 use crate::net::stream::Stream;
 use crate::net::tls::Handshake;
 
-/// How long an address may take to answer at all; what is left of its time is for the handshake.
+/// How long an address may take to accept a connection; the rest of its time is for the handshake.
 const ANSWER_TIME: Duration = Duration::from_secs(4);
 
 /// Connects to the peer's listener at `address` and proves who this end is.
 ///
 /// # Errors
-/// If nothing answers, what answers isn't the peer, or all that isn't over within `patience`.
+/// If nothing answers, the answer doesn't come from the peer, or the time exceeds `patience`.
 pub fn dial(
     address: SocketAddr,
     cookie: &Cookie,
@@ -30,7 +30,7 @@ pub fn dial(
 /// Connects to the peer as [`dial`] does, over one link.
 ///
 /// # Errors
-/// As [`dial`], and where the link can't be chosen.
+/// The errors of [`dial`], or the error that the link can't be selected.
 pub fn dial_over(
     route: &DataRoute,
     cookie: &Cookie,
@@ -54,11 +54,11 @@ fn open(
     establish(socket, tls, link, deadline)
 }
 
-/// Dials one address after the other until the peer answers, within `patience` for all of them: each gets an even
-/// share of what those before it left. Ends early where `interrupted`.
+/// Dials one address after the other until the peer answers, within `patience` in total: each address gets an equal
+/// share of the time that is left. Ends early if `interrupted`.
 ///
 /// # Errors
-/// The last address that was tried, and what went wrong with it; none where there was none to try.
+/// The last address that was tried, and its error; `None` if there was no address.
 pub fn dial_any(
     addresses: &[SocketAddr],
     cookie: &Cookie,
@@ -83,22 +83,22 @@ pub fn dial_any(
 
 /// Addresses of this host at which the other end may reach `port`, best first.
 ///
-/// Where ssh connected the two, `known` is this host's address of that connection, and the only candidate: any
-/// other look-up may find another network card. Else all addresses are candidates, loopback last.
+/// If ssh connected the two ends, `known` is this host's address of that connection, and the only candidate: a
+/// different look-up might find another network card. Else all addresses are candidates, loopback last.
 pub fn candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
     let addresses = known.map_or_else(own_addresses, |known| vec![known]);
     addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
 }
 
-/// As [`candidates`], for an end that ssh hasn't connected with this one: the address that ssh knows is only the best guess,
-/// and all others follow; loopback only where ssh came by it, or nothing is known.
+/// As [`candidates`], for an end that isn't connected with this one by ssh. The address that ssh knows is only the best
+/// guess, so all other addresses follow. Loopback is included only if ssh used it, or no address is known.
 pub fn all_candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
     let is_other = |address: &IpAddr| Some(*address) != known && (known.is_none() || !address.is_loopback());
     let others = own_addresses().into_iter().filter(is_other);
     known.into_iter().chain(others).map(|address| SocketAddr::new(address, port)).collect()
 }
 
-/// Further addresses of this host than those at which the other end is to reach it first, without loopback.
+/// Addresses of this host other than `candidates`, without loopback.
 pub fn further(candidates: &[SocketAddr]) -> Vec<IpAddr> {
     let is_told = |address: &IpAddr| candidates.iter().any(|candidate| candidate.ip() == *address);
     own_addresses().into_iter().filter(|address| !address.is_loopback() && !is_told(address)).collect()
@@ -126,7 +126,7 @@ mod tests {
     const COOKIE: Cookie = [7; 16];
     const PATIENCE: Duration = Duration::from_millis(1600);
 
-    /// The kernel accepts, and nobody ever says a word.
+    /// A listener that accepts connections in the kernel but never sends anything.
     fn silent() -> (TcpListener, SocketAddr) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! How a connection becomes a data stream, at either end: what is shown first, the handshake, and its deadline.
+//! How a connection becomes a data stream, at either end: the preface, the handshake, and its deadline.
 
 use linerate_wire::control::Cookie;
 use std::io::{self, Read, Write};
@@ -12,13 +12,13 @@ use crate::net::transport::{Registry, Transport};
 
 /// The first bytes of a data connection; the listener's cookie follows.
 const MAGIC: &[u8; 8] = b"linerate";
-/// Bytes of what comes before the handshake.
+/// Bytes of the preface.
 pub const PREFACE: usize = MAGIC.len() + size_of::<Cookie>();
-/// A peer that acknowledges nothing for this long is gone.
+/// A peer that acknowledges nothing for this time is considered gone.
 const USER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Bytes that wait in the kernel for their turn to be sent. More only leave the cache before they are; what is sent and
-/// not yet acknowledged comes on top, so that no path is too long for it.
+/// Bytes that may wait in the kernel to be sent. More bytes would only leave the cache before they are sent. Bytes that
+/// were sent and not yet acknowledged don't count, so this doesn't limit a long path.
 const WAITING: u32 = 512 << 10;
 
 /// Settings that all data connections of a transfer share.
@@ -26,13 +26,13 @@ const WAITING: u32 = 512 << 10;
 pub struct ConnectionConfig {
     /// The keys of both ends.
     pub pinned: Pinned,
-    /// True where the data travels without a cipher behind the handshake.
+    /// True if the data isn't encrypted after the handshake.
     pub clear: bool,
     /// The registry of the connections.
     pub registry: Registry,
 }
 
-/// The preface that a dialer shows to the listener that has this cookie.
+/// The preface that a dialer sends to the listener that has this cookie.
 pub fn preface(cookie: &Cookie) -> [u8; PREFACE] {
     let mut preface = [0; PREFACE];
     preface[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -40,7 +40,7 @@ pub fn preface(cookie: &Cookie) -> [u8; PREFACE] {
     preface
 }
 
-/// Makes a data stream of a connection, at either end.
+/// Turns a connection into a data stream, at either end.
 ///
 /// # Errors
 /// If the handshake fails or isn't over by `deadline`.
@@ -66,7 +66,7 @@ pub fn establish(
     Ok(Stream::new(Transport::Tcp(socket), (!link.clear).then_some(tls), leftover))
 }
 
-/// A connection whose reads and writes end at a point in time, however little each of them brings.
+/// A connection whose reads and writes fail after a deadline, however little each of them transfers.
 struct Timed<'a> {
     socket: &'a mut TcpStream,
     deadline: Instant,
@@ -97,7 +97,7 @@ impl Write for Timed<'_> {
     }
 }
 
-/// A socket reports a timeout as if the call could be tried again.
+/// Converts the error of a timeout, which a socket reports as if the call could be repeated.
 fn too_late(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
 }

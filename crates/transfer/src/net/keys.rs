@@ -25,7 +25,7 @@ pub struct Keys {
     provider: Arc<CryptoProvider>,
 }
 
-/// The keys by which a data connection proves its identity and checks its peer's.
+/// The TLS settings by which a data connection proves this end's identity and checks its peer's.
 #[derive(Clone)]
 pub struct Pinned {
     /// For the end that opens the connection.
@@ -42,7 +42,7 @@ impl Keys {
     pub fn generate() -> Result<Self, Error> {
         let failed = |what: &str| Error::General(format!("making a key pair failed: {what}"));
         let pair = aws_lc_rs_pair().map_err(failed)?;
-        // Lent, and not copied: the library's buffer is wiped when it is dropped.
+        // Borrowed, and not copied: the library wipes its buffer when the buffer is dropped.
         let key = aws_lc_rs::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(pair.as_ref()))?;
         let public = key.public_key().ok_or_else(|| failed("no public key"))?;
         let certificate = CertificateDer::from(public.to_vec());
@@ -80,7 +80,7 @@ impl Keys {
             .with_client_cert_verifier(pin)
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(self.certified.clone())));
         server.send_tls13_tickets = 0;
-        // The records are protected with the library's ciphers, but in our buffers (crate::net::tls).
+        // The records are encrypted with the library's ciphers, but in our own buffers (crate::net::tls).
         server.enable_secret_extraction = true;
         Ok(Pinned { client: Arc::new(client), server: Arc::new(server) })
     }
@@ -92,7 +92,7 @@ fn aws_lc_rs_pair() -> Result<Pkcs8V1Der<'static>, &'static str> {
     pair.as_der().map_err(|_| "the key can't be encoded")
 }
 
-/// AES-128-GCM first: on processors with AES instructions nothing is faster, and 128 bits are enough.
+/// AES-128-GCM first: on processors with AES instructions it is the fastest, and 128 bits are enough.
 fn provider() -> CryptoProvider {
     use aws_lc_rs::cipher_suite as suite;
     let cipher_suites = vec![

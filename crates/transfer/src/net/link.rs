@@ -1,5 +1,5 @@
-//! The control channel of two agents that go on without their client: one connection between them, encrypted and used in both
-//! directions.
+//! The control channel of two agents that continue without their client: one encrypted connection between them, used in
+//! both directions.
 
 use linerate_wire::control::Listening;
 use std::io::{self, Read, Write};
@@ -11,31 +11,32 @@ use crate::base::lock::lock;
 use crate::net::stream::Stream;
 use crate::net::tls::{OpenedRecord, RECORD, Tls, whole_record};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 64 << 10;
-/// Ports below this one are the system's services, which nobody listens on for data unless the user has said so.
+/// Ports below this one belong to the system's services. Data doesn't use them unless the user has named them.
 const FIRST_OWN: u16 = 1024;
 
-/// A control channel to another agent, and what is known of it.
+/// A control channel to another agent, and the address of that agent.
 pub struct ControlLink {
     /// The other agent's messages.
     pub reader: LinkReader,
-    /// The way to it.
+    /// Sends messages to the other agent.
     pub writer: LinkWriter,
-    /// Where the other agent is.
+    /// The addresses of the connection.
     pub peer: LinkedPeer,
-    /// Its connection, for its end.
+    /// The connection itself, to close it at the end.
     pub last: LinkEnd,
 }
 
-/// How long the other agent may take to read the last message.
+/// How long the other agent may take to read the last messages.
 const LAST_MOMENTS: Duration = Duration::from_secs(20);
 
-/// The connection of a control channel that nobody uses any more.
+/// The connection of a control channel that is no longer used.
 pub struct LinkEnd(TcpStream);
 
 impl LinkEnd {
-    /// Waits until the other agent has read everything and closes, too: what it still says would break the connection before.
+    /// Waits until the other agent has read everything and closes the connection too. Closing earlier would break the
+    /// connection if that agent still sends.
     pub fn wait(self) {
         let Self(mut socket) = self;
         let begun = Instant::now();
@@ -53,28 +54,28 @@ impl LinkEnd {
     }
 }
 
-/// Where the other one of two agents is that go on without their client: data goes there and nowhere else.
+/// The address of the other one of two agents that continue without their client: data is sent only there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkedPeer {
     /// Its address.
     pub address: IpAddr,
     /// This end's address.
     pub own: IpAddr,
-    /// This end has dialled.
+    /// This end has dialled the connection.
     pub dials: bool,
-    /// The ports that data may go to.
+    /// The ports that data may use.
     pub ports: Option<(u16, u16)>,
 }
 
 impl LinkedPeer {
-    /// The only address of the other agent that may be dialled, where it listens at a port that may be.
+    /// The only address of the other agent that may be dialled; `None` if it listens on a port that isn't allowed.
     pub fn fit(&self, candidates: &[SocketAddr]) -> Option<SocketAddr> {
         let (first, last) = self.ports.unwrap_or((FIRST_OWN, u16::MAX));
         let port = candidates.first().map(SocketAddr::port)?;
         (first..=last).contains(&port).then(|| SocketAddr::new(self.address, port))
     }
 
-    /// Where this end listens, for the other one.
+    /// The address at which this end listens, as a message for the other agent.
     pub fn listening(&self, port: u16) -> Listening {
         let candidates = vec![SocketAddr::new(self.own, port)];
         Listening { candidates, further: Vec::new(), client: None, error: None }
@@ -82,10 +83,10 @@ impl LinkedPeer {
 }
 
 impl ControlLink {
-    /// Makes a control channel of the first connection between two agents.
+    /// Turns the first connection between two agents into a control channel.
     ///
     /// # Errors
-    /// If it is none of its own, or has no cipher.
+    /// If the stream isn't a TCP connection, or has no cipher.
     pub fn of(stream: Stream, dials: bool, ports: Option<(u16, u16)>) -> io::Result<Self> {
         let (socket, tls, leftover) = stream.into_parts().ok_or(io::ErrorKind::Unsupported)?;
         let (address, own) = (socket.peer_addr()?.ip(), socket.local_addr()?.ip());
@@ -98,19 +99,19 @@ impl ControlLink {
     }
 }
 
-/// Reads what the other agent says.
+/// Reads the other agent's messages.
 pub struct LinkReader {
     socket: TcpStream,
     tls: Arc<Mutex<Tls>>,
-    /// Records that have come, the last one perhaps not whole.
+    /// Records that have arrived; the last one may be incomplete.
     sealed: Vec<u8>,
     plain: Vec<u8>,
-    /// How much of `plain` was read.
+    /// The number of bytes of `plain` that were read.
     at: usize,
 }
 
 impl LinkReader {
-    /// Opens the next record; false at the end of the connection.
+    /// Decrypts the next record; false at the end of the connection.
     fn open_next(&mut self) -> io::Result<bool> {
         loop {
             let Some(length) = whole_record(&self.sealed)? else {
@@ -162,7 +163,7 @@ impl Read for LinkReader {
     }
 }
 
-/// Writes to the other agent; whoever writes holds it alone, so that records keep their order.
+/// Writes to the other agent. Only one thread writes at a time, so the records keep their order.
 pub struct LinkWriter {
     socket: TcpStream,
     tls: Arc<Mutex<Tls>>,
@@ -186,7 +187,7 @@ impl Write for LinkWriter {
 
 impl Drop for LinkWriter {
     fn drop(&mut self) {
-        // A connection that is gone already has ended, too.
+        // If the connection is gone already, it has ended too.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 }

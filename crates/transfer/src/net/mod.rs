@@ -1,4 +1,4 @@
-//! Two ends and what carries bytes between them: sessions, connections, streams, rates and clocks.
+//! The two ends and what transports bytes between them: sessions, connections, streams, rates and clocks.
 
 pub mod auto;
 pub mod chain;

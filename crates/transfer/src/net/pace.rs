@@ -1,10 +1,10 @@
-//! A rate a little below what the path takes.
+//! Holds a rate slightly below what the path can carry.
 //!
-//! A sender that fills a link keeps a queue standing before it. The queue brings no byte sooner: it delays everybody
-//! who shares the link, and wakes both ends for each packet that leaves it. So where the rate stands still, and round trips
-//! show a queue that does too, the sender lets it run empty and goes on a little more slowly. Every few seconds it tries,
-//! step by step, whether the path takes more by then: a sender that lets go at once fills the queue with all that congestion
-//! control has saved up, and loses much of it.
+//! A sender that fills a link keeps a standing queue before the link. The queue delivers no byte sooner: it delays
+//! everybody who shares the link, and wakes both ends for each packet that leaves it. So if the rate is stable, and
+//! round trips show a stable queue, the sender lets the queue drain and then sends slightly more slowly. Every few
+//! seconds it tries, step by step, whether the path now carries more. A sender that returns to full speed at once would
+//! fill the queue with all data that congestion control has permitted meanwhile, and lose much of it.
 
 use linerate_sys::tcp::TcpInfo;
 use std::sync::Mutex;
@@ -13,57 +13,59 @@ use std::time::{Duration, Instant};
 use crate::base::lock::lock;
 use crate::net::rate::{Schedule, sleep_until};
 
-/// A rate is measured for `INTERVAL` and for `ROUND_TRIPS` round trips, whichever is longer.
+/// The interval in which a rate is measured is `INTERVAL` or `ROUND_TRIPS` round trips, whichever is longer.
 const INTERVAL: Duration = Duration::from_millis(100);
 const ROUND_TRIPS: u32 = 4;
-/// The longest interval after which a rate is held: with a longer one a path that takes more later would be found too late.
+/// The longest interval with which a rate is held. With a longer one, it would take too long to notice that the path
+/// carries more.
 const TOO_LONG: Duration = Duration::from_millis(500);
-/// The fewest bytes of an interval that show a rate: fewer come in too few pieces.
+/// The fewest bytes of an interval that give a reliable rate: fewer arrive in too few pieces.
 const MEASURED: u64 = 4 << 20;
-/// Two rates that differ by no more than this part stand still.
+/// Two rates are stable if they differ by at most this share.
 const STILL: f64 = 0.01;
-/// The part of what is acknowledged that is held as payload, so that the path's queue stays empty: 0.2 % are records and frames.
+/// The share of the acknowledged rate that is held as payload, so that the path's queue stays empty. 0.2 % are records
+/// and frames.
 const BELOW: f64 = 0.996;
-/// The part of that at which it goes on, where the queue doesn't run empty: the rate was measured too high.
+/// If the queue doesn't drain, the rate was measured too high: it is multiplied by this factor.
 const LOWER: f64 = 0.996;
-/// A rate that is below this part of the one that is held in two intervals in a row is not held by it: the source, or the
-/// path, has become slower.
+/// If the rate is below this share of the held rate in two consecutive intervals, the held rate isn't the limit: the
+/// source or the path has become slower.
 const FALLEN: f64 = 0.97;
-/// How much longer than the shortest a round trip is with a queue before it: by this part, and at least by this time, which
-/// a busy host may take.
+/// A queue exists if the round trip exceeds the shortest one by this share, and by at least this time, which a busy
+/// host may take.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
-/// As `QUEUED`, where more waits in the socket, too.
+/// As `QUEUED`, if more data also waits in the socket.
 const QUEUED_AND_WAITING: (f64, Duration) = (0.25, Duration::from_micros(150));
-/// The longest wait for a queue to run empty: it may be others'.
+/// The longest wait for a queue to drain: the queue may consist of other hosts' data.
 const DRAINING: Duration = Duration::from_millis(20);
-/// Intervals in a row with a queue though a rate is held: then that rate is too high.
+/// The number of consecutive intervals with a queue despite a held rate after which that rate is too high.
 const NOT_DRAINED: u32 = 2;
-/// How often a rate is lowered before the queue must be others'.
+/// How often a rate is lowered before the queue is considered other hosts'.
 const LOWERED: u32 = 4;
-/// How long a rate is held before more is tried, at first; each time that the path takes no more twice as long, up to the
-/// most.
+/// How long a rate is held before more is tried, at first. Each time that the path carries no more, the time is
+/// doubled, up to the longest.
 const HOLD: Duration = Duration::from_secs(2);
 const LONGEST_HOLD: Duration = Duration::from_secs(8);
-/// By what part more is tried, at first; each step that goes well is twice as large.
+/// The share by which more is tried in the first step; each successful step is twice as large.
 const STEP: f64 = 0.005;
-/// If a later step fails, the path takes more than before, and its rate is measured anew.
+/// If a later step than this fails, the path carries more than before, and its rate is measured again.
 const CHANGED: i32 = 3;
-/// How long nothing is held where a queue turned out to be others'.
+/// How long no rate is held after a queue turned out to be other hosts'.
 const OTHERS: Duration = Duration::from_secs(3);
-/// Time that may be booked ahead without sleeping: fewer wakeups, and less than the queue that is avoided.
+/// Time that may be booked ahead without sleeping. It reduces wakeups, and is shorter than the queue that is avoided.
 const AHEAD: Duration = Duration::from_micros(200);
 
-/// Holds back the streams of one sender together.
+/// Holds the rate of all streams of one sender together.
 pub struct Pace(Mutex<Pacer>);
 
 impl Pace {
-    /// A pace that holds nothing yet.
+    /// A pace that holds no rate yet.
     pub fn new() -> Self {
         Self(Mutex::new(Pacer::new(Instant::now())))
     }
 
-    /// Waits until a stream should send `bytes`, or `stop` says to give up; true where a rate is held. `tcp` is asked for once in
-    /// an interval, and `told` is the stream's own.
+    /// Waits until a stream should send `bytes`, or `stop` returns true; returns true if a rate is held. `tcp` is
+    /// called once per interval. `told` belongs to the stream.
     pub fn take(
         &self,
         told: &mut StreamReport,
@@ -99,7 +101,7 @@ impl Pace {
 /// The last report of one stream.
 #[derive(Default)]
 pub struct StreamReport {
-    /// The stream's number; `None` before its first report.
+    /// The stream's number; 0 before its first report.
     number: u64,
     /// The interval of the last report.
     interval: u64,
@@ -109,10 +111,10 @@ pub struct StreamReport {
     acknowledged: u64,
 }
 
-/// TCP's figures of the path.
+/// TCP's measurements of the path.
 #[derive(Clone, Copy)]
 struct Path {
-    /// More waits in the socket than the path takes.
+    /// The socket holds unsent data.
     waits: bool,
     /// The round trip now.
     now: Duration,
@@ -130,27 +132,28 @@ impl Path {
         self.now.saturating_sub(self.shortest)
     }
 
-    /// Whether a queue stands that is longer than `burst`, our own.
+    /// Whether there is a queue that is longer than `burst`, the time of our own bursts.
     fn is_queued(self, burst: Duration) -> bool {
         let (part, least) = if self.waits { QUEUED_AND_WAITING } else { QUEUED };
         !self.shortest.is_zero() && self.queue() >= least.max(self.shortest.mul_f64(part)).max(burst)
     }
 }
 
-/// Decides by what is acknowledged. It has no clock of its own, so it can be tested in simulated time.
+/// Decides by the acknowledged bytes. It has no clock of its own, so it can be tested in simulated time.
 struct Pacer {
     state: PaceState,
     streams: u64,
-    /// The stream that ends intervals: the others report at the beginning of one, and so each reports once in it.
+    /// The stream that ends intervals. The other streams report at the beginning of an interval, so each reports once
+    /// per interval.
     leader: u64,
     interval: u64,
-    /// When the interval began, and how long it is at least.
+    /// When the interval began, and its minimum length.
     since: Instant,
     least: Duration,
-    /// The sum of the streams' reports: bytes acknowledged a second, and bytes.
+    /// The sums of the streams' reports: bytes acknowledged a second, and bytes.
     rate: f64,
     acknowledged: u64,
-    /// The most bytes that one stream sent at once in it.
+    /// The most bytes that one stream sent at once in the interval.
     largest: usize,
     schedule: Schedule,
     rested: Instant,
@@ -158,7 +161,7 @@ struct Pacer {
 
 #[derive(Clone, Copy)]
 enum PaceState {
-    /// All may go at once; the last interval's rate in bytes a second.
+    /// Everything may be sent at once; `last` is the last interval's rate in bytes a second.
     Free { last: f64 },
     /// The rate is held.
     Held(HeldRate),
@@ -166,21 +169,21 @@ enum PaceState {
 
 #[derive(Clone, Copy)]
 struct HeldRate {
-    /// Bytes a second.
+    /// The rate in bytes a second.
     rate: f64,
     until: Instant,
-    /// Intervals in a row with a queue.
+    /// The number of consecutive intervals with a queue.
     queued: u32,
     lowered: u32,
-    /// The last interval's rate was too low to be held.
+    /// The last interval's rate was too low to be limited by the held rate.
     has_fallen: bool,
     hold: Duration,
-    /// How many steps above the rate are tried; none while it is held.
+    /// The number of the step above the rate that is being tried; 0 while the rate is held.
     steps: i32,
 }
 
 impl HeldRate {
-    /// Bytes a second that may go now.
+    /// The current rate in bytes a second.
     fn now(&self) -> f64 {
         self.after(self.steps)
     }
@@ -211,7 +214,7 @@ impl Pacer {
         told.interval < self.interval || self.ends(told, now)
     }
 
-    /// Whether a stream ends the interval: the leader, or any where that has left.
+    /// Whether this stream's report ends the interval: the leader's does, or any stream's if the leader has left.
     fn ends(&self, told: &StreamReport, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.since);
         elapsed >= if told.number == self.leader { self.least } else { 2 * self.least }
@@ -235,7 +238,7 @@ impl Pacer {
         }
     }
 
-    /// A new stream may find a way of its own: what it adds is tried at once.
+    /// Adds a new stream. It may use a separate path, so a higher rate is tried at once.
     fn welcome(&mut self, told: &mut StreamReport) {
         self.streams += 1;
         told.number = self.streams;
@@ -260,7 +263,7 @@ impl Pacer {
         }
     }
 
-    /// When `bytes` may go.
+    /// When `bytes` may be sent.
     fn book(&mut self, bytes: usize, now: Instant) -> Instant {
         self.largest = self.largest.max(bytes);
         match self.state {
@@ -295,7 +298,7 @@ impl Pacer {
         }
     }
 
-    /// Goes on more slowly where the queue doesn't run empty.
+    /// Lowers the rate if the queue doesn't drain.
     fn lower(&mut self, held: HeldRate, now: Instant, queue: Duration) {
         if held.queued < NOT_DRAINED {
             self.state = PaceState::Held(held);
@@ -307,8 +310,8 @@ impl Pacer {
         }
     }
 
-    /// Takes the next step where the last one went well, and else goes back. Of several streams most have told what they did
-    /// in the step before: that much must have arrived.
+    /// Takes the next step if the last one succeeded, and else goes back. Most of several streams have reported values
+    /// from the step before the last one, so at least that rate must have been acknowledged.
     fn judge_step(&mut self, held: HeldRate, seen: f64, now: Instant, queued: Option<Duration>) {
         if queued.is_none() && seen >= held.after(held.steps - 2) {
             self.state = PaceState::Held(HeldRate { steps: held.steps + 1, ..held });
@@ -321,7 +324,7 @@ impl Pacer {
         }
     }
 
-    /// Holds, behind the time in which the queue runs empty.
+    /// Holds the rate, after a pause in which the queue drains.
     fn hold(&mut self, held: HeldRate, now: Instant, queue: Duration) {
         self.schedule.begin_at(now + queue.min(DRAINING));
         self.state = PaceState::Held(held);

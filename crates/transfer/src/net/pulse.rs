@@ -1,4 +1,4 @@
-//! Whether the other end is still there, as all threads of this one may ask: when its last whole message came.
+//! Records when the other end's last whole message arrived, so that all threads can ask whether it is still alive.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,12 +11,12 @@ use crate::base::lock::lock;
 pub struct Pulse {
     heard: Mutex<Instant>,
     longest: Mutex<Option<Duration>>,
-    /// A message has come that this end has no room for yet: nothing further can be heard.
+    /// A message has arrived for which this end has no memory yet, so no further message can be read.
     waits: AtomicBool,
 }
 
 impl Pulse {
-    /// An end that may be silent for `longest` from now on; `None` for ever.
+    /// An end that may be silent for `longest` from now on; `None`: for ever.
     pub fn new(longest: Option<Duration>) -> Self {
         Self {
             heard: Mutex::new(Instant::now()),
@@ -36,12 +36,13 @@ impl Pulse {
         *lock(&self.longest)
     }
 
-    /// Notes that the other end was heard.
+    /// Records that the other end was heard.
     pub fn beat(&self) {
         *lock(&self.heard) = Instant::now();
     }
 
-    /// Does `work`, which may last. The other end counts as heard meanwhile, since nothing more of it can be heard.
+    /// Does `work`, which may take long. The other end counts as heard during the work, since its messages can't be
+    /// read.
     pub fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
         self.waits.store(true, Ordering::Release);
         let done = work();
@@ -50,7 +51,7 @@ impl Pulse {
         done
     }
 
-    /// True while it hasn't been silent for longer than it may.
+    /// True if it hasn't been silent for longer than it may.
     pub fn is_there(&self) -> bool {
         let heard = *lock(&self.heard);
         self.waits.load(Ordering::Acquire) || self.longest().is_none_or(|longest| heard.elapsed() <= longest)

@@ -8,7 +8,7 @@ use crate::base::lock::lock;
 
 /// How much may be sent at once after a pause, as a time at the full rate.
 const BURST: Duration = Duration::from_millis(20);
-/// The longest sleep, so that an interruption is noticed.
+/// The longest sleep, so that an interruption is noticed soon.
 const NAP: Duration = Duration::from_millis(100);
 
 /// Hands out bytes at a fixed rate.
@@ -24,14 +24,14 @@ impl RateLimit {
         Self { bytes_per_second: bytes_per_second.max(1) as f64, schedule }
     }
 
-    /// Waits until `bytes` may be sent, or `stop` says to give up.
+    /// Waits until `bytes` may be sent, or `stop` returns true.
     pub fn take(&self, bytes: usize, stop: impl Fn() -> bool) {
         let until = lock(&self.schedule).book(bytes, self.bytes_per_second, Instant::now());
         sleep_until(until, stop);
     }
 }
 
-/// Which time is booked for bytes at some rate.
+/// Assigns times to bytes at some rate.
 pub struct Schedule {
     free_at: Instant,
 }
@@ -42,7 +42,7 @@ impl Schedule {
         Self { free_at: now }
     }
 
-    /// Books `bytes` at a rate in bytes a second, behind all earlier bookings; returns when they may go.
+    /// Books `bytes` at a rate in bytes a second, after all earlier bookings; returns when they may be sent.
     pub fn book(&mut self, bytes: usize, bytes_per_second: f64, now: Instant) -> Instant {
         let earliest = now.checked_sub(BURST).unwrap_or(now);
         let start = self.free_at.max(earliest);
@@ -50,13 +50,13 @@ impl Schedule {
         start
     }
 
-    /// Books nothing before `then`.
+    /// Moves the next booking to `then` or later.
     pub fn begin_at(&mut self, then: Instant) {
         self.free_at = then;
     }
 }
 
-/// Sleeps, or until `stop` says to give up.
+/// Sleeps until `then`, or until `stop` returns true.
 pub fn sleep_until(then: Instant, stop: impl Fn() -> bool) {
     while let Some(left) = then.checked_duration_since(Instant::now()) {
         if stop() {

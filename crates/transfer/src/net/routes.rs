@@ -1,4 +1,4 @@
-//! Several links: the interfaces of this host over which data reaches the other end.
+//! Multiple links: the interfaces of this host by which data reaches the other end.
 
 use if_addrs::Interface;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -7,18 +7,18 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Links that are used at most.
+/// The most links that are used.
 pub const MAX_ROUTES: usize = 16;
-/// Addresses of the other end that are looked at.
+/// The most addresses of the other end that are examined.
 const MAX_ADDRESSES: usize = 64;
 
-/// Which of this host's interfaces carry data.
+/// The interfaces of this host that carry data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interfaces {
-    /// The one by which the far end is reached at the address that ssh reached it at.
+    /// The interface that leads to the address at which ssh reached the far end.
     #[default]
     One,
-    /// Each by which the kernel reaches an address of the far end.
+    /// Each interface by which the kernel reaches an address of the far end.
     All,
     /// The interfaces of these names.
     Named(Vec<String>),
@@ -29,21 +29,21 @@ pub enum Interfaces {
 pub struct DataRoute {
     /// This host's interface.
     pub interface: String,
-    /// Its address, where the kernel would take another interface.
+    /// This host's address on the interface, if the kernel would choose another interface.
     pub bound: Option<IpAddr>,
     /// The other end's address on it.
     pub to: SocketAddr,
 }
 
 impl DataRoute {
-    /// Connects over it.
+    /// Connects over this link.
     ///
     /// # Errors
-    /// The errors of bind(2) and connect(2), or that nothing answers in time.
+    /// The errors of bind(2) and connect(2); an error if nothing answers in time.
     pub fn connect(&self, patience: Duration) -> io::Result<TcpStream> {
         let Some(bound) = self.bound else { return TcpStream::connect_timeout(&self.to, patience) };
         let socket = Socket::new(Domain::for_address(self.to), Type::STREAM, Some(Protocol::TCP))?;
-        // Where the kernel doesn't let an ordinary user choose the interface, the address may be enough.
+        // If the kernel doesn't let an ordinary user choose the interface, the address may be enough.
         let _ = socket.bind_device(Some(self.interface.as_bytes()));
         socket.bind(&SocketAddr::new(bound, 0).into())?;
         socket.connect_timeout(&self.to.into(), patience)?;
@@ -51,7 +51,7 @@ impl DataRoute {
     }
 }
 
-/// The links of a session, which take turns.
+/// The links of a session, used in turn.
 #[derive(Default)]
 pub struct DataRoutes {
     all: Vec<(DataRoute, AtomicBool)>,
@@ -59,13 +59,13 @@ pub struct DataRoutes {
 }
 
 impl DataRoutes {
-    /// All these.
+    /// Uses all of `routes`.
     pub fn new(routes: Vec<DataRoute>) -> Self {
         let all = routes.into_iter().map(|route| (route, AtomicBool::new(false))).collect();
         Self { all, next: AtomicUsize::new(0) }
     }
 
-    /// The links that work, from the next one in turn on.
+    /// The working links, starting with the next one in turn.
     pub fn in_turn(&self) -> impl Iterator<Item = &DataRoute> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let count = self.all.len();
@@ -73,19 +73,19 @@ impl DataRoutes {
         turn.filter(|(_, failed)| !failed.load(Ordering::Relaxed)).map(|(route, _)| route)
     }
 
-    /// Takes a link that has failed out of use; false where it was out of use already.
+    /// Stops using a link that has failed; false if it was already out of use.
     pub fn fail(&self, route: &DataRoute) -> bool {
         let entry = self.all.iter().find(|(one, _)| one == route);
         entry.is_some_and(|(_, failed)| !failed.swap(true, Ordering::Relaxed))
     }
 
-    /// The links that work.
+    /// The working links.
     pub fn working(&self) -> impl Iterator<Item = &DataRoute> {
         self.all.iter().filter(|(_, failed)| !failed.load(Ordering::Relaxed)).map(|(route, _)| route)
     }
 }
 
-/// The links to a far end that has these addresses, best first, and the named interfaces over which none leads.
+/// The links to a far end that has these addresses, best first; and the named interfaces that lead to none of them.
 pub fn find(interfaces: &Interfaces, addresses: &[SocketAddr]) -> (Vec<DataRoute>, Vec<String>) {
     if *interfaces == Interfaces::One {
         return (Vec::new(), Vec::new());
@@ -100,7 +100,7 @@ pub fn find(interfaces: &Interfaces, addresses: &[SocketAddr]) -> (Vec<DataRoute
     choose(interfaces, &own, addresses, towards)
 }
 
-/// The names of this host's interfaces that are up and have an address, but loopback.
+/// The names of this host's interfaces that are up and have an address, except loopback.
 pub fn interfaces() -> Vec<String> {
     let own = if_addrs::get_if_addrs().unwrap_or_default().into_iter();
     let mut names: Vec<_> =
@@ -110,7 +110,7 @@ pub fn interfaces() -> Vec<String> {
     names
 }
 
-/// The address from which the kernel would send to `to`.
+/// The source address that the kernel would use to send to `to`.
 fn source_address(to: SocketAddr) -> io::Result<IpAddr> {
     let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any)?;
@@ -124,7 +124,7 @@ fn choose(
     addresses: &[SocketAddr],
     towards: impl Fn(SocketAddr) -> Option<String>,
 ) -> (Vec<DataRoute>, Vec<String>) {
-    // Bridges of containers have the same address on many hosts: this host would reach itself.
+    // Bridges of containers have the same address on many hosts: this host would connect to itself.
     let is_own = |address: &SocketAddr| own.iter().any(|(_, ip)| *ip == address.ip());
     let theirs: Vec<(String, SocketAddr)> = addresses
         .iter()
@@ -171,7 +171,7 @@ mod tests {
         SocketAddr::new(ip(text), 7)
     }
 
-    /// Two cards, a bridge of containers, and a far end on the networks of both cards.
+    /// Two cards, a container bridge, and a far end on the networks of both cards.
     fn chosen(interfaces: &Interfaces) -> (Vec<String>, Vec<String>) {
         let own =
             [("lo", "127.0.0.1"), ("mgmt", "192.0.2.1"), ("fast", "10.0.0.1"), ("docker0", "172.17.0.1")];

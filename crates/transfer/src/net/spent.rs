@@ -1,4 +1,4 @@
-//! Processor time that the scheduler gave a thread, and time that the thread waited for it.
+//! The processor time that the scheduler gave a thread, and the time that the thread waited for a processor.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,15 +10,15 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// From now on.
+    /// Starts to measure now.
     pub fn start() -> Self {
         let file = File::open("/proc/thread-self/schedstat").ok();
         let last = file.as_ref().and_then(read).unwrap_or_default();
         Self { file, last }
     }
 
-    /// Nanoseconds on a processor, and ready to run without one, since the last call; `None` where the kernel doesn't
-    /// count them.
+    /// Since the last call: nanoseconds on a processor, and nanoseconds in which the thread was ready to run without
+    /// one. `None` if the kernel doesn't count them.
     pub fn since_last(&mut self) -> Option<(u64, u64)> {
         let now = self.file.as_ref().and_then(read)?;
         let (cpu, waited) = std::mem::replace(&mut self.last, now);
@@ -32,7 +32,7 @@ fn read(file: &File) -> Option<(u64, u64)> {
     parse(std::str::from_utf8(&bytes[..got]).ok()?)
 }
 
-/// Both, unless the kernel counts nothing: a thread that reads this has run.
+/// Parses both values. `None` if the kernel counts nothing: a thread that reads this file must have run.
 fn parse(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split_whitespace().map(|word| word.parse().ok());
     let (cpu, waited) = (words.next()??, words.next()??);

@@ -19,15 +19,15 @@ use crate::net::compress::LongWindow;
 use crate::net::tls::Tls;
 use crate::net::transport::{Registry, Transport};
 
-/// Payload bytes of a data frame that the sender makes. What was read, what is encrypted and the kernel's copy of it fit
-/// into a second-level cache together.
+/// Payload bytes of a data frame that the sender makes. The bytes that were read, their encrypted form and the kernel's
+/// copy fit into a second-level cache together.
 pub const DATA_FRAME: usize = 64 << 10;
 
-/// A connected, authenticated stream that no frame has passed yet.
+/// A connected, authenticated stream on which no frame has been sent yet.
 pub enum Stream {
     /// Between two processes.
     Carried(Carried),
-    /// Between two threads of this one.
+    /// Between two threads of this process.
     Within(WithinEnd),
 }
 
@@ -50,13 +50,13 @@ pub enum StreamError {
     /// The connection's bytes aren't frames, or were changed.
     #[error("the data connection carries damaged data: {0}")]
     Frame(#[from] FrameError),
-    /// The connection's bytes aren't what the other end encrypted.
+    /// The connection's bytes differ from the bytes that the other end encrypted.
     #[error("the data connection carries damaged data: {0}")]
     Record(io::Error),
     /// The other end breaks the protocol.
     #[error("the other end breaks the protocol: {0}")]
     Protocol(&'static str),
-    /// The other end sends what wasn't asked for, or may not be sent.
+    /// The other end sends data that wasn't requested, or that it isn't allowed to send.
     #[error("the other end breaks the protocol: {0}")]
     Refused(#[from] crate::base::problem::Refused),
     /// The destination can't take more (no space, quota, read-only): nothing further can succeed.
@@ -68,19 +68,20 @@ pub enum StreamError {
 }
 
 impl Stream {
-    /// A stream; `tls` is `None` where only a checksum protects the data, `leftover` came behind the handshake.
+    /// A stream over `transport`. `tls` is `None` if only a checksum protects the data; `leftover` are bytes that
+    /// followed the handshake.
     pub fn new(transport: Transport, tls: Option<Tls>, leftover: Vec<u8>) -> Self {
         Self::Carried(Carried { transport, tls, leftover })
     }
 
-    /// Both ends of a stream within this process, until `registry` is cut.
+    /// Both ends of a stream within this process; it lives until `registry` is cut.
     pub fn within(registry: &Registry) -> (Self, Self) {
         let (one, other) = within::pair(registry);
         (Self::Within(one), Self::Within(other))
     }
 
-    /// The protection of the payload: a cipher, or `ssh` where the stream travels through it; `None` in
-    /// clear, and where it doesn't travel.
+    /// The protection of the payload: a cipher, or `ssh` if the stream is sent through ssh; `None` if it isn't
+    /// encrypted, or stays in this process.
     pub fn cipher(&self) -> Option<&'static str> {
         match self {
             Self::Carried(Carried { tls: Some(tls), .. }) => Some(tls.cipher()),
@@ -89,7 +90,8 @@ impl Stream {
         }
     }
 
-    /// The connection, its cipher, and what came behind the handshake; none without a cipher or a connection of its own.
+    /// The connection, its cipher, and the bytes that followed the handshake; `None` without a cipher or a TCP
+    /// connection.
     pub fn into_parts(self) -> Option<(TcpStream, Tls, Vec<u8>)> {
         match self {
             Self::Carried(Carried { transport: Transport::Tcp(socket), tls: Some(tls), leftover }) => {
@@ -99,22 +101,22 @@ impl Stream {
         }
     }
 
-    /// The kernel's view of the connection.
+    /// The kernel's counters of the connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         if let Self::Carried(carried) = self { carried.transport.tcp_info() } else { None }
     }
 
-    /// Bits a second of the port by which it leaves, where they are known.
+    /// The rate of the port that the stream uses, in bits a second, if it is known.
     pub fn link_rate(&self) -> Option<u64> {
         if let Self::Carried(carried) = self { carried.transport.link_rate() } else { None }
     }
 
-    /// This host's address on the link that it uses, where it has one of its own.
+    /// This host's address on the link that the stream uses, if the stream has a TCP connection.
     pub fn local_address(&self) -> Option<IpAddr> {
         if let Self::Carried(carried) = self { carried.transport.local_address() } else { None }
     }
 
-    /// The sending side.
+    /// The sending side of the stream.
     pub fn into_writer(self) -> FrameWriter {
         match self {
             Self::Carried(carried) => FrameWriter::Wire(WireWriter::new(carried)),
@@ -122,7 +124,7 @@ impl Stream {
         }
     }
 
-    /// The sending side of a stream to the first host of a chain. Within this process there are no chains.
+    /// The sending side of a stream to the first host of a chain. There are no chains within a process.
     pub fn into_sealed_writer(self, source: Arc<ChainSource>) -> FrameWriter {
         match self.into_writer() {
             FrameWriter::Wire(wire) => FrameWriter::Sealed(Box::new(SealedWriter::new(wire, source))),
@@ -138,7 +140,7 @@ impl Stream {
         }
     }
 
-    /// The receiving side; frames may be compressed where there is a window for it.
+    /// The receiving side of the stream; frames may be compressed if `unpacks` is set.
     pub fn into_reader(self, unpacks: Option<LongWindow>) -> FrameReader {
         match self {
             Self::Carried(carried) => FrameReader::Wire(Box::new(WireReader::new(carried, unpacks))),
@@ -153,12 +155,12 @@ pub enum FrameWriter {
     Wire(WireWriter),
     /// To another thread.
     Within(WithinWriter),
-    /// To several hosts, one behind the other.
+    /// To several hosts, through a chain.
     Sealed(Box<SealedWriter>),
 }
 
 impl FrameWriter {
-    /// Sends one frame. Time goes to the cipher and the socket.
+    /// Sends one frame. The time is counted for the cipher and the socket.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -170,7 +172,7 @@ impl FrameWriter {
         }
     }
 
-    /// Sends one frame as [`FrameWriter::send`] does, and takes all of `payload`, which is empty then.
+    /// Sends one frame as [`FrameWriter::send`] does, and takes all bytes out of `payload`.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -189,9 +191,9 @@ impl FrameWriter {
         Ok(())
     }
 
-    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`], which `read` puts to the places where they are
-    /// encrypted. Where that fails nothing is sent; the inner error is its. At least `sure` bytes of the chunk follow without
-    /// compression.
+    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`]. `read` writes them directly into the buffer in
+    /// which they are encrypted. If `read` fails, nothing is sent, and its error is the inner error. At least `sure`
+    /// bytes of the chunk follow without compression.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -209,12 +211,12 @@ impl FrameWriter {
         }
     }
 
-    /// Where the receiver can read the sender's files itself.
+    /// The writer within this process, with which the receiver can read the sender's files itself.
     pub fn within(&self) -> Option<&WithinWriter> {
         if let Self::Within(within) = self { Some(within) } else { None }
     }
 
-    /// The kernel's view of the connection.
+    /// The kernel's counters of the connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         match self {
             Self::Wire(wire) => wire.tcp_info(),
@@ -223,7 +225,7 @@ impl FrameWriter {
         }
     }
 
-    /// Announces the end of the stream; returns the kernel's last view of the connection.
+    /// Announces the end of the stream; returns the kernel's last counters of the connection.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -247,7 +249,7 @@ pub enum FrameReader {
 }
 
 impl FrameReader {
-    /// Hands every frame to `handler` until the end is announced.
+    /// Passes every frame to `handler` until the end is announced.
     ///
     /// # Errors
     /// If the connection breaks or closes early, the bytes aren't frames, or the handler fails.
@@ -259,7 +261,7 @@ impl FrameReader {
         }
     }
 
-    /// True once anything has come behind the handshake: the other end uses this stream.
+    /// True once data has arrived after the handshake: the other end uses this stream.
     pub fn is_used(&self) -> bool {
         match self {
             Self::Wire(wire) => wire.is_used(),
@@ -268,7 +270,7 @@ impl FrameReader {
         }
     }
 
-    /// The kernel's view of the connection.
+    /// The kernel's counters of the connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         match self {
             Self::Wire(wire) => wire.tcp_info(),
@@ -278,7 +280,7 @@ impl FrameReader {
     }
 }
 
-/// Bytes of all `pieces`.
+/// The number of bytes in all `pieces`.
 pub fn total(pieces: &[IoSlice<'_>]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
@@ -288,40 +290,40 @@ pub trait FrameHandler {
     /// A frame begins.
     ///
     /// # Errors
-    /// If the stream can't go on.
+    /// If the stream can't continue.
     fn start(&mut self, header: Header) -> Result<(), StreamError>;
 
-    /// The next pieces of the payload, which belong one behind the other.
+    /// The next pieces of the payload, in order.
     ///
     /// # Errors
-    /// If the stream can't go on.
+    /// If the stream can't continue.
     fn payload(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError>;
 
-    /// The payload is whole and its checksum right.
+    /// The payload is complete and its checksum is right.
     ///
     /// # Errors
-    /// If the stream can't go on.
+    /// If the stream can't continue.
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError>;
 
-    /// A frame that is whole in memory already.
+    /// A frame that is already complete in memory.
     ///
     /// # Errors
-    /// If the stream can't go on.
+    /// If the stream can't continue.
     fn whole(&mut self, kind: FrameKind, payload: Vec<u8>) -> Result<(), StreamError> {
         self.start(Header::unchecked(kind, payload.len()))?;
         self.payload(&mut [IoSlice::new(&payload)])?;
         self.done(kind)
     }
 
-    /// The next bytes of the payload are in an open file of this process; returns how many of them it had.
+    /// The next bytes of the payload are in an open file of this process; returns how many of them the file had.
     ///
     /// # Errors
-    /// If the stream can't go on; the inner one if the file can't be read.
+    /// If the stream can't continue; the inner error if the file can't be read.
     fn range(&mut self, _: &FileRange) -> Result<Result<u64, Errno>, StreamError> {
         Err(StreamError::Protocol("a range of a file"))
     }
 
-    /// Payload bytes that are sure to follow.
+    /// The number of payload bytes that are sure to follow.
     fn expects(&self) -> u64 {
         0
     }

@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use crate::base::lock::lock;
 use crate::net::channel::Channel;
 
-/// One way to carry a stream's bytes.
+/// The carrier of a stream's bytes.
 pub enum Transport {
-    /// A TCP connection of its own.
+    /// A TCP connection.
     Tcp(TcpStream),
     /// Through the control channel, that is, through ssh.
     Tunnel(Tunnel),
 }
 
 impl Transport {
-    /// The kernel's view of the connection, where it is one.
+    /// The kernel's counters of the connection, if it is a TCP connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         match self {
             Self::Tcp(socket) => TcpInfo::of(socket.as_fd()).ok(),
@@ -30,7 +30,7 @@ impl Transport {
         }
     }
 
-    /// This host's address on the link that it uses.
+    /// This host's address on the link that the connection uses.
     pub fn local_address(&self) -> Option<IpAddr> {
         match self {
             Self::Tcp(socket) => Some(socket.local_addr().ok()?.ip()),
@@ -38,7 +38,7 @@ impl Transport {
         }
     }
 
-    /// Bits a second of the port by which the connection leaves, where they are known.
+    /// The rate of the port that the connection uses, in bits a second, if it is known.
     pub fn link_rate(&self) -> Option<u64> {
         match self {
             Self::Tcp(socket) => link_rate(socket.local_addr().ok()?.ip()),
@@ -46,29 +46,29 @@ impl Transport {
         }
     }
 
-    /// Lets reads wait until N bytes are there, or the end. Without it they only return more often.
+    /// Makes reads wait until `bytes` bytes or the end have arrived. Without this call, reads only return more often.
     pub fn set_least_to_read(&self, bytes: usize) {
         if let Self::Tcp(socket) = self {
             let _ = set_least_to_receive(socket.as_fd(), bytes);
         }
     }
 
-    /// Tells the other end that nothing follows, so that it waits for nothing more.
+    /// Tells the other end that no more bytes follow.
     pub fn end(&self) {
         if let Self::Tcp(socket) = self {
-            // A connection that is gone already has ended, too.
+            // If the connection is gone already, it has ended too.
             let _ = socket.shutdown(Shutdown::Write);
         }
     }
 }
 
 impl Transport {
-    /// Writes all of `parts`, one behind the other.
+    /// Writes all of `parts`, in order.
     ///
     /// # Errors
     /// If the other end is gone.
     pub fn write_all_vectored(&mut self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-        // An empty write would look like a connection that takes nothing.
+        // An empty write would look like a connection that accepts nothing.
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
             match self.write_vectored(parts) {
@@ -111,29 +111,30 @@ impl Write for Transport {
     }
 }
 
-/// The one stream that can travel through the control channel.
+/// The one stream that can be sent through the control channel.
 pub struct Tunnel {
     channel: Arc<Channel>,
     incoming: Receiver<Vec<u8>>,
     registry: Registry,
     rest: Vec<u8>,
     at: usize,
-    /// When reading gives up.
+    /// When reads give up.
     deadline: Option<Instant>,
 }
 
 impl Tunnel {
-    /// A stream over `channel`, which puts the bytes that arrive into `incoming`; it ends with `registry`.
+    /// A stream over `channel`, which puts the bytes that arrive into `incoming`; the stream ends when `registry` is
+    /// cut.
     pub fn new(channel: Arc<Channel>, incoming: Receiver<Vec<u8>>, registry: Registry) -> Self {
         Self { channel, incoming, registry, rest: Vec::new(), at: 0, deadline: None }
     }
 
-    /// This stream, whose reads give up at `deadline`.
+    /// This stream, with reads that give up at `deadline`.
     pub fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// This stream, whose reads wait for as long as it takes.
+    /// This stream, with reads that have no deadline.
     pub fn for_ever(self) -> Self {
         Self { deadline: None, ..self }
     }
@@ -142,7 +143,7 @@ impl Tunnel {
         self.registry.is_cut() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// The next message's bytes; none where the stream was ended by the other end, the channel or this end.
+    /// The next message's bytes; empty if the other end, the channel or this end has ended the stream.
     fn receive(&self) -> Vec<u8> {
         while !self.is_over() {
             match self.incoming.recv_timeout(Duration::from_millis(200)) {
@@ -193,7 +194,7 @@ impl Watched {
     }
 }
 
-/// Every connection of a transfer, so that all can be cut at once: a worker blocked in one then returns.
+/// Every connection of a transfer, so that all can be cut at once. A worker that is blocked in one then returns.
 #[derive(Clone, Default)]
 pub struct Registry {
     inner: Arc<Mutex<Connections>>,
@@ -207,12 +208,12 @@ struct Connections {
 
 struct Watched {
     socket: TcpStream,
-    /// Since when it sends something again, or probes its peer.
+    /// Since when the connection has been retransmitting, or probing its peer.
     repeats: Option<Instant>,
 }
 
 impl Registry {
-    /// Adds a connection; it is cut at once where the others were.
+    /// Adds a connection; it is cut at once if the others were.
     pub fn add(&self, socket: &TcpStream) {
         let mut cut = lock(&self.inner);
         if cut.done {
@@ -222,18 +223,18 @@ impl Registry {
         }
     }
 
-    /// True where a connection has sent something again and again for so long, and no acknowledgement came at all. A peer
-    /// whose storage is slow takes nothing and still acknowledges. Found only where it is asked often.
+    /// True if a connection has kept retransmitting for at least `longest` and no acknowledgement arrived in this time.
+    /// A peer with slow storage accepts no data but still sends acknowledgements. This must be called often.
     pub fn is_dead(&self, longest: Duration) -> bool {
         lock(&self.inner).sockets.iter_mut().any(|watched| watched.is_dead(longest))
     }
 
-    /// True once everything was cut.
+    /// True once all connections were cut.
     pub fn is_cut(&self) -> bool {
         lock(&self.inner).done
     }
 
-    /// Cuts everything, now and in future.
+    /// Cuts all connections, now and in future.
     pub fn cut(&self) {
         let mut cut = lock(&self.inner);
         cut.done = true;

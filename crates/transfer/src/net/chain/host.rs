@@ -1,4 +1,4 @@
-//! What a host has of the chain that it is in.
+//! What a host knows about the chain that it belongs to.
 
 use linerate_wire::control::ChainLink;
 use linerate_wire::sealed::{MAX_CHAINED, SealedPart};
@@ -9,15 +9,15 @@ use super::mark;
 use super::relay::ChainRelay;
 use crate::base::lock::lock;
 
-/// A host's place in a chain.
+/// A host's position in a chain, and its state there.
 pub struct ChainHost {
     link: ChainLink,
-    /// The source's streams of which something has come.
+    /// The numbers of the source's streams from which a part has arrived.
     streams: Mutex<HashSet<u32>>,
     relay: Option<Arc<ChainRelay>>,
 }
 
-/// How far one of the source's streams has come.
+/// The state of one of the source's streams.
 #[derive(Default)]
 pub struct ChainProgress {
     stream: Option<u32>,
@@ -25,27 +25,27 @@ pub struct ChainProgress {
 }
 
 impl ChainHost {
-    /// The place that `link` names; none where there is no such place.
+    /// The host that `link` describes; `None` if its position doesn't exist.
     pub fn new(link: ChainLink, relay: Option<Arc<ChainRelay>>) -> Option<Self> {
         let is_fit = link.place < link.hosts && usize::from(link.hosts) <= MAX_CHAINED;
         is_fit.then(|| Self { link, streams: Mutex::default(), relay })
     }
 
-    /// Whoever hands on what comes.
+    /// The relay that forwards data to the next host, if there is one.
     pub fn relay(&self) -> Option<&Arc<ChainRelay>> {
         self.relay.as_ref()
     }
 
-    /// The bytes of a part, if the source has made it and it is the next one of its stream.
+    /// Checks a part's mark and order, and returns its bytes.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the part isn't accepted.
     pub fn open<'a>(&self, payload: &'a [u8], so_far: &mut ChainProgress) -> Result<&'a [u8], &'static str> {
         let part = SealedPart::decode(payload, self.link.hosts.into()).ok_or("a part that is none")?;
         let theirs = part.mark(self.link.place.into()).ok_or("a part without a mark")?;
         let digest = blake3::hash(part.bytes);
         let ours = mark(&self.link.key, part.stream, part.number, &digest);
-        // In constant time.
+        // This comparison takes constant time.
         if blake3::Hash::from_bytes(ours) != blake3::Hash::from_bytes(theirs) {
             return Err("a part that isn't as the source has sent it");
         }

@@ -1,8 +1,8 @@
-//! Streams that pass several hosts, each of which keeps what comes and hands it on to the next.
+//! Streams that pass through several hosts. Each host stores the data and forwards it to the next host.
 //!
-//! Each hop has a TLS connection of its own. In it travel parts of the source's stream, with a mark for each host
-//! ([`linerate_wire::sealed`]), made with a key that only the source and that host have. A host looks at the mark before it uses
-//! a byte of the part, so those before it can withhold data, and nothing else.
+//! Each hop has a TLS connection of its own, which carries parts of the source's stream. Each part has a mark for each
+//! host ([`linerate_wire::sealed`]), made with a key that only the source and that host have. A host checks its mark
+//! before it uses a byte of the part, so hosts before it can withhold data but not change it.
 
 mod host;
 mod reader;

@@ -1,4 +1,4 @@
-//! Receives frames as a host of a chain: looks at each part's mark, hands the part on, and then uses it.
+//! Receives frames as a host of a chain: it checks each part's mark, forwards the part, and then uses it.
 
 use linerate_sys::tcp::TcpInfo;
 use linerate_wire::frame::{FrameKind, Header};
@@ -17,19 +17,19 @@ pub struct SealedReader {
     parts: SealedParts,
 }
 
-/// What becomes of its parts.
+/// Checks and forwards the parts of a stream, and cuts them into frames.
 struct SealedParts {
     host: Arc<ChainHost>,
     so_far: ChainProgress,
-    /// The part that comes.
+    /// The part that is being received.
     payload: Vec<u8>,
     forwarding: Option<Forwarding>,
-    /// Of the frames in the parts.
+    /// Cuts the frames out of the parts.
     cutter: FrameCutter,
 }
 
 impl SealedReader {
-    /// Receives on `wire`, as this host; frames may be compressed where there is a window for it.
+    /// Receives on `wire` as this host; frames may be compressed if `unpacks` is set.
     pub fn new(wire: WireReader, host: Arc<ChainHost>, unpacks: Option<LongWindow>) -> Self {
         let forwarding = host.relay().map(Forwarding::new);
         let cutter = FrameCutter::new(unpacks);
@@ -38,31 +38,31 @@ impl SealedReader {
         Self { wire, parts }
     }
 
-    /// Hands every frame to `handler` until the source has ended the stream.
+    /// Passes every frame to `handler` until the source has ended the stream.
     ///
     /// # Errors
     /// If the connection breaks or closes early, a part isn't the source's, or the handler fails.
     pub fn run(&mut self, handler: &mut impl FrameHandler) -> Result<(), StreamError> {
         let result = self.wire.run(&mut PartOpening { parts: &mut self.parts, handler });
         if result.is_err() {
-            // What comes behind it can't have its end.
+            // The stream to the next host is cut: it must not look complete there.
             self.parts.forwarding.take().into_iter().for_each(Forwarding::cut);
         }
         result
     }
 
-    /// True once anything has come behind the handshake.
+    /// True once data has arrived after the handshake.
     pub fn is_used(&self) -> bool {
         self.wire.is_used()
     }
 
-    /// The kernel's view of the connection.
+    /// The kernel's counters of the connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         self.wire.tcp_info()
     }
 }
 
-/// Takes the frames in which the parts travel.
+/// Handles the frames that contain the parts.
 struct PartOpening<'a, H> {
     parts: &'a mut SealedParts,
     handler: &'a mut H,
@@ -102,7 +102,7 @@ impl<H: FrameHandler> FrameHandler for PartOpening<'_, H> {
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError> {
         match kind {
             FrameKind::Sealed => self.part(),
-            // The source's own end is in the last part.
+            // The source's own end of the stream is in the last part.
             _ if !self.parts.cutter.has_ended() => Err(StreamError::Cut),
             _ => {
                 self.parts.forwarding.take().into_iter().for_each(Forwarding::end);
@@ -116,7 +116,7 @@ impl<H: FrameHandler> FrameHandler for PartOpening<'_, H> {
     }
 }
 
-/// It isn't the source's fault: what has come before stays.
+/// A damaged part isn't the source's fault, so data that arrived before is kept.
 fn damaged(what: &'static str) -> StreamError {
     StreamError::Record(io::Error::new(io::ErrorKind::InvalidData, what))
 }

@@ -1,7 +1,8 @@
-//! Hands on to the next host of a chain what comes, as it comes.
+//! Forwards incoming parts to the next host of a chain at once.
 //!
-//! What waits for the next host is bounded; then this one waits too. If the next one takes nothing at all for a while, or holds this one
-//! up for most of a longer one, it is given up with all behind it, who get the rest from the source itself, and this host goes on alone.
+//! The queue for the next host is limited; if it is full, this host waits too. If the next host takes nothing for a
+//! while, or delays this host for most of a longer period, this host gives it up and continues without it. The hosts
+//! behind it are given up too: they get the rest from the source itself.
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
 use linerate_wire::control::{Cookie, Message};
@@ -22,45 +23,47 @@ use crate::net::stream::{FrameWriter, Stream, StreamError};
 
 /// Parts of each stream that may wait for the next host: 2 MiB.
 const WAITING: usize = 8;
-/// How long the next host may take nothing, or hold this one up, if it is the last one; for each host behind it, so much longer, so that
-/// those who are nearest to one that stands still give up first. A new connection to it may take as long.
+/// If the next host is the last one, how long it may take nothing, or delay this host. `LONGER` is added for each host
+/// behind it, so that the host directly before one that hangs gives up first. A new connection to the next host may
+/// take as long.
 const STILL: Duration = Duration::from_secs(10);
 const LONGER: Duration = Duration::from_secs(2);
-/// One that holds this one up for more than this share of the time takes less than a quarter of what could come.
+/// A host that delays this one for more than this share of the time takes less than a quarter of the data that could
+/// come.
 const HOLDS_UP: f64 = 0.75;
-/// How often whoever waits looks.
+/// The interval of the checks during a wait.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a connection to the next host may take.
 const DIAL_TIME: Duration = Duration::from_secs(8);
 
-/// How the next host is reached.
+/// How to reach the next host.
 pub struct NextHost {
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
-    /// What it wants to see first.
+    /// The cookie that it expects first.
     pub cookie: Cookie,
     /// The keys of both ends.
     pub link: ConnectionConfig,
-    /// How many hosts are behind it.
+    /// The number of hosts behind it.
     pub behind: u32,
 }
 
-/// The way to the next host.
+/// The connections to the next host.
 pub struct ChainRelay {
     next: NextHost,
-    /// A connection that was made to see whether it can be.
+    /// The connection that was made to test whether the host can be reached.
     first: Mutex<Option<Stream>>,
-    /// For the word that the next one is lost.
+    /// Gets the message that the next host is lost.
     client: Arc<Channel>,
     is_lost: Mutex<bool>,
-    /// Parts that were handed on,
+    /// The number of parts that were forwarded.
     moved: AtomicU64,
-    /// and streams that have not ended.
+    /// The number of streams that have not ended.
     open: AtomicU64,
     holding_up: Mutex<HoldingUp>,
 }
 
-/// How much of the streams' time in a while has gone into waiting for the next host.
+/// The share of the streams' time in a period that was spent waiting for the next host.
 struct HoldingUp {
     since: Instant,
     waited: Duration,
@@ -72,7 +75,7 @@ impl HoldingUp {
         Self { since: Instant::now(), waited: Duration::ZERO, all: Duration::ZERO }
     }
 
-    /// Counts time of one stream; true where a while is over in which the next host has held it up.
+    /// Adds the time of one stream. True at the end of a period in which the next host has delayed this one.
     fn count(&mut self, waited: Duration, all: Duration, a_while: Duration) -> bool {
         self.waited += waited;
         self.all += all;
@@ -85,14 +88,14 @@ impl HoldingUp {
 }
 
 impl ChainRelay {
-    /// Hands on to `next`, to which there is a `first` connection; `client` hears when that can't go on.
+    /// Forwards to `next`, to which `first` is a connection. `client` gets a message if forwarding fails.
     pub fn new(next: NextHost, first: Stream, client: Arc<Channel>) -> Self {
         let (moved, open) = (AtomicU64::new(0), AtomicU64::new(0));
         let (is_lost, holding_up) = (Mutex::new(false), Mutex::new(HoldingUp::new()));
         Self { next, first: Mutex::new(Some(first)), client, is_lost, moved, open, holding_up }
     }
 
-    /// Waits until everything was handed on, or the next host is lost.
+    /// Waits until everything was forwarded, or the next host is lost.
     pub fn drain(&self) {
         let mut still = Stillness::new(self);
         while self.open.load(Ordering::Acquire) > 0 && !self.is_lost() {
@@ -105,12 +108,12 @@ impl ChainRelay {
         *lock(&self.is_lost)
     }
 
-    /// Gives the next host up.
+    /// Gives up the next host.
     fn lose(&self, why: &str) {
         let mut is_lost = lock(&self.is_lost);
         if !std::mem::replace(&mut *is_lost, true) {
             self.next.link.registry.cut();
-            // A client that is gone needs no word.
+            // A client that is gone needs no message.
             let _ = self.client.send(&Message::NextLost(printable(why.as_bytes())));
         }
     }
@@ -119,7 +122,7 @@ impl ChainRelay {
         STILL + LONGER * self.next.behind
     }
 
-    /// Counts the time of a stream since its last part, and what of it has gone into waiting for the next host.
+    /// Adds the time of a stream since its last part, and the part of it that was spent waiting for the next host.
     fn count(&self, waited: Duration, all: Duration) {
         if lock(&self.holding_up).count(waited, all, self.patience()) {
             self.lose("it takes less than a quarter of what could come");
@@ -131,7 +134,7 @@ impl ChainRelay {
         first.map_or_else(|| dial(self.next.address, &self.next.cookie, &self.next.link, DIAL_TIME), Ok)
     }
 
-    /// Hands on one stream.
+    /// Forwards one stream.
     fn run(&self, parts: &Receiver<Passing>) {
         let result = self.hand_on(parts);
         if let Err(error) = result {
@@ -141,7 +144,7 @@ impl ChainRelay {
     }
 
     fn hand_on(&self, parts: &Receiver<Passing>) -> Result<(), StreamError> {
-        // A stream on which nothing comes is none for the next host either.
+        // If nothing arrives on a stream, it isn't opened to the next host either.
         let Ok(Passing::Part(first)) = parts.recv() else { return Ok(()) };
         let (mut writer, mut clock) = (self.connection()?.into_writer(), Clock::start());
         let pass = |writer: &mut FrameWriter, part: &[u8], clock: &mut Clock| {
@@ -155,14 +158,14 @@ impl ChainRelay {
             match parts.recv() {
                 Ok(Passing::Part(part)) => pass(&mut writer, &part, &mut clock)?,
                 Ok(Passing::End) => return writer.end(&mut clock).map(drop),
-                // It was cut here, and so it is there.
+                // The stream was cut here, so it is cut there too.
                 Err(_) => return Ok(()),
             }
         }
     }
 }
 
-/// Whether anything is handed on.
+/// Measures for how long nothing has been forwarded.
 struct Stillness<'a> {
     relay: &'a ChainRelay,
     moved: u64,
@@ -174,7 +177,7 @@ impl<'a> Stillness<'a> {
         Self { relay, moved: relay.moved.load(Ordering::Relaxed), since: Instant::now() }
     }
 
-    /// Gives the next host up where it has taken nothing for too long.
+    /// Gives up the next host if it has taken nothing for too long.
     fn look(&mut self) {
         let moved = self.relay.moved.load(Ordering::Relaxed);
         if moved != self.moved {
@@ -191,16 +194,16 @@ enum Passing {
     End,
 }
 
-/// One stream's way to the next host.
+/// The forwarding of one stream to the next host.
 pub struct Forwarding {
     relay: Arc<ChainRelay>,
     to: Sender<Passing>,
-    /// When the last part was handed on.
+    /// When the last part was forwarded.
     last: Instant,
 }
 
 impl Forwarding {
-    /// Begins one.
+    /// Starts to forward a stream.
     pub fn new(relay: &Arc<ChainRelay>) -> Self {
         let (to, parts) = bounded(WAITING);
         relay.open.fetch_add(1, Ordering::AcqRel);
@@ -209,7 +212,7 @@ impl Forwarding {
         Self { relay: relay.clone(), to, last: Instant::now() }
     }
 
-    /// Hands on a part, once there is room for it; nothing where the next host is lost.
+    /// Forwards a part as soon as there is room in the queue; does nothing if the next host is lost.
     pub fn part(&mut self, part: &Arc<Vec<u8>>) {
         let begun = Instant::now();
         self.pass(Passing::Part(part.clone()));
@@ -217,12 +220,12 @@ impl Forwarding {
         self.relay.count(self.last.duration_since(begun), self.last.duration_since(before));
     }
 
-    /// Hands on the end.
+    /// Forwards the end of the stream.
     pub fn end(self) {
         self.pass(Passing::End);
     }
 
-    /// It ends before its end.
+    /// Ends the stream without forwarding its end.
     pub fn cut(self) {
         drop(self);
     }

@@ -1,4 +1,4 @@
-//! The source's side of a chain: the keys of its hosts, and the marks that it makes with them.
+//! The source's side of a chain: the keys of its hosts, and the marks that it makes with these keys.
 
 use linerate_wire::control::ChainKey;
 use linerate_wire::sealed::sealed_head;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::mark;
 use crate::base::problem::TransferError;
 
-/// What the source has of all hosts of a chain.
+/// The source's data about all hosts of a chain.
 pub struct ChainSource {
     keys: Vec<ChainKey>,
     streams: AtomicU32,
 }
 
 impl ChainSource {
-    /// Makes keys for N hosts.
+    /// Makes keys for `hosts` hosts.
     ///
     /// # Errors
     /// If the system gives no randomness.
@@ -28,22 +28,22 @@ impl ChainSource {
         Ok(Self { keys: (0..hosts).map(key).collect::<Result<_, _>>()?, streams: AtomicU32::new(0) })
     }
 
-    /// The key of the host at this place.
+    /// The key of the host at this position.
     pub fn key(&self, place: usize) -> Option<&ChainKey> {
         self.keys.get(place)
     }
 
-    /// How many hosts there are.
+    /// The number of hosts.
     pub fn hosts(&self) -> usize {
         self.keys.len()
     }
 
-    /// The number of a new stream.
+    /// Allocates the number of a new stream.
     pub(super) fn stream(&self) -> u32 {
         self.streams.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Puts a part with its marks into `payload`.
+    /// Writes a part with its marks to `payload`.
     pub fn seal(&self, (stream, number): (u32, u64), bytes: &[u8], payload: &mut Vec<u8>) {
         payload.clear();
         payload.extend(sealed_head(stream, number));

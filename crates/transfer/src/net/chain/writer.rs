@@ -1,4 +1,4 @@
-//! Sends frames to the first host of a chain, in parts with marks for all of them.
+//! Sends frames to the first host of a chain, in parts with marks for all hosts.
 
 use linerate_sys::tcp::TcpInfo;
 use linerate_wire::frame::{FrameKind, HEADER, Header};
@@ -16,13 +16,13 @@ pub struct SealedWriter {
     source: Arc<ChainSource>,
     stream: Option<u32>,
     number: u64,
-    /// Bytes of the stream that have no part yet.
+    /// Bytes of the stream that aren't in a part yet.
     waiting: Vec<u8>,
     payload: Vec<u8>,
 }
 
 impl SealedWriter {
-    /// Sends on `wire` what the hosts of `source` are to get.
+    /// Sends on `wire` to the hosts of `source`.
     pub fn new(wire: WireWriter, source: Arc<ChainSource>) -> Self {
         Self { wire, source, stream: None, number: 0, waiting: Vec::new(), payload: Vec::new() }
     }
@@ -36,7 +36,8 @@ impl SealedWriter {
         self.put(payload, clock)
     }
 
-    /// Sends a data frame of `length` bytes as `read` puts them there; where that fails, nothing. `sure` bytes of the chunk follow.
+    /// Sends a data frame of `length` bytes, which `read` writes into the buffer; sends nothing if `read` fails. `sure`
+    /// bytes of the chunk follow.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -84,12 +85,13 @@ impl SealedWriter {
         self.wire.send(FrameKind::Sealed, &self.payload, clock)
     }
 
-    /// The kernel's view of the connection.
+    /// The kernel's counters of the connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         self.wire.tcp_info()
     }
 
-    /// Announces the end of the stream, to all hosts and to the first one; returns the kernel's last view of the connection.
+    /// Announces the end of the stream to all hosts, and the end of the connection to the first one; returns the
+    /// kernel's last counters of the connection.
     ///
     /// # Errors
     /// If the connection is broken.

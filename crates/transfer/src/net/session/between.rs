@@ -1,4 +1,4 @@
-//! A client's end of a session with one of two agents that have the data between themselves.
+//! A client's session with one of two agents that exchange the data directly.
 
 use linerate_wire::control::{AskedSources, Cookie, Listening, Message, Partner, Progress};
 use linerate_wire::stages::{Stages, Usage};
@@ -14,11 +14,12 @@ use crate::base::problem::TransferError;
 use crate::net::channel::Channel;
 use linerate_wire::control::Job;
 
-/// How soon further news of an agent is told to the other one.
+/// The shortest time between two progress reports that are forwarded to the other agent.
 const NEWS: Duration = Duration::from_millis(50);
 
 impl Session {
-    /// The client's end, up to the agent's first message. The agent hears once a second what is in `news`: the other one's.
+    /// The client's session, up to the agent's first message. The client sends the agent once a second the progress in
+    /// `news`, which is the other agent's.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol or goes away.
@@ -45,7 +46,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Names `other` as the other end of the data, which hears from now on what this agent says to all.
+    /// Introduces `other` as the other end of the data. From now on, messages of this agent that are meant for every
+    /// end are forwarded to it.
     ///
     /// # Errors
     /// If the agent is gone.
@@ -60,10 +62,10 @@ impl Session {
         self.send(&Message::Partner(Partner { public_key, cookie, asked }))
     }
 
-    /// Waits for the agent to say where it listens.
+    /// Waits for the addresses at which the agent listens.
     ///
     /// # Errors
-    /// If it goes away, or says something else.
+    /// If the agent goes away, or sends something else.
     pub fn hear_listening(&mut self) -> Result<Listening, TransferError> {
         match self.awaiting("its word on where it listens for data", Self::receive)? {
             Message::Listening(listening) => Ok(listening),
@@ -71,30 +73,30 @@ impl Session {
         }
     }
 
-    /// Has the agent dial the other one at these addresses; `None` where that worked, else why not.
+    /// Makes the agent dial the other agent at these addresses; `None` if that worked, else the reason why not.
     ///
     /// # Errors
-    /// If it goes away.
+    /// If the agent goes away.
     pub fn have_dial(&mut self, candidates: Vec<SocketAddr>) -> Result<Option<String>, TransferError> {
         self.send(&Message::ConnectBack { candidates })?;
         self.answer_to_connect_back()
     }
 
-    /// Has the agent send its data through its channel, or take it from there.
+    /// Makes the agent send its data through the control channel, or receive it there.
     ///
     /// # Errors
-    /// If it goes away.
+    /// If the agent goes away.
     pub fn have_tunnel(&mut self) -> Result<(), TransferError> {
         self.control.way.open.store(true, Ordering::Release);
         self.send(&Message::UseTunnel)
     }
 
-    /// The next bytes of the stream through the agent's channel, for a thread of their own.
+    /// The bytes of the stream through the agent's channel, to be read by a separate thread.
     pub fn tunnelled(&self) -> crossbeam_channel::Receiver<Vec<u8>> {
         self.control.tunnel.clone()
     }
 
-    /// The next message that isn't only news; none where nothing came for a moment.
+    /// The next message that isn't only a progress report; `None` if none arrives for a moment.
     ///
     /// # Errors
     /// If the agent gave up or is gone, or the user interrupts.
@@ -105,34 +107,34 @@ impl Session {
         }
     }
 
-    /// The agent's last message, where it has come.
+    /// The agent's last message, if it has arrived.
     pub fn last_report(&self) -> Option<(Stages, Usage)> {
         self.report
     }
 
-    /// Sends the other agent a message that this end sends everybody.
+    /// Forwards to the other agent a message that is meant for every end.
     pub(super) fn pass_on(&self, message: &Message) {
         if let Some(partner) = &self.partner {
-            // An agent that is gone is noticed where its own next message is waited for.
+            // If that agent is gone, its own session notices it.
             let _ = partner.send(message);
         }
     }
 
-    /// Tells it this one's counters, as often as an honest end has new ones and no more.
+    /// Forwards this agent's counters to the other agent, at most as often as an honest end sends new ones.
     pub(super) fn pass_news_on(&mut self, news: Progress) {
         let is_new = self.passed_on.is_none_or(|last| last.elapsed() >= NEWS);
         if let Some(partner) = self.partner.as_ref().filter(|_| is_new) {
             self.passed_on = Some(Instant::now());
-            // As above.
+            // If that agent is gone, its own session notices it.
             let _ = partner.send_if_free(&Message::Progress(news));
         }
     }
 }
 
-/// The way to the other agent of a transfer between two.
+/// The channel to the other agent of a transfer between two agents.
 pub(super) type PartnerChannel = Arc<Channel>;
 
-/// A cookie for both agents' data ports.
+/// Makes a cookie for both agents' data ports.
 ///
 /// # Errors
 /// If the system gives no randomness.

@@ -1,5 +1,5 @@
-//! A session with an agent that is one of a chain: the data comes to it from the client or from another agent, and goes on to the
-//! next one.
+//! A session with an agent of a chain: it gets the data from the client or from another agent, and forwards it to the
+//! next agent.
 
 use linerate_wire::control::{ChainLink, ChainNext, Cookie, Listening, Message, Options, Progress};
 use std::io::{Read, Write};
@@ -15,17 +15,17 @@ use crate::net::handshake::ConnectionConfig;
 use crate::net::routes::Interfaces;
 use crate::net::transport::Registry;
 
-/// What an end of a chained session has of the chain.
+/// The state of the chain at one end of the session.
 pub(super) enum Chaining {
-    /// The agent, before and behind the word on its place.
+    /// At the agent; `None` until the client has stated the agent's position.
     Host(Option<Arc<ChainHost>>),
-    /// The client, and who hears that the next host is lost.
+    /// At the client: the function is called if the next host is lost.
     Client(Arc<dyn Fn(String) + Send + Sync>),
 }
 
 impl Session {
-    /// The client's end of a session with a host of a chain, up to the agent's first message. `lost` hears where the agent gives up
-    /// the next host.
+    /// The client's session with a host of a chain, up to the agent's first message. `lost` is called if the agent
+    /// gives up the next host.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol or goes away.
@@ -51,15 +51,15 @@ impl Session {
         Ok(session)
     }
 
-    /// This end's public key, for the first host, and the agent's, for the one behind it.
+    /// The client's public key, for the first host; and the agent's, for the next host.
     pub fn chain_keys(&self) -> (Vec<u8>, Vec<u8>) {
         (self.keys.public().to_vec(), self.peer.public_key.clone())
     }
 
-    /// The client: gives the agent its place; returns where it listens.
+    /// The client: sends the agent its position; returns the addresses at which it listens.
     ///
     /// # Errors
-    /// If it goes away, or says something else.
+    /// If the agent goes away, or sends something else.
     pub fn link(&mut self, link: ChainLink) -> Result<Listening, TransferError> {
         self.peer.cookie = link.cookie;
         self.send(&Message::Link(link))?;
@@ -67,20 +67,21 @@ impl Session {
         self.hear_listening()
     }
 
-    /// The client: names the next host; `None` where the agent has reached it or there is none, else why not.
+    /// The client: sends the agent the next host; `None` if the agent has reached it or there is no next host, else the
+    /// reason why not.
     ///
     /// # Errors
-    /// If it goes away.
+    /// If the agent goes away.
     pub fn name_next(&mut self, next: Option<ChainNext>) -> Result<Option<String>, TransferError> {
         let is_named = next.is_some();
         self.send(&Message::Next(next))?;
         if is_named { self.answer_to_connect_back() } else { Ok(None) }
     }
 
-    /// The client of the first host: connects to it; `None` where that worked, else why not.
+    /// The client of the first host: connects to it; `None` if that worked, else the reason why not.
     ///
     /// # Errors
-    /// If it goes away, or the user interrupts.
+    /// If the agent goes away, or the user interrupts.
     pub fn reach_first(
         &mut self,
         there: &Listening,
@@ -91,20 +92,20 @@ impl Session {
         if self.reach_over(interfaces, there)? { Ok(None) } else { self.reach_directly(there) }
     }
 
-    /// True where this end is one of a chain.
+    /// True if this end belongs to a chain.
     pub fn is_chained(&self) -> bool {
         self.chaining.is_some()
     }
 
-    /// The agent's place, where it has one.
+    /// The agent's position, if it is known.
     pub fn chain_host(&self) -> Option<Arc<ChainHost>> {
         if let Some(Chaining::Host(host)) = &self.chaining { host.clone() } else { None }
     }
 
-    /// The agent: gets its place, listens, and connects to the next host; nothing where it is in no chain.
+    /// The agent: gets its position, listens, and connects to the next host. Does nothing if it isn't in a chain.
     ///
     /// # Errors
-    /// If the client goes away, or names a place that there isn't.
+    /// If the client goes away, or states a position that doesn't exist.
     pub fn join_chain(&mut self, options: &Options) -> Result<(), TransferError> {
         if !self.is_chained() {
             return Ok(());
@@ -124,7 +125,7 @@ impl Session {
         Ok(())
     }
 
-    /// Connects to the next host, and tells the client how that went.
+    /// Connects to the next host, and sends the client the result.
     fn reach_next(
         &mut self,
         next: ChainNext,
@@ -139,7 +140,7 @@ impl Session {
         }
         let failed = |error| TransferError::Failed(format!("the next host's key can't be used: {error}"));
         let pinned = self.keys.pin(&next.public_key).map_err(failed)?;
-        // What breaks there breaks nothing here.
+        // A failure of that connection must not cut this end's connections.
         let link = ConnectionConfig { pinned, clear, registry: Registry::default() };
         match self.dial_next(&next.candidates, &next.cookie, &link) {
             Ok((address, first)) => {
@@ -164,14 +165,14 @@ impl Session {
         })
     }
 
-    /// Hands the word that the next host is lost to whoever waits for it.
+    /// Passes the reason why the next host is lost to the function that waits for it.
     pub(super) fn next_is_lost(&self, why: &str) -> Result<(), TransferError> {
         let Some(Chaining::Client(lost)) = &self.chaining else { return Err(out_of_turn()) };
         lost(super::printable(why));
         Ok(())
     }
 
-    /// The client of a host that isn't the first one: what the source has sent so far counts as sent to it.
+    /// The client of a host that isn't the first: the progress of the source counts as sent to this host.
     pub fn mirror(&self, source: &Progress) {
         self.meters.local.mirror(source);
     }

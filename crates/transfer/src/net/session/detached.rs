@@ -1,4 +1,4 @@
-//! Sessions of a transfer that goes on without its client: how the two agents are handed over to each other.
+//! Sessions of a transfer that continues without its client: how the client connects the two agents.
 
 use linerate_wire::control::{AskedSources, DetachedJob, Job, Listening, MAX_JOB_RECORD, Message, Options};
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use super::{Client, Meters, Session, hello, job_options, out_of_turn, silence};
 use crate::base::problem::TransferError;
 use crate::net::link::{ControlLink, LinkedPeer};
 
-/// What an agent tells of detached jobs, as it has read it.
+/// A message of an agent about a detached job.
 pub enum JobNews {
     /// A record, as JSON.
     Record(Vec<u8>),
@@ -19,7 +19,7 @@ pub enum JobNews {
 }
 
 impl Session {
-    /// The client's end of a session with an agent that goes on without it, up to that agent's first message.
+    /// The client's session with an agent that will continue without it, up to that agent's first message.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol, leaves no process behind, or goes away.
@@ -34,7 +34,7 @@ impl Session {
         pulse.beat();
         let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
         session.send(&Message::Job(Job::Background))?;
-        // From here on the process hears this end that is left behind.
+        // From here on, the process that was started in the background reads this end's messages.
         session.send(&Message::Hello(hello(&session.keys, session.cookie)))?;
         session.send(&Message::Detached(detached))?;
         let has_limit = job_options(&job).is_some_and(|options| options.timeout.is_some());
@@ -48,10 +48,10 @@ impl Session {
         Ok(session)
     }
 
-    /// The client: waits until the agent needs it no more.
+    /// The client: waits until the agent no longer needs it.
     ///
     /// # Errors
-    /// If the agent gives up or goes away before.
+    /// If the agent gives up or goes away before that.
     pub fn wait_until_under_way(&mut self) -> Result<(), TransferError> {
         match self.awaiting("its word that it goes on alone", Self::receive)? {
             Message::UnderWay => Ok(()),
@@ -59,7 +59,8 @@ impl Session {
         }
     }
 
-    /// The client of [`Job::Jobs`] and [`Job::Attach`]: hands each record and each piece of events to `each` until there are no more.
+    /// The client of [`Job::Jobs`] and [`Job::Attach`]: passes each record and each piece of events to `each` until the
+    /// list ends.
     ///
     /// # Errors
     /// If the agent gives up or goes away, or `each` fails.
@@ -84,7 +85,7 @@ impl Session {
         })
     }
 
-    /// The agent's end of a session with the other agent, whose job is this one's if both had the same client.
+    /// The agent's session with the other agent. That agent's job equals this one's if both had the same client.
     ///
     /// # Errors
     /// If the other agent doesn't speak this protocol or goes away.
@@ -103,26 +104,26 @@ impl Session {
         Ok((session, job))
     }
 
-    /// The job that goes on without its client; none of other agents.
+    /// The job that continues without its client; `None` for an agent that isn't detached.
     pub fn detached(&self) -> Option<&DetachedJob> {
         self.detached.as_ref()
     }
 
-    /// The agent: waits until the client names the other one; returns what it has asked that one for.
+    /// The agent: waits until the client introduces the other agent; returns the client's request to that agent.
     ///
     /// # Errors
-    /// If it goes away, or says something else.
+    /// If the client goes away, or sends something else.
     pub fn meet_detached_partner(&mut self) -> Result<Option<AskedSources>, TransferError> {
         self.meet_partner()?;
         Ok(self.take_asked())
     }
 
-    /// The agent: waits for the other agent's connection, or makes it, as the client says.
+    /// The agent: waits for the other agent's connection or dials it, as the client decides.
     ///
     /// # Errors
-    /// If the client gives up or goes away, or says something else.
+    /// If the client gives up or goes away, or sends something else.
     pub fn meet_for_link(&mut self, options: &Options) -> Result<ControlLink, TransferError> {
-        // Whatever is chosen for the data, messages have a cipher.
+        // Messages are encrypted, whatever was chosen for the data.
         self.make_link(false)?;
         self.listen_and_tell(options, true)?;
         let stream = loop {
@@ -138,7 +139,7 @@ impl Session {
             .map_err(|error| TransferError::Failed(format!("the connection to the other host: {error}")))
     }
 
-    /// The agent: has all that it needs, and says its last word to its client.
+    /// The agent: has all that it needs, and sends its last message to its client.
     ///
     /// # Errors
     /// If the client is gone.
@@ -147,7 +148,8 @@ impl Session {
         self.send(&Message::UnderWay)
     }
 
-    /// The receiver of two that go on alone: dials the other agent, or is dialled by it, as their first connection went.
+    /// The receiver of two agents without a client: dials the other agent, or is dialled by it, in the direction of
+    /// their first connection.
     pub(super) fn reach_linked(
         &mut self,
         peer: LinkedPeer,

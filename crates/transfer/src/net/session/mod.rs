@@ -1,4 +1,4 @@
-//! One transfer between two ends: who they are, how they are connected, what they say to each other.
+//! One transfer between two ends: their identities, their connections, and their messages.
 
 mod between;
 mod chain;
@@ -43,39 +43,40 @@ use crate::net::routes::{DataRoutes, Interfaces};
 use crate::net::stream::{Stream, StreamError};
 use crate::net::transport::Registry;
 
-/// How often the loops look around without being woken.
+/// How often the loops check their state without being woken.
 pub const TICK: Duration = Duration::from_millis(100);
-/// Data streams of one transfer at most.
+/// The most data streams of one transfer.
 pub const MAX_STREAMS: u32 = 64;
 /// Advice to a user who named too many sources for one transfer.
 pub(crate) const FEWER: &str = "name their directory with -r, or copy in several runs";
 
-/// The client's part of a session.
+/// The client's parameters of a session.
 pub struct Client {
     /// The agent's job.
     pub job: Job,
-    /// Set by a signal handler.
+    /// Set by a signal handler to interrupt the transfer.
     pub interrupted: Arc<AtomicBool>,
     /// Receives problems, changes and notes.
     pub observer: Arc<dyn Observer>,
-    /// How long the far end may be silent, and when it was heard: asked by what writes to it, too.
+    /// How long the far end may be silent, and when it was last heard. Code that writes to the far end also checks
+    /// this.
     pub pulse: Arc<Pulse>,
-    /// The agent's end, where it is another thread of this process.
+    /// The agent's end, if it is another thread of this process.
     pub neighbour: Option<Neighbour>,
-    /// Where data leaves this host.
+    /// The interfaces by which data leaves this host.
     pub interfaces: Interfaces,
-    /// Where the agent is, if it has no other client than this process.
+    /// The agent's address, if this process is its only client.
     pub linked: Option<LinkedPeer>,
 }
 
-/// Both ends' counters, for whoever shows them while the session's thread works.
+/// Both ends' counters, which can be displayed while the session's thread works.
 #[derive(Clone, Default)]
 pub struct Meters {
-    /// This end's.
+    /// This end's counters.
     pub local: Arc<Counters>,
-    /// The agent's, from its last report; used by the client.
+    /// The agent's counters, from its last report; used by the client.
     pub remote: Arc<Mutex<Progress>>,
-    /// The sending agent's, where both ends are agents and `remote` is the one that receives.
+    /// The sending agent's counters, if both ends are agents; `remote` then belongs to the receiving agent.
     pub source: Arc<Mutex<Progress>>,
 }
 
@@ -92,42 +93,43 @@ pub struct Session {
     opener: Opener,
     arrivals: (Sender<Stream>, Receiver<Stream>),
     dialed: AtomicU32,
-    /// The links over which this end dials; empty for the one that the kernel takes.
+    /// The links over which this end dials; empty if the kernel chooses the link.
     routes: Arc<DataRoutes>,
-    /// Over how many links the other end dials.
+    /// The number of links over which the other end dials.
     their_routes: u32,
     is_agent: bool,
-    /// This end connects to the host that its client has logged in from, and to no other.
+    /// This end may connect only to the host from which its client has logged in.
     dials_client_alone: bool,
     interrupted: Arc<AtomicBool>,
     observer: Arc<dyn Observer>,
     /// Both ends' counters.
     pub meters: Meters,
-    /// When the first data connection stood.
+    /// When the first data connection was established.
     connected: Option<Instant>,
     report: Option<(Stages, Usage)>,
-    /// A message that came while another one was awaited.
+    /// A message that arrived while another message was expected.
     early: Option<Message>,
-    /// Memory of the last message.
+    /// The memory reservation of the last message.
     room: Option<Room>,
-    /// Streams that were handed to the caller, and whose workers have not ended.
+    /// Streams that were passed to the caller, and whose workers have not ended.
     admitted: u32,
     cipher: Option<&'static str>,
     news: news::FloodGuard,
     silence: Silence,
     /// The state of an agent whose other end of the data is another agent.
     partnership: Option<Partnership>,
-    /// The way to the other agent, for a client that carries the messages of two, and when it last got news by it.
+    /// For a client that forwards the messages of two agents: the channel to the other agent, and when it last
+    /// forwarded a progress report.
     partner: Option<PartnerChannel>,
     passed_on: Option<Instant>,
     chaining: Option<Chaining>,
-    /// The job that goes on without its client.
+    /// The job that continues without its client.
     detached: Option<DetachedJob>,
-    /// Where the other end is, if the two go on without their client.
+    /// The other end's address, if the two agents continue without their client.
     linked: Option<LinkedPeer>,
 }
 
-/// The ways by which two ends in one process hand each other streams.
+/// The channels by which two ends in one process exchange streams.
 pub struct Neighbour {
     ours: (Sender<Stream>, Receiver<Stream>),
     theirs: Sender<Stream>,
@@ -142,23 +144,23 @@ pub fn neighbours() -> (Neighbour, Neighbour) {
     (with(one, to_other), with(other, to_one))
 }
 
-/// How a worker ended: whether the sender used its stream, and its error.
+/// The result of a worker: whether the sender used its stream, and the worker's error.
 pub type WorkerEnd = (bool, Result<(), StreamError>);
 
 /// An event of a transfer.
 pub enum Event {
-    /// The other end said something that is the caller's to handle.
+    /// The other end has sent a message that the caller must handle.
     Message(Message),
-    /// A data stream is there.
+    /// A new data stream.
     Stream(Stream),
     /// A worker has ended.
     Worker(WorkerEnd),
-    /// Nothing, for a while.
+    /// Nothing happened for a while.
     Tick,
 }
 
 impl Session {
-    /// The client's end, up to the first data stream.
+    /// The client's session, up to the first data stream.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol, refuses the job, or goes away.
@@ -188,10 +190,10 @@ impl Session {
         Ok(session)
     }
 
-    /// The agent's end, up to the job.
+    /// The agent's session, up to the job.
     ///
     /// # Errors
-    /// If the client doesn't speak this protocol or goes away, or its path does before the job is there.
+    /// If the client doesn't speak this protocol or goes away, or the connection breaks before the job arrives.
     pub fn agent(
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
@@ -215,7 +217,7 @@ impl Session {
         let job = session.awaiting("its job", Self::receive_job)?;
         session.take_role(matches!(job, Job::Receive { .. } | Job::Discard { .. }));
         session.limit_silence(job_options(&job).and_then(|options| options.timeout));
-        // A job that only answers questions sends nothing else.
+        // A job that only answers questions sends no other messages.
         if !matches!(job, Job::Observe | Job::Background) {
             session.begin_to_beat();
         }
@@ -235,11 +237,11 @@ impl Session {
             first = self.receive()?;
         }
         match first {
-            // Only a receiver has something to hand on.
+            // Only a receiver can forward data.
             Message::Job(job) if self.is_chained() && !matches!(job, Job::Receive { .. }) => {
                 Err(out_of_turn())
             }
-            // Only these two have data that may go elsewhere.
+            // Only these two jobs have data that may go to another agent.
             Message::Job(job @ (Job::Send { .. } | Job::Receive { .. })) => Ok(job),
             Message::Job(job) if self.partnership.is_none() => Ok(job),
             _ => Err(out_of_turn()),
@@ -311,13 +313,13 @@ impl Session {
         Ok(())
     }
 
-    /// Has its data streams end in this process.
+    /// Makes its data streams end in this process.
     pub fn stay_within(&mut self, neighbour: Neighbour) {
         let Neighbour { ours, theirs, registry } = neighbour;
         (self.arrivals, self.registry, self.opener) = (ours, registry, Opener::Within(theirs));
     }
 
-    /// Whether this end receives data, by the job.
+    /// Records whether this end receives data, by the job.
     fn take_role(&self, receives: bool) {
         self.control.way.receives.store(receives, Ordering::Release);
     }
@@ -330,7 +332,7 @@ impl Session {
         self.control.channel.send(message).map_err(|error| self.closed(&error))
     }
 
-    /// The writing side alone, for threads.
+    /// Only the writing side of the control channel, for threads.
     pub fn channel(&self) -> Arc<crate::net::channel::Channel> {
         self.control.channel.clone()
     }
@@ -340,13 +342,13 @@ impl Session {
         Reporter::new(self.observer.clone(), &self.meters)
     }
 
-    /// The protection of the payload: a cipher, or `ssh` where the data goes through it; `None` in clear, and
-    /// before the first data stream.
+    /// The protection of the payload: a cipher, or `ssh` if the data is sent through ssh; `None` if it isn't encrypted,
+    /// and before the first data stream.
     pub fn cipher(&self) -> Option<&'static str> {
         self.cipher
     }
 
-    /// Seconds since the first data connection stood; 0 where none did.
+    /// Seconds since the first data connection was established; 0 without a data connection.
     pub fn payload_seconds(&self) -> f64 {
         self.connected.map_or(0.0, |connected| connected.elapsed().as_secs_f64())
     }
@@ -356,7 +358,7 @@ impl Session {
         self.is_agent
     }
 
-    /// Which key the temporary names of this transfer have.
+    /// The bytes that the temporary names of this transfer contain.
     pub fn nonce(&self) -> &[u8] {
         &self.nonce
     }
@@ -380,7 +382,7 @@ fn random<const N: usize>() -> Result<[u8; N], TransferError> {
     Ok(bytes)
 }
 
-/// Whether a job fits into a message; asked before any login.
+/// Checks that a job fits into a message; called before any login.
 ///
 /// # Errors
 /// If the names of its sources are too many.
@@ -388,7 +390,7 @@ pub fn check_job(job: &Job) -> Result<(), TransferError> {
     check_length(&Message::Job(job.clone()))
 }
 
-/// Whether `message`, which holds the user's sources, is short enough to be sent.
+/// Checks that `message`, which contains the user's sources, is short enough to be sent.
 pub(crate) fn check_length(message: &Message) -> Result<(), TransferError> {
     let length = postcard::to_stdvec(message).map_or(usize::MAX, |bytes| bytes.len());
     if length <= MAX_MESSAGE {

@@ -1,19 +1,20 @@
-//! How often the other end may report its counters: an honest one does so ten times a second.
+//! Limits how often the other end may report its counters: an honest end reports ten times a second.
 
 use std::time::{Duration, Instant};
 
-/// This many reports in less than [`SPELL`] are a flood. A stopped end finds a tenth of them in its pipes.
+/// More than this number of reports in less than [`SPELL`] are a flood. An end that was stopped may find a tenth of
+/// this number in its pipes when it continues.
 const MOST: u32 = 1_000_000;
 const SPELL: Duration = Duration::from_secs(1000);
 
-/// The number of reports in the present spell.
+/// The number of reports in the current period.
 pub(super) struct FloodGuard {
     since: Instant,
     count: u32,
 }
 
 impl FloodGuard {
-    /// No report has come.
+    /// A guard that has counted no report.
     pub fn new() -> Self {
         Self { since: Instant::now(), count: 0 }
     }

@@ -1,4 +1,4 @@
-//! An agent's side of a transfer whose data goes to or comes from another agent, and not its client.
+//! An agent's side of a transfer whose data goes to or comes from another agent instead of its client.
 
 use linerate_wire::control::{AskedSources, Message, Partner, Tally};
 use std::io;
@@ -22,7 +22,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub(super) struct Partnership {
     asked: Option<AskedSources>,
-    /// Why the two can't talk.
+    /// The reason why the two agents can't communicate.
     fault: Arc<Mutex<Option<TransferError>>>,
 }
 
@@ -38,12 +38,12 @@ impl Session {
         self.partnership.is_some()
     }
 
-    /// The request that the client has made to the agent that sends to this one; returned once.
+    /// The client's request to the agent that sends to this one; returned only once.
     pub fn take_asked(&mut self) -> Option<AskedSources> {
         self.partnership.as_mut()?.asked.take()
     }
 
-    /// Waits until the client names the other agent.
+    /// Waits until the client introduces the other agent.
     pub(super) fn meet_partner(&mut self) -> Result<(), TransferError> {
         let Some(partnership) = &self.partnership else { return Ok(()) };
         let fault = partnership.fault.clone();
@@ -57,7 +57,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells the client what only the two agents know.
+    /// Sends the client the figures that only the two agents know.
     pub(super) fn tell_tally(&self) -> Result<(), TransferError> {
         if self.partnership.is_none() {
             return Ok(());
@@ -71,8 +71,8 @@ impl Session {
         }))
     }
 
-    /// Has the two agents' only stream go through their channels, as the client can't read it: it becomes an arrival when the
-    /// handshake is over.
+    /// Sends the two agents' only stream through their control channels, encrypted so that the client can't read it.
+    /// The stream is reported as an arrival when the handshake is over.
     pub(super) fn open_sealed_tunnel(&self, partnership: &Partnership) {
         let (Some(link), dials) = (self.link.clone(), !self.control.way.receives.load(Ordering::Acquire))
         else {

@@ -1,4 +1,5 @@
-//! How the two ends get their data connections: the client connects, else the agent does, else data goes through ssh.
+//! How the two ends get their data connections: the client connects, else the agent connects, else the data is sent
+//! through ssh.
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::{Cookie, Listening, Message, Options};
@@ -18,26 +19,27 @@ use crate::net::routes::{self, DataRoute, DataRoutes, Interfaces};
 use crate::net::stream::Stream;
 use crate::net::transport::{Transport, Tunnel};
 
-/// How long all addresses of the other end together may take.
+/// The time limit for all addresses of the other end together.
 pub const DIAL_TIME: Duration = Duration::from_secs(8);
-/// How long a far end may take to say how connecting back went: its dialling, and some for slow hosts and links.
+/// How long a far end may take to report the result of connecting back: the time for dialling, and some more for slow
+/// hosts and links.
 const CONNECT_BACK_TIME: Duration = Duration::from_secs(12);
-/// How long a stream may still be on its way when the far end has said that it stands.
+/// How long a stream may still take to arrive after the far end has reported the connection.
 const ARRIVAL_TIME: Duration = Duration::from_secs(4);
-/// Addresses of the other end that are tried.
+/// The most addresses of the other end that are tried.
 pub(super) const MAX_CANDIDATES: usize = 8;
 
 /// How this end gets more data streams.
 pub(super) enum Opener {
     /// Not yet known.
     Nobody,
-    /// This end connects.
+    /// This end connects, to this address.
     Dial(SocketAddr),
     /// This end asks the other end to connect.
     Ask,
-    /// There is one stream and no more.
+    /// There is only one stream.
     Tunnel,
-    /// The other end is another thread, and takes its side of each.
+    /// The other end is another thread, and gets the other side of each stream.
     Within(Sender<Stream>),
 }
 
@@ -58,7 +60,7 @@ impl Session {
         Ok(port)
     }
 
-    /// The agent: accepts data connections, and sends their addresses.
+    /// The agent: accepts data connections, and sends its addresses.
     ///
     /// # Errors
     /// If the client is gone.
@@ -68,12 +70,12 @@ impl Session {
         }
         self.meet_partner()?;
         self.make_link(options.clear)?;
-        // A restricted login learns no other address of this host.
+        // The client of a restricted login gets no other address of this host.
         let tells_all = self.has_partner() && !self.dials_client_alone;
         self.listen_and_tell(options, tells_all)
     }
 
-    /// Listens, and says at which addresses of this host: at `all`, or at those that the client knows.
+    /// Listens, and sends addresses of this host: `all`, or only those that the client knows.
     pub(super) fn listen_and_tell(
         &mut self,
         options: &Options,
@@ -99,7 +101,8 @@ impl Session {
         self.send(&Message::Listening(listening))
     }
 
-    /// The client: connect to the agent, else have it connect here, else go through the control channel.
+    /// The client: connects to the agent, else makes the agent connect to the client, else sends the data through the
+    /// control channel.
     pub(super) fn reach(&mut self, options: &Options, interfaces: &Interfaces) -> Result<(), TransferError> {
         if self.is_within() {
             self.connected = Some(Instant::now());
@@ -128,7 +131,7 @@ impl Session {
         self.tunnel()
     }
 
-    /// Dials over the links that the user chose; false where none leads there.
+    /// Dials over the links that the user chose; false if none leads to the far end.
     pub(super) fn reach_over(
         &mut self,
         interfaces: &Interfaces,
@@ -164,12 +167,12 @@ impl Session {
         Ok(true)
     }
 
-    /// Links over which the end that dials opens streams; 0 where it leaves the choice to the kernel.
+    /// The number of links over which the dialling end opens streams; 0 if the kernel chooses the link.
     pub fn routes(&self) -> u32 {
         self.their_routes.max(self.routes.working().count() as u32)
     }
 
-    /// `None` where it worked, else why not.
+    /// `None` if it worked, else the reason why not.
     pub(super) fn reach_directly(&mut self, there: &Listening) -> Result<Option<String>, TransferError> {
         if let Some(error) = &there.error {
             return Ok(Some(format!("the far end can't listen for data: {}", printable(error))));
@@ -191,7 +194,7 @@ impl Session {
         }
     }
 
-    /// `None` where it worked, else why not.
+    /// `None` if it worked, else the reason why not.
     pub(super) fn reach_back(
         &mut self,
         there: &Listening,
@@ -217,7 +220,8 @@ impl Session {
         }
     }
 
-    /// An agent doesn't wait for the data connection: it may have announced its sources already, or that it is ready.
+    /// An agent doesn't wait for the data connection, so its sources or the message that it is ready may arrive before
+    /// the answer.
     pub(super) fn answer_to_connect_back(&mut self) -> Result<Option<String>, TransferError> {
         loop {
             let connected = |session: &mut Self| session.receive_within(CONNECT_BACK_TIME);
@@ -248,15 +252,15 @@ impl Session {
         self.arrived(Stream::new(Transport::Tunnel(tunnel), None, Vec::new()));
     }
 
-    /// This end's first stream is there.
+    /// This end's first stream has arrived.
     fn arrived(&mut self, stream: Stream) {
         self.connected.get_or_insert_with(Instant::now);
         self.cipher = stream.cipher();
-        // This end holds the other side of the queue, so it is open.
+        // This end holds the other side of the queue, so the queue is open.
         let _ = self.arrivals.0.send(stream);
     }
 
-    /// Everything is sent, and some of it will be once more, on new streams.
+    /// Prepares for a second round: everything was sent, and some of it will be sent again on new streams.
     pub fn begin_round(&mut self) {
         self.dialed.store(0, Ordering::Relaxed);
         if self.is_tunnelled() {
@@ -264,7 +268,7 @@ impl Session {
         }
     }
 
-    /// Gets `count` more data streams; they come as [`super::Event::Stream`].
+    /// Requests `count` more data streams; they arrive as [`super::Event::Stream`].
     ///
     /// # Errors
     /// If the other end is gone.
@@ -287,13 +291,13 @@ impl Session {
     fn open_within(&self, theirs: &Sender<Stream>, count: u32) {
         for _ in 0..count.min(MAX_STREAMS) {
             let (ours, other) = Stream::within(&self.registry);
-            // An end that is gone is noticed on the stream.
+            // If the other end is gone, the stream reports it.
             let _ = theirs.send(other);
             let _ = self.arrivals.0.send(ours);
         }
     }
 
-    /// True where the other end is another thread of this process.
+    /// True if the other end is another thread of this process.
     pub fn is_within(&self) -> bool {
         matches!(self.opener, Opener::Within(_))
     }
@@ -307,7 +311,7 @@ impl Session {
             let (Some(link), cookie) = (self.link.clone(), self.peer.cookie) else { return };
             let arrivals = self.arrivals.0.clone();
             let (routes, observer) = (self.routes.clone(), self.observer.clone());
-            // A stream that can't be opened isn't missed: the others take its work.
+            // If a stream can't be opened, the other streams do its work.
             thread::spawn(move || {
                 let over = over_routes(&routes, &cookie, &link, &*observer).map(|(_, stream)| stream);
                 let stream = over.or_else(|| dial(address, &cookie, &link, DIAL_TIME).ok());
@@ -316,8 +320,8 @@ impl Session {
         }
     }
 
-    /// Whether it connects back to the host alone that its client has logged in from: others may be out of the client's own
-    /// reach.
+    /// Sets whether this end may connect back only to the host from which its client has logged in, since the client
+    /// itself may be unable to reach other hosts.
     pub fn dials_client_alone(&mut self, alone: bool) {
         self.dials_client_alone = alone;
     }
@@ -337,12 +341,12 @@ impl Session {
         self.send(&Message::ConnectedBack { error })
     }
 
-    /// True where there is one stream and no other will come.
+    /// True if there is only one stream and no other can be opened.
     pub fn is_tunnelled(&self) -> bool {
         matches!(self.opener, Opener::Tunnel)
     }
 
-    /// How the data travels, for people.
+    /// A description of the data's path, for the user.
     pub fn route(&self) -> String {
         match self.opener {
             Opener::Dial(address) if self.routes() == 0 => format!("from here to {address}"),
@@ -356,13 +360,13 @@ impl Session {
         }
     }
 
-    /// Connections to this end's data port that were turned away; `None` where it doesn't listen.
+    /// Connections to this end's data port that were rejected; `None` if it doesn't listen.
     pub fn strangers(&self) -> Option<u64> {
         self.listener.as_ref().map(Listener::strangers)
     }
 }
 
-/// A stream over the next link in turn that works, and the address that it leads to.
+/// A stream over the next working link in turn, and the address to which it leads.
 fn over_routes(
     routes: &DataRoutes,
     cookie: &Cookie,
@@ -383,7 +387,7 @@ fn over_routes(
     })
 }
 
-/// The addresses of the ssh connection that started this process: the client's, and this host's.
+/// The addresses of the ssh connection that started this process: the client's address, and this host's.
 fn ssh_addresses() -> (Option<IpAddr>, Option<IpAddr>) {
     let Ok(variable) = std::env::var("SSH_CONNECTION") else { return (None, None) };
     let mut words = variable.split_ascii_whitespace();
@@ -414,8 +418,8 @@ mod tests {
         fn note(&self, _: &str) {}
     }
 
-    /// A client that has its first stream, and an agent that counts streams until it is asked to stop; it
-    /// gives the number, or why it ended itself.
+    /// A client that has its first stream, and an agent that counts streams until it is asked to stop. The agent's
+    /// thread returns the number, or the reason why it ended early.
     fn bed() -> (Session, Sender<()>, JoinHandle<Result<u32, TransferError>>) {
         let (near, far) = UnixStream::pair().unwrap();
         let (stop, stopped) = unbounded();
@@ -445,7 +449,7 @@ mod tests {
         (client.unwrap(), stop, agent)
     }
 
-    /// Waits until no stream has come for a while; gives them all.
+    /// Waits until no stream has arrived for a while; returns all streams.
     fn streams(session: &mut Session) -> Vec<Stream> {
         let (_workers, ends) = unbounded();
         let (mut streams, mut quiet) = (Vec::new(), 0);

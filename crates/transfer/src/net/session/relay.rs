@@ -1,4 +1,4 @@
-//! A login's own process, which hands the client's messages to one that outlives it, and back.
+//! The process of a login that forwards messages between the client and a process that outlives the login.
 
 use crossbeam_channel::{bounded, select};
 use linerate_wire::control;
@@ -10,10 +10,10 @@ use crate::base::problem::TransferError;
 use crate::net::channel::Incoming;
 
 impl Session {
-    /// Hands on messages in both directions until either end has closed.
+    /// Forwards messages in both directions until either end has closed.
     ///
     /// # Errors
-    /// None: whoever is left notices.
+    /// None: the end that remains notices the close.
     pub fn relay(
         &mut self,
         mut to: impl Write,
@@ -26,7 +26,7 @@ impl Session {
                     break;
                 }
             }
-            // Whoever waits for it may have ended.
+            // The thread that waits for this message may have ended.
             let _ = over.send(());
         });
         loop {

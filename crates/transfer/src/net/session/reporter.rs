@@ -9,7 +9,7 @@ use crate::base::problem::Observer;
 use crate::net::channel::Channel;
 use crate::net::clock::Counters;
 
-/// Tells problems with single entries, and counts them.
+/// Reports problems with single entries, and counts them.
 #[derive(Clone)]
 pub struct Reporter {
     observer: Arc<dyn Observer>,
@@ -17,24 +17,24 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Tells `observer`, and counts at this end's `meters`.
+    /// Reports to `observer`, and counts in this end's `meters`.
     pub fn new(observer: Arc<dyn Observer>, meters: &Meters) -> Self {
         Self { observer, counters: meters.local.clone() }
     }
 
-    /// Tells one.
+    /// Reports a problem of this end.
     pub fn problem(&self, problem: Problem) {
         self.count(problem.kind);
         self.observer.problem(problem);
     }
 
-    /// Tells one of the far end's.
+    /// Reports a problem of the far end.
     pub fn far_problem(&self, problem: Problem) {
         self.count(problem.kind);
         self.observer.far_problem(problem);
     }
 
-    /// Counts one that was told already.
+    /// Counts a problem that was already reported.
     pub fn count(&self, kind: ProblemKind) {
         let counter = match kind {
             ProblemKind::Failed | ProblemKind::Skipped => &self.counters.failed,
@@ -46,7 +46,7 @@ impl Reporter {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells changes.
+    /// Reports changes.
     pub fn changes(&self, changes: Vec<Change>) {
         self.observer.changes(changes);
     }
@@ -57,19 +57,19 @@ pub(super) struct Teller(pub Arc<Channel>);
 
 impl Observer for Teller {
     fn problem(&self, problem: Problem) {
-        // A client that is gone is noticed where its next message is waited for.
+        // If the client is gone, the wait for its next message reports it.
         let _ = self.0.send(&Message::Problem(problem));
     }
 
     fn changes(&self, changes: Vec<Change>) {
-        // As above.
+        // If the client is gone, the wait for its next message reports it.
         let _ = self.0.send(&Message::Changes(changes));
     }
 
     fn note(&self, _: &str) {}
 }
 
-/// Tells nobody.
+/// An observer that ignores all events.
 pub(super) struct Quiet;
 
 impl Observer for Quiet {

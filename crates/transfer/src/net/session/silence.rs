@@ -1,4 +1,4 @@
-//! Whether the other end is still there: each sends its counters once a second, and gives up if it hears
+//! Detects whether the other end is still alive: each end sends its counters once a second, and gives up if it hears
 //! nothing.
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
@@ -13,28 +13,28 @@ use crate::base::problem::TransferError;
 use crate::net::channel::Channel;
 use crate::net::pulse::Pulse;
 
-/// How often an end sends a sign of life, and looks for the other's.
+/// How often an end sends its counters, and checks for the other end's.
 const BEAT: Duration = Duration::from_secs(1);
-/// How long a client may be silent before its job has come, which names the user's limit. The client sends both of its first
-/// messages before the agent runs.
+/// How long a client may be silent before its job has arrived, which states the user's limit. The client sends both of
+/// its first messages before the agent runs.
 pub(super) const UNTIL_JOB: Duration = Duration::from_secs(30);
-/// How soon the end of work elsewhere is noticed.
+/// How soon the end of work on another thread is noticed.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// The message that is awaited by default.
+/// The name of the message that is expected by default.
 const ANYTHING: &str = "more of the transfer";
 
-/// How long the other end has been silent, and may be.
+/// The state of the other end's silence, and its limit.
 pub(super) struct Silence {
-    /// When it was heard.
+    /// When the other end was last heard.
     pub(super) pulse: Arc<Pulse>,
-    /// The user has an option for how long it may be silent.
+    /// The user has an option that sets the limit.
     has_option: bool,
     looked: Option<Instant>,
-    /// Payload that had moved by then.
+    /// Payload bytes that had been moved at the last check.
     bytes: u64,
     awaited: &'static str,
-    /// Says that this end is there.
+    /// Sends this end's signs of life.
     heart: Option<Heart>,
 }
 
@@ -44,8 +44,8 @@ impl Silence {
     }
 }
 
-/// A thread that sends this end's counters once a second, whatever the others do: files may take long to be
-/// found, read or written. It ends when this is dropped.
+/// A thread that sends this end's counters once a second, even if other threads take long to find, read or write files.
+/// The thread ends when this value is dropped.
 struct Heart {
     _stop: Sender<()>,
 }
@@ -53,12 +53,12 @@ struct Heart {
 impl Heart {
     fn start(channel: &Arc<Channel>, news: impl Fn() -> Progress + Send + 'static) -> Self {
         let (stop, stopped) = bounded(0);
-        // The channel ends with the session, not with this thread.
+        // The channel is closed with the session; this thread must not keep it open.
         let channel = Arc::downgrade(channel);
         thread::spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(BEAT) {
                 let Some(channel) = channel.upgrade() else { return };
-                // An end that is gone is noticed where its next message is waited for.
+                // If the other end is gone, the wait for its next message reports it.
                 if channel.send_if_free(&Message::Progress(news())).is_err() {
                     return;
                 }
@@ -69,39 +69,40 @@ impl Heart {
 }
 
 impl Session {
-    /// From now on an end that says nothing for this time is given up: the user's `--timeout`, or what a job has.
+    /// From now on, an end that sends nothing for this time is given up. The time comes from the user's `--timeout`, or
+    /// from the job.
     pub(super) fn limit_silence(&mut self, seconds: Option<u32>) {
         self.silence.has_option = seconds.is_some();
         self.silence.pulse.limit(seconds.map(|seconds| Duration::from_secs(seconds.into())));
     }
 
-    /// The job has an option for how long the other end may be silent.
+    /// Records that the user has an option that sets the limit.
     pub(super) fn limit_has_option(&mut self) {
         self.silence.has_option = true;
     }
 
-    /// From now on this end says once a second that it is there.
+    /// Starts to send this end's counters once a second.
     pub(super) fn begin_to_beat(&mut self) {
         let counters = self.meters.local.clone();
         self.begin_to_beat_with(move || counters.progress());
     }
 
-    /// From now on this end says once a second that it is there, with `news` in place of its own progress.
+    /// Starts to send `news` once a second, in place of this end's own progress.
     pub(super) fn begin_to_beat_with(&mut self, news: impl Fn() -> Progress + Send + 'static) {
         self.silence.heart = Some(Heart::start(&self.control.channel, news));
     }
 
-    /// This end has said its last word.
+    /// Stops sending counters: this end has sent its last message.
     pub(super) fn end_to_beat(&mut self) {
         self.silence.heart = None;
     }
 
-    /// Notes that the other end is there.
+    /// Records that the other end was heard.
     pub(super) fn heard(&mut self) {
         self.silence.pulse.beat();
     }
 
-    /// Does `work`, in which `what` is to come of the other end: it is named where nothing does.
+    /// Does `work`, during which the other end must send `what`. If the other end stays silent, the error names `what`.
     pub(crate) fn awaiting<T>(&mut self, what: &'static str, work: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.silence.awaited, what);
         let done = work(self);
@@ -109,7 +110,7 @@ impl Session {
         done
     }
 
-    /// Looks how long the other end has been silent. Called often.
+    /// Checks how long the other end has been silent. This is called often.
     ///
     /// # Errors
     /// If that is too long.
@@ -117,7 +118,7 @@ impl Session {
         self.partnership.as_ref().map_or(Ok(()), Partnership::take_fault)?;
         let silence = &mut self.silence;
         let Some(longest) = silence.pulse.longest() else { return Ok(()) };
-        // Unread bytes of the far end show that it was there.
+        // Unread messages of the far end show that it is alive.
         if silence.looked.is_some_and(|looked| looked.elapsed() < BEAT) || !self.control.incoming.is_empty() {
             return Ok(());
         }
@@ -147,10 +148,10 @@ impl Session {
         Ok(())
     }
 
-    /// Does `work` on a thread of its own, while this one goes on hearing the other end.
+    /// Does `work` on a separate thread, while this thread continues to read the other end's messages.
     ///
     /// # Errors
-    /// If the other end is gone, or speaks out of turn.
+    /// If the other end is gone, or sends a message that isn't allowed now.
     pub fn meanwhile<T: Send>(&mut self, work: impl FnOnce() -> T + Send) -> Result<T, TransferError> {
         std::thread::scope(|scope| {
             let working = scope.spawn(work);
@@ -161,10 +162,10 @@ impl Session {
         })
     }
 
-    /// Waits a moment, in which nothing is to come but news.
+    /// Waits a moment, in which only progress reports may arrive.
     ///
     /// # Errors
-    /// If something else comes, or the other end is gone.
+    /// If another message arrives, or the other end is gone.
     pub fn stand_by(&mut self) -> Result<(), TransferError> {
         match self.poll_within(MOMENT)? {
             None => Ok(()),

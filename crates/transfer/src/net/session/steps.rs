@@ -1,4 +1,4 @@
-//! The messages of a transfer in their order, from the sources to the report.
+//! The messages of a transfer in order, from the sources to the report.
 
 use linerate_wire::control::{
     ControlError, Digested, Leftover, MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals,
@@ -14,15 +14,15 @@ use crate::base::problem::TransferError;
 use crate::net::channel::Incoming;
 use crate::net::clock::process_usage;
 
-/// A list of files is sent in messages of about this many bytes.
+/// The approximate length in bytes of each message of a list of files.
 const SELECTED_BYTES: usize = 256 << 10;
-/// How long the end of a channel waits for the reason that may still be in it.
+/// After the end of a channel, how long to wait for the reason that may still be in it.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How long the agent's last message may take behind its last word for the transfer.
+/// How long the agent's last message may take after the transfer itself has ended.
 const REPORT_TIME: Duration = Duration::from_secs(30);
 
 impl Session {
-    /// The client of [`linerate_wire::control::Job::List`]: hands each entry to `each` until the list ends.
+    /// The client of [`linerate_wire::control::Job::List`]: passes each entry to `each` until the list ends.
     ///
     /// # Errors
     /// If the agent gives up or goes away.
@@ -39,10 +39,10 @@ impl Session {
         })
     }
 
-    /// The client of [`linerate_wire::control::Job::Clean`]: hands each leftover to `each` until the list ends.
+    /// The client of [`linerate_wire::control::Job::Clean`]: passes each leftover to `each` until the list ends.
     ///
     /// # Errors
-    /// Where the agent gives up or goes away.
+    /// If the agent gives up or goes away.
     pub fn receive_leftovers(&mut self, mut each: impl FnMut(&Leftover)) -> Result<(), TransferError> {
         self.awaiting("the next of its leftovers", |session| {
             while session.report.is_none() {
@@ -56,7 +56,7 @@ impl Session {
         })
     }
 
-    /// The client of [`linerate_wire::control::Job::Digests`]: hands the entries to `each` until the list ends.
+    /// The client of [`linerate_wire::control::Job::Digests`]: passes the entries to `each` until the list ends.
     ///
     /// # Errors
     /// If the agent gives up or goes away, or `each` fails.
@@ -76,11 +76,11 @@ impl Session {
         })
     }
 
-    /// The sender: waits until the receiver has a place for everything; whether it wants to be offered everything first, and its
-    /// longest window.
+    /// The sender: waits until the receiver has a destination for each source. Returns whether all entries must be
+    /// offered first, and the receiver's longest window.
     ///
     /// # Errors
-    /// If it has none, or goes away.
+    /// If the receiver has no destination for a source, or goes away.
     pub fn wait_for_ready(&mut self) -> Result<(bool, u8), TransferError> {
         match self.awaiting("its word that it has a place for everything", Self::receive)? {
             Message::Ready { offers, window } => Ok((offers, window)),
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    /// The sender of digests: whether the destination takes the sources under their own names.
+    /// A sender of digests: whether the destination takes the sources under their own names.
     ///
     /// # Errors
     /// If the receiver gave up or goes away.
@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// The sender: waits until everything is in place, and says what is.
+    /// The sender: waits until everything is in place; returns the totals that are in place.
     ///
     /// # Errors
     /// If the receiver gave up or goes away.
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    /// The client of an agent that sends: sends the list of the paths that alone are to be sent.
+    /// The client of an agent that sends: sends the list of the only paths to transfer.
     ///
     /// # Errors
     /// If the agent is gone.
@@ -133,7 +133,7 @@ impl Session {
         self.send(&Message::Select(Vec::new()))
     }
 
-    /// The agent that sends: hands the paths that alone are to be sent to `each`, until the list ends.
+    /// The agent that sends: passes the listed paths to `each`, until the list ends.
     ///
     /// # Errors
     /// If the client is gone, or `each` fails.
@@ -150,10 +150,10 @@ impl Session {
         }
     }
 
-    /// The sources that the sender announces.
+    /// Waits for the sources that the sender announces.
     ///
     /// # Errors
-    /// If there are none or too many.
+    /// If there are no sources, or too many.
     pub fn receive_sources(&mut self) -> Result<Vec<Source>, TransferError> {
         let announced = self.awaiting("the list of its sources", Self::receive)?;
         let Message::Sources(sources) = announced else { return Err(out_of_turn()) };
@@ -163,8 +163,8 @@ impl Session {
         Ok(sources)
     }
 
-    /// The agent, and each receiver: reports its progress. The client shows it, and a sender chooses the number of streams
-    /// by it.
+    /// The agent, and each receiver: reports its progress. A client displays it, and a sender chooses the number of
+    /// streams by it.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -175,7 +175,7 @@ impl Session {
         self.send(&Message::Progress(self.meters.local.progress()))
     }
 
-    /// The agent's last message.
+    /// Sends the agent's last message.
     ///
     /// # Errors
     /// If the client is gone.
@@ -189,7 +189,7 @@ impl Session {
     /// The client: waits for the agent's last message.
     ///
     /// # Errors
-    /// If the agent goes away before.
+    /// If the agent goes away before that.
     pub fn wait_for_report(&mut self) -> Result<(Stages, Usage), TransferError> {
         let begun = Instant::now();
         self.awaiting("its report, behind its word that everything is in place,", |session| {
@@ -197,22 +197,23 @@ impl Session {
                 if let Some(report) = session.report.take() {
                     return Ok(report);
                 }
-                // Other messages are late and do no harm.
+                // Other messages are late and can be ignored.
                 drop(session.poll()?);
             }
             Err(TransferError::FarEnd("the far end doesn't report".into()))
         })
     }
 
-    /// Tells the other end why this one gives up; where a connection broke, the other end's reason comes first.
+    /// Sends the other end the reason why this one gives up. If a connection broke, the other end's reason is awaited
+    /// first.
     pub fn give_up(&mut self, error: TransferError) -> TransferError {
         let error = self.last_words(error);
-        // An end that is gone needs no reason.
+        // If the other end is gone, it needs no reason.
         let _ = self.send(&Message::Abort { reason: error.to_string(), kind: error.abort_kind() });
         error
     }
 
-    /// A broken connection may only be the trace of a reason that is still in the control channel.
+    /// A broken connection may be only the consequence of a failure whose reason is still in the control channel.
     fn last_words(&mut self, error: TransferError) -> TransferError {
         if !matches!(error, TransferError::Cut(_)) {
             return error;

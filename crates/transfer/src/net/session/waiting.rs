@@ -1,4 +1,4 @@
-//! Waits for the other end: messages, streams, and the end of it all.
+//! Waits for the other end: for messages, streams, and the end of the transfer.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, select};
 use linerate_wire::control::{ControlError, Message, Problem, Progress};
@@ -14,7 +14,7 @@ use crate::net::channel::{Incoming, Room};
 use crate::net::stream::Stream;
 
 impl Session {
-    /// Waits for the next event, at most for a [`TICK`]. What concerns connections and counters is done here.
+    /// Waits for the next event, at most for a [`TICK`]. Messages about connections and counters are handled here.
     ///
     /// # Errors
     /// If the other end gave up or is gone, or the user interrupts.
@@ -50,19 +50,20 @@ impl Session {
             if let Some(message) = self.handle(message)? {
                 return Ok(Event::Message(message));
             }
-            // The last message of an agent, while there is still something to do.
+            // The agent's last message arrived while there is still work to do.
             if self.report.is_some() {
                 return Err(out_of_turn());
             }
         }
     }
 
-    /// The room of the message that came last: whoever keeps it for longer than to the next one, keeps its room.
+    /// Takes the memory reservation of the last message. Code that keeps a message beyond the next one must keep its
+    /// reservation too.
     pub fn take_room(&mut self) -> Option<Room> {
         self.room.take()
     }
 
-    /// The peer has proven who it is, and may still want too much.
+    /// The peer has proven its identity, but may have opened too many streams.
     fn admit(&mut self, stream: Stream) -> Result<Event, TransferError> {
         self.admitted += 1;
         self.cipher = self.cipher.or(stream.cipher());
@@ -74,7 +75,7 @@ impl Session {
         Ok(Event::Stream(stream))
     }
 
-    /// Does what is this layer's to do; gives back what isn't.
+    /// Handles messages that belong to this layer; returns all others.
     pub(super) fn handle(&mut self, message: Message) -> Result<Option<Message>, TransferError> {
         let receives = self.control.way.receives.load(Ordering::Acquire);
         match message {
@@ -101,7 +102,8 @@ impl Session {
             Message::Routes(count) if self.is_agent && !receives => {
                 self.their_routes = count.min(MAX_STREAMS)
             }
-            // Nothing of a chain goes another way than it was told; and two that go on alone have a connection.
+            // In a chain, data uses only the path that the client chose; and two agents without a client already have a
+            // connection.
             Message::ConnectBack { .. } | Message::UseTunnel if self.is_chained() => {
                 return Err(out_of_turn());
             }
@@ -125,8 +127,8 @@ impl Session {
         Ok(())
     }
 
-    /// Reports a problem of the far end's, and passes it on. The client knows of the sender's problems: an agent that receives
-    /// only counts them, since an entry may be missing for one.
+    /// Reports a problem of the far end, and counts it. The client knows the sender's problems, so an agent that
+    /// receives only counts them: they may explain why an entry is missing.
     fn hear_of(&mut self, problem: Problem, receives: bool) {
         if self.is_agent {
             return self.reporter().count(problem.kind);
@@ -137,10 +139,10 @@ impl Session {
         self.reporter().far_problem(problem);
     }
 
-    /// Waits for a message that is the caller's to handle.
+    /// Waits for a message that the caller must handle.
     ///
     /// # Errors
-    /// As [`Session::next`].
+    /// The errors of [`Session::next`].
     pub fn receive(&mut self) -> Result<Message, TransferError> {
         match self.early.take() {
             Some(message) => Ok(message),
@@ -158,7 +160,7 @@ impl Session {
         Err(TransferError::FarEnd("the far end doesn't answer".into()))
     }
 
-    /// Waits for a [`TICK`]; gives what came, unless it was this layer's to handle.
+    /// Waits for a [`TICK`]; returns a message that arrived, unless this layer has handled it.
     pub(super) fn poll(&mut self) -> Result<Option<Message>, TransferError> {
         self.poll_within(TICK)
     }
@@ -180,7 +182,7 @@ impl Session {
         }
     }
 
-    /// The signal that ends this program may have ended the remote shell a moment before.
+    /// If a signal ends this program, it may have ended the remote shell a moment earlier.
     pub(super) fn closed(&self, error: &ControlError) -> TransferError {
         let begun = Instant::now();
         while begun.elapsed() < TICK {
@@ -193,7 +195,7 @@ impl Session {
             ControlError::TooLong(_) | ControlError::Decode(_) => {
                 TransferError::Breach(format!("the far end breaks the protocol: {error}"))
             }
-            // A channel that takes nothing more may still hold the reason.
+            // A channel that accepts no more data may still contain the reason.
             _ => TransferError::Cut(error.to_string()),
         }
     }

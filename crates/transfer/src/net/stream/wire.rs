@@ -1,4 +1,4 @@
-//! Frames over a transport, with TLS or, where the user switched encryption off, with a checksum on each.
+//! Frames over a transport, encrypted with TLS, or with a checksum on each if the user switched encryption off.
 
 use linerate_sys::tcp::TcpInfo;
 use linerate_wire::frame::{FrameKind, HEADER, Header, Parser, Piece, SURE_UNIT};
@@ -10,32 +10,32 @@ use crate::net::compress::{Decompressor, LongWindow};
 use crate::net::tls::{AROUND, OpenedRecord, RECORD, Tls, plain, whole_record};
 use crate::net::transport::Transport;
 
-/// Bytes that the receiver asks the socket for at once; with the kernel's copies before and behind it, as much.
+/// Bytes that the receiver requests from the socket at once.
 const RECEIVE: usize = 192 << 10;
-/// While this many payload bytes are sure to follow, the receiver is woken for [`TOGETHER`] of them, and not
-/// for each packet: on a link that isn't full of them at once, waking costs as much as decrypting. Twice as many, since
-/// the kernel hands over fewer that are there and then waits for [`TOGETHER`] more.
+/// While this number of payload bytes is sure to follow, the receiver is woken for [`TOGETHER`] bytes, and not for each
+/// packet: on a link that isn't full, waking for each packet costs as much as decrypting. It is twice [`TOGETHER`],
+/// since the kernel returns fewer bytes if they are there, and then waits for [`TOGETHER`] more.
 const SURE: u64 = 2 * TOGETHER as u64;
-/// Less than a receiver asks for, so that what arrives meanwhile is taken along.
+/// Less than a receiver requests, so that a read also returns bytes that arrive in the meantime.
 const TOGETHER: usize = 128 << 10;
-/// Records that are sent at once: a data frame and its header.
+/// Records that are sent with one call: a data frame and its header.
 const AT_ONCE: usize = DATA_FRAME / RECORD + 1;
 
 /// Sends frames.
 pub struct WireWriter {
     transport: Transport,
     tls: Option<Tls>,
-    /// Bytes that are on their way.
+    /// Bytes that are being sent.
     buffer: Vec<u8>,
 }
 
 impl WireWriter {
-    /// Sends on what `carried` is.
+    /// Sends on the stream `carried`.
     pub fn new(carried: Carried) -> Self {
         Self { transport: carried.transport, tls: carried.tls, buffer: Vec::new() }
     }
 
-    /// Sends one frame. Time goes to the cipher and the socket.
+    /// Sends one frame. The time is counted for the cipher and the socket.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -55,8 +55,8 @@ impl WireWriter {
         Ok(())
     }
 
-    /// The header is a record of its own, so that the payload's records, and with them the receiver's writes,
-    /// begin at multiples of a record's size.
+    /// The header gets its own record, so that the payload's records, and so the receiver's writes, begin at multiples
+    /// of a record's size.
     fn send_sealed(&mut self, header: &[u8], payload: &[u8], clock: &mut Clock) -> Result<(), StreamError> {
         let mut parts = std::iter::once(header).chain(payload.chunks(RECORD)).peekable();
         while parts.peek().is_some() {
@@ -71,9 +71,9 @@ impl WireWriter {
         Ok(())
     }
 
-    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`], which `read` puts to the places where they are
-    /// encrypted. Where that fails nothing is sent; the inner error is its. `sure` bytes of the chunk follow without
-    /// compression.
+    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`]. `read` writes them directly into the buffer in
+    /// which they are encrypted. If `read` fails, nothing is sent, and its error is the inner error. `sure` bytes of
+    /// the chunk follow without compression.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -111,7 +111,7 @@ impl WireWriter {
         Ok(read)
     }
 
-    /// Makes sure that the keys serve for what is sent at once.
+    /// Renews the keys if they can't protect all records of one call.
     fn renew_keys(&mut self) -> io::Result<()> {
         let mut update = Vec::new();
         if let Some(tls) = &mut self.tls {
@@ -137,18 +137,18 @@ impl WireWriter {
         Ok(read)
     }
 
-    /// The kernel's view of the connection.
+    /// The kernel's counters of the connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         self.transport.tcp_info()
     }
 
-    /// Announces the end of the stream; returns the kernel's last view of the connection.
+    /// Announces the end of the stream; returns the kernel's last counters of the connection.
     ///
     /// # Errors
     /// If the connection is broken.
     pub fn end(mut self, clock: &mut Clock) -> Result<Option<TcpInfo>, StreamError> {
         self.send(FrameKind::End, &[], clock)?;
-        // In a tunnel another stream may follow, and the end is sealed as it is.
+        // In a tunnel another stream may follow, so TLS sends no close_notify; the end frame itself is encrypted.
         let is_tunnel = matches!(self.transport, Transport::Tunnel(_));
         if let Some(tls) = self.tls.as_mut().filter(|_| !is_tunnel) {
             self.buffer.clear();
@@ -168,22 +168,22 @@ pub struct WireReader {
     buffer: Vec<u8>,
     head: usize,
     tail: usize,
-    /// The number of bytes that reads wait for.
+    /// The number of bytes for which reads wait.
     least: usize,
     is_used: bool,
-    /// The frame that comes holds compressed ones.
+    /// The frame that is being received contains compressed frames.
     is_packed: bool,
-    /// Where frames may be compressed.
+    /// Set if frames may be compressed.
     unpacking: Option<Unpacking>,
 }
 
 struct Unpacking {
-    /// None before the first compressed bytes.
+    /// `None` before the first compressed bytes.
     decompressor: Option<Decompressor>,
-    /// The frames that they hold.
+    /// Cuts the decompressed bytes into frames.
     parser: Parser,
     long: LongWindow,
-    /// Bytes that the sender has promised not to compress.
+    /// Bytes that the sender has promised to send without compression.
     sure: u64,
 }
 
@@ -194,7 +194,7 @@ impl Unpacking {
 }
 
 impl WireReader {
-    /// Receives what `carried` brings; where there is a window for it, frames may be compressed.
+    /// Receives on the stream `carried`; frames may be compressed if `unpacks` is set.
     pub fn new(carried: Carried, unpacks: Option<LongWindow>) -> Self {
         let Carried { transport, tls, leftover: mut buffer } = carried;
         let (filled, parser) = (buffer.len(), Parser::new(tls.is_none()));
@@ -213,7 +213,7 @@ impl WireReader {
         }
     }
 
-    /// Hands every frame to `handler` until the end is announced.
+    /// Passes every frame to `handler` until the end is announced.
     ///
     /// # Errors
     /// If the connection breaks or closes early, the bytes aren't frames, or the handler fails.
@@ -236,12 +236,12 @@ impl WireReader {
         }
     }
 
-    /// True once anything has come behind the handshake: the other end uses this stream.
+    /// True once data has arrived after the handshake: the other end uses this stream.
     pub fn is_used(&self) -> bool {
         self.is_used
     }
 
-    /// The kernel's view of the connection.
+    /// The kernel's counters of the connection.
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         self.transport.tcp_info()
     }
@@ -262,14 +262,15 @@ impl WireReader {
         }
     }
 
-    /// Moves what is left to the front, which is less than a record, since all whole records were used.
+    /// Moves the unused bytes to the front of the buffer. They are less than a record, since all complete records were
+    /// used.
     fn make_room(&mut self) {
         self.buffer.copy_within(self.head..self.tail, 0);
         self.tail -= self.head;
         self.head = 0;
     }
 
-    /// Uses what is in the buffer; true once the end was announced.
+    /// Uses the bytes in the buffer; true once the end was announced.
     fn drain(&mut self, handler: &mut impl FrameHandler) -> Result<bool, StreamError> {
         let Self { tls, parser, buffer, head, tail, unpacking, is_packed, .. } = self;
         let mut frames = Frames { parser, handler, unpacking, is_packed, pieces: Vec::new(), ended: false };
@@ -297,7 +298,7 @@ impl WireReader {
     }
 }
 
-/// Cuts bytes into frames that come in parts, each of which is whole in memory.
+/// Cuts frames out of bytes that arrive in parts; each part is complete in memory.
 pub struct FrameCutter {
     parser: Parser,
     unpacking: Option<Unpacking>,
@@ -306,7 +307,7 @@ pub struct FrameCutter {
 }
 
 impl FrameCutter {
-    /// For a stream of which nothing has come; frames may be compressed where there is a window for it.
+    /// A cutter for a stream from which nothing has arrived; frames may be compressed if `unpacks` is set.
     pub fn new(unpacks: Option<LongWindow>) -> Self {
         Self {
             parser: Parser::new(false),
@@ -316,10 +317,10 @@ impl FrameCutter {
         }
     }
 
-    /// Hands the frames in the next part to `handler`.
+    /// Passes the frames in the next part to `handler`.
     ///
     /// # Errors
-    /// If these are no frames, something comes behind the end, or the handler fails.
+    /// If the bytes aren't frames, if bytes follow the end, or if the handler fails.
     pub fn cut(&mut self, part: &[u8], handler: &mut impl FrameHandler) -> Result<(), StreamError> {
         let Self { parser, unpacking, is_packed, ended } = self;
         let mut frames = Frames { parser, handler, unpacking, is_packed, pieces: Vec::new(), ended: *ended };
@@ -335,12 +336,12 @@ impl FrameCutter {
     }
 }
 
-/// Cuts plain text into frames. The pieces of a payload are gathered, so that they are written at once.
+/// Cuts plain text into frames. The pieces of a payload are collected, so that they are written with one call.
 struct Frames<'a, 'b, H> {
     parser: &'a mut Parser,
     handler: &'a mut H,
     unpacking: &'a mut Option<Unpacking>,
-    /// The frame that comes holds compressed ones.
+    /// The frame that is being received contains compressed frames.
     is_packed: &'a mut bool,
     pieces: Vec<IoSlice<'b>>,
     ended: bool,
@@ -384,7 +385,7 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
         self.handler.start(header)
     }
 
-    /// Hands on the frames that come of compressed bytes.
+    /// Decompresses bytes, and passes on the frames in them.
     fn unpack(&mut self, piece: &[u8]) -> Result<(), StreamError> {
         let Some(Unpacking { decompressor, parser, long, .. }) = self.unpacking else { return Ok(()) };
         let decompressor = match decompressor {
@@ -411,7 +412,7 @@ impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
     }
 }
 
-/// Hands on the frames in these bytes, which were compressed.
+/// Passes on the frames in these bytes, which were compressed.
 fn unpacked(
     mut plain: &[u8],
     parser: &mut Parser,

@@ -1,5 +1,5 @@
-//! Frames from one thread to another. They don't carry the contents of files: the receiver copies those from the open file,
-//! as the file systems can do best.
+//! Frames from one thread to another. They don't carry the contents of files: the receiver copies those from the open
+//! file, in the most efficient way that the file systems offer.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use linerate_wire::frame::FrameKind;
@@ -12,9 +12,9 @@ use super::{FrameHandler, StreamError};
 use crate::net::clock::{Clock, Stage};
 use crate::net::transport::Registry;
 
-/// Frames that may wait for the receiver: the sender reads the next small files while it writes these.
+/// Frames that may wait for the receiver. The sender reads the next small files while the receiver writes these.
 const DEPTH: usize = 4;
-/// How often a waiting end looks whether the transfer was cut off.
+/// How often a waiting end checks whether the transfer was cut.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// One end of a stream within this process.
@@ -33,9 +33,9 @@ enum Passed {
 /// Bytes of an open file.
 pub struct FileRange {
     file: OwnedFd,
-    /// Where the bytes begin in the file.
+    /// The offset of the bytes in the file.
     pub offset: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub length: u64,
 }
 
@@ -45,7 +45,7 @@ impl AsFd for FileRange {
     }
 }
 
-/// Both ends, until `registry` is cut.
+/// Both ends of a stream; it lives until `registry` is cut.
 pub fn pair(registry: &Registry) -> (WithinEnd, WithinEnd) {
     let ((to_one, for_one), (to_other, for_other)) = (bounded(DEPTH), bounded(DEPTH));
     let end = |to, from| WithinEnd { to, from, registry: registry.clone() };
@@ -75,7 +75,7 @@ impl WithinWriter {
         sent
     }
 
-    /// Sends a data frame of `length` bytes, as `read` puts them there; where that fails, nothing.
+    /// Sends a data frame of `length` bytes, which `read` writes into the buffer; sends nothing if `read` fails.
     ///
     /// # Errors
     /// If the receiver is gone.
@@ -92,10 +92,10 @@ impl WithinWriter {
         }
     }
 
-    /// Has the receiver copy `length` bytes of `file` from `offset` on; returns how many of them the file had.
+    /// Makes the receiver copy `length` bytes of `file` from `offset` on; returns how many of them the file had.
     ///
     /// # Errors
-    /// If the receiver is gone; the inner one if the file can't be read.
+    /// If the receiver is gone; the inner error if the file can't be read.
     pub fn send_range(
         &self,
         file: BorrowedFd<'_>,
@@ -137,10 +137,10 @@ impl WithinReader {
         Self { from: end.from, registry: end.registry, is_used: false }
     }
 
-    /// Hands every frame to `handler` until the end is announced.
+    /// Passes every frame to `handler` until the end is announced.
     ///
     /// # Errors
-    /// If the sender is gone before, or the handler fails.
+    /// If the sender is gone before that, or the handler fails.
     pub fn run(&mut self, handler: &mut impl FrameHandler) -> Result<(), StreamError> {
         loop {
             let passed = take(&self.from, &self.registry)?;
@@ -155,20 +155,21 @@ impl WithinReader {
                 }
                 Passed::Range(range, answer) => {
                     let copied = handler.range(&range)?;
-                    // A sender that is gone asks for nothing more.
+                    // A sender that is gone doesn't need the answer.
                     let _ = answer.send(copied);
                 }
             }
         }
     }
 
-    /// True once anything came.
+    /// True once a frame has arrived.
     pub fn is_used(&self) -> bool {
         self.is_used
     }
 }
 
-/// The next of what comes. It may come no more though the other end of the channel is there: in a queue that nobody reads.
+/// The next item of the queue. It may never arrive even if the other end of the queue exists: the stream may wait in a
+/// queue that nobody reads.
 fn take<T>(from: &Receiver<T>, registry: &Registry) -> Result<T, StreamError> {
     while !registry.is_cut() {
         match from.recv_timeout(LOOK) {
@@ -198,7 +199,7 @@ mod tests {
         thread::scope(|scope| {
             let waiting = scope.spawn(|| writer.send_range(file.as_fd(), 0, 1, &mut Clock::start()));
             thread::sleep(LOOK / 2);
-            // What was sent stays in the queue.
+            // Frames that were sent stay in the queue.
             drop(reader);
             registry.cut();
             assert!(matches!(waiting.join().unwrap(), Err(StreamError::Cut)));

@@ -1,4 +1,4 @@
-//! TLS 1.3: the library's handshake, and records in buffers that we own.
+//! TLS 1.3: the library's handshake, and records in our own buffers.
 
 mod record;
 mod seal;
@@ -15,10 +15,10 @@ use record::KeySchedule;
 
 pub use record::{AROUND, OpenedRecord, RECORD, Tls, plain, whole_record};
 
-/// More than any flight of a handshake with raw public keys, in bytes.
+/// More bytes than any flight of a handshake with raw public keys has.
 const FLIGHT: usize = 16 * 1024;
 
-/// The accepting end says this first, inside TLS: the handshake is over at both ends.
+/// The accepting end sends this first, inside TLS: the handshake has succeeded at both ends.
 const GO: &[u8] = b"go";
 
 /// A connection that isn't established yet.
@@ -47,12 +47,13 @@ impl Handshake {
         UnbufferedServerConnection::new(Arc::clone(&pinned.server)).map(|c| Self::Server(Box::new(c)))
     }
 
-    /// Completes the handshake over `channel`; returns the connection, and what came behind the handshake.
+    /// Completes the handshake over `channel`; returns the connection, and the bytes that followed the handshake.
     ///
-    /// Deadlines are the channel's. Both ends know of each other's success: the accepting end says so.
+    /// The channel enforces deadlines. Each end knows of the other's success, since the accepting end sends a message
+    /// after the handshake.
     ///
     /// # Errors
-    /// If the channel fails or closes, or the other end isn't the one whose key is pinned.
+    /// If the channel fails or closes, or the other end doesn't have the pinned key.
     pub fn run(mut self, channel: &mut (impl Read + Write)) -> io::Result<(Tls, Vec<u8>)> {
         let mut incoming = Vec::new();
         loop {
@@ -182,7 +183,7 @@ pub(super) mod tests {
         let opening = Handshake::client(client).unwrap();
         let far = std::thread::spawn(move || accepting.run(&mut far).map(|(tls, _)| tls));
         let opened = opening.run(&mut near).map(|(tls, _)| tls);
-        // An end that gave up closes, else the other would wait for it.
+        // An end that gave up closes its connection; otherwise the other end would wait for it.
         drop(near);
         (opened, far.join().unwrap())
     }

@@ -1,6 +1,6 @@
-//! The record layer of an established connection (RFC 8446, section 5): records are opened where they lie.
+//! The record layer of an established connection (RFC 8446, section 5): records are decrypted in place.
 //!
-//! The library agrees on the keys and protects each record; its own connection would copy every payload once more
+//! The library negotiates the keys and encrypts each record. Its own connection type would copy every payload once more
 //! at each end.
 
 use rustls::client::ClientConnectionData;
@@ -16,19 +16,20 @@ use std::io;
 use super::seal::RecordSealer;
 use super::{broken, invalid};
 
-/// Plain bytes of a full record.
+/// Plaintext bytes of a full record.
 pub const RECORD: usize = 16 * 1024;
-/// Bytes of a record beside the plain ones: before them its header, behind them its type and the cipher's tag.
+/// Bytes of a record in addition to its plaintext: its header before the plaintext, its type and the cipher's tag after
+/// it.
 pub const AROUND: usize = RECORD_HEADER + 1 + TAG;
 /// Bytes before a record's contents: type, version and length.
 pub(super) const RECORD_HEADER: usize = 5;
 /// Bytes of a cipher's tag.
 pub(super) const TAG: usize = 16;
-/// The length of a record's encrypted contents at most.
+/// The longest encrypted contents of a record.
 const LARGEST: usize = RECORD + 256;
-/// The handshake message that announces new keys and asks for none.
+/// The handshake message that announces new keys and requests none.
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
-/// The alert that ends a connection in order.
+/// The alert that closes a connection properly.
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 
 /// One end of an established TLS connection.
@@ -36,13 +37,13 @@ pub struct Tls {
     keys: KeySchedule,
     suite: &'static Tls13CipherSuite,
     sealer: RecordSealer,
-    /// Records that one key may protect.
+    /// The number of records that one key may protect.
     most: u64,
     opening: Box<dyn MessageDecrypter>,
     opened: u64,
 }
 
-/// The source of the next keys.
+/// The keys of one direction, from which the next keys are derived.
 pub(super) enum KeySchedule {
     Client(Box<KernelConnection<ClientConnectionData>>),
     Server(Box<KernelConnection<ServerConnectionData>>),
@@ -53,16 +54,16 @@ pub(super) enum KeySchedule {
 pub enum OpenedRecord<'a> {
     /// The other end's bytes.
     Data(&'a [u8]),
-    /// Something between the two ends of TLS.
+    /// A message of the TLS layer itself.
     Nothing,
-    /// The other end ended the connection in order.
+    /// The other end closed the connection properly.
     End,
 }
 
-/// The length of the record at the front of `incoming`, in bytes; `None` where it isn't whole.
+/// The length of the record at the front of `incoming`, in bytes; `None` if the record is incomplete.
 ///
 /// # Errors
-/// If the bytes are no protected record.
+/// If the bytes aren't a protected record.
 pub fn whole_record(incoming: &[u8]) -> io::Result<Option<usize>> {
     let Some((header, rest)) = incoming.split_first_chunk::<RECORD_HEADER>() else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -86,7 +87,7 @@ impl Tls {
         })
     }
 
-    /// The cipher's name, as ssh and OpenSSL's users write it.
+    /// The cipher's name, as ssh and OpenSSL write it.
     pub fn cipher(&self) -> &'static str {
         match self.suite.common.suite {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => "aes128-gcm",
@@ -96,8 +97,8 @@ impl Tls {
         }
     }
 
-    /// Appends a record of at most [`RECORD`] bytes to `out`. Where the keys have served long enough, an update comes
-    /// before it.
+    /// Appends a record of at most [`RECORD`] bytes to `out`. If the keys have protected enough records, a key update
+    /// comes before it.
     ///
     /// # Errors
     /// If the cipher fails.
@@ -106,7 +107,7 @@ impl Tls {
         self.protect(ContentType::ApplicationData, plain, out)
     }
 
-    /// Appends the record that ends the connection to `out`.
+    /// Appends the record that closes the connection to `out`.
     ///
     /// # Errors
     /// If the cipher fails.
@@ -114,8 +115,8 @@ impl Tls {
         self.protect(ContentType::Alert, &CLOSE_NOTIFY, out)
     }
 
-    /// Makes a record of `record`, where the plain bytes lie already ([`plain`]). The keys must serve that long:
-    /// [`Tls::renew_keys`].
+    /// Turns `record`, which already contains the plaintext ([`plain`]), into an encrypted record. The keys must still
+    /// be usable: see [`Tls::renew_keys`].
     ///
     /// # Errors
     /// If the cipher fails.
@@ -123,7 +124,7 @@ impl Tls {
         self.sealer.seal(ContentType::ApplicationData, record)
     }
 
-    /// Appends an update of the keys to `out` where they can't protect `records` more and the update after them.
+    /// Appends a key update to `out` if the keys can't protect `records` more records and the update after them.
     ///
     /// # Errors
     /// If the cipher fails.
@@ -131,10 +132,10 @@ impl Tls {
         if self.sealer.sealed() + records < self.most { Ok(()) } else { self.update_keys(out) }
     }
 
-    /// Decrypts `record`, which is [whole](whole_record), where it lies.
+    /// Decrypts `record`, which is [complete](whole_record), in place.
     ///
     /// # Errors
-    /// If it was changed on its way, or is none that may come here.
+    /// If it was changed on its way, or isn't allowed here.
     pub fn open<'a>(&mut self, record: &'a mut [u8]) -> io::Result<OpenedRecord<'a>> {
         let contents = record.get_mut(RECORD_HEADER..).ok_or_else(|| invalid("no TLS record"))?;
         let message =
@@ -146,7 +147,7 @@ impl Tls {
             (ContentType::ApplicationData, []) => Err(invalid("an empty TLS record")),
             (ContentType::ApplicationData, plain) => Ok(OpenedRecord::Data(plain)),
             (ContentType::Alert, [_, 0]) => Ok(OpenedRecord::End),
-            // Keys that protected nothing need no others.
+            // Keys that have protected nothing need no replacement.
             (ContentType::Handshake, plain) if *plain == KEY_UPDATE && !is_first => {
                 let (sequence, secrets) = self.keys.next_opening().map_err(broken)?;
                 (self.opening, self.opened) = (decrypter(self.suite, secrets).map_err(broken)?, sequence);
@@ -163,7 +164,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Appends a record of any type: what only a hostile peer sends.
+    /// Appends a record of any type, as only a hostile peer would send it.
     ///
     /// # Errors
     /// If the cipher fails.
@@ -180,10 +181,10 @@ impl Tls {
     }
 }
 
-/// The position of a record's plain bytes.
+/// The plaintext bytes of a record.
 ///
 /// # Panics
-/// Where `record` is shorter than [`AROUND`].
+/// If `record` is shorter than [`AROUND`].
 pub fn plain(record: &mut [u8]) -> &mut [u8] {
     let end = record.len() - 1 - TAG;
     &mut record[RECORD_HEADER..end]
@@ -254,7 +255,7 @@ mod tests {
         out
     }
 
-    /// Opens whatever records are in `bytes`; the plain text of them all.
+    /// Decrypts all records in `bytes`; returns their plaintext.
     fn open_all(tls: &mut Tls, mut bytes: &mut [u8]) -> io::Result<Vec<u8>> {
         let mut plain = Vec::new();
         while let Some(length) = whole_record(bytes)? {

@@ -1,6 +1,6 @@
-//! Protects records where their plain bytes lie (RFC 8446, section 5.2).
+//! Encrypts records in place (RFC 8446, section 5.2).
 //!
-//! The library's own interface copies each record to a place of its own; here a file is read to where its record is.
+//! The library's own interface copies each record into another buffer; here a file is read directly into its record.
 
 use aws_lc_rs::aead::{self, AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
 use rustls::crypto::cipher::{AeadKey, Iv, Nonce, make_tls13_aad};
@@ -10,7 +10,8 @@ use std::io;
 use super::invalid;
 use super::record::{AROUND, RECORD, RECORD_HEADER, TAG};
 
-/// One direction's key. A number protects one record only: it goes up with each, and a new key begins a new count.
+/// The key of one direction. Each number protects only one record: it increases with each record, and a new key starts
+/// a new count.
 pub(super) struct RecordSealer {
     key: LessSafeKey,
     iv: Iv,
@@ -35,10 +36,10 @@ impl RecordSealer {
         self.next
     }
 
-    /// Makes a record of `record`, where its plain bytes lie already.
+    /// Turns `record`, which already contains the plaintext, into an encrypted record.
     ///
     /// # Errors
-    /// If it is none in its length, or the numbers are used up.
+    /// If `record` has a wrong length, or the numbers are used up.
     pub fn seal(&mut self, typ: ContentType, record: &mut [u8]) -> io::Result<()> {
         if !(AROUND..=RECORD + AROUND).contains(&record.len()) {
             return Err(invalid("a TLS record of an impossible length"));
@@ -54,7 +55,7 @@ impl RecordSealer {
     }
 
     fn encrypt(&mut self, header: &[u8], plain: &mut [u8]) -> io::Result<aead::Tag> {
-        // Taken before it is used: a number that failed is not used again.
+        // Taken before the encryption: a number whose encryption failed isn't used again.
         let number = self.next;
         self.next = number.checked_add(1).ok_or_else(|| invalid("too many TLS records"))?;
         let nonce = aead::Nonce::assume_unique_for_key(Nonce::new(&self.iv, number).0);
