@@ -1,5 +1,5 @@
-//! Backups that are copies: on another file system than what they are of, since links and renames end at its border, and of files that
-//! are written into.
+//! Backups that are copies. A backup on another file system than the original must be a copy, since links and renames
+//! don't cross file systems; so must the backup of a file that is written into.
 
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, RawMode, Stat, Timespec, Timestamps, Uid, XattrFlags,
@@ -10,10 +10,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::tree::copying::copy_range;
 
-/// Copies what is called `name` in `parent`, no directory, to `kept` in `holder`, where nothing is.
+/// Copies the entry `name` in `parent`, which isn't a directory, to `kept` in `holder`, where no entry may exist.
 ///
 /// # Errors
-/// As the system says; nothing stays then.
+/// The error of the system call; no copy is left then.
 pub fn copy(
     (parent, name): (BorrowedFd<'_>, &OsStr),
     (holder, kept): (BorrowedFd<'_>, &OsStr),
@@ -32,7 +32,7 @@ pub fn copy(
         }
     };
     made.inspect_err(|error| {
-        // A file that was there before isn't this one's to remove.
+        // A file that existed before must not be removed.
         if *error != Errno::EXIST {
             let _ = rustix::fs::unlinkat(holder, kept, AtFlags::empty());
         }
@@ -51,7 +51,7 @@ fn copy_file(
     copy_range(old.as_fd(), new.as_fd(), 0, u64::try_from(stat.st_size).unwrap_or(0))
         .map_err(|error| error.errno())?;
     copy_attributes(old.as_fd(), new.as_fd());
-    // A stranger's file may not be given to its owner; its bytes are what counts.
+    // The copy may be of another user's file, whose owner can't be set; the bytes are what matters.
     let owner = (Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)));
     let given = rustix::fs::fchown(&new, owner.0, owner.1).is_ok();
     let bits = if given { 0o7777 } else { 0o777 };
@@ -60,7 +60,7 @@ fn copy_file(
     rustix::fs::fsync(&new)
 }
 
-/// Copies extended attributes, ACLs included, as far as the other file system takes them.
+/// Copies extended attributes including ACLs, as far as the other file system accepts them.
 pub fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) {
     let mut names = vec![0; 64 << 10];
     let Ok(length) = rustix::fs::flistxattr(old, names.as_mut_slice()) else { return };
@@ -72,7 +72,7 @@ pub fn copy_attributes(old: BorrowedFd<'_>, new: BorrowedFd<'_>) {
     }
 }
 
-/// Owner, permissions and times of what is no file; the first as far as this user may.
+/// Sets the owner, permissions and times of an entry that isn't a regular file; the owner only if this user may.
 fn give(holder: BorrowedFd<'_>, kept: &OsStr, stat: &Stat) -> Result<(), Errno> {
     let owner = (Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)));
     let _ = rustix::fs::chownat(holder, kept, owner.0, owner.1, AtFlags::SYMLINK_NOFOLLOW);

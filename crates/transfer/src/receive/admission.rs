@@ -1,5 +1,6 @@
-//! The one place where an entry of the peer's is judged, offered or arrived, in a push and in a pull: was it asked for, is
-//! its name allowed, does its kind fit. Everything that is written is an [`Admitted`], and nobody else makes one.
+//! Judges every entry that the peer offers or sends, in a push and in a pull: whether it was requested, whether its
+//! name is allowed, and whether its kind fits. Only an [`Admitted`] entry is ever written, and only this module makes
+//! one.
 
 use linerate_wire::control::{Keep, MUNGED, Options, Source};
 use linerate_wire::entry::{Entry, Kind};
@@ -17,32 +18,33 @@ use crate::tree::pattern;
 use crate::tree::safe_link::leads_out;
 use crate::tree::temporary::is_reserved;
 
-/// The request of the user to a far end that sends.
+/// The user's request to a far end that sends.
 pub struct Request<'a> {
     /// The sources as the user wrote them.
     pub sources: &'a [Vec<u8>],
     /// The other options of the request.
     pub options: &'a Options,
-    /// A list of files, which alone are sent.
+    /// A list of files; only these are sent.
     pub listed: Option<&'a FilesFrom>,
 }
 
-/// An entry that may land, and where. It is borrowed where it is only looked at: of a tree that stays as it is each is.
+/// An entry that may be written, and its place. The entry is borrowed if it is only examined, as all entries of an
+/// unchanged tree are.
 #[derive(Clone, Debug)]
 pub struct Admitted<'e> {
     entry: Cow<'e, Entry>,
-    /// Where that isn't the entry's own path.
+    /// The place, if it differs from the entry's own path.
     place: Option<RelPath>,
 }
 
-/// By what all entries of a transfer are judged.
+/// The rules by which all entries of a transfer are judged.
 pub struct Terms<'a> {
     landing: &'a Landing,
     keep: Keep,
     asked: Option<Asked<'a>>,
-    /// For each source whether its own entry has come.
+    /// For each source: whether its own entry has arrived.
     arrived: Vec<AtomicBool>,
-    /// A directory's own entry needn't come.
+    /// A source directory's own entry may be missing.
     may_lack: bool,
     /// A source may be a symbolic link.
     takes_links: bool,
@@ -54,36 +56,37 @@ pub struct Terms<'a> {
 struct Asked<'a> {
     rules: Certain,
     listed: Option<&'a FilesFrom>,
-    /// The numbers on the command line of the sources that were announced.
+    /// For each announced source: the number of its argument on the command line.
     arguments: Vec<u32>,
-    /// Listed directories come with all that is in them.
+    /// Listed directories include all their contents.
     listed_whole: bool,
     safe_links: bool,
     no_links: bool,
 }
 
-/// Judges entries that come one after another.
+/// Judges entries one after another.
 pub struct Judge<'a> {
     terms: &'a Terms<'a>,
-    /// The directory of the last one, and of each on the way to it whether the rules leave it out.
+    /// The directory of the last entry; and, for it and each directory above it, whether the rules leave it out.
     parent: RelPath,
     left_out: Vec<bool>,
-    /// Entries, and directories above them, that the rules were asked about.
+    /// The number of entries and parent directories for which the rules were evaluated.
     asked_about: usize,
     directories: usize,
 }
 
-/// Directories that the rules are asked about, beside some for each entry: a walk names them one after the other, so that few
-/// are new each time. A peer that goes on naming others has this end ask without end.
+/// The number of directories for which the rules are evaluated, in addition to a few for each entry. A walk names the
+/// entries of a directory one after the other, so few directories are new each time. Without a limit, a peer could name
+/// ever different directories and make this end evaluate rules for ever.
 const DIRECTORIES: usize = 16_384;
 const DIRECTORIES_EACH: usize = 64;
 
 impl Request<'_> {
-    /// Judges the sources that the far end announces: only those that were asked for, under their own names, and a
-    /// directory where the argument says that it is one.
+    /// Judges the sources that the far end announces. Only sources that were requested are allowed, under their own
+    /// names, and a source must be a directory if the argument says so.
     ///
     /// # Errors
-    /// If one isn't what was asked for.
+    /// If a source isn't what was requested.
     pub fn admit(&self, announced: &[Source]) -> Result<(), TransferError> {
         match announced.iter().find(|source| !self.names(source)) {
             None => Ok(()),
@@ -103,10 +106,10 @@ impl Request<'_> {
     }
 }
 
-/// No source has a name that is for temporary files, whoever asked for it.
+/// Refuses a source whose name is reserved for temporary files, even if it was requested.
 ///
 /// # Errors
-/// If one has.
+/// If a source has such a name.
 pub fn refuse_reserved(announced: &[Source]) -> Result<(), TransferError> {
     match announced.iter().find(|source| source.name.components().any(is_reserved)) {
         None => Ok(()),
@@ -117,19 +120,19 @@ pub fn refuse_reserved(announced: &[Source]) -> Result<(), TransferError> {
     }
 }
 
-/// An argument that can only name a directory.
+/// True for an argument that can only name a directory.
 fn must_be_directory(asked: &[u8]) -> bool {
     asked.ends_with(b"/") || pattern::name_of(asked, true).is_empty()
 }
 
-/// A link's text with [`MUNGED`] before it.
+/// An entry whose link text has [`MUNGED`] before it.
 fn munged(entry: Cow<'_, Entry>) -> Cow<'_, Entry> {
     let Kind::Symlink { target } = &entry.kind else { return entry };
     let target = [MUNGED, target].concat();
     Cow::Owned(Entry { kind: Kind::Symlink { target }, ..entry.into_owned() })
 }
 
-/// A link's text as the receiver writes it.
+/// An entry whose link text is in the receiver's character set.
 fn with_converted_link(entry: Cow<'_, Entry>, conversion: NameConversion) -> Result<Cow<'_, Entry>, Refused> {
     let Kind::Symlink { target } = &entry.kind else { return Ok(entry) };
     let why = "a link whose text has no form in the destination's character set";
@@ -145,14 +148,14 @@ impl Admitted<'_> {
         &self.entry
     }
 
-    /// Where the entry lands below the root of the landing.
+    /// The place of the entry, below the root of the landing.
     pub fn place(&self) -> &RelPath {
         self.place.as_ref().unwrap_or(&self.entry.path)
     }
 }
 
 impl<'a> Terms<'a> {
-    /// For what lands at `landing` with `options`; `request` is there where this end asked for it.
+    /// The terms for entries that land at `landing` with `options`; `request` is set if this end requested the entries.
     pub fn new(landing: &'a Landing, options: &Options, request: Option<&Request<'a>>) -> Self {
         let asked = request.map(|request| Asked {
             rules: Certain::new(&options.filter),
@@ -169,7 +172,7 @@ impl<'a> Terms<'a> {
         Self { landing, keep: options.keep, asked, arrived, may_lack, takes_links, munges }
     }
 
-    /// These terms, for the sources that were announced: without this nothing is on a list of files.
+    /// These terms, for the sources that were announced. Without this call, no entry counts as listed.
     pub fn announced(mut self, sources: &[Source]) -> Self {
         if let Some(asked) = &mut self.asked {
             asked.arguments = sources.iter().map(|source| source.argument).collect();
@@ -182,18 +185,20 @@ impl<'a> Terms<'a> {
         self.landing
     }
 
-    /// Whether links that lead out are refused.
+    /// Whether links that point outside the tree are refused.
     pub fn refuses_links_out(&self) -> bool {
         self.asked.as_ref().is_some_and(|asked| asked.safe_links)
     }
 
-    /// The path by which a link at `place`, which a sender has at `path`, may lead out: below the destination with rsync's names.
+    /// The path by which to judge whether a link points outside, if the link is at `place` and the sender has it at
+    /// `path`. With rsync's names that is the path below the destination.
     pub fn seen<'p>(&self, place: &'p RelPath, path: &'p RelPath) -> &'p RelPath {
         if self.takes_links { place } else { path }
     }
 
-    /// How many sources have been announced and not come. From a list of files, and without empty directories, a directory's own
-    /// entry needn't; nor a source that may be a link, which may also be of a kind that isn't kept.
+    /// The number of sources that were announced and haven't arrived. A directory's own entry may be missing if there
+    /// is a list of files, or if empty directories are left out. A source may also be missing if it may be a link,
+    /// since it may be of a kind that isn't kept.
     pub fn missing(&self) -> usize {
         let may_be_left_out = |directory: bool| if directory { self.may_lack } else { self.takes_links };
         let each = self.landing.places.iter().zip(&self.arrived);
@@ -203,7 +208,7 @@ impl<'a> Terms<'a> {
         missing.count()
     }
 
-    /// Where directories land whose own entries haven't come, and needn't.
+    /// The places of directories whose own entries haven't arrived and may be missing.
     pub fn unlisted(&self) -> impl Iterator<Item = &RelPath> {
         let places = self.landing.places.iter().zip(&self.arrived).filter(|_| self.may_lack);
         places.filter_map(|((place, directory), arrived)| {
@@ -213,16 +218,16 @@ impl<'a> Terms<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// The list for an announced source.
+    /// The list of files for an announced source.
     fn list(&self, source: u32) -> Option<&'a ListedSource> {
-        // An entry of a source that wasn't announced has been refused.
+        // Entries of a source that wasn't announced have already been refused.
         let argument = self.arguments.get(source as usize).copied().unwrap_or(u32::MAX);
         self.listed.map(|listed| listed.of(argument))
     }
 }
 
 impl<'a> Judge<'a> {
-    /// Judges by `terms`.
+    /// A judge that uses `terms`.
     pub fn new(terms: &'a Terms<'a>) -> Self {
         Self { terms, parent: RelPath::root(), left_out: Vec::new(), asked_about: 0, directories: 0 }
     }
@@ -244,7 +249,8 @@ impl<'a> Judge<'a> {
         Ok(Admitted { entry: if self.terms.munges { munged(entry) } else { entry }, place })
     }
 
-    /// Whether what else is in a directory may be removed: by a list of this end's, its contents are wanted.
+    /// Whether other entries in a directory may be deleted: if there is a list of files, only if the directory's
+    /// contents are on it.
     pub fn may_clear(&self, entry: &Entry) -> bool {
         let asked = self.terms.asked.as_ref();
         asked.and_then(|asked| Some((asked, asked.list(entry.source)?))).is_none_or(|(asked, list)| {
@@ -254,10 +260,10 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Where the first name of a file is of which `entry` is one more.
+    /// The place of the first name of the file of which `entry` is a further hard link.
     ///
     /// # Errors
-    /// If that is no place of this transfer.
+    /// If that isn't a place of this transfer.
     pub fn first_place(&self, entry: &Entry, source: u32, path: &RelPath) -> Result<RelPath, Refused> {
         let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
         let why = "a hard link to what was not announced";
@@ -274,7 +280,7 @@ impl<'a> Judge<'a> {
             return Err("a name that is for temporary files of this program alone");
         }
         let conversion = self.terms.landing.conversion;
-        // Rules and links are the sender's, and so are the names that they see.
+        // Rules and links belong to the sender, and so they apply to the sender's names.
         let theirs = conversion.and_then(|conversion| conversion.path_back(&place)).map(Cow::Owned);
         let seen = theirs.unwrap_or(Cow::Borrowed(&*place));
         let seen = if self.terms.takes_links { &*seen } else { &entry.path };
@@ -285,7 +291,8 @@ impl<'a> Judge<'a> {
         Ok(place)
     }
 
-    /// A source's own entry is what was announced; a link in its name was followed where it was found, unless links come as such.
+    /// A source's own entry must be of the announced kind. A link in a source's name was followed when the source was
+    /// found, unless links are sent as links.
     fn own_entry(&self, entry: &Entry, seen: &RelPath) -> Result<(), &'static str> {
         let is_directory = self.terms.landing.is_directory(entry.source);
         match entry.kind {
@@ -305,7 +312,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Links were asked for, and ones that lead where this one does.
+    /// Checks that links were requested, and that this one points where links may point.
     fn link_asked_for(&self, seen: &RelPath, target: &[u8]) -> Result<(), &'static str> {
         let Some(asked) = &self.terms.asked else { return Ok(()) };
         if asked.no_links {
@@ -317,7 +324,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// The rules see an entry at `seen`.
+    /// Checks an entry by the rules, which see it at `seen`.
     fn asked_for(&mut self, entry: &Entry, seen: &RelPath) -> Result<(), &'static str> {
         let Some(asked) = &self.terms.asked else { return Ok(()) };
         let is_directory = entry.kind == Kind::Directory;
@@ -339,7 +346,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the rules leave out `path`, or a directory above it; `None` where that would take too long.
+    /// Whether the rules leave out `path` or a directory above it; `None` if the evaluation would take too long.
     fn is_left_out(&mut self, rules: &Certain, path: &RelPath, is_directory: bool) -> Option<bool> {
         let parent = path.parent().unwrap_or_default();
         self.asked_about += 1;
@@ -348,9 +355,10 @@ impl<'a> Judge<'a> {
         Some(is_below || rules.excludes(path, is_directory))
     }
 
-    /// Asks about the directories that lead to `parent`, of which those on the way to the last one are known.
+    /// Evaluates the rules for the directories that lead to `parent`; results for those that the last entry shares are
+    /// known.
     fn go_to(&mut self, rules: &Certain, parent: RelPath) -> Option<()> {
-        // Most entries lie beside the one before.
+        // Most entries are in the same directory as the one before.
         if parent == self.parent {
             return Some(());
         }

@@ -1,4 +1,4 @@
-//! Backups: entries that are replaced or removed, and kept under another name (`--backup`).
+//! Backups: entries that are replaced or deleted are kept under another name (`--backup`).
 
 use linerate_wire::control::{Backup, Keep, Options, Problem, ProblemKind};
 use linerate_wire::path::{RelPath, printable};
@@ -17,19 +17,20 @@ use crate::tree::safe_link::leads_out;
 
 /// Where backups go.
 pub struct Backups {
-    /// Below this directory, at their own places; `None`: beside what takes their names.
+    /// A directory below which backups have the same paths as the originals; `None`: each backup is in the directory of
+    /// its original.
     below: Option<BackupDirectory>,
     suffix: Vec<u8>,
-    /// The mode of directories that are made for backups.
+    /// The mode of directories that are created for backups.
     mode: Mode,
-    /// Links that lead out of the tree aren't kept.
+    /// Links that point outside the tree aren't kept.
     safe_links: bool,
-    /// Directories for backups get the owner and group of those that they are for.
+    /// Directories for backups get the owner and group of the originals' directories.
     owner: bool,
     group: bool,
 }
 
-/// The directory for backups. It is made when it is first needed.
+/// The directory for backups. It is created when it is first needed.
 struct BackupDirectory {
     /// As the user wrote it.
     written: Vec<u8>,
@@ -53,10 +54,10 @@ impl AsFd for BackupHolder<'_> {
 }
 
 impl Backups {
-    /// As `backup` asks for them, near `destination`.
+    /// Backups as `backup` requests them, relative to `destination`.
     ///
     /// # Errors
-    /// If the directory for them can't be named.
+    /// If the directory for them isn't allowed or can't be reached.
     pub fn new(
         destination: &Named,
         backup: &Backup,
@@ -77,11 +78,11 @@ impl Backups {
         Ok(Self { below, suffix: suffix.clone(), mode, safe_links, owner, group })
     }
 
-    /// Gives what is called `name` in `parent`, at `place`, its second name before another takes the first. Nothing is done
-    /// where nothing is there, or a directory. `tell` hears of it.
+    /// Gives the entry `name` in `parent`, at `place`, its backup name, before another entry takes the name. Does
+    /// nothing if no entry exists, or it is a directory. The backup is reported to `tell`.
     ///
     /// # Errors
-    /// The errors of link(2), rename(2) and of a copy to another file system.
+    /// The errors of link(2), rename(2) and of copying to another file system.
     pub fn keep(
         &self,
         place: &RelPath,
@@ -97,7 +98,7 @@ impl Backups {
         }
         let (holder, kept) = self.room(place, parent, name)?;
         match rustix::fs::linkat(parent, name, &holder, &kept, AtFlags::empty()) {
-            // A file system without hard links, or a file with as many as it may have.
+            // The file system has no hard links, or the file already has the most that are allowed.
             Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP) => {
                 rustix::fs::renameat(parent, name, &holder, &kept)?;
             }
@@ -108,10 +109,10 @@ impl Backups {
         Ok(())
     }
 
-    /// Makes a copy of a file before it is written into. Nothing is done where no file is there.
+    /// Makes a copy of a file before it is written into. Does nothing if no file exists.
     ///
     /// # Errors
-    /// The errors of the copy; the file is as it was.
+    /// The errors of the copy; the original stays unchanged.
     pub fn copy(
         &self,
         place: &RelPath,
@@ -128,10 +129,11 @@ impl Backups {
         Ok(())
     }
 
-    /// Takes what goes out of its directory; false for a backup, which isn't kept once more.
+    /// Moves an entry that is deleted out of its directory; false for an entry that is itself a backup, which isn't
+    /// kept again.
     ///
     /// # Errors
-    /// As [`Backups::keep`].
+    /// The errors of [`Backups::keep`].
     pub fn take(
         &self,
         place: &RelPath,
@@ -155,7 +157,7 @@ impl Backups {
         Ok(true)
     }
 
-    /// A link that leads out isn't kept where such links aren't copied.
+    /// True for a link that points outside the tree, if such links aren't copied.
     fn drops(
         &self,
         place: &RelPath,
@@ -170,7 +172,7 @@ impl Backups {
         Ok(leads_out(place, target.as_bytes()))
     }
 
-    /// In rsync's words.
+    /// The remark about a backup, in rsync's words.
     fn remark(&self, place: &RelPath) -> Problem {
         let below = self.below.as_ref().map(|below| [&below.written[..], b"/"].concat());
         let kept = [below.as_deref().unwrap_or_default(), place.as_bytes(), &self.suffix].concat();
@@ -178,7 +180,7 @@ impl Backups {
         problem(OsStr::from_bytes(place.as_bytes()), ProblemKind::Remark, message)
     }
 
-    /// True where backups stay in the directories of what they were.
+    /// True if backups stay in the directories of their originals.
     pub fn are_beside(&self) -> bool {
         self.below.is_none()
     }
@@ -187,7 +189,7 @@ impl Backups {
         self.are_beside() && name.len() > self.suffix.len() && name.as_bytes().ends_with(&self.suffix)
     }
 
-    /// The place of the backup, in which nothing is left of an older one.
+    /// The directory and name of the backup, after an older backup was removed.
     fn room<'a>(
         &self,
         place: &RelPath,
@@ -209,7 +211,8 @@ impl Backups {
         Ok((BackupHolder::Other(holder), kept))
     }
 
-    /// Makes the directory `above` and those that it is in, each like the one that it is for, from `parent` upwards.
+    /// Creates the directory `above` and its missing parents, each like the directory of the originals; those are found
+    /// from `parent` upwards.
     fn make_like(
         &self,
         root: &Root,
@@ -232,18 +235,19 @@ impl Backups {
 }
 
 impl Backups {
-    /// A property that can't be given is left out: the backup itself counts.
+    /// Copies the properties of `model`. A property that can't be set is ignored, since the backup itself is what
+    /// matters.
     fn make_alike(&self, made: BorrowedFd<'_>, model: &Stat) {
         let user = self.owner.then(|| Uid::from_raw(model.st_uid));
         let group = self.group.then(|| Gid::from_raw(model.st_gid));
         let _ = rustix::fs::fchown(made, user, group);
-        // Whoever isn't root must be able to put something into it.
+        // A user who isn't root must be able to create entries in the directory.
         let own = if rustix::process::geteuid().is_root() { Mode::empty() } else { Mode::RWXU };
         let _ = rustix::fs::fchmod(made, Mode::from_raw_mode(model.st_mode & 0o7777) | own);
     }
 }
 
-/// The properties of `name` in `parent`; none where nothing is there.
+/// The stat of `name` in `parent`; `None` if it doesn't exist.
 fn there(parent: BorrowedFd<'_>, name: &OsStr) -> Result<Option<Stat>, Errno> {
     match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(None),
@@ -251,7 +255,7 @@ fn there(parent: BorrowedFd<'_>, name: &OsStr) -> Result<Option<Stat>, Errno> {
     }
 }
 
-/// Removes an older backup, or an empty directory, of that name.
+/// Removes an older backup or an empty directory of that name.
 fn make_room(holder: BorrowedFd<'_>, kept: &OsStr) -> Result<(), Errno> {
     match rustix::fs::unlinkat(holder, kept, AtFlags::empty()) {
         Err(Errno::ISDIR) => rustix::fs::unlinkat(holder, kept, AtFlags::REMOVEDIR),
@@ -261,7 +265,8 @@ fn make_room(holder: BorrowedFd<'_>, kept: &OsStr) -> Result<(), Errno> {
 }
 
 impl BackupDirectory {
-    /// By now the process has no mask for new files: `mode` has it in it.
+    /// Opens the directory for backups, and creates it if necessary. The process's umask is cleared by now, so `mode`
+    /// already respects it.
     fn open(&self, mode: Mode) -> Result<Root, TransferError> {
         let at = self.named.destination()?;
         if matches!(at.there, DestinationState::Nothing) {

@@ -1,5 +1,5 @@
-//! Gives finished files their real names, in groups: first the group's contents go to stable storage, then each
-//! is renamed, so that not even a power cut leaves half a file under its real name.
+//! Gives finished files their real names, in groups: first the group's contents are written to stable storage, and then
+//! each file is renamed. So even a power failure never leaves half a file under its real name.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use linerate_wire::control::{Problem, ProblemKind};
@@ -26,21 +26,21 @@ use crate::tree::landing::Landing;
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Names, Temporary};
 
-/// A group is committed when it has this many entries: each may hold a file open.
+/// A group with this many entries is committed, since each may hold a file open.
 const GROUP: usize = 256;
-/// A group is committed when it has this many bytes.
+/// A group with this many bytes is committed.
 const GROUP_BYTES: u64 = 256 << 20;
-/// A group is committed when it has this many bytes and no more waits.
+/// A group with this many bytes is committed if no more files wait.
 const WORTH_BYTES: u64 = 16 << 20;
-/// A group is committed when it is this old and no more waits: a kill leaves nothing of it. On slow storage the next group
-/// gathers meanwhile, and is as large as it gets.
+/// A group of this age is committed if no more files wait, so that a kill loses little. On slow storage the next group
+/// collects files in the meantime, and becomes as large as the storage requires.
 const WORTH_AGE: Duration = Duration::from_millis(50);
-/// As `WORTH_AGE`, where contents are read back: by several threads, for which a few files are too few.
+/// As `WORTH_AGE`, if contents are read back. That is done by several threads, which a few files can't occupy.
 const PROVEN_AGE: Duration = Duration::from_millis(500);
-/// Up to this many files are synchronised one by one; for more, their whole file system is.
+/// Up to this many files are synced one by one; with more, their whole file system is synced.
 const FEW: usize = 8;
 
-/// A file or link that is whole, with its metadata set.
+/// A file or link that is complete, with its metadata set.
 pub struct Finished {
     /// The file under its temporary name.
     pub temporary: Temporary,
@@ -52,21 +52,21 @@ pub struct Finished {
     pub kind: Kind,
     /// Its path as the user would write it.
     pub shown: PathBuf,
-    /// The sender's digest, of files if digests are sent.
+    /// The sender's digest; only of files, and only if digests are sent.
     pub proof: Option<Proof>,
-    /// The journal's record: its place below the landing's root, and its mark.
+    /// For the journal's record: its place below the landing's root, and its mark.
     pub journalled: Option<(RelPath, Mark)>,
 }
 
-/// Messages of the workers and the receiver's thread to the committer.
+/// Messages from the workers and the receiver's thread to the committer.
 pub enum ToCommit {
-    /// Whole files, several at once: waking the committer for each costs more than naming it.
+    /// Complete files, several at once: waking the committer for each file costs more than renaming it.
     Whole(Vec<Finished>),
-    /// Commit all that has come, and answer.
+    /// Commit all files that have arrived, and answer.
     Settle(Sender<()>),
-    /// Everything has come.
+    /// All files have arrived.
     End,
-    /// The transfer has failed: what waits is removed.
+    /// The transfer has failed: files that wait are removed.
     Abandon,
 }
 
@@ -76,17 +76,17 @@ pub struct Committer<'a> {
     pub counters: &'a Counters,
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// The journal of files that have their names.
+    /// The journal, which records files that have their names.
     pub journal: &'a Journal,
     /// Reads files back before they get their names.
     pub verifier: Option<&'a Verifier<'a>>,
-    /// Receives each file that has its name and a known digest.
+    /// Receives each file that has its name, if its digest is known.
     pub proven: &'a (dyn Fn(&Proof) + Sync),
     /// Temporary names.
     pub names: &'a Names<'a>,
-    /// The destination.
+    /// The landing at the destination.
     pub landing: &'a Landing,
-    /// The directories near the destination: for what is replaced, and for whole files that wait.
+    /// The directories near the destination: for entries that are replaced, and for complete files that wait.
     pub near: &'a Near,
 }
 
@@ -97,19 +97,19 @@ struct Group {
     since: Option<Instant>,
 }
 
-/// Directories whose entries have changed, one for each device where there are many.
+/// Directories whose entries have changed. If there are many, only one for each device is kept.
 #[derive(Default)]
 pub struct Touched {
     directories: HashMap<usize, Arc<Directory>>,
-    /// Something in them has other metadata now, which goes to stable storage only with its file system.
+    /// The metadata of entries in them has changed, so their whole file systems must be synced.
     has_other_metadata: bool,
 }
 
 impl Committer<'_> {
-    /// Commits what comes until the end, and returns the directories that have changed by it.
+    /// Commits the files that arrive until the end, and returns the directories that have changed.
     ///
     /// # Errors
-    /// A message where the storage reports that it lost data.
+    /// A message if the storage reports that it lost data.
     pub fn run(&self, finished: Receiver<ToCommit>) -> Result<Touched, String> {
         let age = if self.verifier.is_some() { PROVEN_AGE } else { WORTH_AGE };
         let mut group = Group::default();
@@ -125,7 +125,7 @@ impl Committer<'_> {
                 }
                 Ok(ToCommit::Settle(settled)) => {
                     self.commit(&mut group, &mut touched, (&mut naming, &delayed))?;
-                    // Nobody may wait for it any more.
+                    // Perhaps nobody waits for the answer any more.
                     let _ = settled.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -137,7 +137,7 @@ impl Committer<'_> {
                     return Ok(touched);
                 }
                 Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => {
-                    // Whole files needn't come again. The reason of the end is reported already.
+                    // Complete files needn't be sent again. The reason why the transfer ended is already reported.
                     let _ = self.commit(&mut group, &mut touched, (&mut naming, &delayed));
                     return Ok(touched);
                 }
@@ -167,7 +167,7 @@ impl Committer<'_> {
         Ok(())
     }
 
-    /// Gives an entry its name; the journal's record of it, where it has one.
+    /// Gives an entry its name; returns its record for the journal, if it has one.
     fn name(&self, mut entry: Finished) -> Option<Done> {
         self.announce(&entry);
         let record = self.record(&mut entry);
@@ -175,8 +175,8 @@ impl Committer<'_> {
         record.filter(|_| has_it)
     }
 
-    /// Puts contents on stable storage, and gives the entries that are there. A mount below the destination that fails takes
-    /// with it what is in it.
+    /// Writes contents to stable storage, and returns the entries for which that succeeded. If a mount below the
+    /// destination fails, only the entries in it fail.
     fn sync_contents(&self, entries: Vec<Finished>) -> Result<Vec<Finished>, String> {
         let one_by_one = entries.len() <= FEW || !syncfs_tells_of_losses();
         let (mut devices, mut stored) = (HashMap::new(), Vec::with_capacity(entries.len()));
@@ -200,7 +200,8 @@ impl Committer<'_> {
         Ok(stored)
     }
 
-    /// A file that takes another's place has a temporary name for a moment, of which the next run is to know.
+    /// A file that replaces another has a temporary name for a moment. The journal must exist then, so that the next
+    /// run knows about it.
     fn announce(&self, entry: &Finished) {
         let has_no_name = entry.temporary.name().is_empty() && !entry.temporary.is_in_place();
         if has_no_name && !self.journal.takes_done() && entry.temporary.parent().stat(&entry.name).is_ok() {
@@ -215,7 +216,7 @@ impl Committer<'_> {
         Some(Done { place, mark, inode, size })
     }
 
-    /// True where it has its name now.
+    /// Renames an entry; true if it now has its name.
     pub(super) fn rename(&self, entry: Finished) -> bool {
         let Finished { temporary, place, name, kind, shown, proof, .. } = entry;
         let parent = temporary.parent().clone();
@@ -234,7 +235,8 @@ impl Committer<'_> {
         has_it
     }
 
-    /// Keeps what is replaced, where that is asked for; false, and reported, where it can't be.
+    /// Keeps a backup of the entry that is replaced, if backups are requested; false, after reporting it, if that
+    /// fails.
     pub(super) fn keep_backup(
         &self,
         place: &RelPath,
@@ -252,7 +254,7 @@ impl Committer<'_> {
         false
     }
 
-    /// Counts what got its name, or reports why it didn't.
+    /// Counts an entry that got its name, or reports why it didn't.
     pub(super) fn named(
         &self,
         renamed: Result<(), Errno>,
@@ -266,7 +268,7 @@ impl Committer<'_> {
                     Kind::File { size } => self.counters.landed.file(*size),
                     Kind::Symlink { .. } => self.counters.landed.symlink(),
                     Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.counters.landed.special(),
-                    // Directories and hard links are made elsewhere, at the end.
+                    // Directories and hard links are created by other code, at the end.
                     Kind::Directory | Kind::HardLink { .. } => {}
                 }
                 return true;
@@ -307,7 +309,7 @@ impl Group {
 }
 
 impl Touched {
-    /// Notes that `directory` has changed.
+    /// Records that `directory` has changed.
     pub fn add(&mut self, directory: &Arc<Directory>) {
         let key = Arc::as_ptr(directory) as usize;
         let few = self.directories.len() < FEW;
@@ -316,22 +318,23 @@ impl Touched {
         }
     }
 
-    /// Notes that something in `directory` got another mode, owner, time or attributes.
+    /// Records that an entry in `directory` got another mode, owner, time or attributes.
     pub fn add_metadata(&mut self, directory: &Arc<Directory>) {
         self.has_other_metadata = true;
         self.add(directory);
     }
 
-    /// Notes what `other` has noted.
+    /// Adds the records of `other`.
     pub fn absorb(&mut self, other: &Self) {
         self.has_other_metadata |= other.has_other_metadata;
         other.directories.values().for_each(|directory| self.add(directory));
     }
 
-    /// Puts all of them on stable storage. What fails of mounts below the destination, which is `top`, goes to `report`.
+    /// Writes all of them to stable storage. Failures in mounts below the destination, whose top is `top`, are passed
+    /// to `report`.
     ///
     /// # Errors
-    /// A message where the destination's own storage reports that it lost data.
+    /// A message if the destination's own storage reports that it lost data.
     pub fn sync(self, top: &Directory, report: impl Fn(String)) -> Result<(), String> {
         let one_by_one = self.directories.len() < FEW && !self.has_other_metadata;
         let sync = if one_by_one { sync_directory } else { sync_device };
@@ -350,28 +353,28 @@ impl Touched {
     }
 }
 
-/// Before Linux 5.8 syncfs(2) succeeds whatever became of the data.
+/// False before Linux 5.8, where syncfs(2) succeeds even if data was lost.
 fn syncfs_tells_of_losses() -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5u32, 8u32)
 }
 
-/// Puts the names in a directory on stable storage, and its own metadata.
+/// Writes the names in a directory and its own metadata to stable storage.
 fn sync_directory(directory: &Arc<Directory>) -> Result<(), Errno> {
     let synced = match directory.for_sync() {
         Err(Errno::ACCESS | Errno::PERM) => return sync_device(directory),
         held => held.and_then(rustix::fs::fsync),
     };
     match synced {
-        // A file system that keeps no directories on storage, or not by this call.
+        // The file system doesn't store directories, or not by this call.
         Err(Errno::INVAL) => Ok(()),
         other => other,
     }
 }
 
-/// Puts the file system of a directory on stable storage, if need be by a file without a name: somebody else's directory may
-/// take files and not be readable.
+/// Syncs the file system of a directory, if necessary through a file without a name: another user's directory may
+/// accept files without being readable.
 fn sync_device(directory: &Arc<Directory>) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = |error| rustix::fs::openat(directory, ".", flags, Mode::RUSR | Mode::WUSR).map_err(|_| error);

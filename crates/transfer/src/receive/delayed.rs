@@ -1,4 +1,4 @@
-//! Whole files that wait for their names until all have come (`--delay-updates`).
+//! Complete files that wait for their names until all files have arrived (`--delay-updates`).
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::Kind;
@@ -19,11 +19,11 @@ use crate::receive::partial_directory::{PartialDirectory, rename_it};
 use crate::receive::spool::Spool;
 use crate::tree::root::Directory;
 
-/// Files that wait.
+/// The files that wait.
 pub struct Delayed<'a> {
     committer: &'a Committer<'a>,
     partial: Option<&'a PartialDirectory>,
-    /// `None` once they have their names.
+    /// `None` after they got their names.
     waiting: Mutex<Option<Spool<WaitingFile>>>,
 }
 
@@ -35,19 +35,19 @@ struct WaitingFile {
     lies: Lies,
 }
 
-/// The place where a file waits.
+/// Where a waiting file is.
 #[derive(Serialize, Deserialize)]
 enum Lies {
     /// Under its name in the partial directory.
     InPartial,
-    /// Under a temporary name beside its place: the partial directory takes none.
+    /// Under a temporary name in its own directory, since the partial directory doesn't accept it.
     Beside(Vec<u8>),
-    /// Under a temporary name in the directory of files that are under way (`--temp-dir`).
+    /// Under a temporary name in the directory of temporary files (`--temp-dir`).
     UnderWay(Vec<u8>),
 }
 
 impl<'a> Delayed<'a> {
-    /// None yet; none ever where nothing is to wait.
+    /// No files yet. If the option isn't set, no file ever waits.
     pub fn new(committer: &'a Committer<'a>) -> Self {
         Self {
             committer,
@@ -56,12 +56,12 @@ impl<'a> Delayed<'a> {
         }
     }
 
-    /// True where the entry is to wait.
+    /// True if the entry must wait.
     pub fn takes(&self, entry: &Finished) -> bool {
         self.partial.is_some() && matches!(entry.kind, Kind::File { .. }) && !entry.temporary.is_in_place()
     }
 
-    /// Lets a whole file wait. It isn't done: the journal has nothing of it.
+    /// Puts a complete file where it waits. It isn't done yet, so the journal gets no record of it.
     pub fn add(&self, entry: Finished) -> Option<Done> {
         let partial = self.partial?;
         let (shown, place) = (entry.shown.clone(), entry.place.clone());
@@ -85,7 +85,7 @@ impl<'a> Delayed<'a> {
             partial.put(temporary, parent.as_fd(), &name)?;
             return Ok(WaitingFile { size, inode, lies: Lies::InPartial });
         }
-        // By its journal the next run knows of the name.
+        // The journal must exist, so that the next run knows about the temporary name.
         self.committer.journal.make();
         temporary.close()?;
         temporary.keep();
@@ -94,10 +94,10 @@ impl<'a> Delayed<'a> {
         Ok(WaitingFile { size, inode, lies })
     }
 
-    /// Gives all of them their names.
+    /// Gives all waiting files their names.
     ///
     /// # Errors
-    /// A message where what was noted of them can't be read.
+    /// A message if the notes about them can't be read.
     pub fn release(self, touched: &mut Touched) -> Result<(), String> {
         let (Some(partial), Some(waiting)) = (self.partial, lock(&self.waiting).take()) else {
             return Ok(());
@@ -173,7 +173,7 @@ impl<'a> Delayed<'a> {
 }
 
 impl Drop for Delayed<'_> {
-    /// The transfer has ended early: files under temporary names go.
+    /// Files under temporary names are removed if the transfer ends early.
     fn drop(&mut self) {
         let Some(Ok(mut waiting)) = lock(&self.waiting).take().map(Spool::read) else { return };
         while let Ok(Some((place, files))) = waiting.next() {

@@ -1,4 +1,4 @@
-//! Tells the client of a transfer between two agents the digests of what is in place.
+//! Reports the digests of files that are in place, to the client of a transfer between two agents.
 
 use linerate_wire::control::{DeliveredContents, Delivery, MAX_DELIVERED, Message};
 use linerate_wire::path::RelPath;
@@ -8,11 +8,11 @@ use crate::base::lock::lock;
 use crate::net::channel::Channel;
 use crate::tree::digest::ledger::Told;
 
-/// Digests in one message: of paths of the greatest length, still less than a message may have.
+/// Digests in one message. Even with paths of the greatest length, the message stays within its limit.
 const TOGETHER: usize = 50;
 const _: () = assert!(TOGETHER <= MAX_DELIVERED);
 
-/// Gathers digests into messages.
+/// Collects digests into messages.
 pub struct Deliveries {
     channel: Arc<Channel>,
     waiting: Mutex<Vec<Delivery>>,
@@ -20,7 +20,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// For the client at the other end of `channel`, where it wants them.
+    /// For the client at the other end of `channel`; does nothing unless `wanted`.
     pub fn new(channel: Arc<Channel>, wanted: bool) -> Self {
         Self { channel, waiting: Mutex::default(), wanted }
     }
@@ -42,7 +42,7 @@ impl Deliveries {
         }
     }
 
-    /// Sends what waits.
+    /// Sends the reports that wait.
     pub fn flush(&self) {
         let waiting = std::mem::take(&mut *lock(&self.waiting));
         if !waiting.is_empty() {
@@ -51,7 +51,7 @@ impl Deliveries {
     }
 
     fn send(&self, list: Vec<Delivery>) {
-        // A client that is gone is noticed where its next message is waited for.
+        // If the client is gone, the wait for its next message reports it.
         let _ = self.channel.send(&Message::Delivered(list));
     }
 }

@@ -1,9 +1,11 @@
-//! Files that several transfers bring together, each its pieces: such a file lies beside its place, under a name that all of them know,
+//! Files that several transfers send together, each some pieces. Such a file stays in its final directory, under a name
+//! that all of them know, until the last piece has arrived.
 //! until the last piece is there.
 //!
-//! Behind the file's last byte there is a mark for each piece that is on stable storage, in a block of its own, since other hosts write
-//! into the same file. When every piece has its mark, the marks are cut off: a file that is exactly as long as it should be is whole.
-//! Only one transfer at a time brings a piece, since each holds the lock of its command's journal.
+//! After the file's last byte there is a mark for each piece that is on stable storage. Each mark has a block of its
+//! own, since other hosts write to the same file. When every piece has its mark, the marks are cut off: a file with
+//! exactly its final length is complete. Only one transfer at a time brings a piece, since each holds the lock of its
+//! command's journal.
 
 use linerate_wire::control::DividedFile;
 use linerate_wire::entry::{Entry, Kind, Origin};
@@ -19,71 +21,72 @@ use crate::receive::journal::{is_own, open_own};
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Name, Temporary};
 
-/// A piece's mark, and bytes from one mark to the next: no page that a host has of the file has two.
+/// A piece's mark. `SPACING` is the distance from one mark to the next, so that no page that a host caches contains two
+/// marks.
 const MARK: [u8; 8] = *b"linerate";
 const MARK_BLOCK: u64 = 64 << 10;
-/// Bytes of a chunk that travels by itself, and at most, where there would be too many.
+/// Bytes of a chunk that is sent separately, and the largest chunk, which is used if there would be too many.
 const CHUNK: u64 = 32 << 20;
 const LARGEST_CHUNK: u64 = 1 << 30;
 const CHUNKS: u64 = 65_536;
-/// How often the file is looked for, where somebody removes it again and again.
+/// How often the file is looked up if another process removes it again and again.
 const TRIES: usize = 5;
 
-/// Bytes of a chunk of a divided file: a piece or a part of one.
+/// Bytes of a chunk of a divided file. A chunk is a piece or a part of one.
 pub fn chunk_of(divided: &DividedFile) -> u64 {
     let least = divided.size.div_ceil(CHUNKS).next_power_of_two();
     least.clamp(CHUNK, LARGEST_CHUNK).min(divided.piece)
 }
 
-/// How many chunks a divided file has.
+/// The number of chunks of a divided file.
 pub fn chunks_of(divided: &DividedFile) -> u64 {
     divided.size.div_ceil(chunk_of(divided))
 }
 
-/// True where the entry is the file that was divided, and nothing has been done to it since.
+/// True if the entry is the file that was divided, and it hasn't changed since.
 pub fn is_the_one(divided: &DividedFile, entry: &Entry, origin: Origin) -> bool {
     let DividedFile { size, mtime, ctime, inode, .. } = *divided;
     (entry.kind == Kind::File { size }) && entry.mtime == mtime && origin == Origin { inode, ctime }
 }
 
-/// A divided file of which the sender knows what it is to bring.
+/// A divided file for which the sender knows which pieces to send.
 #[derive(Clone, Debug)]
 pub struct AwaitedPieces {
     /// The file.
     pub divided: DividedFile,
-    /// The chunks that need not come.
+    /// The chunks that needn't be sent.
     pub present: HashSet<u32>,
 }
 
-/// A divided file under its temporary name, open.
+/// A divided file that is open under its temporary name.
 pub struct DividedTarget {
     parent: Arc<Directory>,
     name: Name,
     file: OwnedFd,
     divided: DividedFile,
-    /// How many bytes of each piece have come.
+    /// How many bytes of each piece have arrived.
     came: Mutex<HashMap<u32, u64>>,
-    /// The storage has reported a loss, of whatever piece: it does so once.
+    /// The storage has reported a loss, which may concern any piece: storage reports it only once.
     has_lost: Mutex<bool>,
 }
 
-/// How a divided file stands.
+/// The state of a divided file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DividedState {
-    /// All pieces are there, and nothing else.
+    /// All pieces have arrived, and the marks are cut off.
     Whole,
-    /// It lacks so many pieces.
+    /// This number of pieces is missing.
     Lacks(u64),
-    /// Somebody has given it its name, or removed it.
+    /// Another transfer has given it its name, or it was removed.
     Gone,
 }
 
 impl DividedTarget {
-    /// Opens the file, for the pieces that are to come; without `make` only if it is there.
+    /// Opens the file for the pieces that will arrive; unless `make` is set, only if it exists.
     ///
     /// # Errors
-    /// The errors of open(2); `ENOENT` where it isn't there, `ESTALE` where something else has its name, `EBUSY` where it is being
-    /// removed.
+    /// The errors of open(2); `ENOENT` if the file doesn't exist, `ESTALE` if another file has its name, `EBUSY` while
+    /// it is being removed.
     pub fn open(parent: Arc<Directory>, divided: DividedFile, make: bool) -> Result<Self, Errno> {
         let name = name_of(&divided.key);
         for _ in 0..TRIES {
@@ -91,7 +94,7 @@ impl DividedTarget {
                 Err(Errno::NOENT) if make => create(&parent, &name)?,
                 other => other?,
             };
-            // 'linerate clean' removes nothing that is locked.
+            // 'linerate clean' removes no file that is locked.
             if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
                 return Err(Errno::BUSY);
             }
@@ -118,7 +121,7 @@ impl DividedTarget {
         Err(Errno::BUSY)
     }
 
-    /// The file, for writing and for its name.
+    /// The file as a temporary file that can be written and renamed.
     ///
     /// # Errors
     /// The errors of dup(2).
@@ -127,7 +130,7 @@ impl DividedTarget {
         Ok(Temporary::joint(self.parent.clone(), self.name, file))
     }
 
-    /// The chunks that need not come: all but those of this transfer's pieces that have no mark.
+    /// The chunks that needn't be sent: all except those of this transfer's pieces that have no mark.
     ///
     /// # Errors
     /// The errors of read(2).
@@ -142,10 +145,11 @@ impl DividedTarget {
         Ok(chunks_but_for(&self.divided, |piece| missing.get(&piece) == Some(&true)))
     }
 
-    /// Bytes of a chunk have come. A piece of which all have come goes to stable storage, and gets its mark.
+    /// Records that bytes of a chunk have arrived. When a piece is complete, it is written to stable storage and gets
+    /// its mark.
     ///
     /// # Errors
-    /// The errors of write(2) and fsync(2); `ESTALE` where the file has no room for marks any more.
+    /// The errors of write(2) and fsync(2); `ESTALE` if the file no longer has room for marks.
     pub fn came(&self, offset: u64, length: u64) -> Result<(), Errno> {
         let DividedFile { piece, size, .. } = self.divided;
         let number = offset / piece;
@@ -178,10 +182,10 @@ impl DividedTarget {
         rustix::fs::fdatasync(&self.file)
     }
 
-    /// Cuts the marks off where every piece has one, whoever has brought it.
+    /// Cuts the marks off if every piece has one, whichever transfer has brought it.
     ///
     /// # Errors
-    /// The errors of open(2), read(2) and fsync(2); `ESTALE` where something else has its name.
+    /// The errors of open(2), read(2) and fsync(2); `ESTALE` if another file has its name.
     pub fn seal(&self) -> Result<DividedState, Errno> {
         let now = match rustix::fs::statat(&self.parent, self.name.write(), AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => return Ok(DividedState::Gone),
@@ -194,7 +198,7 @@ impl DividedTarget {
         if own.st_size as u64 == self.divided.size {
             return Ok(DividedState::Whole);
         }
-        // What other hosts have written is seen by whoever opens the file anew.
+        // Bytes that other hosts have written are visible only after the file is opened again.
         let file = match reopen(&self.parent, &self.name, self.divided.size) {
             Err(Errno::NOENT) => return Ok(DividedState::Gone),
             other => other?,
@@ -211,7 +215,7 @@ impl DividedTarget {
         Ok(DividedState::Whole)
     }
 
-    /// True where this transfer brings pieces of the file, and doesn't only finish it.
+    /// True if this transfer brings pieces of the file, and doesn't only finish it.
     pub fn brings(&self) -> bool {
         self.divided.brings()
     }
@@ -223,7 +227,7 @@ impl DividedTarget {
     }
 }
 
-/// The chunks of a file that isn't there yet that need not come.
+/// The chunks that needn't be sent of a file that doesn't exist yet.
 pub fn present_of_nothing(divided: &DividedFile) -> HashSet<u32> {
     let own = own(divided);
     chunks_but_for(divided, |piece| own.contains(&piece))
@@ -244,7 +248,8 @@ fn mark_at(divided: &DividedFile, piece: u64) -> u64 {
     divided.size + piece * MARK_BLOCK
 }
 
-/// The name follows from the key in one direction only: no client can name another transfer's file so.
+/// The name is derived from the key by a one-way function, so a client can't choose a key to get another transfer's
+/// file.
 fn name_of(key: &[u8; 16]) -> Name {
     let hash = blake3::Hasher::new().update(b"divided file").update(key).finalize();
     let mut nonce = [0; 8];
@@ -252,7 +257,7 @@ fn name_of(key: &[u8; 16]) -> Name {
     Name::new(nonce, 0)
 }
 
-/// The file that is there, where it is this user's own. A whole one may have its last mode.
+/// Opens the existing file if it is this user's own. A complete file may already have its final mode.
 fn reopen(parent: &Directory, name: &Name, size: u64) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(parent, name.write(), flags, Mode::empty())?;
@@ -263,7 +268,7 @@ fn reopen(parent: &Directory, name: &Name, size: u64) -> Result<OwnedFd, Errno> 
     if is_own(&judged) { Ok(file) } else { Err(Errno::STALE) }
 }
 
-/// Its name is on stable storage before any mark is.
+/// Creates the file. Its name is on stable storage before any mark is.
 fn create(parent: &Directory, name: &Name) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(parent, name.write(), flags, Mode::RUSR | Mode::WUSR) {

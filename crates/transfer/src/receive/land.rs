@@ -1,4 +1,4 @@
-//! Where the sources land, and directories that are made for that.
+//! Where the sources land, and the directories that are created for them.
 
 use linerate_wire::control::{Options, Problem, ProblemKind, Source};
 use linerate_wire::path::printable;
@@ -12,10 +12,11 @@ use crate::tree::bounds::Named;
 use crate::tree::charsets::NameConversion;
 use crate::tree::landing::{Landing, umask};
 
-/// Where the sources land, and how many directories were made for the destination, or would be, where that was asked for.
+/// Determines where the sources land. Also returns how many directories were created for the destination if that was
+/// requested, or would be created in a dry run.
 ///
 /// # Errors
-/// If the destination can't take them.
+/// If the destination can't take the sources.
 pub fn land(
     destination: &Named,
     sources: &[Source],
@@ -44,7 +45,7 @@ pub fn land(
     Ok((landing.converting(conversion), made))
 }
 
-/// How names of the sender become names here.
+/// The conversion of the sender's names to names at this end.
 fn conversion(options: &Options) -> Result<Option<NameConversion>, TransferError> {
     let charsets = options.details.charsets.as_ref();
     charsets.map_or(Ok(None), NameConversion::between).map_err(TransferError::Arguments)
@@ -67,7 +68,7 @@ fn converted(
     sources.iter().map(convert).collect()
 }
 
-/// In rsync's words.
+/// The remark about created directories, in rsync's words.
 pub fn made_path(destination: &Named, landing: &Landing, made: u64) -> Problem {
     let shown = destination.shown();
     let is_directory = landing.is_made || shown.as_os_str().as_bytes().ends_with(b"/");

@@ -1,4 +1,4 @@
-//! Left-overs of interrupted transfers: files under temporary names.
+//! Leftovers of interrupted transfers: files under temporary names.
 
 use linerate_wire::control::{Leftover, LeftoverKind, Problem, ProblemKind};
 use linerate_wire::path::RelPath;
@@ -15,10 +15,11 @@ use crate::tree::landing::Landing;
 use crate::tree::root::{Directory, Root};
 use crate::tree::temporary::{is_journal, is_reserved, nonce_of};
 
-/// An unlocked file may still be on its way to its name: only older ones are left over.
+/// An unlocked file may be about to get its name, so only older files are leftovers.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Removes what the runs in `past` left below the places of `landing`, and in the directory `aside` of files under way.
+/// Removes the leftovers of the runs in `past`, below the places of `landing` and in `aside`, the directory of
+/// temporary files.
 pub fn remove_of(past: &Past, landing: &Landing, aside: Option<&Directory>) {
     remove_partials(past, landing);
     let ours = |name: &[u8]| nonce_of(name).is_some_and(|nonce| past.has_run(nonce));
@@ -29,14 +30,14 @@ pub fn remove_of(past: &Past, landing: &Landing, aside: Option<&Directory>) {
         }
     }
     for place in landing.places() {
-        // A source that lands in the root itself, or is a file in it, leaves things there.
+        // A source that lands in the root itself, or is a file in it, has its temporary files there.
         let (top, deep) = match landing.root.directory(&place) {
             Ok(_) => (place, true),
             Err(_) => (RelPath::root(), false),
         };
         walk(&landing.root, top, deep, &mut |parent, _, name| {
             if ours(name) {
-                // A file that stays is listed by `linerate clean`.
+                // A file that can't be removed is listed by `linerate clean`.
                 let _ = parent.take_away(name);
             }
         });
@@ -49,14 +50,14 @@ fn remove_partials(past: &Past, landing: &Landing) {
         let Some(parent) = partial.place.parent() else { continue };
         let Ok(parent) = landing.root.directory(&parent) else { continue };
         if partial.reopen(&parent).is_ok() {
-            // A file that stays is listed by `linerate clean`.
+            // A file that can't be removed is listed by `linerate clean`.
             let _ = parent.take_away(partial.name.write());
         }
     }
 }
 
-/// Lists what was left below the directory `root`, and removes it where `remove` is set. What a transfer under way
-/// holds is passed over. `each` gets what is left, or was removed; `tell` what can't be removed.
+/// Lists the leftovers below the directory `root`, and removes them if `remove` is set. Files of a running transfer are
+/// skipped. `each` receives every leftover that exists or was removed, `tell` those that can't be removed.
 pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut tell: impl FnMut(Problem)) {
     let live = Live::look(root, &KeyStore::of_account());
     walk(root, RelPath::root(), true, &mut |parent, at, name| {
@@ -71,11 +72,11 @@ pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut tell
     });
 }
 
-/// The files that running transfers with a journal hold.
+/// The files that running transfers with a journal are using.
 struct Live {
     /// The nonces in the temporary names of these transfers.
     nonces: HashSet<[u8; 8]>,
-    /// The directories of journals that don't say such a nonce: below them anything may be held.
+    /// The directories of journals that state no nonce. Any temporary file below them may be in use.
     unknown: Vec<RelPath>,
 }
 
@@ -94,7 +95,7 @@ impl Live {
         live
     }
 
-    /// True where a transfer under way may hold what has this temporary name in the directory `at`.
+    /// True if a running transfer may be using the file with this temporary name in the directory `at`.
     fn may_hold(&self, at: &RelPath, nonce: [u8; 8]) -> bool {
         let is_below = |top: &RelPath| {
             top.is_root() || at.components().take(top.components().count()).eq(top.components())
@@ -103,11 +104,11 @@ impl Live {
     }
 }
 
-/// Something with a temporary name that nobody needs.
+/// An entry with a temporary name that no transfer needs.
 struct Candidate {
     size: u64,
     kind: LeftoverKind,
-    /// The lock is held until it is removed, so that nobody begins to use it.
+    /// The lock is held until the entry is removed, so that no process starts to use it.
     #[expect(dead_code, reason = "held for its lock")]
     lock: Option<OwnedFd>,
 }
@@ -132,7 +133,7 @@ impl Candidate {
     }
 }
 
-/// `None` if somebody has it, or that can't be known.
+/// Locks the file; `None` if another process holds it, or that can't be determined.
 fn try_lock(parent: &Directory, name: &OsStr) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(parent, name, flags, rustix::fs::Mode::empty()).ok()?;
@@ -147,7 +148,8 @@ fn age(stat: &Stat) -> Duration {
 
 type Each<'a> = &'a mut dyn FnMut(&Directory, &RelPath, &[u8]);
 
-/// Shows every temporary name below `top`, through no link. What can't be read is passed over.
+/// Passes every temporary name below `top` to `each`, without following links. Directories that can't be read are
+/// skipped.
 fn walk(root: &Root, top: RelPath, deep: bool, each: Each<'_>) {
     let mut waiting = vec![top];
     while let Some(at) = waiting.pop() {

@@ -1,4 +1,4 @@
-//! The receiver: from the streams to names on stable storage.
+//! The receiver: it turns the streams into names on stable storage.
 
 mod across;
 pub mod admission;

@@ -1,4 +1,5 @@
-//! The directories that a receiver uses near its destination: other trees, and a place for backups.
+//! The directories that a receiver uses near its destination: other trees, and directories for backups, temporary files
+//! and partial files.
 
 use linerate_wire::control::{Appending, MAX_OTHER_TREES, Options, Problem, ProblemKind, Sync};
 use linerate_wire::path::printable;
@@ -11,26 +12,27 @@ use crate::receive::partial_directory::PartialDirectory;
 use crate::tree::bounds::{DestinationState, Named};
 use crate::tree::root::{Directory, Root};
 
-/// The beginning of the message that there is no directory for files under way.
+/// The beginning of the message that the directory of temporary files doesn't exist.
 pub const NO_TEMP_DIR: &str = "The temp-dir";
 
 /// The directories near the destination that the receiver uses.
 pub struct Near {
     /// Other trees that may have what the destination lacks.
     pub others: Vec<Root>,
-    /// Keeps what is replaced or removed, where it is to be kept.
+    /// Keeps entries that are replaced or deleted, if backups are requested.
     pub backups: Option<Backups>,
-    /// Files that are under way lie here, where not beside their places.
+    /// The directory of temporary files, unless they are in the directories of the final files.
     pub temporary: Option<Arc<Directory>>,
-    /// Keeps parts of files, or whole ones until all have come.
+    /// Keeps partial files, or complete ones until all files have arrived.
     pub partial: Option<PartialDirectory>,
 }
 
 impl Near {
-    /// As `options` ask for it, near `destination`. Directories for backups get `mode`. Another tree that isn't there has nothing.
+    /// The directories as `options` request them, relative to `destination`. Directories for backups get `mode`.
+    /// Another tree that doesn't exist counts as empty.
     ///
     /// # Errors
-    /// If a path can't be named, or may not be reached.
+    /// If a path isn't allowed, or may not be reached.
     pub fn find(
         destination: &Named,
         options: &Options,
@@ -62,7 +64,7 @@ impl Near {
     }
 }
 
-/// The directory of files that are under way, in rsync's words where there is none.
+/// Opens the directory of temporary files; if it doesn't exist, the error is in rsync's words.
 fn temporary(destination: &Named, written: &[u8]) -> Result<Arc<Directory>, TransferError> {
     let named = destination.beside(written)?;
     match named.destination()?.there {
@@ -99,7 +101,7 @@ fn others(
         DestinationState::Directory { .. } => named.directory().map(Some),
         _ => Ok(None),
     };
-    // With rsync's names a tree that only a stranger's link leads to counts as one that isn't there.
+    // With rsync's names, a tree that can only be reached by another user's link is treated as missing.
     let named = named.filter(|named| !named.as_ref().is_ok_and(is_passed_over));
     named.filter_map(|named| named.and_then(there).transpose()).collect()
 }

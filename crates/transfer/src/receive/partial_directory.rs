@@ -1,4 +1,4 @@
-//! The directory that keeps parts of files when a transfer ends early, and in which whole files wait for their names
+//! The directory that keeps partial files when a transfer ends early, and in which complete files wait for their names
 //! (`--partial-dir`, `--delay-updates`).
 
 use linerate_wire::control::Placing;
@@ -17,39 +17,41 @@ use crate::tree::copying::{CopyError, copy_range};
 use crate::tree::root::{Directory, Root};
 use crate::tree::temporary::Temporary;
 
-/// The mode of such a directory: what is in it isn't ready to be seen.
+/// The mode of such a directory: its files aren't ready to be seen by others.
 const MODE: Mode = Mode::RWXU;
 
-/// Holds files that don't have their names yet, under those names.
+/// Holds files that are not in place yet, under their final names.
 pub struct PartialDirectory {
     place: PartialPlace,
-    /// Whole files wait there.
+    /// Complete files wait in it.
     pub delays: bool,
-    /// Held while something is put there: an empty directory is removed only when nobody is about to fill it.
+    /// Locked while a file is put into the directory: an empty directory is removed only if no thread is about to fill
+    /// it.
     filling: RwLock<()>,
 }
 
 enum PartialPlace {
-    /// By these names below each file's own directory.
+    /// Directories with these names, below each file's own directory.
     Beside(Vec<OsString>),
-    /// In one directory for all files, held from when it is first needed.
+    /// One directory for all files; it is opened when it is first needed.
     Fixed(Box<FixedDirectory>),
 }
 
 struct FixedDirectory {
     named: Named,
     held: Mutex<Option<Root>>,
-    /// Files of this transfer have their places in the directory: what is there may be one of them, and no part.
+    /// Files of this transfer have their final place in the directory, so its files may be final files instead of
+    /// partial ones.
     is_place: Mutex<bool>,
-    /// The directory is below the destination: files may get their places in it later.
+    /// The directory is below the destination, so files may get their final place in it later.
     is_below: OnceLock<bool>,
 }
 
 impl PartialDirectory {
-    /// As `placing` asks for it, near `destination`; `None` where nothing is kept.
+    /// The directory that `placing` requests, relative to `destination`; `None` if no partial files are kept.
     ///
     /// # Errors
-    /// If the path goes up, or may not be reached.
+    /// If the path contains `..`, or may not be reached.
     pub fn find(destination: &Named, placing: &Placing) -> Result<Option<Self>, TransferError> {
         let Some(written) = placing.partial.as_deref().filter(|written| !written.is_empty()) else {
             return match placing.delayed {
@@ -72,7 +74,7 @@ impl PartialDirectory {
         Self { place, delays, filling: RwLock::default() }
     }
 
-    /// Notes where the destination is.
+    /// Records the location of the destination.
     pub fn note_destination(&self, top: &Directory) {
         self.note_place(top);
         if let PartialPlace::Fixed(fixed) = &self.place {
@@ -81,8 +83,8 @@ impl PartialDirectory {
         }
     }
 
-    /// Notes that a file has its place in `parent`, or is to get it. Where that is the one directory of all parts, nothing is kept
-    /// or removed there from here on.
+    /// Records that a file has or will get its final place in `parent`. If `parent` is the one directory of all partial
+    /// files, no file is kept or removed there from now on.
     pub fn note_place(&self, parent: impl AsFd) {
         if let PartialPlace::Fixed(fixed) = &self.place {
             let mut is_place = lock(&fixed.is_place);
@@ -106,7 +108,8 @@ impl PartialDirectory {
         self.hold_place().is_some_and(|is_place| *is_place)
     }
 
-    /// Whether files have their places in the partial directory. While it is held, no further one gets its place there.
+    /// Whether files have their final place in the partial directory. While the guard is held, no further file is
+    /// recorded there.
     fn hold_place(&self) -> Option<MutexGuard<'_, bool>> {
         match &self.place {
             PartialPlace::Fixed(fixed) => Some(lock(&fixed.is_place)),
@@ -114,7 +117,8 @@ impl PartialDirectory {
         }
     }
 
-    /// The kept part of the file `name` in `parent`, a regular file, and the directory that holds it.
+    /// The directory that holds the kept part of the file `name` in `parent`, and the part's stat. `None` unless the
+    /// part is a regular file.
     pub fn look(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Option<(OwnedFd, Stat)> {
         self.note_place(parent);
         if self.is_place() { None } else { self.find_part(parent, name) }
@@ -126,8 +130,8 @@ impl PartialDirectory {
         (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some((holder, stat))
     }
 
-    /// True where a whole file may wait in it for its name in `parent`. Not where it is on another file system, or files may have
-    /// their places there, or others than this user may write to it.
+    /// True if a complete file may wait in it for its name in `parent`. False if the directory is on another file
+    /// system, if files may have their final place in it, or if other users may write to it.
     pub fn lets_wait(&self, parent: &Directory) -> bool {
         self.note_place(parent);
         let is_own = || self.make(parent.as_fd()).map_or(true, |holder| is_own(holder.as_fd()));
@@ -140,10 +144,10 @@ impl PartialDirectory {
             && self.make(parent.as_fd()).and_then(device).is_ok_and(|device| device != parent.device)
     }
 
-    /// Puts there what is to be the file `name` in `parent`.
+    /// Puts `file`, which will become the file `name` in `parent`, into the directory.
     ///
     /// # Errors
-    /// The errors of mkdir(2), link(2) and rename(2); `EEXIST` where files have their places there.
+    /// The errors of mkdir(2), link(2) and rename(2); `EEXIST` if files have their final place in the directory.
     pub fn put(&self, file: Temporary, parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
         let _filling = self.filling.read().unwrap_or_else(PoisonError::into_inner);
         let holder = self.make(parent)?;
@@ -153,17 +157,18 @@ impl PartialDirectory {
             return Err(Errno::EXIST);
         }
         let device = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map(|stat| stat.st_dev);
-        // A file under way may lie on a third file system.
+        // A temporary file may be on a third file system.
         if device(file.fd()?)? != device(holder.as_fd())? {
             return bring(file.fd()?, holder.as_fd(), name);
         }
         file.rename_into(holder.as_fd(), name)
     }
 
-    /// Gives a whole file that waits there, with the number `inode`, its name in `parent`.
+    /// Gives the complete file with the number `inode`, which waits in the directory, its name in `parent`.
     ///
     /// # Errors
-    /// The errors of open(2) and rename(2): `EISDIR` where a directory has that name; `ESTALE` where another file lies there.
+    /// The errors of open(2) and rename(2): `EISDIR` if a directory has that name; `ESTALE` if another file waits
+    /// there.
     pub fn release(&self, parent: BorrowedFd<'_>, name: &OsStr, inode: u64) -> Result<(), Errno> {
         let holder = self.open(parent)?;
         if !is_own(holder.as_fd()) {
@@ -174,7 +179,7 @@ impl PartialDirectory {
         Ok(())
     }
 
-    /// Removes what is there of the file `name` in `parent`, which is whole and has its name.
+    /// Removes the kept part of the file `name` in `parent`, which is complete and has its name.
     pub fn clear(&self, parent: BorrowedFd<'_>, name: &OsStr) {
         self.note_place(parent);
         let is_place = self.hold_place();
@@ -186,7 +191,7 @@ impl PartialDirectory {
         }
     }
 
-    /// The directory, which may have gone since it was last there.
+    /// Opens the directory, which may have been removed since the last call.
     fn open(&self, parent: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         match &self.place {
             PartialPlace::Beside(names) => {
@@ -204,7 +209,7 @@ impl PartialDirectory {
         }
     }
 
-    /// The directory, made where it is missing; the directories above it have to be there.
+    /// Opens the directory, and creates it if it is missing; its parents must exist.
     fn make(&self, parent: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         match self.open(parent) {
             Err(Errno::NOENT) => {}
@@ -216,7 +221,7 @@ impl PartialDirectory {
                 let first = rustix::io::fcntl_dupfd_cloexec(parent, 0)?;
                 let above = above.iter().try_fold(first, |holder, name| enter(holder.as_fd(), name))?;
                 match rustix::fs::mkdirat(&above, last, MODE) {
-                    // Another thread has made it.
+                    // Another thread has created it.
                     Ok(()) | Err(Errno::EXIST) => enter(above.as_fd(), last),
                     Err(error) => Err(error),
                 }
@@ -231,7 +236,7 @@ impl PartialDirectory {
         }
     }
 
-    /// Removes a directory that is beside the file, when nothing is in it any more.
+    /// Removes a directory that is in the file's own directory, if it is empty.
     fn remove_empty(&self, parent: BorrowedFd<'_>) {
         let PartialPlace::Beside(names) = &self.place else { return };
         let Some((last, above)) = names.split_last() else { return };
@@ -245,7 +250,7 @@ impl PartialDirectory {
     }
 }
 
-/// True where only this user may write to it.
+/// True if only this user may write to it.
 fn is_own(holder: BorrowedFd<'_>) -> bool {
     let others = Mode::WGRP | Mode::WOTH;
     rustix::fs::fstat(holder).is_ok_and(|stat| {
@@ -254,10 +259,10 @@ fn is_own(holder: BorrowedFd<'_>) -> bool {
     })
 }
 
-/// Renames what has the name in `holder`, if that is the file with the number `inode`.
+/// Renames the entry of this name in `holder`, if it is the file with the number `inode`.
 ///
 /// # Errors
-/// The errors of rename(2); `ESTALE` where it is another one.
+/// The errors of rename(2); `ESTALE` if it is another file.
 pub fn rename_it(
     holder: BorrowedFd<'_>,
     waits_as: &OsStr,
@@ -272,7 +277,7 @@ pub fn rename_it(
     rustix::fs::renameat(holder, waits_as, parent, name)
 }
 
-/// True where `top` is on the way up from `holder`.
+/// True if `top` is one of the parents of `holder`.
 fn is_below(mut holder: OwnedFd, top: BorrowedFd<'_>) -> bool {
     let identity = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino)).ok();
     let top = identity(top);
@@ -293,7 +298,7 @@ fn enter(holder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(holder, name, flags, Mode::empty())
 }
 
-/// Copies a part of a file to another file system, over what has the name there.
+/// Copies a partial file to another file system, and replaces the file of that name there.
 fn bring(part: BorrowedFd<'_>, holder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     match rustix::fs::unlinkat(holder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
@@ -305,7 +310,7 @@ fn bring(part: BorrowedFd<'_>, holder: BorrowedFd<'_>, name: &OsStr) -> Result<(
     copy_range(part, kept.as_fd(), 0, length).map_err(CopyError::errno)
 }
 
-/// The names of a path that leads down.
+/// The components of a path that doesn't contain `..`.
 fn components(written: &[u8]) -> Result<Vec<OsString>, TransferError> {
     let parts = written.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     let names: Vec<_> = parts.map(|part| OsStr::from_bytes(part).to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Compares what came back from stable storage with what the sender read, before a file gets its name.
+//! Compares the contents on stable storage with what the sender read, before a file gets its name.
 
 use linerate_wire::control::{Digest, MAX_AGAIN, MAX_MESSAGE, Problem, ProblemKind};
 use linerate_wire::entry::Entry;
@@ -12,7 +12,7 @@ use crate::base::problem::problem;
 use crate::receive::commit::Finished;
 use crate::receive::read_back::ReadBack;
 
-/// Bytes of names that are asked for once more; [`linerate_wire::control::Message::Again`] must be sendable.
+/// The most bytes of names that are requested again; they must fit into [`linerate_wire::control::Message::Again`].
 const NAMES: usize = MAX_MESSAGE / 2;
 
 const ONCE: &str = "differs from what was sent when it was read back";
@@ -21,10 +21,10 @@ const TWICE: &str = "differs from what was sent when it was read back, twice: it
 const TWICE_IN_PLACE: &str = "differs from what was sent when it was read back, twice, and has its name all the same, since \
                               it was written into. The storage or the memory there can't be trusted";
 
-/// The sender's digest of a file, for comparison.
+/// The sender's digest of a file, to be compared.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    /// BLAKE3 of what the sender read.
+    /// BLAKE3 of the contents that the sender read.
     pub digest: Digest,
     /// The source that the file belongs to.
     pub source: u32,
@@ -39,7 +39,7 @@ impl Proof {
     }
 }
 
-/// Compares the files of a transfer, and keeps the names of those that have to be sent once more.
+/// Compares the files of a transfer, and collects the names of those that must be sent again.
 pub struct Verifier<'a> {
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
@@ -54,19 +54,19 @@ struct Differing {
 }
 
 impl<'a> Verifier<'a> {
-    /// Tells `problem` of files that differ for good.
+    /// A verifier that reports to `problem` the files that still differ after the second round.
     pub fn new(problem: &'a (dyn Fn(Problem) + Sync)) -> Self {
         Self { problem, differing: Mutex::default(), last_round: AtomicBool::new(false) }
     }
 
-    /// Leaves those that are what was sent; the others are removed.
+    /// Returns the entries that equal what was sent; the others are removed.
     pub fn check(&self, group: Vec<Finished>) -> Vec<Finished> {
         let results = ReadBack::of(&group).run();
         let pairs = group.into_iter().zip(results);
         pairs.filter_map(|(entry, result)| self.judge(entry, result)).collect()
     }
 
-    /// The files that differ, which come once more: from now on one that differs is a problem.
+    /// The files that differ and are sent again. A file that differs after this call is a problem.
     pub fn take_differing(&self) -> Vec<(u32, RelPath)> {
         self.last_round.store(true, Ordering::Relaxed);
         std::mem::take(&mut *lock(&self.differing)).names
@@ -77,14 +77,14 @@ impl<'a> Verifier<'a> {
         match result {
             Some(Ok(digest)) if digest == proof.digest => return Some(entry),
             Some(Err(error)) => self.tell(&entry, &format!("reading it back failed: {error}")),
-            // A file that ended early has no digest.
+            // A file that is too short has no digest.
             Some(Ok(_)) | None if self.wants_again(proof) => {}
             Some(Ok(_)) | None if self.last_round.load(Ordering::Relaxed) => {
                 self.tell(&entry, if entry.temporary.is_in_place() { TWICE_IN_PLACE } else { TWICE });
             }
             Some(Ok(_)) | None => self.tell(&entry, ONCE),
         }
-        // The journal may list it, and what it has isn't worth going on from.
+        // The journal may list the file, but its contents aren't worth resuming.
         entry.temporary.discard();
         None
     }

@@ -1,8 +1,8 @@
 //! Reads finished files back, several at a time, and hashes them.
 //!
-//! The contents are on stable storage by then. They are read past the page cache: its pages are given up first, and
-//! the file is read directly (`O_DIRECT`) where its file system does that. A file system that has no storage but memory
-//! (tmpfs) gives back what is in memory.
+//! The contents are on stable storage by then. They are read past the page cache: its pages are dropped first, and the
+//! file is read directly (`O_DIRECT`) if its file system supports that. A file system in memory (tmpfs) returns what is
+//! in memory.
 
 use linerate_wire::control::Digest;
 use linerate_wire::entry::Kind;
@@ -18,27 +18,27 @@ use crate::receive::commit::Finished;
 use crate::tree::digest::{DigestPart, Hashing, join};
 use crate::tree::temporary::Temporary;
 
-/// Bytes that one thread reads of a file before another may take the next; a power of two.
+/// Bytes that one thread reads from a file before another thread may take the next share; a power of two.
 const SHARE: u64 = 8 << 20;
-/// Bytes that are read at once: what is hashed fits into a second-level cache.
+/// Bytes per read: they fit into a second-level cache while they are hashed.
 const AT_ONCE: usize = 512 << 10;
 /// The alignment of direct reads, in the file and in memory.
 const ALIGNED: usize = 4096;
-/// Threads at most.
+/// The most threads.
 const MOST_THREADS: usize = 4;
-/// Bytes for which one more thread is worth it.
+/// The number of bytes that justifies one more thread.
 const WORTH_A_THREAD: u64 = 1 << 20;
 
-/// A group that is read back by several threads, each of which takes the next share of a file.
+/// A group that is read back by several threads; each takes the next share of a file.
 pub struct ReadBack<'a> {
     files: Vec<Option<File<'a>>>,
-    /// Index of the file, offset and length.
+    /// For each share: the index of the file, the offset and the length.
     shares: Vec<(usize, u64, u64)>,
     next: AtomicUsize,
     bytes: u64,
 }
 
-/// A file's digest; `None` for a file that isn't read.
+/// A file's digest; `None` for an entry that isn't read.
 pub type Outcome = Option<Result<Digest, Errno>>;
 
 struct File<'a> {
@@ -54,7 +54,7 @@ enum Readable<'a> {
 }
 
 impl<'a> ReadBack<'a> {
-    /// For the files in `group` that have a digest to compare with.
+    /// For those files in `group` that have a digest to compare with.
     pub fn of(group: &'a [Finished]) -> Self {
         let mut back = Self { files: Vec::new(), shares: Vec::new(), next: AtomicUsize::new(0), bytes: 0 };
         for (number, entry) in group.iter().enumerate() {
@@ -77,7 +77,7 @@ impl<'a> ReadBack<'a> {
         self.shares.extend((0..size.div_ceil(SHARE)).map(share));
     }
 
-    /// Reads all of it; gives what each entry of the group comes to.
+    /// Reads all shares; returns the outcome for each entry of the group.
     pub fn run(self) -> Vec<Outcome> {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let worth = usize::try_from(self.bytes / WORTH_A_THREAD).unwrap_or(usize::MAX);
@@ -129,7 +129,7 @@ impl<'a> File<'a> {
         Ok(readable)
     }
 
-    /// `None` where the file ends early.
+    /// Hashes a share; `None` if the file ends early.
     fn hash(
         &self,
         fd: BorrowedFd<'_>,
@@ -151,7 +151,7 @@ impl<'a> File<'a> {
         Ok(Some(hashing.finish()))
     }
 
-    /// A file that ended early has the digest of nothing that could be sent.
+    /// The digest of the file. A file that is too short gets a digest that equals none that could be sent.
     fn outcome(self) -> Result<Digest, Errno> {
         let parts = self.parts.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())?;
         Ok(join(parts, self.size).unwrap_or_default())
@@ -167,8 +167,8 @@ impl AsFd for Readable<'_> {
     }
 }
 
-/// Has what follows come from storage. Pages that were written are given up, as those of a file whose file system reads
-/// through them all the same must be.
+/// Makes the following reads come from storage. Pages that were written are dropped; that is also necessary for a file
+/// system that reads through its pages in spite of `O_DIRECT`.
 fn bypass_cache(fd: BorrowedFd<'_>) {
     let _ = rustix::fs::fadvise(fd, 0, None, Advice::DontNeed);
     if let Ok(flags) = rustix::fs::fcntl_getfl(fd) {
@@ -180,7 +180,7 @@ fn read_some(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize
     loop {
         match rustix::io::pread(fd, &mut *buffer, offset) {
             Err(Errno::INTR) => {}
-            // A file system that takes the flag, or storage with larger blocks, may still refuse the read.
+            // A file system that accepts the flag, or storage with larger blocks, may still refuse the read.
             Err(Errno::INVAL) => {
                 let flags = rustix::fs::fcntl_getfl(fd)?;
                 if !flags.contains(OFlags::DIRECT) {
@@ -193,7 +193,7 @@ fn read_some(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize
     }
 }
 
-/// Memory for direct reads, made when it is first needed.
+/// Memory for direct reads, allocated when it is first needed.
 #[derive(Default)]
 struct Buffer(Vec<u8>);
 
@@ -221,7 +221,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// A file with these contents, on stable storage, as the committer has it.
+    /// A file with these contents, on stable storage, in the form in which the committer gets it.
     fn finished(root: &Root, contents: &[u8], named: bool) -> Finished {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let names = Names::new(&NUMBER.fetch_add(1, Ordering::Relaxed).to_le_bytes(), true);
@@ -277,7 +277,7 @@ mod tests {
         assert_ne!(outcome, [Some(Ok(crate::tree::digest::of_bytes(b"abc")))]);
     }
 
-    /// A file system in a file, so that what is on its storage can be changed behind its back.
+    /// A file system in a file, so that the data on its storage can be changed without its knowledge.
     struct Disk {
         image: PathBuf,
         mount: PathBuf,
@@ -296,7 +296,7 @@ mod tests {
                 .then_some(disk)
         }
 
-        /// Flips a bit of the block that begins so.
+        /// Flips a bit of the block that starts with `begins`.
         fn flip(&self, begins: &[u8]) {
             let image = fs::File::options().read(true).write(true).open(&self.image).unwrap();
             let is_it = |at: &u64| {
@@ -318,7 +318,7 @@ mod tests {
         Command::new(program).args(args).output().is_ok_and(|run| run.status.success())
     }
 
-    /// The page cache still has the right bytes; only the storage has others.
+    /// The page cache still has the right bytes; only the data on storage differs.
     #[test]
     fn what_is_read_comes_from_the_storage() {
         let Some(disk) = Disk::up() else {

@@ -1,4 +1,4 @@
-//! The receiving end, from the announced sources to the word that everything is on stable storage.
+//! The receiving end, from the announced sources to the message that everything is on stable storage.
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, ProblemKind, Source, Totals};
@@ -36,28 +36,28 @@ use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::temporary::Names;
 use crate::tree::ways::ImpliedWays;
 
-/// Messages that wait for the committer, of up to 64 files each; each file may be open.
+/// Messages that may wait for the committer, with up to 64 files each; each file may be open.
 const WAITING: usize = 16;
 
 /// The result of the receiving end.
 pub struct Received {
     /// Entries that are in place.
     pub landed: Totals,
-    /// Entries that the sender reports to have found.
+    /// Entries that the sender reports as found.
     pub announced: Totals,
     /// Streams that carried data.
     pub streams: u32,
-    /// The destination took each source under its own name.
+    /// The destination takes each source under its own name.
     pub within: bool,
     /// The sources' names, as the sender announced them.
     pub sources: Vec<RelPath>,
 }
 
-/// Receives into `destination`. `request` is there where this end asked for what comes, and takes
-/// nothing else. `known` receives the digests of files that are in place, if they are asked for.
+/// Receives into `destination`. If `request` is set, this end requested the entries, and accepts nothing else. `known`
+/// receives the digests of files that are in place, if they are requested.
 ///
 /// # Errors
-/// If the transfer as a whole failed; problems of single entries are reported and counted.
+/// If the transfer as a whole fails; problems of single entries are reported and counted.
 pub fn run(
     session: &mut Session,
     destination: &Named,
@@ -87,13 +87,14 @@ pub fn run(
         session.reporter().problem(made_path(destination, &landing, made));
     }
     let joined = session.join_chain(options);
-    // Modes are made here, bit by bit; the kernel's mask would only take from them.
+    // This program sets all modes explicitly; the kernel's umask would only remove bits.
     rustix::process::umask(Mode::empty());
     let terms = Terms::new(&landing, options, request).announced(&sources);
     let received =
         joined.and_then(|()| receive(session, (&terms, &near), sources, options, &resume, umask, known));
     rustix::process::umask(umask);
-    // A client that is gone begins again, and must find the journal by which everything is there.
+    // A client that is gone will run the command again, and must find the journal that shows that everything is in
+    // place.
     let received = received.and_then(|received| session.stand_by().map(|()| received));
     let received = received.inspect_err(|error| resume.abandon(&landing, &near, error))?;
     session.meanwhile(|| resume.finish(&landing, &near))?;
@@ -104,8 +105,9 @@ pub fn run(
     Ok(received)
 }
 
-/// Without implied directories a link at the destination stays where nothing but what lies behind it is sent. A far end that is
-/// asked for a list of files can make none of those links: it may send at their places nothing but directories.
+/// Whether a link at the destination may stand for a directory above the entries that are sent: only without implied
+/// directories. If the far end was sent a list of files, it can't create such a link itself, since it may send only
+/// directories at those places.
 fn ways(options: &Options, request: Option<&Request<'_>>) -> ImpliedWays {
     let is_like_rsync = options.sync.as_ref().is_some_and(|sync| sync.into);
     match request {
@@ -130,11 +132,11 @@ fn receive(
     let reporter = session.reporter();
     let tell = |problem: Problem| reporter.problem(problem);
     let channel = session.channel();
-    // A sender that is gone is noticed where its next message is waited for.
+    // If the sender is gone, the wait for its next message reports it.
     let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
     let counters = session.meters.local.clone();
     let journal = &resume.journal;
-    // By the journal the next run knows which names to remove.
+    // With the journal, the next run knows which temporary names to remove.
     let announce = || journal.make_if_there_is_room().map(drop);
     let names =
         Names::new(session.nonce(), options.verify || options.details.dig_holes).announced_by(&announce);
@@ -157,7 +159,7 @@ fn receive(
     Ok(Received { landed, announced, streams, within: landing.within, sources })
 }
 
-/// The writer of entries' metadata; `tell` gets the users and groups that aren't known here.
+/// The writer of entries' metadata; `tell` receives the users and groups that are unknown here.
 fn writer(options: &Options, tell: &dyn Fn(Problem)) -> MetadataWriter {
     let rules = AttributeRules::new(&options.filter, Side::Receiver);
     MetadataWriter::new(options.keep).with_rules(rules).with(&options.details, |option, name| {
@@ -166,17 +168,17 @@ fn writer(options: &Options, tell: &dyn Fn(Problem)) -> MetadataWriter {
     })
 }
 
-/// The result of the streams, before the last steps.
+/// The state after all streams have ended, before the last steps.
 struct Taken<'a> {
     /// Directories that have changed.
     touched: Touched,
     streams: u32,
     announced: Announced,
-    /// The offered names, where entries were offered.
+    /// The offered names, if entries were offered.
     compared: Option<OfferComparison<'a>>,
 }
 
-/// Everything that the sender has, up to stable storage.
+/// Receives everything that the sender has, and writes it to stable storage.
 fn bring<'a>(
     session: &mut Session,
     shared: &'a Reception<'a>,
@@ -211,7 +213,7 @@ fn bring<'a>(
     Ok(taken)
 }
 
-/// Everything that the streams bring, up to the committer's end.
+/// Receives all streams, up to the committer's end.
 fn take<'a>(
     session: &mut Session,
     shared: &'a Reception<'a>,
@@ -238,9 +240,9 @@ fn take<'a>(
         session.cut();
         drop(settling);
         let compared = desk.map(Desk::close).transpose();
-        // The committer is there, so it takes this.
+        // The committer is running, so it receives this message.
         let _ = finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
-        // An end that breaks the protocol is blamed for that, not for going away because of it.
+        // If an end breaks the protocol, that is the error to report, and not that the end then goes away.
         let compared = compared?;
         let (streams, announced) = received?;
         while !committing.is_finished() {
@@ -251,7 +253,7 @@ fn take<'a>(
     })
 }
 
-/// The first round, and the second one where files came damaged to stable storage.
+/// Receives the first round, and a second one if files are damaged on stable storage.
 fn take_rounds<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     crew: &mut Crew<'scope, '_, W>,
@@ -267,7 +269,7 @@ fn take_rounds<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     }
 }
 
-/// Whether the sender has sent all that it announced.
+/// Checks that the sender has sent all that it announced.
 fn check_whole(shared: &Reception<'_>) -> Result<(), TransferError> {
     if lock(&shared.notes.assemblies).open().any(|assembly| !assembly.has_failed()) {
         return Err(TransferError::BadData("the far end left files unfinished".into()));
@@ -322,7 +324,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             session.tell_progress()?;
-            // These threads end early only where the storage or the sender's offers failed; the joins return the reason.
+            // These threads end early only if the storage or the sender's offers failed; the joins return the reason.
             if committing.is_finished() || desk.is_some_and(Desk::has_ended) {
                 break;
             }
@@ -331,14 +333,14 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     Ok((crew.used, announced.map(|(_, announced)| announced).unwrap_or_default()))
 }
 
-/// The sums that the sender announces at its end.
+/// The totals that the sender announces at its end.
 #[derive(Clone, Copy, Default)]
 struct Announced {
     totals: Totals,
     complete: bool,
 }
 
-/// Hands offers to the thread that answers them.
+/// Passes offers to the thread that answers them.
 struct Desk<'scope, 'a> {
     offers: CrossbeamSender<Offer>,
     thread: ScopedJoinHandle<'scope, Result<OfferComparison<'a>, TransferError>>,
@@ -361,13 +363,13 @@ impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
         Self { offers, thread }
     }
 
-    /// Never waits: there is room for as many as may be open.
+    /// This never waits: the queue has room for as many offers as may be open.
     fn hand_on(&self, offered: Offer) -> Result<(), TransferError> {
         match self.offers.try_send(offered) {
             Err(TrySendError::Full(_)) => {
                 Err(TransferError::Breach("the far end breaks the protocol: too many offers are open".into()))
             }
-            // The join returns the reason of its end.
+            // The join returns the reason why the thread ended.
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! All that the threads of a receiver share, in four parts: settings, ground, notes and reports.
+//! All data that the threads of a receiver share, in four parts: settings, ground, notes and reports.
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::{
@@ -30,16 +30,16 @@ use crate::tree::places::Places;
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Names, timestamps};
 
-/// Files that stay and wait for the sender's digest: more than are offered and under way at a time.
+/// The most unchanged files that wait for the sender's digest: more than can be offered or in transfer at a time.
 const STANDING: usize = 65_536;
 
-/// One receiving end while a transfer runs.
+/// The state of one receiving end while a transfer runs.
 pub struct Reception<'a> {
     /// The user's options.
     pub settings: Settings,
-    /// The destination, and what earlier runs left there.
+    /// The destination, and the leftovers of earlier runs there.
     pub ground: Ground<'a>,
-    /// Notes that are kept between entries.
+    /// Notes that are kept from one entry to the next.
     pub notes: Notes,
     /// The receivers of results.
     pub reports: Reports<'a>,
@@ -47,48 +47,48 @@ pub struct Reception<'a> {
 
 /// The user's options.
 pub struct Settings {
-    /// The options by which something may be left alone, if there are any.
+    /// The options by which existing entries may be left unchanged, if there are any.
     pub leaves: Option<Sync>,
-    /// Nothing is to be written.
+    /// Nothing is written.
     pub dry_run: bool,
-    /// The data may come compressed, on one stream with this window.
+    /// The data may be compressed; one stream may use this window.
     pub unpacks: Option<LongWindow>,
-    /// Changed files come whole: nothing that is kept is compared with.
+    /// Changed files are sent whole: existing files aren't compared.
     pub whole: bool,
-    /// Existing files are written into, instead of being replaced.
+    /// Existing files are written into, not replaced.
     pub inplace: bool,
     /// The properties of entries that are kept.
     pub keep: Keep,
-    /// Times of last access are kept, and compared.
+    /// Access times are kept and compared.
     pub atimes: bool,
-    /// New files are compared with others of similar names.
+    /// The level of `--fuzzy`: new files are compared with files of similar names.
     pub fuzzy: u8,
-    /// Files that are shorter than the sender's get their rest.
+    /// Files that are shorter than the sender's get the missing bytes appended.
     pub append: Appending,
-    /// A file gets all its room before anything is written into it.
+    /// All space of a file is allocated before anything is written into it.
     pub preallocate: bool,
-    /// Zeros become holes.
+    /// Zeros are turned into holes.
     pub dig_holes: bool,
-    /// Without permissions from the sender, a file that is replaced leaves its own.
+    /// Without permissions from the sender, a new file gets the mode of the file that it replaces.
     pub leaves_modes: bool,
-    /// But for the bits to execute.
+    /// As `leaves_modes`, except for the execute bits, which follow the sender's file.
     pub executability: bool,
-    /// Symbolic links are none of what is kept.
+    /// Symbolic links aren't kept.
     pub no_links: bool,
-    /// Nor are links that lead out of the tree.
+    /// Links that point outside the tree aren't kept.
     pub safe_links: bool,
     /// The sender reports digests.
     pub digests: bool,
-    /// Files of which only some pieces are to come, by their paths at the sender.
+    /// Files of which this transfer brings only some pieces, by their paths at the sender.
     pub divided: HashMap<RelPath, DividedFile>,
-    /// The process's mask for new files.
+    /// The umask that the process had.
     pub umask: Mode,
 }
 
-/// The destination, and what earlier runs left there.
+/// The destination, and the leftovers of earlier runs there.
 #[derive(Clone, Copy)]
 pub struct Ground<'a> {
-    /// The destination.
+    /// The landing at the destination.
     pub landing: &'a Landing,
     /// The directories near the destination.
     pub near: &'a Near,
@@ -98,58 +98,58 @@ pub struct Ground<'a> {
     pub terms: &'a Terms<'a>,
     /// Temporary names.
     pub names: &'a Names<'a>,
-    /// Gives what landed its metadata.
+    /// Sets the metadata of entries.
     pub writer: &'a MetadataWriter,
-    /// Files that earlier runs of the command have left.
+    /// The records of the files that earlier runs of the command have left.
     pub past: Option<&'a Past>,
     /// The journal for a later run that resumes.
     pub journal: &'a Journal,
 }
 
-/// Notes that are kept between entries.
+/// Notes that are kept from one entry to the next.
 pub struct Notes {
-    /// Large files that several streams bring.
+    /// Large files whose parts arrive on several streams.
     pub assemblies: Mutex<Assemblies>,
-    /// Large files that an earlier run began, and that were announced to the sender.
+    /// Large files that an earlier run began, and whose present chunks were reported to the sender.
     pub resumed: Mutex<HashMap<RelPath, Resumed>>,
-    /// Pieces that were announced to the sender, by the files' places.
+    /// Divided files whose present pieces were reported to the sender, by their places.
     pub awaited: Mutex<HashMap<RelPath, AwaitedPieces>>,
-    /// Older versions of large files, of which chunks may be taken.
+    /// Older versions of large files, from which chunks may be copied.
     pub older: Older,
-    /// Stat of unchanged files whose digest was requested, by their places.
+    /// The stat of each unchanged file whose digest was requested from the sender, by the file's place.
     pub standing: Places<Stat>,
-    /// Stat of files that are shorter than the sender's, and get their rest, by their places.
+    /// The stat of each file that is shorter than the sender's and gets the missing bytes, by the file's place.
     pub shorter: Places<Stat>,
-    /// Directories whose mode or times are set when everything below them is there.
+    /// Directories whose mode or times are set after everything below them is in place.
     pub directories: Mutex<Spool<Kept>>,
-    /// Directories in which something has changed without the committer.
+    /// Directories in which something changed without the committer.
     pub changed: Mutex<Touched>,
-    /// Device and inode of each file that landed under a first name, by its place.
+    /// The device and inode numbers of each file that landed under a first name, by its place.
     pub first_names: Places<(u64, u64)>,
-    /// Further names, which are made when everything else is there.
+    /// Further hard links, which are created after everything else is in place.
     pub further_names: Mutex<Spool<FurtherName>>,
 }
 
 /// The receivers of results.
 #[derive(Clone)]
 pub struct Reports<'a> {
-    /// Whole files go to the committer.
+    /// Sends complete files to the committer.
     pub finished: Sender<ToCommit>,
     /// This end's counters.
     pub counters: &'a Counters,
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + std::marker::Sync),
-    /// Asks the sender for nothing more of a file, by its number.
+    /// Tells the sender that nothing more of a file is needed; the argument is the file's number.
     pub skip: &'a (dyn Fn(u64) + std::marker::Sync),
 }
 
 impl<'a> Reception<'a> {
-    /// A reception of which nothing has come.
+    /// A reception of which nothing has arrived.
     pub fn new(settings: Settings, ground: Ground<'a>, reports: Reports<'a>) -> Self {
         Self { settings, notes: Notes::new(ground.landing), ground, reports }
     }
 
-    /// Removes the large files under way, also those with which the next run would resume.
+    /// Removes incomplete large files, including those from which the next run would resume.
     pub fn discard(&self) {
         lock(&self.notes.assemblies).discard();
         lock(&self.notes.resumed).drain().for_each(|(_, resumed)| resumed.temporary.discard());
@@ -157,16 +157,16 @@ impl<'a> Reception<'a> {
 }
 
 impl Reception<'_> {
-    /// Keeps what has the name, where backups are made.
+    /// Keeps the entry that has the name, if backups are requested.
     ///
     /// # Errors
-    /// As [`Backups::keep`](crate::receive::backup::Backups::keep).
+    /// The errors of [`Backups::keep`](crate::receive::backup::Backups::keep).
     pub fn keep_backup(&self, place: &RelPath, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
         let Some(backups) = &self.ground.near.backups else { return Ok(()) };
         backups.keep(place, parent.as_fd(), name, self.reports.problem)
     }
 
-    /// Keeps a copy of a file that is written into, where backups are made.
+    /// Keeps a copy of a file that will be written into, if backups are requested.
     pub fn copy_backup(&self, place: &RelPath, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
         let Some(backups) = &self.ground.near.backups else { return Ok(()) };
         backups.copy(place, parent.as_fd(), name, self.reports.problem)
@@ -174,7 +174,7 @@ impl Reception<'_> {
 }
 
 impl Settings {
-    /// The settings of `options`, in a process that had the mask `umask`.
+    /// The settings of `options`, for a process that had the umask `umask`.
     pub fn new(options: &Options, umask: Mode) -> Self {
         let sync = options.sync.as_ref();
         Self {
@@ -212,7 +212,7 @@ impl Settings {
         (times || accessed).then_some(kept)
     }
 
-    /// Takes all the room of `file`, where that is asked for. Without it the file is as good: what can't be done is left.
+    /// Allocates all space of `file`, if that is requested. A failure is ignored, since the file is as good without it.
     pub fn take_room(&self, file: BorrowedFd<'_>, entry: &Entry) {
         let Kind::File { size: size @ 1.. } = entry.kind else { return };
         if self.preallocate {
@@ -220,20 +220,22 @@ impl Settings {
         }
     }
 
-    /// Makes holes of the zeros of a whole file, where that is asked for. Without them the file is as good.
+    /// Turns the zeros of a complete file into holes, if that is requested. A failure is ignored, since the file is as
+    /// good without holes.
     pub fn dig(&self, file: BorrowedFd<'_>, entry: &Entry) {
         if let (true, Kind::File { size: size @ 1.. }) = (self.dig_holes, &entry.kind) {
             let _ = holes::dig(file, *size, self.preallocate);
         }
     }
 
-    /// Setuid, setgid and sticky bits stay behind unless they were asked for: their meaning belongs to another host's users.
+    /// The mode of an entry. Setuid, setgid and sticky bits are removed unless they were requested, since they refer to
+    /// another host's users.
     pub fn mode(&self, entry: &Entry) -> Mode {
         self.mode_within(entry, !self.umask)
     }
 
-    /// The mode of what is made in `parent`, whose default ACL may say what the process's mask does elsewhere; so does that
-    /// of a directory that was just made, which has it from its parent.
+    /// The mode of an entry that is created in `parent`. If `parent` has a default ACL, that replaces the process's
+    /// umask; a directory that was just created has inherited such an ACL from its parent.
     pub fn mode_in(&self, entry: &Entry, parent: &Directory) -> Mode {
         match self.keep.perms {
             true => self.mode(entry),
@@ -247,8 +249,9 @@ impl Settings {
         if self.keep.perms { mode } else { mode & most }
     }
 
-    /// The mode of a file that takes the place, or has the place already, of one with `there`, where permissions aren't kept: who
-    /// may read may execute, if anybody may at the sender and nobody could here.
+    /// The mode of a file that replaces a file with the mode `there`, or is written into it, if permissions aren't
+    /// kept. If the sender's file is executable by somebody and the existing one by nobody, everybody who may read it
+    /// may execute it.
     pub fn mode_over(&self, entry: &Entry, there: Mode) -> Mode {
         let anybody = Mode::XUSR | Mode::XGRP | Mode::XOTH;
         match entry.mode & anybody.as_raw_mode() != 0 {
@@ -259,18 +262,19 @@ impl Settings {
         }
     }
 
-    /// The mode with which a directory is made: open to this program, whatever mode it gets in the end.
+    /// The mode with which a directory is created: this program has access, whatever the final mode is.
     pub fn created(&self) -> Mode {
         Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
     }
 
-    /// As [`Self::created`], for a directory that has a default ACL from the one in which it was made.
+    /// As [`Self::created`], for a directory that has inherited a default ACL from its parent.
     pub fn created_as(&self, made: &Directory) -> Mode {
         made.default_permissions().map_or_else(|| self.created(), |most| Mode::RWXU | most)
     }
 }
 
-/// The divided files. One that is proven by digests, written into, or stands for something else comes as a whole.
+/// The divided files. A file is received whole instead if it is verified by digests, written into, or stands for
+/// another kind of entry.
 fn divided(options: &Options) -> HashMap<RelPath, DividedFile> {
     let may_be = options.sync.as_ref().is_some_and(|sync| !sync.inplace && !sync.dry_run)
         && !options.digests

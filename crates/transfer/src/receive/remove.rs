@@ -1,5 +1,5 @@
-//! Removes from the destination what the sender doesn't have: deepest first, never through a link, and never more than
-//! the user allows.
+//! Deletes from the destination the entries that the sender doesn't have: deepest first, never through a link, and
+//! never more than the user allows.
 
 use linerate_wire::control::{Change, ProblemKind, Sync};
 use linerate_wire::filter::Rules;
@@ -23,13 +23,13 @@ use crate::tree::metadata::write::let_in;
 use crate::tree::root::Directory;
 use crate::tree::temporary::is_reserved;
 
-/// How deep directories may lie in each other that are looked into.
+/// The greatest depth of nested directories that are examined.
 const MAX_DEPTH: usize = 1024;
-/// Changes in one message, and about their bytes.
+/// The most changes in one message, and the approximate limit of their bytes.
 const TOLD: usize = 512;
 const TOLD_BYTES: usize = 128 << 10;
 
-/// Tells changes, many at once.
+/// Collects changes into messages.
 pub struct News {
     reporter: Reporter,
     far_away: bool,
@@ -38,17 +38,17 @@ pub struct News {
 }
 
 impl News {
-    /// Tells `reporter`'s observer; `far_away` where that is a client of this end.
+    /// Reports to `reporter`'s observer; `far_away` is true if that is a client of this end.
     pub fn new(reporter: Reporter, far_away: bool) -> Self {
         Self { reporter, far_away, waiting: Vec::new(), bytes: 0 }
     }
 
-    /// True where this end is the far one to the user.
+    /// True if this end is the far end for the user.
     pub fn is_told_far_away(&self) -> bool {
         self.far_away
     }
 
-    /// Tells one change, soon.
+    /// Adds one change, which is reported soon.
     pub fn tell(&mut self, change: Change) {
         self.bytes += 64 + 2 * change.path.as_bytes().len();
         self.waiting.push(change);
@@ -57,7 +57,7 @@ impl News {
         }
     }
 
-    /// Tells what waits.
+    /// Reports the changes that wait.
     pub fn flush(&mut self) {
         self.bytes = 0;
         if !self.waiting.is_empty() {
@@ -66,35 +66,35 @@ impl News {
     }
 }
 
-/// Ends the message about what isn't deleted.
+/// The end of the message about entries that aren't deleted.
 pub const NOT_ALL_READ: &str = ", since not all of the source could be read";
 
-/// Removes entries, and counts them.
+/// Deletes entries, and counts them.
 pub struct Remover<'a> {
     shared: &'a Reception<'a>,
     sync: Sync,
     filter: Filter,
-    /// Reports removals and other changes.
+    /// Reports deletions and other changes.
     pub news: News,
     removed: u64,
-    /// Entries that had to stay since the user allows no more.
+    /// The number of entries that stayed because the user's limit was reached.
     left: u64,
-    /// Where the source lands whose extra entries are removed now.
+    /// The path that is printed before deleted entries: where the current source lands.
     shown_below: RelPath,
 }
 
-/// A directory that is to be emptied.
+/// A directory that is being emptied.
 struct OpenedDirectory {
     fd: OwnedFd,
-    /// The mode that it had, where it didn't let its owner write.
+    /// The mode that it had, if that didn't let its owner write.
     had: Option<Mode>,
 }
 
 impl OpenedDirectory {
-    /// Closes a directory that stays, as it was closed before.
+    /// Gives a directory that isn't deleted its former mode again.
     fn close_again(&self) {
         if let Some(had) = self.had {
-            // This process could change the mode before, so it can now.
+            // This process could change the mode before, so it can change it now.
             let _ = rustix::fs::fchmod(&self.fd, had);
         }
     }
@@ -107,7 +107,7 @@ struct Child {
 }
 
 impl<'a> Remover<'a> {
-    /// Removes what `sync` allows, but not what `rules` protect.
+    /// Deletes what `sync` allows, except entries that `rules` protect.
     pub fn new(shared: &'a Reception<'a>, sync: Option<&Sync>, rules: &Rules, news: News) -> Self {
         let filter = Filter::new(rules, Side::Receiver, shared.ground.landing.root.place());
         Self {
@@ -121,7 +121,7 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Removes everything below each source's place that has no name among `offered`.
+    /// Deletes all entries below each source's place that aren't in `offered`.
     pub fn run(mut self, places: &[(RelPath, bool)], offered: &OfferedNames, touched: &mut Touched) {
         let is_whole = |place| offered.has(place, true) && !offered.is_on_the_way(place);
         for (place, _) in places.iter().filter(|(place, directory)| *directory && is_whole(place)) {
@@ -129,7 +129,7 @@ impl<'a> Remover<'a> {
             self.shown_below = place.clone();
             self.clean(&RelPath::root(), place, &scope, offered, touched);
         }
-        // With a list of files everything lands in the destination itself.
+        // With a list of files, everything lands in the destination itself.
         let is_listed = places.iter().all(|(place, _)| place.is_root()) && !is_whole(&RelPath::root());
         for top in offered.tops().iter().filter(|_| is_listed) {
             self.clean_listed(top, offered, touched);
@@ -144,24 +144,24 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// The rules of the source that lands at `top`: with rsync's names they see its own.
+    /// The filter of the source that lands at `top`. With rsync's names the rules see this source's own paths.
     fn filter_of(&self, top: &RelPath) -> Filter {
         if self.sync.into { self.filter.below(top) } else { self.filter.clone() }
     }
 
-    /// Removes nothing, since nobody knows what the sender has.
+    /// Deletes nothing, since it isn't known what the sender has.
     pub fn refuse(&self) {
-        // Entries in the way of another kind are gone already.
+        // Entries that were in the way of entries of another kind are already deleted.
         let nothing = if self.removed == 0 { "nothing" } else { "nothing more" };
         let message = format!("{nothing} is deleted{NOT_ALL_READ}");
         self.tell(&RelPath::root(), message);
     }
 
-    /// Empties the directory at `place` and removes it, for something that takes its name; only an empty one, unless
-    /// entries may be deleted.
+    /// Empties the directory at `place` and removes it, so that another entry can take its name. Unless entries may be
+    /// deleted, only an empty directory is removed.
     ///
     /// # Errors
-    /// A message for the user where it has to stay.
+    /// A message for the user if it can't be removed.
     pub fn make_way(&mut self, path: &RelPath, place: &RelPath, parent: &Directory) -> Result<(), String> {
         let (_, name) = place.split().ok_or("the destination itself is a directory")?;
         self.shown_below = top_of(place, path);
@@ -194,22 +194,23 @@ impl<'a> Remover<'a> {
         if self.remove_all(path, directory, found, &scope) { Ok(()) } else { Err(in_the_way.into()) }
     }
 
-    /// The rules for what is in the directory at `place`, with those of the merge files on the way to it.
+    /// The rules for the entries of the directory at `place`, including those of merge files in the directories above
+    /// it.
     fn scope_in(&self, path: &RelPath, place: &RelPath, fd: &OwnedFd) -> Result<Scope, FilterError> {
         let above: Vec<_> = path.ancestors().zip(place.ancestors()).collect();
         let mut scope = self.filter_of(&top_of(place, path)).scope();
         for (path, place) in above.into_iter().rev() {
-            // A missing directory has no rules: a dry run makes no directories.
+            // A missing directory has no rules: a dry run creates no directories.
             let Ok(held) = self.shared.ground.landing.root.directory(&place) else { continue };
             scope = scope.enter(&path, &mut |name| merge_file(held.as_fd(), name))?;
         }
         scope.enter(path, &mut |name| merge_file(fd.as_fd(), name))
     }
 
-    /// Removes what is no directory and has a directory's name.
+    /// Removes an entry that isn't a directory and has a directory's name.
     ///
     /// # Errors
-    /// A message for the user where it has to stay.
+    /// A message for the user if it can't be removed.
     pub fn make_way_for_directory(
         &self,
         place: &RelPath,
@@ -223,7 +224,7 @@ impl<'a> Remover<'a> {
             .map_err(|error| format!("removing what is in the directory's way failed: {error}"))
     }
 
-    /// A directory whose contents are listed; the rules of those above it hold in it.
+    /// Cleans a directory whose contents are on the list of files; the rules of the directories above it apply.
     fn clean_listed(&mut self, top: &RelPath, offered: &OfferedNames, touched: &mut Touched) {
         let mut scope = self.filter_of(&RelPath::root()).scope();
         let mut above: Vec<_> = top.ancestors().collect();
@@ -239,7 +240,7 @@ impl<'a> Remover<'a> {
         self.clean(top, top, &scope, offered, touched);
     }
 
-    /// One directory that the sender has too.
+    /// Cleans one directory that the sender has too.
     fn clean(
         &mut self,
         path: &RelPath,
@@ -251,7 +252,7 @@ impl<'a> Remover<'a> {
         if self.is_too_deep(path) {
             return;
         }
-        // A missing directory needs no cleaning: a dry run makes no directories.
+        // A missing directory needs no cleaning: a dry run creates no directories.
         let Ok(held) = self.shared.ground.landing.root.directory(place) else { return };
         let listed = self.list_staying(place, &held);
         let inside = scope.enter(path, &mut |name| merge_file(held.as_fd(), name));
@@ -286,10 +287,11 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Lists a directory that stays, also where it doesn't let its owner in: it is made to until everything is there.
+    /// Lists a directory that isn't deleted. If it doesn't let its owner in, its mode is changed until everything is in
+    /// place.
     fn list_staying(&self, place: &RelPath, held: &Directory) -> Result<Vec<Child>, Errno> {
         let listed = list(held.as_fd());
-        // A directory that is held as a mere path can't be listed.
+        // A directory that was opened with `O_PATH` can't be listed.
         if !matches!(listed, Err(Errno::BADF)) {
             return listed;
         }
@@ -300,7 +302,7 @@ impl<'a> Remover<'a> {
         list(rustix::fs::openat(held, ".", flags, Mode::empty())?.as_fd())
     }
 
-    /// Removes the entries found in the directory at `above`, which is going too; true if none is left.
+    /// Deletes the entries found in the directory at `above`, which is being deleted too; true if none is left.
     fn remove_all(
         &mut self,
         above: &RelPath,
@@ -312,7 +314,7 @@ impl<'a> Remover<'a> {
         gone.fold(true, |all, gone| all & gone)
     }
 
-    /// Something in the directory at `above`, which is going too; true where it is gone.
+    /// Deletes an entry of the directory at `above`, which is being deleted too; true if the entry is gone.
     fn remove(&mut self, above: &RelPath, parent: &OwnedFd, found: Child, scope: &Scope) -> bool {
         let Ok(path) = above.join(found.name.as_bytes()) else { return false };
         if scope.protects_in_deleted(&path, found.directory) {
@@ -322,7 +324,7 @@ impl<'a> Remover<'a> {
     }
 
     fn remove_at(&mut self, path: &RelPath, parent: BorrowedFd<'_>, found: Child, scope: &Scope) -> bool {
-        // Another transfer may be writing it; `clean` removes those that nobody will finish.
+        // Another transfer may be writing it; `clean` removes temporary files that no transfer will finish.
         if is_reserved(&found.name) {
             return false;
         }
@@ -342,7 +344,7 @@ impl<'a> Remover<'a> {
             };
             match gone {
                 Ok(()) | Err(Errno::NOENT) => {}
-                // Backups stay in it.
+                // Backups remain in it.
                 Err(Errno::NOTEMPTY)
                     if self.shared.ground.near.backups.as_ref().is_some_and(Backups::are_beside) =>
                 {
@@ -360,7 +362,7 @@ impl<'a> Remover<'a> {
         true
     }
 
-    /// Removes what is no directory, or keeps it as a backup.
+    /// Removes an entry that isn't a directory, or keeps it as a backup.
     fn take_away(&self, place: &RelPath, parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
         let tell = self.shared.reports.problem;
         let taken =
@@ -371,7 +373,7 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Removes what is in a directory that is going, and gives it where nothing is left.
+    /// Deletes the contents of a directory that is being deleted; returns the directory if it is empty.
     fn empty(
         &mut self,
         path: &RelPath,
@@ -403,7 +405,7 @@ impl<'a> Remover<'a> {
         gone.then_some(directory)
     }
 
-    /// Opens and lists a directory that is to be emptied, also where it doesn't let its owner in.
+    /// Opens and lists a directory that will be emptied, even if its mode doesn't let its owner in.
     fn open_directory(
         &self,
         parent: BorrowedFd<'_>,
@@ -412,7 +414,7 @@ impl<'a> Remover<'a> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = |access| rustix::fs::openat(parent, name, flags | access, Mode::empty());
         let held = open(OFlags::PATH)?;
-        // If that isn't ours to set, opening or removing reports it.
+        // If this user may not set the mode, opening or removing reports it.
         let had = if self.sync.dry_run { None } else { let_in(held.as_fd(), Mode::RWXU).unwrap_or(None) };
         let opened = OpenedDirectory { fd: open(OFlags::RDONLY)?, had };
         let found = list(opened.fd.as_fd())?;
@@ -436,7 +438,7 @@ impl<'a> Remover<'a> {
     }
 }
 
-/// Where the source begins, of which something at `path` is at `place`.
+/// Where the source lands that has its entry `path` at `place`.
 fn top_of(place: &RelPath, path: &RelPath) -> RelPath {
     let depth = path.components().count();
     (0..depth).try_fold(place.clone(), |place, _| place.parent()).unwrap_or_default()

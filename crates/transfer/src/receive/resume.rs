@@ -1,4 +1,4 @@
-//! A run that goes on from what an earlier one of the same command has left.
+//! A run that resumes from what an earlier run of the same command has left.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use linerate_wire::control::{Options, Source, Want};
@@ -21,19 +21,20 @@ use crate::tree::bounds::Named;
 use crate::tree::landing::Landing;
 use crate::tree::stamp::ctime;
 
-/// How long an earlier run, which may not yet know that its other end is gone, is waited for.
+/// How long to wait for an earlier run, which may not yet know that its other end is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often what is written of large files goes to stable storage, for the case that the host goes down.
+/// How often written data of large files is synced to stable storage, in case the host fails.
 const SETTLE: Duration = Duration::from_secs(5);
-/// Bounds of chunks that a sender is asked for, in bytes.
+/// The range of chunk sizes that a sender is asked for, in bytes.
 const CHUNKS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
-/// Large files of earlier runs that are opened before anything of them comes: each is a descriptor.
+/// The most large files of earlier runs that are opened before any data for them arrives, since each needs a
+/// descriptor.
 const MAX_OPEN: usize = 1024;
 
-/// Where a directory lands that an earlier run of the command has begun to make under a new name. By its name alone, the
-/// next one would land in it.
+/// The landing of a directory that an earlier run of the command started to create under a new name. Without this, the
+/// directory would now exist, and the next run would put its source inside it.
 pub fn landing(destination: &Named, sources: &[Source], options: &Options) -> Option<Landing> {
-    // Into a directory things land alike whether it was there before or not.
+    // If the destination is a directory, sources land in it in the same way whether or not it existed before.
     let mirror = options.sync.as_ref().map(|sync| !sync.into);
     let landing =
         Landing::as_new(destination, sources, mirror.unwrap_or(false)).filter(|_| mirror != Some(false))?;
@@ -53,10 +54,10 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// Looks for what an earlier run left below `landing`.
+    /// Opens the journal that an earlier run left below `landing`.
     ///
     /// # Errors
-    /// If another run of the same command is at work there, or the other end is gone.
+    /// If another run of the same command is running there, or the other end is gone.
     pub fn find(session: &mut Session, landing: &Landing, options: &Options) -> Result<Self, TransferError> {
         let begun = Instant::now();
         let Some(site) = site(landing, options) else {
@@ -78,19 +79,20 @@ impl Resume {
         }
     }
 
-    /// The transfer has ended early. What an end sent that breaks the protocol isn't gone on with, and a journal that
-    /// says nothing isn't left.
+    /// Ends a transfer that has failed. Data from an end that broke the protocol isn't resumed, and an empty journal
+    /// isn't left.
     pub fn abandon(&self, landing: &Landing, near: &Near, error: &TransferError) {
         if error.is_breach() {
             self.remove_leftovers(landing, near);
         }
-        // By its journal alone the next run knows that a directory was made by this one.
+        // Only by this run's journal does the next run know that this run created a directory.
         if (error.is_breach() || self.journal.is_bare()) && !landing.has_new_directory() {
             self.journal.remove();
         }
     }
 
-    /// Everything is in place: what earlier runs left and this one had no use for goes, and the journal.
+    /// Ends a transfer that is in place: removes the leftovers of earlier runs that this run didn't use, and the
+    /// journal.
     pub fn finish(self, landing: &Landing, near: &Near) {
         self.remove_leftovers(landing, near);
         self.journal.remove();
@@ -136,7 +138,7 @@ pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted<'_>, origin
     Some(want)
 }
 
-/// The file that got this name, and nobody has changed it or put another in its place since.
+/// True if the file that got this name is still there, unchanged and not replaced.
 fn is_still_there(shared: &Reception<'_>, done: journal::Landed, place: &RelPath, size: u64) -> bool {
     let Some((parent, name)) = place.split() else { return false };
     let Ok(parent) = shared.ground.landing.root.directory(&parent) else { return false };
@@ -147,7 +149,7 @@ fn is_still_there(shared: &Reception<'_>, done: journal::Landed, place: &RelPath
         && ctime(&stat) <= done.at
 }
 
-/// Puts what is written of large files on stable storage from time to time, until `ended` is closed.
+/// Syncs written data of large files to stable storage from time to time, until `ended` is closed.
 pub fn settle(shared: &Reception<'_>, ended: Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SETTLE) {
         let assemblies: Vec<_> = lock(&shared.notes.assemblies).open().map(Arc::clone).collect();

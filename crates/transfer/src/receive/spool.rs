@@ -1,5 +1,5 @@
-//! Notes for the end of a transfer, made in any order, and read there once from the last place to the first:
-//! a map that takes bounded memory. What passes its budget is kept in a file that has no name.
+//! Notes for the end of a transfer. They are made in any order, and read once at the end, from the last place to the
+//! first. It is a map with bounded memory: notes beyond its budget are kept in a file without a name.
 
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Names;
 
-/// Bytes in memory at most, about.
+/// The most bytes in memory, approximately.
 const BUDGET: usize = 32 << 20;
-/// Memory of a place beside its bytes, about.
+/// The memory of a place in addition to its bytes, approximately.
 const AROUND: usize = 96;
-/// Bytes that are read at once of each part of the file.
+/// Bytes per read from each part of the file.
 const READ: usize = 16 << 10;
 
 /// Notes about places.
@@ -27,16 +27,16 @@ pub struct Spool<V> {
     memory: BTreeMap<RelPath, Vec<u8>>,
     bytes: usize,
     budget: usize,
-    /// The directory of the file.
+    /// The directory in which the file is created.
     top: Arc<Directory>,
     file: Option<Arc<File>>,
-    /// The offsets at which the sorted parts of the file begin, and the file's end.
+    /// The offsets at which the sorted parts of the file begin, and the offset of the file's end.
     parts: Vec<u64>,
     values: PhantomData<V>,
 }
 
 impl<V: Serialize + DeserializeOwned> Spool<V> {
-    /// A spool without notes; what doesn't fit into memory goes into a file in `top`.
+    /// A spool without notes; notes that don't fit into memory go into a file in `top`.
     pub fn new(top: &Arc<Directory>) -> Self {
         Self {
             memory: BTreeMap::new(),
@@ -49,10 +49,11 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
         }
     }
 
-    /// Notes what `change` makes of what memory has of `place`. A place that is in the file already gets a second note.
+    /// Replaces the note for `place` that is in memory by the result of `change`. If the place's note is already in the
+    /// file, the place gets a second note.
     ///
     /// # Errors
-    /// If the file can't be written, and memory has four times what it should.
+    /// If the file can't be written, and memory exceeds four times its budget.
     pub fn update(
         &mut self,
         place: &RelPath,
@@ -97,7 +98,7 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
         Ok(())
     }
 
-    /// All notes, from the last place to the first, those of one place together, the earliest first.
+    /// All notes, from the last place to the first. The notes of one place come together, the earliest first.
     ///
     /// # Errors
     /// If the file can't be read.
@@ -130,7 +131,7 @@ pub struct SpooledNotes<V> {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct NextNote {
     place: RelPath,
-    /// Parts that were written before.
+    /// The number of parts that were written before it.
     age: usize,
     value: Vec<u8>,
 }
@@ -162,7 +163,7 @@ impl<V: DeserializeOwned> SpooledNotes<V> {
 }
 
 impl<V> SpooledNotes<V> {
-    /// Reads the next note of a part.
+    /// Reads the next note of the part `age`.
     fn next_of(&mut self, age: usize) -> io::Result<()> {
         let part = &mut self.parts[age];
         let Some(place) = read_one(part)? else { return Ok(()) };
@@ -182,7 +183,7 @@ fn write_one(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes)
 }
 
-/// `None` at the end.
+/// Reads one note; `None` at the end.
 fn read_one(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {
@@ -194,7 +195,7 @@ fn read_one(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// A file from a place of it on: many may be read at a time.
+/// A section of the file; several sections can be read alternately.
 struct Section {
     file: Arc<File>,
     at: u64,

@@ -1,26 +1,27 @@
-//! Which chunks of a file are there.
+//! The set of chunks of a file that have arrived.
 
 use std::collections::HashSet;
 
-/// A bit for each chunk, the first one in the lowest bit of the first byte; none behind the last that is there.
+/// A bit for each chunk, the first chunk in the lowest bit of the first byte. There are no bytes after the last chunk
+/// that has arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Chunks(Vec<u8>);
 
 impl Chunks {
-    /// Adds a chunk, for which it may grow by `room` bytes; what it grows by is taken from that.
+    /// Adds a chunk. The set may grow by at most `room` bytes, and subtracts its growth from `room`.
     pub fn insert(&mut self, number: u32, room: &mut usize) {
         if self.grow(number as usize / 8 + 1, room) {
             self.0[number as usize / 8] |= 1 << (number % 8);
         }
     }
 
-    /// Adds those of the first `count` chunks of which `bits` says so, as far as there is `room`.
+    /// Adds those of the first `count` chunks that are set in `bits`, as far as there is `room`.
     pub fn merge(&mut self, bits: &[u8], count: u32, room: &mut usize) {
         let bits = &bits[..bits.len().min(count.div_ceil(8) as usize)];
         if self.grow(bits.len(), room) {
             self.0.iter_mut().zip(bits).for_each(|(to, from)| *to |= from);
         }
-        // The last byte may have bits for chunks that the file doesn't have.
+        // The last byte may have bits for chunks beyond the file's end.
         if !count.is_multiple_of(8)
             && let Some(last) = self.0.get_mut(count as usize / 8)
         {
@@ -28,7 +29,7 @@ impl Chunks {
         }
     }
 
-    /// Forgets all.
+    /// Removes all chunks.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -41,7 +42,7 @@ impl Chunks {
         })
     }
 
-    /// Bytes that it takes.
+    /// Bytes of memory that it takes.
     pub fn size(&self) -> usize {
         self.0.len()
     }
@@ -57,7 +58,7 @@ impl Chunks {
     }
 }
 
-/// The chunks as a bit for each, as [`linerate_wire::control::Want::Missing`] has them.
+/// The chunks as one bit each, in the form of [`linerate_wire::control::Want::Missing`].
 pub fn bits(chunks: &HashSet<u32>) -> Vec<u8> {
     let length = chunks.iter().max().map_or(0, |last| *last as usize / 8 + 1);
     let mut bits = vec![0; length];

@@ -1,4 +1,4 @@
-//! Files that got their real names, in 28 bytes each.
+//! Files that got their real names, in 28 bytes of memory each.
 
 use linerate_wire::entry::Timestamp;
 use linerate_wire::path::RelPath;
@@ -6,41 +6,42 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::record::{Done, Mark};
 
-/// Files that are remembered at most.
+/// The most files that are remembered.
 const MAX_DONE: usize = 2_000_000;
 
 /// Files that got their real names.
 #[derive(Default)]
 pub struct DoneFiles {
-    /// Hashes places; nobody outside this process can choose two places with the same hash.
+    /// Hashes places with a random key, so nobody outside this process can choose two places with the same hash.
     hashes: RandomState,
     files: Vec<DoneFile>,
-    /// Times behind files, in the order in which they were recorded.
+    /// The times recorded after files, in the order of the records.
     stamps: Vec<Timestamp>,
-    /// Files of which the time behind them is known.
+    /// The number of files after which a time has been recorded.
     stamped: usize,
 }
 
-/// A file of [`DoneFiles`]. Its size is in its mark.
+/// A file of [`DoneFiles`]. Its size is included in its mark.
 struct DoneFile {
     place: [u8; 8],
     mark: Mark,
     inode: [u8; 8],
-    /// Which of the times is behind the file.
+    /// The index of the time that was recorded after the file.
     stamp: u32,
 }
 
 /// A file that got its real name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landed {
-    /// Its inode's number.
+    /// Its inode number.
     pub inode: u64,
-    /// The file system's time behind it: a file whose inode changed later isn't the one that was made.
+    /// The file system's time that was recorded after the file. If a file's inode changed later, it isn't the file that
+    /// was created.
     pub at: Timestamp,
 }
 
 impl DoneFiles {
-    /// Adds a file, which counts from the next stamp on.
+    /// Adds a file, which counts only when the next stamp is added.
     pub fn add(&mut self, done: &Done) {
         if self.files.len() < MAX_DONE {
             let (place, inode) = (self.hash(&done.place), done.inode.to_ne_bytes());
@@ -48,7 +49,7 @@ impl DoneFiles {
         }
     }
 
-    /// Notes the time behind the files that were added since the last.
+    /// Records the time after the files that were added since the last stamp.
     pub fn stamp(&mut self, at: Timestamp) {
         if self.stamped < self.files.len() {
             self.stamps.push(at);
@@ -56,19 +57,19 @@ impl DoneFiles {
         }
     }
 
-    /// Forgets the files without a stamp: what was done can't be told from what changed since.
+    /// Removes the files without a stamp: a later change of such a file couldn't be detected.
     pub fn forget_unstamped(&mut self) {
         self.files.truncate(self.stamped);
     }
 
-    /// To be called before files are looked for.
+    /// Must be called before [`Self::find`].
     pub fn sort(&mut self) {
         self.forget_unstamped();
         self.files.sort_unstable_by_key(|file| (file.place, file.stamp));
     }
 
-    /// The last file that was made at `place` of an entry with this mark. It may be, as rarely as two hashes are the
-    /// same, one of another place: that has another inode.
+    /// The last file that was created at `place` from an entry with this mark. If two hashes collide, which is very
+    /// rare, the file may belong to another place; its inode number then differs.
     pub fn find(&self, place: &RelPath, mark: Mark) -> Option<Landed> {
         let place = self.hash(place);
         let end = self.files.partition_point(|file| file.place <= place);

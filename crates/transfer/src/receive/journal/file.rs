@@ -1,6 +1,7 @@
-//! The journal's file: opened where it is this user's own and nobody else has it, and written record by record.
+//! The journal's file. It is opened only if it is this user's own and no other process has it, and is written record by
+//! record.
 //!
-//! Whether this user's programs have made it is another question: the tags of its records answer it.
+//! Whether programs of this user have written the file is a separate question, which the tags of its records answer.
 
 use linerate_wire::entry::Timestamp;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW};
@@ -16,18 +17,18 @@ use super::seal::{HEADER, Records, Salt, Seal, Sealer, append, append_header};
 use crate::tree::root::Directory;
 use crate::tree::stamp::ctime;
 
-/// The mode of a journal: names of files are in it.
+/// The mode of a journal, which contains names of files.
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// A file that has a journal's name.
+/// The state of a journal's name.
 pub enum HeldJournal {
-    /// A file of this user's, which this process has locked.
+    /// A file of this user that this process has locked.
     Ours(OwnedFd),
-    /// Nothing.
+    /// No file.
     Missing,
     /// A file that another process has locked.
     Busy,
-    /// A file that may be somebody else's.
+    /// A file that may belong to somebody else.
     Foreign,
 }
 
@@ -47,22 +48,22 @@ pub fn open(directory: &Directory, name: &OsStr) -> Result<HeldJournal, Errno> {
         Err(Errno::WOULDBLOCK) => return Ok(HeldJournal::Busy),
         Err(error) => return Err(error),
     }
-    // Its owner may have removed it between the two calls.
+    // The file's owner may have removed it between the two calls.
     let gone = rustix::fs::fstat(&file)?.st_nlink == 0;
     Ok(if gone { HeldJournal::Missing } else { HeldJournal::Ours(file) })
 }
 
-/// Opens a file for reading and writing, where it can't have been planted by another user.
+/// Opens a file for reading and writing, if another user can't have planted it.
 ///
 /// # Errors
-/// The errors of open(2); `ESTALE` for what isn't this user's own file.
+/// The errors of open(2); `ESTALE` if it isn't this user's own file.
 pub fn open_own(directory: &Directory, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
     if is_own(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(Errno::STALE) }
 }
 
-/// A plain file of this user's, with one name, that nobody else may write.
+/// True for a regular file of this user that has one name, and that nobody else may write.
 pub fn is_own(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_uid == rustix::process::geteuid().as_raw()
@@ -73,21 +74,21 @@ pub fn is_own(stat: &Stat) -> bool {
 /// Writes records.
 pub struct JournalWriter {
     file: OwnedFd,
-    /// Where the next record goes; behind it there may be the rest of one that didn't fit.
+    /// The offset of the next record. The rest of a record that didn't fit may follow it.
     at: u64,
     /// The seal of the next record.
     seal: Seal,
     next_partial: u32,
-    /// The journal was made by this run, and holds nothing but its beginning.
+    /// This run has created the journal, which contains only its first record.
     is_bare: bool,
     buffer: Vec<u8>,
 }
 
 impl JournalWriter {
-    /// Makes the journal, for this user alone.
+    /// Creates the journal, readable only for this user.
     ///
     /// # Errors
-    /// If it can't be made and locked, or there is no room for it; then no file is left.
+    /// If it can't be created and locked, or there is no space for it; no file is left then.
     pub fn make(directory: &Directory, name: &OsStr, begin: &Begin, sealer: &Sealer) -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, name, flags, PRIVATE)?;
@@ -97,7 +98,8 @@ impl JournalWriter {
         })
     }
 
-    /// Reads what earlier runs wrote, and goes on behind it. What somebody else wrote isn't believed, and goes.
+    /// Reads the records of earlier runs, and continues after them. Records that another user wrote aren't trusted, and
+    /// are removed.
     ///
     /// # Errors
     /// If it can't be read or written.
@@ -107,7 +109,7 @@ impl JournalWriter {
             rustix::fs::fchmod(&file, PRIVATE)?;
             return Ok((Self::begin_new(file, begin, sealer)?, None));
         };
-        // Behind the last whole record is what was cut off.
+        // Bytes after the last complete record belong to a record that was cut off.
         rustix::fs::ftruncate(&file, records.good)?;
         let (at, seal, next_partial) = (records.good, records.seal, past.next_index());
         let mut writer = Self { file, at, seal, next_partial, is_bare: false, buffer: Vec::new() };
@@ -118,7 +120,7 @@ impl JournalWriter {
         }
     }
 
-    /// The header and the first record come at once: where one of them doesn't fit, there is nothing.
+    /// Writes the header and the first record together: if one of them doesn't fit, the file stays empty.
     fn begin_new(file: OwnedFd, begin: &Begin, sealer: &Sealer) -> Result<Self, Errno> {
         let mut salt = Salt::default();
         aws_lc_rs::rand::fill(&mut salt).map_err(|_| Errno::IO)?;
@@ -130,13 +132,13 @@ impl JournalWriter {
         Ok(writer)
     }
 
-    /// True where this run made the journal and has written nothing down.
+    /// True if this run created the journal and has recorded nothing yet.
     pub fn is_bare(&self) -> bool {
         self.is_bare
     }
 
-    /// Writes files that have their real names, and a time behind that: the file system's own, since a host's clock
-    /// says nothing of another's.
+    /// Records files that have their real names, and then a time. The time is the file system's own, since the clock of
+    /// this host may differ from the clock of a file server.
     pub fn done(&mut self, files: Vec<Done>) {
         let Ok(at) = self.now() else { return };
         let files = files.into_iter().map(Record::Done);
@@ -149,14 +151,14 @@ impl JournalWriter {
         Ok(ctime(&rustix::fs::fstat(&self.file)?))
     }
 
-    /// Writes a partial file and returns its number in the journal.
+    /// Records a partial file and returns its number in the journal.
     pub fn partial(&mut self, file: Partial) -> Option<u32> {
         let index = self.next_partial;
         self.next_partial = index.checked_add(1)?;
         self.write(&[Record::Partial(Partial { index, ..file })]).then_some(index)
     }
 
-    /// Writes `records`; false where they aren't there.
+    /// Writes `records`; false if that failed.
     pub fn write(&mut self, records: &[Record]) -> bool {
         let mut seal = self.seal.clone();
         self.buffer.clear();
@@ -165,8 +167,8 @@ impl JournalWriter {
             && self.write_out(seal).is_ok()
     }
 
-    /// A record that doesn't fit is left out, and the next one takes its place: none is ever behind half a one. With
-    /// what is written comes the seal behind it.
+    /// If a record doesn't fit, it is left out and the next one is written at the same offset, so no record ever
+    /// follows half a record. After a successful write, `seal` becomes the seal of the next record.
     fn write_out(&mut self, seal: Seal) -> Result<(), Errno> {
         if self.at + self.buffer.len() as u64 > MAX_JOURNAL {
             return Err(Errno::FBIG);
@@ -185,13 +187,13 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Puts it on stable storage. Where that fails, a reboot finds less of it.
+    /// Syncs the journal to stable storage. If that fails, fewer records may exist after a reboot.
     pub fn sync(&self) {
         let _ = rustix::fs::fdatasync(self.file.as_fd());
     }
 }
 
-/// The records of the runs before, and where they end; `None` if there are none.
+/// The records of earlier runs, and the offset of their end; `None` if there are none.
 fn read(
     file: &OwnedFd,
     begin: &Begin,
@@ -207,7 +209,7 @@ fn read(
     Ok(has_any.then_some((records, past)))
 }
 
-/// The records of the journal that `file` may be.
+/// The records of `file`, if it is a journal.
 ///
 /// # Errors
 /// If it can't be read.

@@ -1,5 +1,5 @@
-//! For the fuzzer and the replay of its corpus: bytes that somebody else could have put where a journal belongs, and
-//! records that a far end could have this account write.
+//! For the fuzzer and the replay of its corpus: bytes that somebody else could have put in the place of a journal, and
+//! records that a far end could make this account write.
 
 use linerate_wire::entry::{Origin, Timestamp};
 use linerate_wire::path::RelPath;
@@ -11,20 +11,20 @@ use super::record::{Begin, Done, Epoch, Partial, Record};
 use super::seal::{Records, Salt, Sealer, append, append_bytes, append_header};
 use crate::tree::temporary::Name;
 
-/// The run that reads it: chunks of runs with the same epoch count.
+/// The epoch of the run that reads the journal. Records of written chunks count only if they are from the same epoch.
 const NOW: Epoch = Epoch { boot: [1; 16], mount: 2 };
 const SALT: Salt = [3; 16];
-/// Places that records are about.
+/// Places that the records refer to.
 const PLACES: [&str; 6] = ["", "a", "a/b", "b", "large", "tree/large"];
-/// Numbers that are at some edge.
+/// Numbers at edges of ranges.
 const NUMBERS: [u64; 8] = [0, 1, 31, 32, 64 << 10, 1 << 20, 1 << 36, u64::MAX];
 
-/// The first byte says which, by its remainder of four: the rest is a journal as it lies there; the bytes of records
-/// with a `|` between them, to which this account's tags are given; what stands for records that make sense, each about
-/// others; or the same with a place where a byte of the journal is changed.
+/// The first byte, modulo four, selects how the rest is used. 0: as the bytes of a journal. 1: as the bytes of records,
+/// separated by `|`, which get this account's tags. 2: as choices for valid records about different files. 3: like 2,
+/// but with one byte of the journal changed at a chosen offset.
 ///
 /// # Panics
-/// Where more was read than is there, what was read is another when it is written again, or a change is believed.
+/// If more was read than was written, if records differ after they are written again, or if a change isn't detected.
 pub fn journal(data: &[u8]) {
     let Some((kind, rest)) = data.split_first() else { return };
     match kind % 4 {
@@ -35,12 +35,12 @@ pub fn journal(data: &[u8]) {
     }
 }
 
-/// Records of this account are read as they were written.
+/// Checks that records of this account are read as they were written.
 fn made(records: &[Record]) {
     assert_eq!(read(&written(records)), records);
 }
 
-/// Of a changed journal, the records before the change are read and no other.
+/// Checks that only the records before the change are read from a changed journal.
 fn changed(data: &[u8]) {
     let Some((change, rest)) = data.split_at_checked(4) else { return };
     let records = Bytes(rest).records();
@@ -63,7 +63,7 @@ fn with_tags(data: &[u8]) -> Vec<u8> {
     journal
 }
 
-/// The records of a journal, of which a later run then makes what it can.
+/// Reads the records of a journal, and processes them as a later run does.
 fn read(journal: &[u8]) -> Vec<Record> {
     let found = records(journal);
     assert_eq!(records(&written(&found)), found);
@@ -96,7 +96,7 @@ fn sealer() -> Sealer {
     Sealer::new(Key::known([5; 32]), OsStr::new("journal"), 7)
 }
 
-/// Bytes as a supply of choices.
+/// Bytes as a source of choices.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -159,7 +159,7 @@ impl Bytes<'_> {
         (0..length).map_while(|_| self.byte()).collect()
     }
 
-    /// One at an edge, or a small one.
+    /// A number at an edge, or a small number.
     fn number(&mut self) -> u64 {
         let choice = self.choice();
         NUMBERS.get(usize::from(choice)).copied().unwrap_or(u64::from(choice))

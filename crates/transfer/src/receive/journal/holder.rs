@@ -1,4 +1,4 @@
-//! Whether a run is at work with a journal, and which.
+//! Determines whether a run is using a journal, and which run.
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -12,18 +12,18 @@ use super::record::Record;
 use super::seal::Sealer;
 use crate::tree::root::Directory;
 
-/// The process that holds a file with a journal's name, if any.
+/// The process that holds a file with a journal's name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody: no run is at work with it.
+    /// No run uses the journal.
     Nobody,
-    /// A run of this account's, with this in its temporary names.
+    /// A run of this account, with this nonce in its temporary names.
     Run([u8; 8]),
-    /// A run of which nothing more is known: another account's, or of one that has no key any more.
+    /// A run about which nothing more is known. It belongs to another account, or to one that no longer has its key.
     Somebody,
 }
 
-/// The holder of the journal `name` in `directory`; if that can't be known, somebody holds it.
+/// The holder of the journal `name` in `directory`; [`Holder::Somebody`] if it can't be determined.
 pub fn holder(directory: &Directory, name: &OsStr, keys: &KeyStore) -> Holder {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
@@ -39,7 +39,7 @@ pub fn holder(directory: &Directory, name: &OsStr, keys: &KeyStore) -> Holder {
     sealer.and_then(|sealer| last_nonce(&file, &sealer)).map_or(Holder::Somebody, Holder::Run)
 }
 
-/// The nonce in the temporary names of the latest run in a journal; `None` where the journal isn't this account's.
+/// The nonce in the temporary names of a journal's latest run; `None` if the journal isn't this account's.
 fn last_nonce(file: &OwnedFd, sealer: &Sealer) -> Option<[u8; 8]> {
     let mut records = open_records(file, sealer).ok()??;
     let mut last = None;

@@ -1,7 +1,7 @@
-//! The secret by which an account knows the journals that it made itself.
+//! The secret by which an account recognises the journals that it has written itself.
 //!
-//! The secret lies outside of all trees that are moved, since what lies in them may be a far end's: a journal there is only
-//! as good as what signs it.
+//! The secret is stored outside all trees that are copied, since a far end may decide what those contain. A journal in
+//! such a tree is only as trustworthy as the key that signed it.
 
 use linerate_sys::private::{is_private, open_directory, open_or_make_directory, state_directory};
 use linerate_wire::path::RelPath;
@@ -14,35 +14,35 @@ use std::path::{Path, PathBuf};
 
 use crate::tree::root::Directory;
 
-/// The file's name in the state directory, and the one that it has until it is whole.
+/// The file's name in the state directory; `NEW` is its name until it is complete.
 const NAME: &str = "journal.key";
 const NEW: &str = "journal.key.new";
-/// Directories above one another at most, as far as it is looked.
+/// The most parent directories that are examined.
 const MAX_DEPTH: usize = 4096;
 
-/// 32 random bytes that nobody but the account knows.
+/// 32 random bytes that only the account knows.
 pub struct Key([u8; 32]);
 
-/// The place of an account's key.
+/// The location of an account's key.
 #[derive(Clone)]
 pub struct KeyStore {
-    /// Absolute; `None` where the account has no such place.
+    /// An absolute path; `None` if the account has no state directory.
     directory: Option<PathBuf>,
 }
 
-/// The places that a transfer writes to: a far end decides what lies there.
+/// The places that a transfer writes to. The far end decides what they contain.
 pub struct Written<'a> {
-    /// The directory that they are in.
+    /// The directory that contains the places.
     pub top: &'a Directory,
     /// The places below it.
     pub places: &'a [RelPath],
 }
 
-/// Device and inode: what is the same by whichever name it was reached.
+/// Device and inode numbers, which identify an entry by whatever path it was reached.
 type Identity = (u64, u64);
 
 impl Key {
-    /// Its bytes.
+    /// The key's bytes.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -54,35 +54,35 @@ impl Key {
 }
 
 impl KeyStore {
-    /// The place for the key of the account that runs this process: its state directory.
+    /// The store of the account that runs this process: its state directory.
     pub fn of_account() -> Self {
         Self { directory: state_directory() }
     }
 
-    /// A store without a place: the account has no key.
+    /// A store without a location: the account has no key.
     pub fn none() -> Self {
         Self { directory: None }
     }
 
-    /// The place `directory`.
+    /// A store in `directory`.
     #[cfg(test)]
     pub fn of(directory: &Path) -> Self {
         Self { directory: Some(directory.to_owned()) }
     }
 
-    /// The key; `None` where there is none, where others may read or write it, or where `written` may be what put it
-    /// there.
+    /// The key; `None` if there is none, if others may read or write it, or if it may be in the tree that is `written`.
     pub fn find(&self, written: Option<&Written<'_>>) -> Option<Key> {
         let directory = open_directory(self.directory.as_ref()?).ok()?;
-        // A process that makes one has the other kind of lock. Where locks aren't known, the file is whole all the same.
+        // A process that creates a key holds an exclusive lock. If the file system has no locks, the file is complete
+        // all the same, since it is renamed into place.
         let _ = rustix::fs::flock(&directory, FlockOperation::LockShared);
         read(&directory, written).ok()
     }
 
-    /// As [`Self::find`], but a key that is missing is made; `None` also where it can't be made.
+    /// As [`Self::find`], but creates a missing key; `None` if that fails.
     pub fn find_or_make(&self, written: &Written<'_>) -> Option<Key> {
         let path = self.directory.as_ref()?;
-        // Looked at before, too, so that nothing is made in a tree that is to be like another.
+        // Checked before anything is created too, so that no file is added to a tree that is to equal another.
         if written.may_hold(&above(nearest(path)?).ok()?) {
             return None;
         }
@@ -97,7 +97,7 @@ impl KeyStore {
 }
 
 impl Written<'_> {
-    /// True where one of `found` is, or may be, what lies at one of the places.
+    /// True if one of `found` is at one of the places, or if that can't be excluded.
     fn may_hold(&self, found: &[Identity]) -> bool {
         self.places.iter().any(|place| match self.identity(place) {
             Ok(identity) => found.contains(&identity),
@@ -114,7 +114,7 @@ impl Written<'_> {
     }
 }
 
-/// `ENOENT` where there is none, `EPERM` for one that isn't believed.
+/// Reads the key; `ENOENT` if there is none, `EPERM` if it isn't trusted.
 fn read(directory: &OwnedFd, written: Option<&Written<'_>>) -> Result<Key, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(directory, NAME, flags, Mode::empty())?;
@@ -128,7 +128,7 @@ fn read(directory: &OwnedFd, written: Option<&Written<'_>>) -> Result<Key, Errno
     Ok(Key(key))
 }
 
-/// True where what is `written` may be the key itself, or hold it; and if that can't be known.
+/// True if the tree that is `written` may contain the key, or be the key; also if that can't be determined.
 fn is_reached(directory: &OwnedFd, key: &Stat, written: &Written<'_>) -> bool {
     let (Ok(mut found), Ok(top)) = (above(directory), identity_of(written.top)) else { return true };
     let lands_beside = found.first() == Some(&top);
@@ -136,7 +136,7 @@ fn is_reached(directory: &OwnedFd, key: &Stat, written: &Written<'_>) -> bool {
     lands_beside || written.may_hold(&found)
 }
 
-/// The directory and all that hold it, up to the root.
+/// The directory and all its parents up to the root.
 fn above(directory: impl AsFd) -> Result<Vec<Identity>, Errno> {
     let step = |from: &dyn AsFd, to: &str| {
         rustix::fs::openat(
@@ -158,17 +158,17 @@ fn above(directory: impl AsFd) -> Result<Vec<Identity>, Errno> {
     Err(Errno::LOOP)
 }
 
-/// The nearest directory above `path` that exists.
+/// The nearest existing directory at or above `path`.
 fn nearest(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     path.ancestors().find_map(|path| rustix::fs::open(path, flags, Mode::empty()).ok())
 }
 
-/// Writes a new one. The directory is locked, so that nobody else does; nobody ever reads half of it.
+/// Writes a new key. The directory is locked, so that no other process writes one; nobody ever reads half a key.
 fn write_new(directory: &OwnedFd) -> Result<(), Errno> {
     let mut key = [0; 32];
     aws_lc_rs::rand::fill(&mut key).map_err(|_| Errno::IO)?;
-    // The leftovers of a run that was killed here.
+    // A leftover of a run that was killed here.
     let _ = rustix::fs::unlinkat(directory, NEW, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(directory, NEW, flags, Mode::RUSR | Mode::WUSR)?);

@@ -1,6 +1,6 @@
-//! The receiver's journal, by which the same command run again sends only what is missing.
+//! The receiver's journal. With it, the same command sends only what is missing when it is run again.
 //!
-//! `docs/formats.md` has the format, the rules by which it is believed, and why they hold.
+//! `docs/formats.md` describes the format, the rules for trusting a journal, and the reasons for them.
 
 mod chunks;
 mod done;
@@ -45,24 +45,24 @@ use record::{Begin, Epoch, Record};
 pub use record::{Done, Mark, Partial, mark, mark_of};
 use seal::Sealer;
 
-/// A transfer that is over sooner has no journal, unless a large file was begun or `FEW_BYTES` are in place.
+/// A transfer that ends sooner gets no journal, unless a large file was begun or `FEW_BYTES` are in place.
 const SOON: Duration = Duration::from_millis(500);
-/// Bytes in place from which a transfer has a journal, however soon it is over.
+/// With this number of bytes in place, a transfer gets a journal however soon it ends.
 const FEW_BYTES: u64 = 64 << 20;
 
-/// The name of the journal of the command that `options` name, for what lands at `places`.
+/// The name of the journal of the command that `options` identify, for sources that land at `places`.
 fn name(options: &Options, places: &[RelPath]) -> Option<OsString> {
     let said = postcard::to_stdvec(&(options.resume?, options.recursive, options.keep, places)).ok()?;
     let key = blake3::hash(&said);
     Some(format!("{JOURNAL}{}", &key.to_hex()[..JOURNAL_DIGITS]).into())
 }
 
-/// Where the journal of a command lies.
+/// The location of a command's journal.
 #[derive(Clone)]
 pub struct Site {
     top: Arc<Directory>,
     name: OsString,
-    /// Where the command's files land below `top`: a key there would be the far end's.
+    /// The places below `top` to which the command writes. A key in one of them would be the far end's.
     places: Vec<RelPath>,
     keys: KeyStore,
 }
@@ -73,36 +73,36 @@ pub struct Journal {
     begin: Begin,
     begun: Instant,
     state: Mutex<JournalState>,
-    /// True once finished files are written down. Read where a lock would cost.
+    /// True once finished files are recorded. It is read where taking a lock would be too slow.
     takes_done: AtomicBool,
 }
 
 enum JournalState {
-    /// Made when it is worth it.
+    /// Created when it is worthwhile.
     Waiting,
     Open(JournalWriter),
-    /// There is none: it can't be made, or was given up.
+    /// There is none: it can't be created, or was given up.
     None,
 }
 
-/// The state of the place where a journal belongs.
+/// What exists at the location of a journal.
 pub enum Found {
-    /// No journal of this account's; a new one may be made.
+    /// No journal of this account; a new one may be created.
     Nothing(Journal),
-    /// An earlier run's, which goes on.
+    /// The journal of an earlier run, which continues.
     Past(Journal, Box<Past>),
-    /// Another run of the same command has it now.
+    /// Another run of the same command is using it.
     Busy,
 }
 
 impl Site {
-    /// Where the journal of the command that `options` name belongs, for what lands at `places` below `top`; `None`
-    /// where it has none.
+    /// The location of the journal of the command that `options` identify, for sources that land at `places` below
+    /// `top`; `None` if it has no journal.
     pub fn of(top: &Arc<Directory>, options: &Options, places: Vec<RelPath>, keys: KeyStore) -> Option<Self> {
         Some(Self { top: top.clone(), name: name(options, &places)?, places, keys })
     }
 
-    /// True where an earlier run of this account's has left its journal here, or a run has it now.
+    /// True if an earlier run of this account has left its journal here, or a run is using it now.
     pub fn has_journal(&self) -> bool {
         match file::open(&self.top, &self.name) {
             Ok(HeldJournal::Ours(file)) => self.sealer(false).is_some_and(|sealer| begins(&file, &sealer)),
@@ -111,14 +111,14 @@ impl Site {
         }
     }
 
-    /// By what the account's journals are known; `None` where it can't have any here.
+    /// The sealer that recognises the account's journals; `None` if the account can't have any here.
     fn sealer(&self, make: bool) -> Option<Sealer> {
         let written = Written { top: &self.top, places: &self.places };
         let key = if make { self.keys.find_or_make(&written) } else { self.keys.find(Some(&written)) }?;
         Some(Sealer::new(key, &self.name, inode_of(&self.top)?))
     }
 
-    /// Makes the journal where it is missing.
+    /// Creates the missing journal.
     fn make(&self, begin: &Begin) -> Result<JournalWriter, Errno> {
         JournalWriter::make(&self.top, &self.name, begin, &self.sealer(true).ok_or(Errno::NOKEY)?)
     }
@@ -129,7 +129,7 @@ impl Site {
 }
 
 impl Journal {
-    /// Looks for the journal at `site`, for a run whose temporary names hold `nonce`.
+    /// Opens the journal at `site`, for a run with `nonce` in its temporary names.
     pub fn find(site: Site, nonce: [u8; 8]) -> Found {
         let begin = Begin { epoch: epoch(&site.top), nonce };
         let (state, past) = match file::open(&site.top, &site.name) {
@@ -139,7 +139,7 @@ impl Journal {
             },
             Ok(HeldJournal::Missing) => (JournalState::Waiting, None),
             Ok(HeldJournal::Busy) => return Found::Busy,
-            // Somebody else's, or no file at all: it has the name.
+            // Somebody else's file, or not a regular file: its name is taken.
             Ok(HeldJournal::Foreign) | Err(_) => (JournalState::None, None),
         };
         let takes_done = AtomicBool::new(matches!(state, JournalState::Open(_)));
@@ -150,7 +150,7 @@ impl Journal {
         }
     }
 
-    /// A journal that is never made: for a transfer that can't be resumed.
+    /// A journal that is never created, for a transfer that can't be resumed.
     pub fn none(top: &Arc<Directory>) -> Self {
         let (name, places) = (OsString::new(), Vec::new());
         Self {
@@ -162,42 +162,42 @@ impl Journal {
         }
     }
 
-    /// True where something may be written down, now or later.
+    /// True if records may be written now or later.
     pub fn is_wanted(&self) -> bool {
         !self.site.name.is_empty()
     }
 
-    /// True where what gets its name is written down.
+    /// True if files that get their names are recorded.
     pub fn takes_done(&self) -> bool {
         self.takes_done.load(Ordering::Relaxed)
     }
 
-    /// True where this run made it, and it says nothing yet.
+    /// True if this run created the journal and has recorded nothing yet.
     pub fn is_bare(&self) -> bool {
         matches!(&*lock(&self.state), JournalState::Open(writer) if writer.is_bare())
     }
 
-    /// True where files in `directory` may be written down: their times are of the journal's own clock.
+    /// True if files in `directory` may be recorded: their times come from the same clock as the journal's.
     pub fn covers(&self, directory: &Directory) -> bool {
         directory.device == self.site.top.device
     }
 
-    /// Begins to take what is done as soon as that is worth it; `landed` bytes are in place.
+    /// Starts to record finished files as soon as that is worthwhile; `landed` bytes are in place.
     pub fn look(&self, landed: u64) {
         if !self.takes_done() && (landed >= FEW_BYTES || self.begun.elapsed() >= SOON) {
             self.takes_done.store(self.make(), Ordering::Relaxed);
         }
     }
 
-    /// Makes the journal now, where it can be made; true where it is there. What is done isn't written down for that yet.
+    /// Creates the journal now if possible; true if it exists. Finished files still aren't recorded.
     pub fn make(&self) -> bool {
         self.make_if_there_is_room() == Ok(true)
     }
 
-    /// Makes the journal as [`Self::make`] does.
+    /// Creates the journal as [`Self::make`] does.
     ///
     /// # Errors
-    /// If there is no room for it, which may come.
+    /// If there is no space for it; there may be space later.
     pub fn make_if_there_is_room(&self) -> Result<bool, Errno> {
         let mut state = lock(&self.state);
         if matches!(*state, JournalState::Waiting) {
@@ -210,7 +210,7 @@ impl Journal {
         Ok(matches!(*state, JournalState::Open(_)))
     }
 
-    /// Writes down files that have their real names.
+    /// Records files that have their real names.
     pub fn done(&self, files: Vec<Done>) {
         if files.is_empty() {
             return;
@@ -221,8 +221,7 @@ impl Journal {
         }
     }
 
-    /// Writes down a large file under its temporary name, and returns its number in the journal; none where that
-    /// can't be.
+    /// Records a large file under its temporary name, and returns its number in the journal; `None` if that fails.
     pub fn partial(&self, file: Partial) -> Option<u32> {
         file.chunks()?;
         if !self.make() {
@@ -233,12 +232,12 @@ impl Journal {
         if let JournalState::Open(writer) = &mut *state { writer.partial(file) } else { None }
     }
 
-    /// Writes down that a chunk was handed to the kernel; false where it can't, since the journal is full or gone.
+    /// Records that a chunk was passed to the kernel; false if the journal is full or gone.
     pub fn chunk(&self, partial: u32, number: u32) -> bool {
         self.tell(&[Record::Chunk { partial, number }])
     }
 
-    /// Writes down that chunks are on stable storage, and puts the journal there too.
+    /// Records that chunks are on stable storage, and syncs the journal too.
     pub fn stable(&self, partial: u32, chunks: &HashSet<u32>) {
         self.tell(&[Record::Stable { partial, chunks: bits(chunks) }]);
         if let JournalState::Open(writer) = &mut *lock(&self.state) {
@@ -246,25 +245,25 @@ impl Journal {
         }
     }
 
-    /// Writes down that a directory is made at `place`, and that its mode is not the last one.
+    /// Records that a directory is created at `place`, with a mode that isn't its final one.
     pub fn made(&self, place: &RelPath) {
         self.directory(Record::Made { place: place.clone() });
     }
 
-    /// Writes down that the directory at `place`, which has `mode`, is opened to its owner.
+    /// Records that the owner gets access to the directory at `place`, which had `mode`.
     pub fn opened(&self, place: &RelPath, mode: u32) {
         self.directory(Record::Opened { place: place.clone(), mode });
     }
 
-    /// Where it can't be written down, a run that goes on from a kill leaves the directory as it is.
+    /// If the record can't be written, a run after a kill leaves the directory's mode as it is.
     fn directory(&self, record: Record) {
         if self.make() {
             self.tell(&[record]);
         }
     }
 
-    /// The storage has lost something: what was only handed to the kernel isn't believed. A journal that can't be told
-    /// so goes.
+    /// Records that the storage has lost data, so data that was only passed to the kernel isn't trusted. If the record
+    /// can't be written, the journal is removed.
     pub fn distrust(&self) {
         let is_open = matches!(*lock(&self.state), JournalState::Open(_));
         if is_open && !self.tell(&[Record::Distrust]) {
@@ -277,7 +276,8 @@ impl Journal {
         if let JournalState::Open(writer) = &mut *state { writer.write(records) } else { false }
     }
 
-    /// The directory may have its own mode again by now, which may not let its owner write.
+    /// Removes the journal's file. The directory may already have its own mode again, which may not let its owner
+    /// write.
     fn take_away(&self) -> Result<(), Errno> {
         let Site { top, name, .. } = &self.site;
         match top.take_away(name) {
@@ -290,7 +290,7 @@ impl Journal {
         taken
     }
 
-    /// Removes it: everything is in place.
+    /// Removes the journal: everything is in place.
     pub fn remove(&self) {
         let mut state = lock(&self.state);
         self.takes_done.store(false, Ordering::Relaxed);
@@ -300,16 +300,16 @@ impl Journal {
         }
         let top = &self.site.top;
         let before = top.times();
-        // A journal that stays is found by the next run, which believes no more of it than of any other.
+        // If the journal can't be removed, the next run finds it and checks it like any other.
         let _ = self.take_away();
-        // The journal is open until here, so that its lock holds as long as its name.
+        // The journal stays open until here, so that it is locked as long as its name exists.
         *state = JournalState::None;
         top.wait_for_hidden();
         before.iter().for_each(|before| top.set_times(before));
     }
 }
 
-/// True where this account has begun the journal.
+/// True if this account wrote the journal's first record.
 fn begins(file: &OwnedFd, sealer: &Sealer) -> bool {
     let records = file::open_records(file, sealer);
     records.is_ok_and(|records| records.is_some_and(|mut records| matches!(records.next(), Ok(Some(_)))))
@@ -319,8 +319,8 @@ fn inode_of(directory: &Directory) -> Option<u64> {
     rustix::fs::fstat(directory).ok().map(|stat| stat.st_ino)
 }
 
-/// The life of the kernel and of the mount that `directory` is in. Zeros where they can't be told: then nothing that
-/// was only handed to the kernel is believed.
+/// The boot of the kernel and the mount that contains `directory`. Zeros if they can't be determined: data that was
+/// only passed to the kernel is then never trusted.
 fn epoch(directory: &Directory) -> Epoch {
     let mount = rustix::fs::statx(directory.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
     match (boot_id(), mount) {
@@ -337,7 +337,7 @@ fn boot_id() -> Option<[u8; 16]> {
 }
 
 impl Partial {
-    /// Opens the temporary file in `parent`, for writing, where it still is the one that was written down.
+    /// Opens the temporary file in `parent` for writing, if it is still the file that was recorded.
     ///
     /// # Errors
     /// The errors of open(2); `ESTALE` for another file.

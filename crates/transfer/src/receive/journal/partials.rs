@@ -7,36 +7,36 @@ use std::hash::{BuildHasher, RandomState};
 use super::chunks::Chunks;
 use super::record::Partial;
 
-/// Files that are remembered at most, beside those that have their names.
+/// The most large files that are remembered, not counting those that have their names.
 const MAX_PARTIALS: usize = 65_536;
-/// Bytes of the paths of remembered files at most.
+/// The most bytes of the remembered files' paths.
 const MAX_PLACES: usize = 12 << 20;
-/// Bytes of the chunks' bits of remembered files at most.
+/// The most bytes of the remembered files' chunk sets.
 const MAX_BITS: usize = 8 << 20;
 
-/// Large files that were begun, by their numbers.
+/// Large files that were begun, by their numbers in the journal.
 pub struct Partials {
     files: HashMap<u32, Box<Earlier>>,
     hashes: RandomState,
-    /// The latest one of each place, by the place's hash.
+    /// The latest file of each place, by the place's hash.
     places: HashMap<u64, u32>,
-    /// The files that have their names: the first to go where there is no room.
+    /// The files that have their names: they are the first to be removed if there is no room.
     named: VecDeque<u32>,
     room_for_places: usize,
     room_for_bits: usize,
     next: u32,
 }
 
-/// A large file of which chunks are there.
+/// A large file of which chunks have arrived.
 #[derive(Clone, Debug)]
 pub struct Earlier {
     /// The file.
     pub partial: Partial,
     /// The chunks that are on stable storage.
     stable: Chunks,
-    /// The chunks that the kernel has, as long as it lives.
+    /// The chunks that were passed to the kernel; they count only within the same boot.
     written: Chunks,
-    /// The file got its name.
+    /// The file has got its name.
     is_named: bool,
 }
 
@@ -55,7 +55,7 @@ impl Default for Partials {
 }
 
 impl Partials {
-    /// Adds a file, where there is room.
+    /// Adds a file if there is room.
     pub fn add(&mut self, partial: Partial) {
         let size = partial.place.as_bytes().len();
         if partial.chunks().is_none() || !self.make_room(size) {
@@ -68,12 +68,12 @@ impl Partials {
         self.files.insert(partial.index, Box::new(Earlier { partial, stable, written, is_named: false }));
     }
 
-    /// Sees to it that no later file gets this number.
+    /// Ensures that no later file gets this number.
     pub fn count(&mut self, index: u32) {
         self.next = self.next.max(index.saturating_add(1));
     }
 
-    /// The file with this inode is at its place.
+    /// Records that the file with this inode is at its place.
     pub fn has_its_name(&mut self, place: &RelPath, inode: u64) {
         let Some(index) = self.at(place).map(|earlier| earlier.partial.index) else { return };
         if let Some(earlier) = self.files.get_mut(&index)
@@ -85,7 +85,7 @@ impl Partials {
         }
     }
 
-    /// A chunk was handed to the kernel.
+    /// Records that a chunk was passed to the kernel.
     pub fn written(&mut self, index: u32, number: u32) {
         if let Some(earlier) = self.files.get_mut(&index)
             && earlier.partial.chunks().is_some_and(|chunks| number < chunks)
@@ -94,7 +94,7 @@ impl Partials {
         }
     }
 
-    /// Notes that these chunks are on stable storage.
+    /// Records that these chunks are on stable storage.
     pub fn stable(&mut self, index: u32, bits: &[u8]) {
         if let Some(earlier) = self.files.get_mut(&index) {
             let chunks = earlier.partial.chunks().unwrap_or(0);
@@ -102,7 +102,7 @@ impl Partials {
         }
     }
 
-    /// Data that was only handed to the kernel may be lost.
+    /// Removes the chunks that were only passed to the kernel, since they may be lost.
     pub fn distrust(&mut self) {
         for earlier in self.files.values_mut() {
             self.room_for_bits += earlier.written.size();
@@ -116,7 +116,7 @@ impl Partials {
         (earlier.partial.place == *place).then_some(&**earlier)
     }
 
-    /// All files that are remembered.
+    /// All remembered files.
     pub fn all(&self) -> impl Iterator<Item = &Earlier> {
         self.files.values().map(|earlier| &**earlier)
     }
@@ -148,7 +148,7 @@ impl Partials {
         self.hashes.hash_one(place.as_bytes())
     }
 
-    /// For the fuzzer.
+    /// Checks the internal consistency, for the fuzzer.
     pub fn check(&self) {
         for (index, earlier) in &self.files {
             let chunks = earlier.partial.chunks().expect("others are not taken");
@@ -163,7 +163,7 @@ impl Partials {
 }
 
 impl Earlier {
-    /// The chunks that are there.
+    /// The chunks that have arrived.
     pub fn present(&self) -> HashSet<u32> {
         self.stable.numbers().chain(self.written.numbers()).collect()
     }

@@ -1,7 +1,7 @@
-//! The files that earlier runs of a command have left, and which of them may be trusted.
+//! The files that earlier runs of a command have left, and which of them can be trusted.
 //!
-//! The far end decides how many files and which paths a journal names: each kind of record has its share of memory,
-//! and what is beyond that is sent again.
+//! The far end decides how many files and which paths a journal names. So each kind of record has its share of memory,
+//! and files beyond that are sent again.
 
 use linerate_wire::entry::Origin;
 use linerate_wire::path::RelPath;
@@ -12,20 +12,20 @@ use super::done::{DoneFiles, Landed};
 use super::partials::{Earlier, Partials};
 use super::record::{Epoch, Mark, Partial, Record};
 
-/// Bytes of opened directories' paths that are kept at most.
+/// The most bytes of the opened directories' paths that are kept.
 const MAX_OPENED: usize = 8 << 20;
-/// Bytes that a path in a map takes beside its own.
+/// Bytes that a path in a map takes in addition to its own length.
 const BESIDE_PATH: usize = 64;
 
-/// A journal's records of the runs before this one.
+/// The records of earlier runs in a journal.
 pub struct Past {
     now: Epoch,
     done: DoneFiles,
     partials: Partials,
-    /// The epoch of the run whose records follow.
+    /// The epoch of the run that wrote the records being read.
     epoch: Option<Epoch>,
     hashes: RandomState,
-    /// Hashes of the places of directories that were made.
+    /// Hashes of the places of directories that were created.
     made: Vec<u64>,
     opened: HashMap<RelPath, u32>,
     room_for_opened: usize,
@@ -34,7 +34,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// For a run whose epoch is `now`.
+    /// For a run with the epoch `now`.
     pub fn new(now: Epoch) -> Self {
         Self {
             now,
@@ -49,7 +49,7 @@ impl Past {
         }
     }
 
-    /// Takes the next record.
+    /// Adds the next record.
     pub fn take(&mut self, record: Record) {
         match record {
             Record::Begin(begin) => {
@@ -63,7 +63,7 @@ impl Past {
             }
             Record::Stamp(at) => self.done.stamp(at),
             Record::Partial(partial) => self.begin(partial),
-            // A chunk that the kernel had counts only while that kernel and that mount live.
+            // A chunk that was passed to the kernel counts only in the same boot and mount.
             Record::Chunk { partial, number } if self.now.is_known() && self.epoch == Some(self.now) => {
                 self.partials.written(partial, number);
             }
@@ -75,14 +75,14 @@ impl Past {
         }
     }
 
-    /// To be called when all records are taken, before anything is asked for.
+    /// Must be called after all records were added, before the first query.
     pub fn settle(&mut self) {
         self.done.sort();
         self.made.sort_unstable();
         self.made.dedup();
     }
 
-    /// A file that none of these runs can have made isn't taken for one of theirs, whoever wrote it down.
+    /// Adds a file. A file that none of these runs can have created isn't accepted, even if its record is valid.
     fn begin(&mut self, partial: Partial) {
         self.partials.count(partial.index);
         if self.nonces.contains(&partial.name.nonce()) {
@@ -90,7 +90,8 @@ impl Past {
         }
     }
 
-    /// The first run saw the mode that the directory had.
+    /// Adds the mode that a directory had before it was opened. The first record counts, since the first run saw the
+    /// original mode.
     fn open(&mut self, place: RelPath, mode: u32) {
         let size = place.as_bytes().len() + BESIDE_PATH;
         if size <= self.room_for_opened && !self.opened.contains_key(&place) {
@@ -99,12 +100,12 @@ impl Past {
         }
     }
 
-    /// The entry with this mark that was made at `place`.
+    /// The file that was created at `place` from an entry with this mark.
     pub fn done(&self, place: &RelPath, mark: Mark) -> Option<Landed> {
         self.done.find(place, mark)
     }
 
-    /// The large file that was begun at `place` of an entry with this mark, and of this very file.
+    /// The large file that was begun at `place` from an entry with this mark and from this same source file.
     pub fn partial(&self, place: &RelPath, mark: Mark, origin: Origin) -> Option<&Earlier> {
         let earlier = self.partials.at(place)?;
         (earlier.partial.mark == mark && earlier.partial.origin == origin).then_some(earlier)
@@ -120,18 +121,18 @@ impl Past {
         self.partials.next_index()
     }
 
-    /// Whether one of these runs made the directory at `place`, which may still have a mode for the time being. It
-    /// may be said of another place too, as rarely as two hashes are the same.
+    /// Whether one of these runs created the directory at `place`, which may still have a temporary mode. If two hashes
+    /// collide, which is very rare, the answer may belong to another place.
     pub fn made(&self, place: &RelPath) -> bool {
         self.made.binary_search(&self.hash(place)).is_ok()
     }
 
-    /// Directories that were there and were opened to their owner, with the modes that they had.
+    /// Existing directories that were opened to their owner, with their original modes.
     pub fn opened(&self) -> impl Iterator<Item = (&RelPath, u32)> {
         self.opened.iter().map(|(place, mode)| (place, *mode))
     }
 
-    /// True where one of these runs has this in its temporary names.
+    /// True if one of these runs has this nonce in its temporary names.
     pub fn has_run(&self, nonce: [u8; 8]) -> bool {
         self.nonces.contains(&nonce)
     }
@@ -140,7 +141,7 @@ impl Past {
         self.hashes.hash_one(place.as_bytes())
     }
 
-    /// For the fuzzer: what is told of a file is about it, and no file is any other's.
+    /// For the fuzzer: checks that the records of a file are about that file only.
     pub(super) fn check(&self) {
         self.partials.check();
         assert!(self.partials().all(|partial| self.has_run(partial.name.nonce())));

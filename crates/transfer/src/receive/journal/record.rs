@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::tree::temporary::Name;
 
-/// Bytes of a record at most.
+/// The most bytes of a record.
 pub const MAX_RECORD: usize = 256 << 10;
-/// Bytes of a journal at most, so that reading it takes bounded time; what comes later isn't written down.
+/// The most bytes of a journal, so that reading it takes bounded time; later records aren't written.
 pub const MAX_JOURNAL: u64 = 128 << 20;
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
-    /// A run begins; what follows is its, up to the next.
+    /// The beginning of a run; the following records, up to the next `Begin`, belong to it.
     Begin(Begin),
-    /// A file has its real name. It counts from the next [`Record::Stamp`] on.
+    /// A file got its real name. It counts from the next [`Record::Stamp`] on.
     Done(Done),
     /// The file system's time at which all earlier records were true.
     Stamp(Timestamp),
-    /// A large file has a temporary name.
+    /// A large file got a temporary name.
     Partial(Partial),
-    /// A chunk of a large file was handed to the kernel.
+    /// A chunk of a large file was passed to the kernel.
     Chunk {
         /// [`Partial::index`].
         partial: u32,
-        /// Which one, from 0.
+        /// The chunk's number, from 0.
         number: u32,
     },
     /// These chunks of a large file are on stable storage.
@@ -36,16 +36,17 @@ pub enum Record {
         /// A bit for each chunk, the first one in the lowest bit of the first byte.
         chunks: Vec<u8>,
     },
-    /// The storage has reported a loss: no [`Record::Chunk`] before this is true any more.
+    /// The storage has reported a loss: earlier [`Record::Chunk`] records are no longer true.
     Distrust,
-    /// A directory is made here, with a mode that its owner needs; it gets its own when everything is in place.
+    /// A directory was created here, with a mode that its owner needs; it gets its own mode when everything is in
+    /// place.
     Made {
-        /// Where it is below the landing's root.
+        /// Its place below the landing's root.
         place: RelPath,
     },
-    /// A directory that was there lets its owner write until everything is in place.
+    /// An existing directory lets its owner write until everything is in place.
     Opened {
-        /// Where it is below the landing's root.
+        /// Its place below the landing's root.
         place: RelPath,
         /// The mode that it had.
         mode: u32,
@@ -55,19 +56,19 @@ pub enum Record {
 /// A run of the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begin {
-    /// In which life of the host, and in which of the file system's mounts.
+    /// The boot of the host and the mount of the file system.
     pub epoch: Epoch,
-    /// The nonce in its temporary names.
+    /// The nonce in the run's temporary names.
     pub nonce: [u8; 8],
 }
 
-/// Identifies a boot of the kernel and a mount of the destination: as long as it is the same, what was handed to the kernel
-/// is what a read returns.
+/// Identifies a boot of the kernel and a mount of the destination. While both are the same, data that was passed to the
+/// kernel can be read back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epoch {
     /// The kernel's boot id.
     pub boot: [u8; 16],
-    /// The number of the destination's mount.
+    /// The destination's mount ID.
     pub mount: u64,
 }
 
@@ -81,11 +82,11 @@ impl Epoch {
 /// A file under its real name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// Where it is below the landing's root.
+    /// Its place below the landing's root.
     pub place: RelPath,
-    /// The mark of the entry that was to be made: [`mark_of`] where it came in chunks, else [`mark`].
+    /// The mark of the entry that was created: [`mark_of`] if it arrived in chunks, else [`mark`].
     pub mark: Mark,
-    /// Its inode's number.
+    /// Its inode number.
     pub inode: u64,
     /// Its size in bytes.
     pub size: u64,
@@ -96,39 +97,39 @@ pub struct Done {
 pub struct Partial {
     /// Its number in this journal.
     pub index: u32,
-    /// Where it will be below the landing's root.
+    /// Its future place below the landing's root.
     pub place: RelPath,
     /// Its temporary name in the same directory.
     pub name: Name,
-    /// The mark of the entry that is to be made: [`mark`].
+    /// The mark of the entry that will be created: [`mark`].
     pub mark: Mark,
-    /// Which file at the source it is.
+    /// The identity of the source file.
     pub origin: Origin,
     /// The temporary file's inode number.
     pub inode: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// Bytes of a chunk; the last one may be shorter.
+    /// Bytes of a chunk; the last chunk may be shorter.
     pub chunk: u64,
 }
 
-/// Stands for all that an entry says.
+/// A short hash of an entry.
 pub type Mark = [u8; 8];
 
 impl Partial {
-    /// Chunks of the whole file; none where the numbers make no sense.
+    /// The number of chunks of the whole file; `None` if the numbers are inconsistent.
     pub fn chunks(&self) -> Option<u32> {
         chunks(self.size, self.chunk)
     }
 }
 
-/// How many chunks a file has; none where a journal can't hold that many.
+/// The number of chunks of a file; `None` if a journal can't hold that many.
 pub fn chunks(size: u64, chunk: u64) -> Option<u32> {
     let chunks = (chunk > 0).then(|| size.div_ceil(chunk))?;
     (chunks / 8 < MAX_RECORD as u64 / 2).then(|| u32::try_from(chunks).ok()).flatten()
 }
 
-/// The mark of an entry: everything that it says but where it comes from and when it was read.
+/// The mark of an entry: a hash of all its properties except its source and its access time.
 pub fn mark(entry: &linerate_wire::entry::Entry) -> Mark {
     let said = (&entry.kind, entry.mode, entry.mtime, &entry.extra);
     let hash = blake3::hash(&postcard::to_stdvec(&said).unwrap_or_default());
@@ -137,7 +138,7 @@ pub fn mark(entry: &linerate_wire::entry::Entry) -> Mark {
     mark
 }
 
-/// The mark of an entry that is this very file at the source: another one of the same size and time has another.
+/// The mark of an entry from this same source file: another file of equal size and time has a different mark.
 pub fn mark_of(entry: &linerate_wire::entry::Entry, origin: Origin) -> Mark {
     let hash = blake3::hash(&postcard::to_stdvec(&(mark(entry), origin)).unwrap_or_default());
     let mut mark = Mark::default();

@@ -1,7 +1,7 @@
-//! A journal's bytes: a header, then records, each with its length and a tag that only this account can make.
+//! A journal's bytes: a header, and then records, each with its length and a tag that only this account can make.
 //!
-//! A record's tag is over the record and the tag before it. So what is read is what one run after the other wrote, in
-//! that order, up to some record: nothing can be changed, left out, moved or put in.
+//! A record's tag covers the record and the tag before it. So the records that are read are those that the runs wrote,
+//! in the same order, up to some record: no record can be changed, omitted, moved or inserted.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -12,20 +12,20 @@ use super::record::{MAX_JOURNAL, MAX_RECORD, Record};
 
 /// A journal's first bytes; the last one is the version of the format.
 pub const MAGIC: [u8; 8] = *b"lrjrnal\x02";
-/// The salt, by which the tags of two journals differ.
+/// The salt, which makes the tags of two journals differ.
 pub type Salt = [u8; 16];
 /// Bytes before the first record.
 pub const HEADER: usize = MAGIC.len() + size_of::<Salt>();
 /// Length and tag before each record.
 const AROUND: usize = 4 + size_of::<Tag>();
 
-/// Distinguishes this use of the account's key from others that it may have one day.
+/// Separates this use of the account's key from possible later uses.
 const CONTEXT: &[u8] = b"linerate journal 2";
 
 type Tag = [u8; 16];
 
-/// The inputs of a journal's tags beside its salt: the account, the journal's name, the directory that it
-/// lies in.
+/// The inputs of a journal's tags, except the salt: the account's key, the journal's name, and the directory that
+/// contains it.
 pub struct Sealer {
     key: Key,
     name: Vec<u8>,
@@ -63,13 +63,13 @@ impl Seal {
     }
 }
 
-/// Appends what goes before the first record.
+/// Appends the bytes before the first record.
 pub fn append_header(salt: &Salt, out: &mut Vec<u8>) {
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(salt);
 }
 
-/// Appends `record` to `out`; false, and nothing, where it is too long.
+/// Appends `record` to `out`; appends nothing and returns false if the record is too long.
 pub fn append(record: &Record, seal: &mut Seal, out: &mut Vec<u8>) -> bool {
     let Ok(bytes) = postcard::to_stdvec(record) else { return false };
     if bytes.len() > MAX_RECORD {
@@ -79,7 +79,7 @@ pub fn append(record: &Record, seal: &mut Seal, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Appends a record's bytes, with what goes before them.
+/// Appends a record's bytes, with its length and tag before them.
 pub fn append_bytes(bytes: &[u8], seal: &mut Seal, out: &mut Vec<u8>) {
     seal.last = seal.tag(bytes);
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -87,21 +87,21 @@ pub fn append_bytes(bytes: &[u8], seal: &mut Seal, out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// The records of a journal, one by one, up to the first that isn't whole or isn't this account's.
+/// The records of a journal, up to the first that is incomplete or isn't this account's.
 pub struct Records<R> {
     journal: R,
     bytes: Vec<u8>,
-    /// The length of what was read and is good.
+    /// The number of bytes that were read and are valid.
     pub good: u64,
-    /// The seal for the record behind what is good.
+    /// The seal for the record after the valid bytes.
     pub seal: Seal,
 }
 
 impl<R: Read> Records<R> {
-    /// Begins to read; `None` where there is no header of this version.
+    /// Starts to read; `None` if there is no header of this version.
     ///
     /// # Errors
-    /// If reading fails; never for what is read.
+    /// If reading fails; invalid contents aren't an error.
     pub fn open(mut journal: R, sealer: &Sealer) -> io::Result<Option<Self>> {
         let (mut magic, mut salt) = ([0; MAGIC.len()], Salt::default());
         if !fill(&mut journal, &mut magic)? || magic != MAGIC || !fill(&mut journal, &mut salt)? {
@@ -111,10 +111,11 @@ impl<R: Read> Records<R> {
         Ok(Some(Self { journal, bytes: Vec::new(), good, seal }))
     }
 
-    /// The next record; `None` at the end. A record is never empty: a run of zeros, as a power cut leaves it, is none.
+    /// The next record; `None` at the end. A record is never empty, so a run of zeros, which a power failure may leave,
+    /// isn't a record.
     ///
     /// # Errors
-    /// If reading fails; never for what is read.
+    /// If reading fails; invalid contents aren't an error.
     pub fn next(&mut self) -> io::Result<Option<Record>> {
         let mut around = [0; AROUND];
         if self.good >= MAX_JOURNAL || !fill(&mut self.journal, &mut around)? {
@@ -142,7 +143,7 @@ impl<R: Read> Records<R> {
     }
 }
 
-/// False where the end came first.
+/// Fills `buffer`; false if the end came first.
 fn fill(journal: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match journal.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -188,7 +189,7 @@ mod tests {
         journal(&all(), &sealer(), [3; 16])
     }
 
-    /// Where the header and each of the records end.
+    /// The offsets at which the header and each of the records end.
     fn ends() -> Vec<usize> {
         (0..=all().len()).map(|count| journal(&all()[..count], &sealer(), [3; 16]).len()).collect()
     }
@@ -206,7 +207,7 @@ mod tests {
         records_by(bytes, &sealer())
     }
 
-    /// The records that are read are those that were written, up to some record, and not all.
+    /// Checks that the records that are read are the first of those that were written, and not all of them.
     #[track_caller]
     fn assert_a_part(bytes: &[u8], what: &str) {
         let (found, good) = records(bytes);
@@ -261,7 +262,7 @@ mod tests {
         assert_eq!(records(&salted).0, []);
     }
 
-    /// Even of a journal that was cut off and gone on with: the old tail doesn't fit behind the new one's records.
+    /// This holds even for a journal that was cut off and continued: the old tail doesn't fit after the new records.
     #[test]
     fn a_tail_that_was_overwritten_does_not_come_back() {
         let old =
@@ -323,7 +324,7 @@ mod tests {
             prop_assert_eq!(bytes.starts_with(&whole()), found.len() == all().len());
         }
 
-        /// Whole records left out, doubled, in another order, or of another journal of this account's.
+        /// Complete records that are omitted, doubled, reordered, or taken from another journal of this account.
         #[test]
         fn records_in_another_order_give_a_part_of_it(
             order in proptest::collection::vec((0..9_usize, any::<bool>()), 0..12),

@@ -1,13 +1,13 @@
-//! The large files under way, by their numbers, and which of them nobody finishes any more.
+//! The large files that are being received, by their numbers, and those that were given up.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::assembly::Assembly;
 
-/// Large files that may be begun and not finished: many times what a sender's queue and workers hold.
+/// The most large files that may be begun and not finished: many times what a sender's queue and workers hold.
 const MAX_UNFINISHED: usize = 1024;
-/// Files given up whose numbers are remembered, since parts of them may still be on their way.
+/// The most given-up files whose numbers are remembered, since parts of them may still arrive.
 const MAX_GIVEN_UP: usize = 1 << 20;
 
 /// Large files of several parts.
@@ -17,13 +17,13 @@ pub struct Assemblies {
     given_up: HashSet<u64>,
 }
 
-/// How a file of several parts stands.
+/// The state of a file of several parts.
 pub(super) enum Standing {
     /// The file hasn't been begun.
     New,
-    /// The file is under way.
+    /// The file is being received.
     Open(Arc<Assembly>),
-    /// The file was given up: further parts of it are dropped.
+    /// The file was given up; further parts of it are dropped.
     GivenUp,
 }
 
@@ -36,12 +36,12 @@ impl Assemblies {
         }
     }
 
-    /// True where no further file may be begun.
+    /// True if no further file may be begun.
     pub(super) fn is_full(&self) -> bool {
         self.open.len() >= MAX_UNFINISHED || self.given_up.len() >= MAX_GIVEN_UP
     }
 
-    /// True where a file with this number may be begun.
+    /// True if a file with this number may be begun.
     pub(super) fn has_room_for(&self, number: u64) -> bool {
         !self.is_full() && matches!(self.standing(number), Standing::New)
     }
@@ -50,12 +50,12 @@ impl Assemblies {
         self.open.insert(number, assembly);
     }
 
-    /// Forgets a file of which all parts are there.
+    /// Removes a file whose parts have all arrived.
     pub(super) fn finish(&mut self, number: u64) {
         self.open.remove(&number);
     }
 
-    /// Gives a file up: nothing of it stays, neither on storage nor in memory.
+    /// Gives a file up: removes it from storage and from memory.
     pub(super) fn give_up(&mut self, number: u64) {
         if let Some(assembly) = self.open.remove(&number) {
             assembly.give_up();
@@ -63,12 +63,12 @@ impl Assemblies {
         self.given_up.insert(number);
     }
 
-    /// Gives all up: nobody goes on with them.
+    /// Gives all files up, so that no later run resumes them.
     pub fn discard(&mut self) {
         self.open.drain().for_each(|(_, assembly)| assembly.give_up());
     }
 
-    /// The files that are under way.
+    /// The files that are being received.
     pub fn open(&self) -> impl Iterator<Item = &Arc<Assembly>> {
         self.open.values()
     }

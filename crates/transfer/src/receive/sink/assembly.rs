@@ -1,4 +1,5 @@
-//! A large file that several streams bring: where its parts go, which of them came, and what the journal knows of it.
+//! A large file whose parts arrive on several streams: where the parts are written, which of them have arrived, and
+//! which of them the journal lists.
 
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Chunk, Kind, Origin};
@@ -22,49 +23,49 @@ use crate::receive::journal::{Journal, Partial, mark};
 use crate::tree::digest;
 use crate::tree::temporary::{Name, Temporary};
 
-/// Bytes of the smallest chunk that is written down before the part to which it belongs is there.
+/// Bytes of the smallest chunk that is recorded before its part is complete.
 const LEAST: u64 = 256 << 10;
 
-/// A large file under way.
+/// A large file that is being received.
 pub struct Assembly {
     pub(super) file: OwnedFd,
     pub(super) temporary: Mutex<Option<Temporary>>,
-    /// An older version, of which the sender may take chunks as they are.
+    /// An older version, from which the sender may use chunks unchanged.
     pub(super) basis: Option<Basis>,
-    /// There may be bytes in it that are not the new version's, until those have come.
+    /// The file may contain old bytes, which aren't the new version's, until the new bytes have arrived.
     pub(super) has_old_bytes: bool,
-    /// The file has its real name: an older version is written into.
+    /// The file has its real name: an older version is being written into.
     pub(super) in_place: bool,
     pub(super) admitted: Admitted<'static>,
-    /// The parts that came.
+    /// The parts that have arrived.
     pub(super) parts: Mutex<Parts>,
-    /// The sender's digests of them.
+    /// The sender's digests of the parts.
     pub(super) digests: Mutex<Vec<digest::DigestPart>>,
     pub(super) failed: AtomicBool,
-    /// Blocks of the older version that its parts cut through.
+    /// Blocks of the older version that are cut by the boundaries of parts.
     pub(super) edges: Mutex<Edges>,
-    /// A part with pieces of the older version isn't what the sender has.
+    /// A part with pieces of the older version differs from the sender's.
     pub(super) is_wrong: AtomicBool,
-    /// Where the first part begins of which the sender may not know all: it has pieces of blocks, or isn't what the sender has.
-    /// From there on nothing is kept.
+    /// The offset of the first part whose contents the sender may not fully know: it has pieces of blocks, or differs
+    /// from the sender's. Nothing from this offset on is kept.
     pub(super) unproven: AtomicU64,
-    /// Its number in the journal, once it has one.
+    /// The file's number in the journal, if it has one, and the recorded chunks.
     listed: Mutex<Listed>,
     /// Chunks that an earlier run brought.
     there: HashSet<u32>,
-    /// The file, where this transfer brings only pieces of it.
+    /// The file, if this transfer brings only some pieces of it.
     pub(super) divided: Option<DividedTarget>,
-    /// Which file at the source it is.
+    /// The identity of the source file.
     pub(super) origin: Origin,
 }
 
-/// A large file as the journal knows it.
+/// A large file as the journal lists it.
 #[derive(Default)]
 struct Listed {
     index: Option<u32>,
-    /// Bytes of a chunk: as the first part says it, or of a smaller one where that takes long.
+    /// Bytes of a chunk: the size by the first part, or a smaller one if the parts take long.
     chunk: u64,
-    /// Chunks that the journal has.
+    /// Chunks that are recorded in the journal.
     chunks: HashSet<u32>,
     /// How many chunks are recorded as on stable storage.
     stable: usize,
@@ -96,7 +97,8 @@ impl Assembly {
         })
     }
 
-    /// This assembly, with an older version of which chunks may be taken; the file may have bytes of one already.
+    /// This assembly with an older version from which chunks may be copied; the file may already contain bytes of an
+    /// older version.
     pub(super) fn over(self, basis: Option<Basis>, has_old_bytes: bool) -> Self {
         Self { basis, has_old_bytes, ..self }
     }
@@ -108,13 +110,13 @@ impl Assembly {
     ) -> Result<Self, Errno> {
         let Resumed { temporary, partial, there } = resumed;
         let index = Some(partial.index);
-        // All of it is on stable storage since it was opened again.
+        // All these chunks have been on stable storage since the file was opened again.
         let listed = Listed { index, chunk: partial.chunk, chunks: there.clone(), stable: there.len() };
         let new = Self::new(temporary, chunk, admitted)?;
         Ok(Self { listed: Mutex::new(listed), there, has_old_bytes: true, ..new })
     }
 
-    /// A file of which other transfers bring the chunks that need not come.
+    /// A file to which other transfers bring the chunks that needn't be sent here.
     pub(super) fn divided(
         target: DividedTarget,
         awaited: AwaitedPieces,
@@ -127,11 +129,11 @@ impl Assembly {
         Ok(Self { listed, there, divided, has_old_bytes: true, ..new })
     }
 
-    /// Tells the journal that a part is written, or, on a slow link, as much of it as has come, in chunks of `least` bytes, where the
-    /// journal can take it.
+    /// Records in the journal, if possible, that a part was written; or, on a slow link, the bytes that have arrived so
+    /// far, in chunks of `least` bytes.
     pub(super) fn write_down(&self, offset: u64, length: u64, least: Option<u64>, journal: &Journal) {
         let Some(size) = self.size() else { return };
-        // A divided file has marks of its own.
+        // A divided file has its own marks.
         if !journal.is_wanted() || self.divided.is_some() {
             return;
         }
@@ -145,33 +147,33 @@ impl Assembly {
         }
         let Some(index) = listed.index else { return };
         for number in numbers {
-            // This way no more chunks are remembered than a journal can hold, whatever a peer calls a chunk.
+            // So no more chunks are remembered than a journal can hold, whatever chunk size a peer uses.
             if !listed.chunks.contains(&number) && journal.chunk(index, number) {
                 listed.chunks.insert(number);
             }
         }
     }
 
-    /// The journal has it: the next run goes on from there.
+    /// True if the journal lists the file, so that the next run can resume it.
     pub(super) fn is_listed(&self) -> bool {
         lock(&self.listed).index.is_some()
     }
 
-    /// True where the sender may say of a part that it is here.
+    /// True if the sender may declare that a part is already here.
     pub(super) fn may_be_here(&self) -> bool {
         self.basis.is_some() || !self.there.is_empty()
     }
 
-    /// True where any frame may bring a piece of an older version.
+    /// True if any frame may bring a piece of an older version.
     pub(super) fn has_blocks(&self) -> bool {
         self.basis.as_ref().is_some_and(|basis| basis.block().is_some())
     }
 
-    /// How far the file is there from its beginning on.
+    /// The number of bytes from the file's beginning that have arrived without a gap.
     pub(super) fn beginning(&self) -> u64 {
         let (parts, chunk) = (lock(&self.parts), lock(&self.listed).chunk);
         let mut end = parts.end_of(0);
-        // No part brings the chunks of an earlier run.
+        // Parts that an earlier run brought aren't sent again.
         while chunk > 0
             && end.is_multiple_of(chunk)
             && u32::try_from(end / chunk).is_ok_and(|number| self.there.contains(&number))
@@ -181,18 +183,18 @@ impl Assembly {
         end.min(self.size().unwrap_or(0))
     }
 
-    /// True where an earlier run brought this part.
+    /// True if an earlier run brought this part.
     pub(super) fn is_there(&self, offset: u64, length: u64) -> bool {
         let (Some(size), chunk) = (self.size(), lock(&self.listed).chunk) else { return false };
         is_chunk(offset, length, size, chunk) && self.there.contains(&((offset / chunk) as u32))
     }
 
-    /// The file's number in the journal, which it gets now.
+    /// The file's number in the journal; the file is recorded if it isn't yet.
     fn list(&self, size: u64, chunk: u64, journal: &Journal) -> Option<u32> {
         let mut temporary = lock(&self.temporary);
         let temporary = temporary.as_mut()?;
-        // A chunk copied from an older version may turn out to have changed meanwhile; what is written in place has no
-        // name of its own.
+        // Not recorded: a chunk copied from an older version may turn out to have changed, and a file that is written
+        // in place has no temporary name.
         if self.basis.is_some() || temporary.is_elsewhere() || !journal.covers(temporary.parent()) {
             return None;
         }
@@ -211,14 +213,14 @@ impl Assembly {
         Some(index)
     }
 
-    /// Puts written data on stable storage, and records it in the journal.
+    /// Syncs written data to stable storage, and records that in the journal.
     pub fn settle(&self, journal: &Journal) {
         let (index, chunks) = {
             let listed = lock(&self.listed);
             let Some(index) = listed.index.filter(|_| listed.chunks.len() > listed.stable) else { return };
             (index, listed.chunks.clone())
         };
-        // Failed or not, this is the last to be told: the others can't know.
+        // Whether or not it failed, the journal is told here: the kernel reports a failure only once.
         match rustix::fs::fdatasync(&self.file) {
             Ok(()) => {
                 lock(&self.listed).stable = chunks.len();
@@ -232,17 +234,17 @@ impl Assembly {
         if let Kind::File { size } = self.admitted.entry().kind { Some(size) } else { None }
     }
 
-    /// True where the file was given up.
+    /// True if the file was given up.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// The parts are the file.
+    /// True if the parts cover the whole file.
     pub(super) fn is_covered(&self) -> bool {
         self.size().is_some_and(|size| lock(&self.parts).are_all_of(size))
     }
 
-    /// The root of what the sender read.
+    /// The root hash of the contents that the sender read.
     pub(super) fn digest(&self) -> Result<Digest, StreamError> {
         let size = self.size().ok_or(StreamError::Protocol("parts of what is no file"))?;
         let parts = std::mem::take(&mut *lock(&self.digests));
@@ -250,12 +252,12 @@ impl Assembly {
             .ok_or(StreamError::Protocol("parts of a file whose digests can't be joined"))
     }
 
-    /// Takes no more of the file, and leaves what the journal lists; true where it had failed before.
+    /// Accepts no more of the file, but keeps what the journal lists; true if it had failed before.
     pub(super) fn stop(&self) -> bool {
         self.failed.swap(true, Ordering::AcqRel)
     }
 
-    /// Removes what is there of the file.
+    /// Removes all that exists of the file.
     pub(super) fn give_up(&self) {
         self.stop();
         if let Some(temporary) = lock(&self.temporary).take() {
@@ -264,7 +266,8 @@ impl Assembly {
     }
 }
 
-/// Bytes of a chunk, by one of them; the last one says it by where it begins. 0 where it doesn't: it is the rest of one.
+/// The chunk size, derived from one chunk; for the last chunk, from its offset. 0 if it can't be derived: the part is
+/// the rest of a chunk.
 fn cut(chunk: &Chunk) -> u64 {
     match chunk.entry.kind {
         Kind::File { size } if chunk.offset + chunk.length == size && chunk.parts > 1 => {
@@ -276,25 +279,25 @@ fn cut(chunk: &Chunk) -> u64 {
     }
 }
 
-/// True where a part is one of the chunks of this many bytes that a file is cut into.
+/// True if a part is one of the chunks of this size into which a file is cut.
 fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
     chunk > 0 && offset.is_multiple_of(chunk) && length == chunk.min(size.saturating_sub(offset))
 }
 
-/// Bytes of the chunks that a file's journal lists on a slow link: large enough for the journal of a large file to be short.
-/// The next run's parts are of these chunks, so where files are written into they are whole blocks.
+/// Bytes of the chunks that the journal lists on a slow link, large enough to keep the journal of a large file short.
+/// The next run's parts consist of these chunks, so if files are written into, the chunks are whole blocks.
 pub(super) fn least_chunk(size: u64, inplace: bool) -> u64 {
     (size / 1024).next_power_of_two().max(if inplace { BLOCK } else { LEAST })
 }
 
-/// The numbers of the chunks of this many bytes that a part consists of; `None` where it is no sum of them.
+/// The numbers of the chunks of this size of which a part consists; `None` if the part isn't a sequence of such chunks.
 fn chunks_in(offset: u64, length: u64, size: u64, chunk: u64) -> Option<Range<u32>> {
     if is_chunk(offset, length, size, chunk) {
         let number = u32::try_from(offset / chunk).ok()?;
         return Some(number..number.checked_add(1)?);
     }
     let end = offset + length;
-    // Smaller ones a peer has chosen: of those each comes by itself.
+    // If the chunks are smaller, the peer has chosen their size, and each arrives separately.
     let is_sum = chunk >= LEAST && offset.is_multiple_of(chunk) && (end.is_multiple_of(chunk) || end == size);
     is_sum.then(|| Some(u32::try_from(offset / chunk).ok()?..u32::try_from(end.div_ceil(chunk)).ok()?))?
 }

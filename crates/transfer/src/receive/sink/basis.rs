@@ -1,4 +1,4 @@
-//! The older version of a large file, from which chunks are taken that the sender has unchanged.
+//! The older version of a large file, from which chunks that the sender has unchanged are copied.
 
 use linerate_wire::path::RelPath;
 use rustix::fs::Stat;
@@ -13,19 +13,19 @@ use crate::tree::copying::{CopyError, copy_and_see, copy_range};
 use crate::tree::places::Places;
 use crate::tree::root::Directory;
 
-/// Older versions that may wait for their new ones: more than are offered and under way at a time.
+/// The most older versions that may wait for their new versions: more than can be offered or in transfer at a time.
 const MOST: usize = 65_536;
-/// Older versions that are kept open at most.
+/// The most older versions that are kept open.
 const MOST_HELD: usize = 1024;
 
-/// Older versions of which chunks were named to the sender, by the place of the file.
+/// Older versions whose chunks were reported to the sender, by the place of the file.
 pub struct Older {
     seen: Places<OlderStat>,
-    /// Older versions that aren't found by the names of their files.
+    /// Older versions that have another name than their files.
     held: Mutex<HashMap<RelPath, OwnedFd>>,
 }
 
-/// An older version as it was when its chunks were hashed.
+/// The stat of an older version when its chunks were hashed.
 #[derive(Clone, Copy)]
 struct OlderStat {
     stat: Stat,
@@ -33,15 +33,15 @@ struct OlderStat {
     hashed: u64,
     /// Bytes of a chunk.
     chunk: u64,
-    /// The new version may have the chunks at other places.
+    /// The new version may have the chunks at other offsets.
     anywhere: bool,
 }
 
-/// An older version, held open while the new one comes.
+/// An older version, held open while the new version is received.
 pub struct Basis {
     file: OwnedFd,
     seen: OlderStat,
-    /// The older version's bytes are in the new file already.
+    /// The new file already contains the older version's bytes.
     is_copied: bool,
 }
 
@@ -52,18 +52,19 @@ impl Default for Older {
 }
 
 impl Older {
-    /// Notes that the first `count` chunks of what is at `place` are named to the sender; false where too many wait.
+    /// Records that the first `count` chunks of the file at `place` are reported to the sender; false if too many files
+    /// wait.
     pub fn note(&self, place: &RelPath, stat: Stat, chunk: u64, count: usize) -> bool {
         self.seen.insert(place, OlderStat { stat, hashed: chunk * count as u64, chunk, anywhere: false })
     }
 
-    /// As [`Self::note`], for blocks, which the sender may find anywhere in the new version.
+    /// As [`Self::note`], for blocks, which the sender may find at any offset of the new version.
     pub fn note_blocks(&self, place: &RelPath, stat: Stat, block: u64, count: usize) -> bool {
         let hashed = block * count as u64;
         self.seen.insert(place, OlderStat { stat, hashed, chunk: block, anywhere: true })
     }
 
-    /// Keeps open the older version of the file at `place`, which has another name; false where too many are kept.
+    /// Keeps open an older version of the file at `place` that has another name; false if too many are open.
     pub fn hold(&self, place: &RelPath, file: OwnedFd) -> bool {
         let mut held = lock(&self.held);
         let has_room = held.len() < MOST_HELD;
@@ -73,7 +74,7 @@ impl Older {
         has_room
     }
 
-    /// The older version of the file at `place`; `None` where none was named, or it is gone.
+    /// The older version of the file at `place`; `None` if none was reported, or it is gone.
     pub fn take(&self, place: &RelPath, parent: &Directory) -> Option<Basis> {
         let held = lock(&self.held).remove(place);
         let seen = self.seen.take(place)?;
@@ -84,7 +85,7 @@ impl Older {
 }
 
 impl Basis {
-    /// Has `new`, which is empty, share all blocks of the older version where the file system can do that.
+    /// Makes `new`, which is empty, share all blocks of the older version if the file system supports that.
     pub fn share_with(&mut self, new: BorrowedFd<'_>) {
         if self.seen.anywhere {
             return;
@@ -92,13 +93,14 @@ impl Basis {
         self.is_copied = rustix::fs::ioctl_ficlone(new, &self.file).is_ok();
     }
 
-    /// The new file is the older one, which is written into.
+    /// Records that the new file is the older version, which is written into.
     pub fn is_written_into(&mut self) {
         self.is_copied = true;
     }
 
-    /// Whether the bytes from `start` to `end` are one of the chunks that were named to the sender: of less it could make a
-    /// new version that has some of the older one's bytes beside its own, and have the next run hash both.
+    /// Whether the bytes from `start` to `end` are one of the chunks that were reported to the sender. If less were
+    /// allowed, a sender could combine a few of the older version's bytes with its own, and make the next run hash
+    /// both.
     pub fn has(&self, start: u64, end: u64) -> bool {
         let chunk = self.seen.chunk;
         !self.seen.anywhere
@@ -107,10 +109,10 @@ impl Basis {
             && end <= self.seen.hashed
     }
 
-    /// Brings the bytes from `start` to `end` into `new`, at the same place.
+    /// Copies the bytes from `start` to `end` into `new`, at the same offset.
     ///
     /// # Errors
-    /// The errors of reading and writing; `EIO` if the older version ends before.
+    /// The errors of reading and writing; `EIO` if the older version is too short.
     pub fn copy(&self, new: BorrowedFd<'_>, start: u64, end: u64) -> Result<(), Errno> {
         if self.is_copied {
             return Ok(());
@@ -118,21 +120,21 @@ impl Basis {
         copy_range(self.file.as_fd(), new, start, end).map_err(CopyError::errno)
     }
 
-    /// Bytes of its blocks, where these may be anywhere in the new version.
+    /// Bytes of a block, if blocks may be at any offset of the new version.
     pub fn block(&self) -> Option<u64> {
         self.seen.anywhere.then_some(self.seen.chunk)
     }
 
-    /// Whether `length` bytes from `from` on are in blocks that were named to the sender.
+    /// Whether the `length` bytes from `from` on are in blocks that were reported to the sender.
     pub fn has_blocks(&self, from: u64, length: u64) -> bool {
         self.seen.anywhere
             && from.checked_add(length).is_some_and(|end| length > 0 && end <= self.seen.hashed)
     }
 
-    /// Brings `length` bytes from `from` on into `new`, at `at`; `each` gets them as they are there.
+    /// Copies `length` bytes from `from` on into `new`, at `at`; `each` gets the copied bytes.
     ///
     /// # Errors
-    /// As [`Basis::copy`].
+    /// The errors of [`Basis::copy`].
     pub fn bring(
         &self,
         new: BorrowedFd<'_>,
@@ -143,12 +145,12 @@ impl Basis {
         copy_and_see(self.file.as_fd(), from..from + length, new, at, each).map_err(CopyError::errno)
     }
 
-    /// True where somebody wrote into the older version after it was hashed; of the one that is written into that
-    /// can't be told.
+    /// True if the older version was modified after it was hashed. This can't be determined for a file that is itself
+    /// being written into.
     pub fn has_changed(&self, is_written_into: bool) -> bool {
         let version = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
         let now = rustix::fs::fstat(&self.file);
-        // For blocks, the sender's digest shows whether they are what the sender has.
+        // For blocks, the sender's digest shows whether they equal the sender's bytes.
         !is_written_into
             && !self.seen.anywhere
             && now.map_or(true, |now| version(&now) != version(&self.seen.stat))

@@ -1,10 +1,10 @@
-//! Which parts of a large file have come.
+//! Records which parts of a large file have arrived.
 
-/// Ranges that nothing joins yet, at most: parts come in about their order, so honest ends leave a few gaps for each
-/// stream. What a peer can have this end remember is bounded by it.
+/// The most ranges with gaps between them. Parts arrive approximately in order, so honest ends leave a few gaps for
+/// each stream. It limits how much a peer can make this end remember.
 const MOST_RANGES: usize = 4096;
 
-/// The parts of a file that have come, and how many there are.
+/// The parts of a file that have arrived, and their total number.
 #[derive(Debug, Default)]
 pub struct Parts {
     covered: Covered,
@@ -12,46 +12,48 @@ pub struct Parts {
     count: u32,
 }
 
-/// Disjoint ranges, each with its end, in order; neighbours are one.
+/// Disjoint ranges (start and end), in order; adjacent ranges are merged.
 #[derive(Debug, Default)]
 pub struct Covered(Vec<(u64, u64)>);
 
 impl Parts {
-    /// Nothing of `count` parts has come.
+    /// Nothing has arrived of `count` parts.
     pub fn new(count: u32) -> Self {
         Self { count, ..Self::default() }
     }
 
-    /// Notes that by a frame there are `count` parts: more than others said, where a part was split meanwhile.
+    /// Records that a frame states `count` parts. That is more than earlier frames stated if a part was split
+    /// meanwhile.
     pub fn expect(&mut self, count: u32) {
         self.count = self.count.max(count);
     }
 
-    /// Adds a part; `Some(true)` if it was the last one, `None` where some of it came before, or there are too many gaps.
+    /// Adds a part; `Some(true)` if it was the last one, `None` if some of it had arrived before, or there are too many
+    /// gaps.
     pub fn add(&mut self, offset: u64, length: u64) -> Option<bool> {
         self.came += 1;
         self.covered.add(offset, length).then_some(self.came == self.count)
     }
 
-    /// Adds what has come of a part whose rest won't come: that is no part by itself.
+    /// Adds the beginning of a part whose rest won't arrive. It doesn't count as a part.
     pub fn add_beginning(&mut self, offset: u64, length: u64) {
         self.covered.add(offset, length);
     }
 
-    /// Where that ends which has come from `start` on; `start` where nothing has.
+    /// The end of the range that has arrived from `start` on; `start` if nothing has.
     pub fn end_of(&self, start: u64) -> u64 {
         let range = self.covered.0.iter().find(|(from, to)| *from <= start && start < *to);
         range.map_or(start, |(_, end)| *end)
     }
 
-    /// True where they are every byte of a file of `size`, which has some.
+    /// True if the parts cover every byte of a file of `size`, which isn't empty.
     pub fn are_all_of(&self, size: u64) -> bool {
         self.covered.is_all_of(size)
     }
 }
 
 impl Covered {
-    /// Adds `length` bytes from `offset` on; false where some of them came before, or there are too many gaps.
+    /// Adds `length` bytes from `offset` on; false if some of them had arrived before, or there are too many gaps.
     pub fn add(&mut self, offset: u64, length: u64) -> bool {
         let Some(end) = offset.checked_add(length).filter(|_| length > 0) else { return false };
         let at = self.0.partition_point(|(start, _)| *start < offset);
@@ -72,7 +74,7 @@ impl Covered {
         self.0.len() <= MOST_RANGES
     }
 
-    /// True where that is every byte of a file of `size`, which has some.
+    /// True if the ranges cover every byte of a file of `size`, which isn't empty.
     pub fn is_all_of(&self, size: u64) -> bool {
         self.0 == [(0, size)]
     }
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_part_that_is_split_makes_the_file_wait_for_its_rest() {
-        // The rest may come before the word that it is one.
+        // The rest may arrive before the frame that announces the split.
         for early in [true, false] {
             let mut parts = Parts::new(2);
             assert_eq!(parts.add(0, 8), Some(false));

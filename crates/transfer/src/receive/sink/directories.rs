@@ -1,4 +1,4 @@
-//! Finishes directories when everything below them is there: owner, attributes, mode and times.
+//! Finishes directories after everything below them is in place: sets owner, attributes, mode and times.
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::Entry;
@@ -21,10 +21,10 @@ use crate::tree::metadata::write::{MetadataTarget, set_mode, through_proc};
 use crate::tree::root::Directory;
 use crate::tree::temporary::timestamps;
 
-/// A directory's note for the end.
+/// What is to be done with a directory at the end.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Kept {
-    /// The mode that it had, where it was there and didn't let its owner write.
+    /// The mode that it had, if it existed and didn't let its owner write.
     opened: Option<u32>,
     /// The metadata that it gets.
     planned: Option<Planned>,
@@ -33,11 +33,11 @@ pub struct Kept {
 /// The metadata that a directory gets at the end.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Planned {
-    /// As it was sent, but for its path.
+    /// The entry as it was sent, without its path.
     entry: Entry,
-    /// Its mode; `None` for one that was there and keeps its own.
+    /// Its mode; `None` for an existing directory that keeps its own.
     mode: Option<u32>,
-    /// Its owner, attributes and mode were compared and are right: what lands in it changes its times alone.
+    /// Its owner, attributes and mode were compared and are right. Entries that land in it change only its times.
     is_right: bool,
 }
 
@@ -49,7 +49,7 @@ impl Planned {
 }
 
 impl Kept {
-    /// The first time that it was opened it had this mode.
+    /// Records the mode that the directory had when it was opened for the first time.
     pub fn opened(self, mode: Mode) -> Self {
         Self { opened: self.opened.or(Some(mode.as_raw_mode())), ..self }
     }
@@ -60,10 +60,10 @@ impl Kept {
 }
 
 impl ReceiveWorker<'_> {
-    /// Finishes all directories, deepest first: a parent may no longer let its owner in.
+    /// Finishes all directories, deepest first, since a parent may no longer let its owner in afterwards.
     ///
     /// # Errors
-    /// A message where what was noted of them can't be read.
+    /// A message if the notes about them can't be read.
     pub fn finish_directories(&mut self, touched: &mut Touched) -> Result<(), String> {
         let empty = Spool::new(self.shared.ground.landing.root.top());
         let noted = std::mem::replace(&mut *lock(&self.shared.notes.directories), empty);
@@ -73,7 +73,7 @@ impl ReceiveWorker<'_> {
             let Kept { opened, planned } = notes.into_iter().fold(Kept::default(), Kept::and);
             let mode = planned.as_ref().and_then(|planned| planned.mode).or(opened).map(Mode::from_raw_mode);
             let finished = self.finish_directory(&path, mode, planned.as_ref(), touched);
-            // A directory that was only opened may have been deleted since.
+            // A directory that was only opened may have been deleted since then.
             let is_gone = planned.is_none() && finished == Err(Errno::NOENT);
             if let Some(error) = finished.err().filter(|_| !is_gone) {
                 self.tell_unfinished(&path, error);
@@ -82,8 +82,8 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Gives the modes of new directories to those that this command has made and whose own entries aren't on the list of files:
-    /// until now they were this user's alone.
+    /// Sets the modes of new directories that this command has created and whose own entries aren't on the list of
+    /// files: until now only this user had access to them.
     pub fn open_unlisted(&self, touched: &mut Touched) {
         let ground = &self.shared.ground;
         for place in ground.terms.unlisted() {
@@ -114,7 +114,7 @@ impl ReceiveWorker<'_> {
     ) -> Result<(), Errno> {
         let held = self.shared.ground.landing.root.directory(path)?;
         let mode = mode.map(|mode| mode | self.inherited(&held));
-        // Of a directory that is right it was reported before which bits it can't have.
+        // For a directory that is right, the bits that it can't have were reported before.
         let keepable = |planned: &Planned| {
             let there = self.shared.ground.writer.seen(held.as_fd()).ok().filter(|_| planned.is_right)?;
             Some(self.shared.ground.writer.keepable(&planned.entry, mode?, &there))
@@ -127,7 +127,7 @@ impl ReceiveWorker<'_> {
         let Some(Planned { entry, .. }) = planned else {
             return mode.map_or(Ok(()), |mode| set_mode(held.as_fd(), mode));
         };
-        // While its owner may still enter it.
+        // Done while the owner may still enter it.
         if self.shared.settings.keep.times_of(&entry.kind) {
             set_times(&held, entry)?;
         }
@@ -138,7 +138,7 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// The setgid bit that a new directory has from the one that it is in, where modes aren't kept.
+    /// The setgid bit that a new directory has inherited from its parent, if modes aren't kept.
     fn inherited(&self, held: &Directory) -> Mode {
         match rustix::fs::fstat(held) {
             Ok(there) if !self.shared.settings.keep.perms => Mode::from_raw_mode(there.st_mode) & Mode::SGID,
@@ -153,11 +153,11 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// No later change of its metadata changes these.
+/// Sets the times, after which no other metadata changes.
 fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
     let times = timestamps(entry);
     match rustix::fs::utimensat(directory.as_fd(), ".", &times, AtFlags::empty()) {
-        // The directory doesn't let its owner in, from an earlier run.
+        // The directory doesn't let its owner in, since an earlier run set its mode.
         Err(Errno::ACCESS) => {
             rustix::fs::utimensat(rustix::fs::CWD, through_proc(directory.as_fd()), &times, AtFlags::empty())
         }
@@ -166,8 +166,8 @@ fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
 }
 
 impl Reception<'_> {
-    /// Notes what a directory gets; false where that was noted before, of the same source. Of several that land in one
-    /// place the last one counts.
+    /// Records what a directory gets at the end; false if that was already recorded for the same source. If several
+    /// sources land in one place, the last one counts.
     pub(super) fn plan(&self, place: &RelPath, planned: Planned) -> Result<bool, Errno> {
         let mut is_first = true;
         lock(&self.notes.directories).update(place, self.ground.names, |kept| {
@@ -178,8 +178,9 @@ impl Reception<'_> {
         Ok(is_first)
     }
 
-    /// How a directory is made whose entry is known: never more open than it will be, since what lands in it is for nobody
-    /// else's eyes before. One that gets an owner or an ACL is this user's alone until it has them.
+    /// The mode with which a directory is created if its entry is known. It is never more open than the final mode,
+    /// since nobody else may see what lands in it before. If the directory gets an owner or an ACL, only this user has
+    /// access until these are set.
     pub(super) fn first_directory_mode(&self, entry: &Entry) -> Mode {
         match self.ground.writer.is_private(entry, self.settings.keep.acls) {
             true => Mode::RWXU,
@@ -187,19 +188,19 @@ impl Reception<'_> {
         }
     }
 
-    /// A directory that was there lets in meanwhile only those whom it let in before and will at the end, with what they may do in
-    /// it: for others is nothing that lands there.
+    /// Restricts an existing directory during the transfer to those who had access before and will have it at the end,
+    /// with no more rights than they have in both cases: nobody else may see what lands there.
     pub(super) fn close_directory(&self, place: &RelPath, entry: &Entry, is_right: bool) {
         if self.settings.keep.perms
             && let Ok(held) = self.ground.landing.root.directory(place)
         {
-            // If that isn't allowed, its last mode isn't either, which is reported at the end.
+            // If that isn't allowed, setting the final mode isn't either, which is reported at the end.
             let _ =
                 self.ground.writer.close_directory(held.as_fd(), entry, self.settings.mode(entry), is_right);
         }
     }
 
-    /// An earlier run has made the directory at `place`, and was ended before it gave it its mode.
+    /// True if an earlier run created the directory at `place`, and ended before it set the directory's mode.
     pub(super) fn was_begun(&self, place: &RelPath, entry: &Entry) -> bool {
         if self.settings.keep.perms || !self.ground.past.is_some_and(|past| past.made(place)) {
             return false;
@@ -208,7 +209,7 @@ impl Reception<'_> {
             return false;
         };
         let mode = Mode::from_raw_mode(there.st_mode & 0o777);
-        // The directory may have got its owner, and not yet its mode.
+        // The directory may already have its owner, but not its mode.
         let closed = self.settings.mode(entry) & Mode::RWXU;
         let is_first = [Mode::RWXU, closed, self.first_directory_mode(entry)].contains(&mode);
         let fakes = self.ground.writer.fakes();
@@ -222,7 +223,8 @@ impl Reception<'_> {
             && owner.is_some_and(|owner| self.ground.writer.differs(owner, there) == (false, false))
     }
 
-    /// Writes down which directories are made on the way to `path`, where that doesn't give them their last mode.
+    /// Records in the journal which directories are created on the way to `path`, unless they are created with their
+    /// final mode.
     pub(super) fn note_made(&self, path: &RelPath) {
         let is_unlisted = |path: &RelPath| self.ground.terms.unlisted().any(|place| place == path);
         if self.settings.keep.perms && self.ground.terms.unlisted().next().is_none() {
@@ -236,14 +238,14 @@ impl Reception<'_> {
     }
 }
 
-/// Notes the modes of directories that an earlier run opened to their owner, and that still are.
+/// Records the original modes of directories that an earlier run opened to their owner, if they are still open.
 pub fn note_still_opened(past: &Past, shared: &Reception<'_>) {
     for (place, mode) in past.opened() {
         let had = Mode::from_raw_mode(mode & 0o7777);
         let there = shared.ground.landing.root.directory(place).and_then(rustix::fs::fstat);
         if there.is_ok_and(|there| there.st_mode & 0o7777 == (had | Mode::RWXU).as_raw_mode()) {
             let note = |kept: Option<Kept>| kept.unwrap_or_default().opened(had);
-            // Without room for the note, the directory stays open, as it is.
+            // If there is no room for the note, the directory stays open.
             let _ = lock(&shared.notes.directories).update(place, shared.ground.names, note);
         }
     }

@@ -1,4 +1,4 @@
-//! Entries that another tree of this host has.
+//! Entries that another tree of this host has (`--copy-dest`, `--link-dest`).
 
 use linerate_wire::entry::Kind;
 use linerate_wire::path::RelPath;
@@ -12,10 +12,10 @@ use crate::receive::admission::Admitted;
 use crate::tree::temporary::link;
 
 impl ReceiveWorker<'_> {
-    /// Gives what is held one more name at `place`, where nothing is.
+    /// Creates a hard link at `place` to the held entry; no entry may exist at `place`.
     ///
     /// # Errors
-    /// The errors of link(2): `EXDEV` where that is another file system.
+    /// The errors of link(2): `EXDEV` if the entry is on another file system.
     pub fn link_from(&mut self, place: &RelPath, held: &OwnedFd) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let (_, name) = place.split().ok_or(Errno::ISDIR)?;
@@ -24,7 +24,7 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Makes the entry, a file, with the contents of `file`.
+    /// Creates the file `admitted` with the contents of `file`.
     ///
     /// # Errors
     /// The errors of reading and writing.

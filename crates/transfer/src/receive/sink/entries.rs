@@ -1,4 +1,4 @@
-//! Entries that come in batches: directories, links and small files, each whole.
+//! Entries that arrive in batches: directories, links and small files, each complete.
 
 use linerate_wire::batch;
 use linerate_wire::control::Digest;
@@ -16,8 +16,8 @@ use crate::receive::admission::Admitted;
 use crate::tree::copying::write_all;
 use crate::tree::temporary::Temporary;
 
-/// Directories that are made while a batch lands since their own entries haven't come: a walk names each before what is in
-/// it, so a few are missing at the time, on all streams together.
+/// The most directories that are created while a batch lands although their own entries haven't arrived. A walk names
+/// each directory before its contents, so only a few are missing at a time, on all streams together.
 const MAX_MADE: u64 = 16_384;
 
 impl ReceiveWorker<'_> {
@@ -29,7 +29,7 @@ impl ReceiveWorker<'_> {
         };
         let ground = &self.shared.ground;
         let made = ground.landing.root.made_early();
-        // Where other trees have entries, this end itself makes the directories for them.
+        // If other trees have entries, this end itself creates the directories for them.
         let is_peers = ground.near.others.is_empty();
         for record in records {
             self.land(record.map_err(|_| StreamError::Protocol("a damaged batch"))?)?;
@@ -65,7 +65,7 @@ impl ReceiveWorker<'_> {
         landed.or_else(|error| self.failed(&admitted, error))
     }
 
-    /// False where it came before.
+    /// Creates a directory; false if its entry arrived before.
     fn directory(&self, admitted: &Admitted<'_>) -> Result<bool, Errno> {
         let (shared, place, entry) = (self.shared, admitted.place(), admitted.entry());
         let created = shared.first_directory_mode(entry);
@@ -80,7 +80,7 @@ impl ReceiveWorker<'_> {
         if is_new && let Some(parent) = place.parent() {
             lock(&shared.notes.changed).add(&shared.ground.landing.root.directory(&parent)?);
         }
-        // The destination itself may have been made for it.
+        // The destination itself may have been created for it.
         let is_new = is_new || place.is_root() && shared.ground.landing.is_made;
         let is_first = shared.keep_directory(admitted, is_new, false)?;
         shared.reports.counters.landed.directory();
@@ -127,7 +127,7 @@ impl ReceiveWorker<'_> {
 }
 
 impl ReceiveWorker<'_> {
-    /// A file with `contents` that stands for what can't be made here.
+    /// Creates a file with `contents` that stands for an entry that can't be created here.
     fn faked(&mut self, admitted: &Admitted<'_>, contents: &[u8]) -> Result<(), Errno> {
         let parent = self.parent_of(admitted.place())?;
         let mode = self.first_mode(admitted.entry(), &parent);
@@ -137,7 +137,7 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// The type and number of a device, of a fifo or of a socket, as mknod(2) takes them.
+/// The type and number of a device, fifo or socket, as mknod(2) takes them.
 pub(super) fn special(kind: &Kind) -> (FileType, Dev) {
     match kind {
         Kind::Device { block: true, major, minor } => {

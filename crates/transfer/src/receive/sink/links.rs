@@ -1,5 +1,5 @@
-//! Further names of files that have several. They are made when everything else is in place, from what this transfer put
-//! there and from nothing else: a peer can't name another file.
+//! Further hard links. They are created after everything else is in place, and only to files that this transfer put
+//! there, so that a peer can't get a link to any other file.
 
 use linerate_wire::control::{Digest, Keep, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};
@@ -31,22 +31,22 @@ use crate::tree::safe_link::leads_out;
 use crate::tree::scan;
 use crate::tree::temporary::{Temporary, timestamps};
 
-/// Files with several names of which is remembered what landed under the first one: 70 to 140 MB.
+/// The most files with several names whose first name is remembered: 70 to 140 MB.
 pub const FIRST_NAMES: usize = 3_000_000;
 
-/// One more name of something that came before.
+/// A further hard link to a file that arrived before.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FurtherName {
-    /// Where the first name is.
+    /// The place of the first name.
     first: RelPath,
-    /// The sender's name for the entry: its source, and the path there.
+    /// The sender's name for the entry: its source, and the path below it.
     name: (u32, RelPath),
-    /// The sender's name for the first one, likewise.
+    /// The sender's name for the first entry, in the same form.
     of: (u32, RelPath),
 }
 
 impl ReceiveWorker<'_> {
-    /// Keeps a further name for the end.
+    /// Records a further name for the end.
     pub(super) fn further_name(
         &mut self,
         admitted: &Admitted<'_>,
@@ -67,10 +67,10 @@ impl ReceiveWorker<'_> {
         noted.or_else(|error| self.failed(admitted, error))
     }
 
-    /// Makes all further names, and reports each to `known`.
+    /// Creates all further names, and reports each to `known`.
     ///
     /// # Errors
-    /// A message where what was noted of them can't be read.
+    /// A message if the notes about them can't be read.
     pub fn make_further_names(&mut self, touched: &mut Touched, known: Known<'_>) -> Result<(), String> {
         let empty = Spool::new(self.shared.ground.landing.root.top());
         let noted = std::mem::replace(&mut *lock(&self.shared.notes.further_names), empty);
@@ -94,12 +94,13 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Another source's file of that name counts, too: as if it had been made, and replaced.
+    /// True if another source's file of that name counts too, as if it had been created and then replaced.
     fn is_replaced(&self) {
         self.shared.reports.counters.landed.file(0);
     }
 
-    /// Whether what is held is a symbolic link, or stands for one, that leads out of its source by the name `path`.
+    /// Whether the held entry is a symbolic link, or stands for one, that points outside its source from the name
+    /// `path`.
     fn leads_out_by(&self, path: &RelPath, held: &OwnedFd) -> bool {
         let seen = self.shared.ground.writer.seen(held.as_fd());
         let is_link = seen.is_ok_and(|seen| FileType::from_raw_mode(seen.st_mode) == FileType::Symlink);
@@ -107,7 +108,7 @@ impl ReceiveWorker<'_> {
             Err(_) if is_link => faked_link(At::Open(held.as_fd())),
             target => target.map(CString::into_bytes),
         };
-        // Others are no links.
+        // Other entries aren't links.
         target.is_ok_and(|target| leads_out(path, &target))
     }
 
@@ -150,7 +151,7 @@ impl ReceiveWorker<'_> {
         let parent = self.parent_of(place)?;
         let (_, name) = place.split().ok_or(Errno::ISDIR)?;
         let wanted = rustix::fs::fstat(first)?;
-        // A rename between two names of one file does nothing, and would leave the temporary one.
+        // A rename between two names of one file does nothing, and would leave the temporary name.
         if let Ok(there) = parent.stat(name)
             && (there.st_dev, there.st_ino) == (wanted.st_dev, wanted.st_ino)
         {
@@ -163,7 +164,8 @@ impl ReceiveWorker<'_> {
         temporary.rename(name)
     }
 
-    /// Makes a copy of the first one, since the place is on another file system, where it can't have one more name.
+    /// Makes a copy of the first file, since the place is on another file system, on which no hard link to it is
+    /// possible.
     fn copy(&mut self, place: &RelPath, first: &OwnedFd, touched: &mut Touched) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let (_, name) = place.split().ok_or(Errno::ISDIR)?;
@@ -174,9 +176,9 @@ impl ReceiveWorker<'_> {
         let fd = held.as_ref().map_or_else(|| temporary.fd(), |held| Ok(held.as_fd()))?;
         let what = if matches!(entry.kind, Kind::Symlink { .. }) { MetadataTarget::Link } else { kind };
         let mode = Mode::from_raw_mode(entry.mode);
-        // Its owner is the one who stands for the sender's already.
+        // The copy's owner is already the user who stands for the sender's owner.
         match self.shared.ground.writer.fakes() {
-            // The attributes that are copied say what the file stands for.
+            // The attributes that are copied state what the file stands for.
             true => {
                 copy_attributes(reopened(first.as_fd())?.as_fd(), fd);
                 set_mode(fd, mode & Mode::from_raw_mode(0o777))?;
@@ -218,12 +220,12 @@ impl ReceiveWorker<'_> {
         };
         let mut entry = scan::entry(0, RelPath::root(), kind, &stat);
         let keep = Keep { hard_links: false, numeric_ids: true, ..self.shared.settings.keep };
-        // A property that can't be read here was lost by the first name as well.
+        // A property that can't be read here could not be set on the first name either.
         let _ = Reader::new(keep).complete(&mut entry, &stat, At::Open(first.as_fd()), false);
         Ok(entry)
     }
 
-    /// A copy of `first` under a temporary name, for this user alone.
+    /// A copy of `first` under a temporary name, to which only this user has access.
     fn copied(&self, entry: &Entry, parent: &Arc<Directory>, first: &OwnedFd) -> Result<Temporary, Errno> {
         let (names, private) = (self.shared.ground.names, Mode::RUSR | Mode::WUSR);
         match &entry.kind {
@@ -242,19 +244,19 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// The digest of a file that is held, as it comes from storage.
+/// The digest of a held file, read from storage.
 fn read_back(held: BorrowedFd<'_>, size: u64) -> Result<Option<Digest>, Errno> {
     let file = reopened(held)?;
     let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     hash(file.as_fd(), 0, size, &mut Vec::new())
 }
 
-/// A file that is held, for reading.
+/// Reopens a held file for reading.
 fn reopened(held: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     rustix::fs::open(through_proc(held), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Copies what a file has, and leaves its holes.
+/// Copies a file's data, and keeps its holes.
 pub(super) fn copy_data(from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
     rustix::fs::ftruncate(to, size)?;
     let mut at = 0;

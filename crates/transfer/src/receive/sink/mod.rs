@@ -1,4 +1,4 @@
-//! The receiver's side of the files: a worker that turns one stream's frames into files.
+//! The receiver's file operations: a worker that turns one stream's frames into files.
 
 mod assemblies;
 mod assembly;
@@ -57,11 +57,11 @@ pub use resumed::Resumed;
 pub use storage::OF_A_MOUNT;
 
 impl Reception<'_> {
-    /// Notes a directory whose metadata is set when everything below it is there; `is_right` where it is already, but for
-    /// mode and times. False where it was noted before.
+    /// Records a directory whose metadata is set after everything below it is in place; `is_right` if it is already
+    /// right except for mode and times. False if it was recorded before.
     ///
     /// # Errors
-    /// If there is no room to note it.
+    /// If there is no room to record it.
     pub fn keep_directory(
         &self,
         admitted: &Admitted<'_>,
@@ -89,20 +89,20 @@ impl Reception<'_> {
         Ok(true)
     }
 
-    /// The mode that a directory gets which this command has made.
+    /// The mode of a directory that this command has created.
     fn new_mode(&self, place: &RelPath, entry: &Entry) -> Mode {
         let held =
             (!self.settings.keep.perms).then(|| self.ground.landing.root.directory(place).ok()).flatten();
         held.map_or_else(|| self.settings.mode(entry), |held| self.settings.mode_in(entry, &held))
     }
 
-    /// Makes the directory at `path` let its owner write, until everything is there.
+    /// Makes the directory at `path` let its owner write until everything is in place.
     ///
     /// # Errors
-    /// The errors of open(2) and chmod(2), and if there is no room to note the mode that it had.
+    /// The errors of open(2) and chmod(2); an error if there is no room to record its original mode.
     pub fn open_up(&self, path: &RelPath) -> Result<(), Errno> {
         let held = self.ground.landing.root.directory(path)?;
-        // One at a time, so that nobody takes the opened mode for the one that it had.
+        // One thread at a time, so that no other mistakes the opened mode for the original one.
         let mut directories = lock(&self.notes.directories);
         let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
         if !now.contains(Mode::RWXU) {
@@ -111,7 +111,7 @@ impl Reception<'_> {
                 note();
             }
             set_mode(held.as_fd(), now | Mode::RWXU)?;
-            // In the top itself nothing can be written down before.
+            // For the top directory, nothing can be recorded beforehand.
             if path.is_root() {
                 note();
             }
@@ -121,7 +121,7 @@ impl Reception<'_> {
     }
 }
 
-/// How many small files are handed to the committer at once.
+/// The number of small files that are passed to the committer at once.
 const TOGETHER: usize = 64;
 
 /// One stream's worker.
@@ -133,7 +133,7 @@ pub struct ReceiveWorker<'a> {
     payload: Vec<u8>,
     part: Option<Part>,
     parent: Option<(RelPath, Arc<Directory>)>,
-    /// Whole files that are not yet handed to the committer.
+    /// Complete files that were not yet passed to the committer.
     whole: Vec<Finished>,
 }
 
@@ -152,13 +152,13 @@ impl<'a> ReceiveWorker<'a> {
         }
     }
 
-    /// Counts what is left to count.
+    /// Adds the remaining counts.
     pub fn finish(self) {
         self.clock.finish(self.shared.reports.counters, None);
     }
 
-    /// Does `work` on something in the directory that holds `place`; where that directory doesn't let its owner
-    /// write, it is made to, until everything is there.
+    /// Does `work` in the directory that holds `place`. If the directory doesn't let its owner write, its mode is
+    /// changed until everything is in place.
     fn with_access<T>(&self, place: &RelPath, work: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         match (work(), place.split()) {
             (Err(Errno::ACCESS), Some((parent, _))) if self.shared.open_up(&parent).is_ok() => work(),
@@ -184,7 +184,7 @@ impl<'a> ReceiveWorker<'a> {
         self.shared.settings.mode(entry)
     }
 
-    /// True, and reported, if the user wants the existing file left alone.
+    /// True, after reporting it, if the user wants the existing file left unchanged.
     fn leaves_alone(&self, admitted: &Admitted<'_>) -> bool {
         let (Some(sync), Some((parent, name))) = (&self.shared.settings.leaves, admitted.place().split())
         else {
@@ -203,17 +203,17 @@ impl<'a> ReceiveWorker<'a> {
         is_left
     }
 
-    /// With what mode a file is made in `parent`; [`ReceiveWorker::hand_on`] gives it its own.
+    /// The mode with which a file is created in `parent`; [`ReceiveWorker::hand_on`] sets the final one.
     fn first_mode(&self, entry: &Entry, parent: &Directory) -> Mode {
         let (mode, keep) = (self.shared.settings.mode_in(entry, parent), &self.shared.settings.keep);
-        // From its directory, or from the time before.
+        // An ACL may come from its directory, or from before.
         let may_have_acl =
             keep.perms && parent.has_default_acl() || keep.acls && self.shared.settings.inplace;
         self.shared.ground.writer.first_mode(entry, mode, may_have_acl)
     }
 
-    /// Notes what is whole for the committer, with its times set where they are kept. `origin`: which file at the source it
-    /// is, where the sender has said that.
+    /// Queues a complete file for the committer, after setting its times if they are kept. `origin` is the identity of
+    /// the source file, if the sender has stated it.
     fn hand_on(
         &mut self,
         temporary: Temporary,
@@ -231,7 +231,7 @@ impl<'a> ReceiveWorker<'a> {
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
         let kind = entry.kind.clone();
-        // An entry that has lost metadata is brought and reported again by the next run.
+        // If an entry lost metadata, the next run brings and reports it again.
         let is_done = is_kept && self.shared.ground.journal.takes_done();
         let mark = || origin.map_or_else(|| mark(entry), |origin| mark_of(entry, origin));
         let journalled = is_done.then(|| (place.clone(), mark()));
@@ -244,7 +244,7 @@ impl<'a> ReceiveWorker<'a> {
         Ok(())
     }
 
-    /// Hands what is whole to the committer.
+    /// Passes the complete files to the committer.
     pub fn hand_over(&mut self) {
         let whole = std::mem::take(&mut self.whole);
         if !whole.is_empty() {
@@ -253,8 +253,8 @@ impl<'a> ReceiveWorker<'a> {
         }
     }
 
-    /// Gives what is whole its owner, attributes and mode, as far as it hasn't got them yet; false where some
-    /// could not be kept, which is reported.
+    /// Sets the owner, attributes and mode of a complete file, as far as they aren't set yet; false if some could not
+    /// be kept, which is reported.
     fn give(&self, temporary: &Temporary, admitted: &Admitted<'_>) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let made = self.first_mode(entry, temporary.parent());
@@ -262,7 +262,7 @@ impl<'a> ReceiveWorker<'a> {
             .replaced_mode(place, entry, temporary.parent())
             .unwrap_or_else(|| self.shared.settings.mode_in(entry, temporary.parent()));
         let inherits = self.shared.settings.keep.perms && temporary.parent().has_default_acl();
-        // A file that is written into may have attributes and ACLs that the sender's hasn't.
+        // A file that is written into may have attributes and ACLs that the sender's file doesn't have.
         let in_place = temporary.is_in_place();
         let may_have_more = in_place && (self.shared.settings.keep.xattrs || self.shared.settings.keep.acls);
         let fakes = self.shared.ground.writer.fakes();
@@ -293,7 +293,7 @@ impl<'a> ReceiveWorker<'a> {
         Ok(is_kept)
     }
 
-    /// The mode of the file that is replaced, where rsync leaves that.
+    /// The mode of the file that is replaced, if rsync would keep it.
     fn replaced_mode(&self, place: &RelPath, entry: &Entry, parent: &Directory) -> Option<Mode> {
         let is_file = matches!(entry.kind, Kind::File { .. });
         let (_, name) = place.split().filter(|_| is_file && self.shared.settings.leaves_modes)?;
@@ -304,7 +304,7 @@ impl<'a> ReceiveWorker<'a> {
         is_there.then(|| self.shared.settings.mode_over(entry, mode))
     }
 
-    /// The mode of a file while it is written into: what it has stays, where it is to.
+    /// The mode of a file while it is written into. Its own mode is kept if it should be.
     fn mode_in_place(&self, place: &RelPath, entry: &Entry, parent: &Directory) -> Mode {
         if self.shared.ground.writer.fakes() {
             let there = place.name().and_then(|name| parent.stat(name).ok());
@@ -321,7 +321,7 @@ impl<'a> ReceiveWorker<'a> {
         }
     }
 
-    /// A file that this worker alone makes whole.
+    /// Creates a file that only this worker writes.
     fn new_file(&self, place: &RelPath, parent: Arc<Directory>, entry: &Entry) -> Result<Temporary, Errno> {
         let mode = self.first_mode(entry, &parent);
         if let Some(existing) = self.existing_file(place, &parent, entry)? {
@@ -333,7 +333,8 @@ impl<'a> ReceiveWorker<'a> {
         Ok(new)
     }
 
-    /// The file that is there, where it is to be written into and can be. Where backups are made, it has one by then.
+    /// The existing file, if it should be written into and can be. If backups are requested, its backup has been made
+    /// by then.
     fn existing_file(
         &self,
         place: &RelPath,

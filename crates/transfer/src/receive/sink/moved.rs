@@ -1,4 +1,4 @@
-//! Pieces of an older version that are somewhere else in the new one.
+//! Pieces of an older version that are at other offsets in the new version.
 
 use blake3::Hasher;
 use linerate_wire::control::Digest;
@@ -12,10 +12,11 @@ use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
 use crate::tree::blocks::{BlockHash, MovedProof};
 
-/// Blocks that two parts have in common, of one file, at most.
+/// The most blocks of one file that are shared by two parts.
 const MOST_EDGES: usize = 65_536;
 
-/// Where blocks are cut by the parts of the new version: offsets there and in the older version.
+/// The blocks that are cut by the boundaries of the new version's parts: their offsets in the new and in the older
+/// version.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     heads: Vec<(u64, u64)>,
@@ -23,14 +24,14 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// A piece goes on in the part behind, or began in the one before; false where there are too many.
+    /// Records that a piece continues in the next part, or started in the previous one; false if there are too many.
     fn add(&mut self, is_tail: bool, edge: (u64, u64)) -> bool {
         let edges = if is_tail { &mut self.tails } else { &mut self.heads };
         edges.push(edge);
         edges.len() <= MOST_EDGES
     }
 
-    /// True where each block that a part ends in goes on in the next one.
+    /// True if each block that is cut at the end of a part continues in the next part.
     pub(super) fn fit(&mut self) -> bool {
         self.heads.sort_unstable();
         self.tails.sort_unstable();
@@ -38,7 +39,7 @@ impl Edges {
     }
 }
 
-/// A piece of the older version, as the sender names it.
+/// A piece of the older version, as the sender describes it.
 struct MovedPiece {
     from: u64,
     at: u64,
@@ -46,7 +47,7 @@ struct MovedPiece {
 }
 
 impl ReceiveWorker<'_> {
-    /// The next bytes of the part are in blocks of the older version.
+    /// Copies the next bytes of the part from blocks of the older version.
     pub(super) fn moved(&mut self) -> Result<(), StreamError> {
         let unasked = StreamError::Protocol("a piece of an older version that this end didn't name");
         let Some(part) = &mut self.part else { return Err(unasked) };
@@ -81,22 +82,22 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// The proof that the sender has what it named, over the bytes that were brought.
+/// Hashes the bytes that were copied, to check that the sender has the same bytes.
 #[derive(Default)]
 pub(super) struct Brought {
     proof: MovedProof,
-    /// The whole block that is being brought.
+    /// The block that is being copied.
     block: Hasher,
 }
 
-/// Bytes of the older version that lie in one of its blocks.
+/// Bytes of the older version within one of its blocks.
 struct Segment {
     left: u64,
     is_whole: bool,
 }
 
 impl Segment {
-    /// The segment that begins at `at`, of what ends at `end`.
+    /// The segment that begins at `at`, of a range that ends at `end`.
     fn at(at: u64, end: u64, block: u64) -> Self {
         let left = (block - at % block).min(end - at);
         Self { left, is_whole: left == block }
@@ -104,7 +105,7 @@ impl Segment {
 }
 
 impl Brought {
-    /// Sees the bytes of `piece`, in blocks of `block` bytes, which `bring` hands on one after the other.
+    /// Hashes the bytes of `piece`, in blocks of `block` bytes, which `bring` provides one after the other.
     fn see<T>(
         &mut self,
         piece: &MovedPiece,
@@ -147,13 +148,13 @@ impl Brought {
         }
     }
 
-    /// The digest of all that was brought.
+    /// The digest of all bytes that were copied.
     pub(super) fn finish(&self) -> Digest {
         self.proof.finish()
     }
 }
 
-/// A piece as it was named, at `at`; none of no bytes.
+/// Parses a piece that belongs at `at`; `None` if it is empty or invalid.
 fn piece(named: &[u8], at: u64) -> Option<MovedPiece> {
     let (from, length) = named.split_first_chunk::<8>()?;
     let length = u64::from_le_bytes(length.try_into().ok()?);
@@ -161,8 +162,9 @@ fn piece(named: &[u8], at: u64) -> Option<MovedPiece> {
 }
 
 impl Assembly {
-    /// Whole blocks are taken, or else a sender that can't read the file could find out what its bytes are one by one, by
-    /// which digest is taken for right. Parts cut through blocks, so that the two pieces have to fit. True where it is such a piece.
+    /// Records a piece at a block's edge; true if it is only a piece of a block. Only whole blocks may be used.
+    /// Otherwise a sender that can't read the file could find out its bytes one by one, by trying which digest is
+    /// accepted. Boundaries of parts cut blocks, so the two pieces must fit together.
     fn note_edges(
         &self,
         piece: &MovedPiece,

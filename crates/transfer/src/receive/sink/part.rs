@@ -1,4 +1,4 @@
-//! The part of a large file that the data frames are bringing.
+//! The part of a large file to which the current data frames belong.
 
 use linerate_wire::entry::Origin;
 use rustix::fs::FallocateFlags;
@@ -15,27 +15,27 @@ use crate::receive::admission::Admitted;
 use crate::tree::copying::write_all;
 use crate::tree::temporary::Temporary;
 
-/// The part of a large file that the data frames are bringing.
+/// The part of a large file to which the current data frames belong.
 pub(super) struct Part {
     pub(super) target: Target,
     pub(super) number: u64,
     pub(super) at: u64,
     pub(super) end: u64,
     pub(super) length: u64,
-    /// The file has its size.
+    /// The file has its final size.
     pub(super) sized: bool,
-    /// Pieces of an older version that are in it: their digest comes.
+    /// The pieces of an older version in the part; their digest will follow.
     pub(super) brought: Option<Brought>,
-    /// One of the pieces of the older version is a piece of a block.
+    /// A piece of the older version is only a part of a block.
     pub(super) has_edges: bool,
-    /// How far the part is written down in the journal.
+    /// How much of the part is recorded in the journal.
     pub(super) progress: Progress,
 }
 
 pub(super) enum Target {
     /// The part is the whole file.
     Whole(Temporary, Admitted<'static>, Origin),
-    /// The file is there already and stays: only its digest comes.
+    /// The file is already there and stays: only its digest is sent.
     Standing(Temporary, Admitted<'static>),
     /// The part is one of many.
     Shared(Arc<Assembly>),
@@ -44,17 +44,17 @@ pub(super) enum Target {
 }
 
 impl Part {
-    /// True where all bytes of the part have come.
+    /// True if all bytes of the part have arrived.
     pub(super) fn is_whole(&self) -> bool {
         self.left() == 0
     }
 
-    /// Bytes that still come, unless the sender gives the file up.
+    /// Bytes that will still arrive, unless the sender gives the file up.
     pub(super) fn left(&self) -> u64 {
         self.end - self.at
     }
 
-    /// Bytes that are sure to follow: none where a frame may say that they are here.
+    /// Bytes that are sure to follow: 0 if a frame may declare that they are already here.
     pub(super) fn expects(&self) -> u64 {
         match &self.target {
             Target::Shared(assembly) if assembly.may_be_here() && self.is_untouched() => 0,
@@ -68,11 +68,11 @@ impl Part {
         self.left() == self.length
     }
 
-    /// Gives the file its size, which a hole at its end wouldn't.
+    /// Sets the file's size, which matters if the file ends in a hole.
     pub(super) fn size(&mut self) -> Result<(), Errno> {
         if let (Target::Whole(temporary, ..), false) = (&self.target, self.sized) {
-            // A file of which this part is not the whole rest has no more bytes than have come: another run goes on behind
-            // them.
+            // If this part isn't the complete rest of the file, the file's size becomes the number of bytes that have
+            // arrived: another run continues after them.
             let appends = self.length < self.end;
             rustix::fs::ftruncate(temporary.fd()?, if appends { self.at } else { self.end })?;
             self.sized = !appends;
@@ -80,8 +80,8 @@ impl Part {
         Ok(())
     }
 
-    /// Before the first bytes of a part come, at `start`, what the file that is written into has there goes: whatever ends the
-    /// part early, nothing is left of a block but whole, or zeros.
+    /// Clears what the file that is written into has in this part, before the part's first bytes arrive at `start`. If
+    /// the part ends early for any reason, each block of the old contents is then either complete or zeros.
     pub(super) fn forget(&self, start: u64) -> Result<(), Errno> {
         let Target::Shared(assembly) = &self.target else { return Ok(()) };
         if !assembly.in_place || start + self.length != self.end {
@@ -93,7 +93,7 @@ impl Part {
         }
     }
 
-    /// Contents of an older version go where the new one has a hole.
+    /// Removes contents of an older version where the new one has a hole.
     pub(super) fn empty(&self, start: u64, length: u64) -> Result<(), Errno> {
         let Target::Shared(assembly) = &self.target else { return Ok(()) };
         if !assembly.has_old_bytes {

@@ -1,4 +1,4 @@
-//! Entries that come in chunks: larger files, whole or in parts that several streams bring.
+//! Entries that arrive in chunks: larger files, whole or in parts on several streams.
 
 use linerate_wire::control::{Digest, ProblemKind};
 use linerate_wire::entry::{Chunk, Kind, Origin};
@@ -31,9 +31,9 @@ use crate::tree::metadata::write::set_mode;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
-/// A file that is written into (--inplace) keeps what it has in whole blocks of this many bytes, or not at all. Else a
-/// sender could leave a few bytes of it among its own, break off, and try out what they are by the next run's digests.
-/// Chunks that are compared have this length at least.
+/// A file that is written into (--inplace) keeps its old contents in whole blocks of this size, or not at all.
+/// Otherwise a sender could leave a few old bytes among its own, stop, and find out what they are from the next run's
+/// digests. Chunks that are compared have at least this length.
 pub const BLOCK: u64 = 1 << 20;
 
 pub(super) const STANDS: &str = "data of a file of which only the digest was asked for";
@@ -82,7 +82,7 @@ impl ReceiveWorker<'_> {
         }
     }
 
-    /// The file that is there, and gets its rest.
+    /// The existing file, to which the missing bytes are appended.
     fn rest_target(
         &mut self,
         (file, origin): (u64, Origin),
@@ -111,7 +111,7 @@ impl ReceiveWorker<'_> {
         if is_same { Ok(file) } else { Err(Errno::STALE) }
     }
 
-    /// True where the file is there already and stays.
+    /// Opens or creates the file; true if it is already there and stays.
     fn whole_file(&mut self, admitted: &Admitted<'_>) -> Result<(Temporary, bool), Errno> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
@@ -171,7 +171,7 @@ impl ReceiveWorker<'_> {
             return self.begin_divided(awaited, chunk, admitted, parent);
         }
         if let Some(resumed) = self.resumed(chunk, place) {
-            // The file may have its last mode, from the moment before it was to get its name.
+            // The file may already have its final mode, from the moment before it would have got its name.
             set_mode(resumed.temporary.fd()?, self.first_mode(admitted.entry(), &parent))?;
             return Assembly::resumed(resumed, chunk, admitted);
         }
@@ -181,13 +181,13 @@ impl ReceiveWorker<'_> {
         Ok(Assembly::new(temporary, chunk, admitted)?.over(basis, has_old_bytes))
     }
 
-    /// An earlier run's part of this file, if the sender goes on with the same chunks.
+    /// An earlier run's part of this file, if the sender continues with the same chunks.
     fn resumed(&self, chunk: &Chunk, place: &RelPath) -> Option<Resumed> {
         let resumed = lock(&self.shared.notes.resumed).remove(place)?;
         resumed.fits(chunk).then_some(resumed)
     }
 
-    /// Where the parts go; what an older version has is there already where that costs nothing.
+    /// Creates the file for the parts. It contains the older version's bytes already if sharing them costs nothing.
     fn new_parts(
         &self,
         place: &RelPath,
@@ -207,7 +207,8 @@ impl ReceiveWorker<'_> {
         Ok(temporary)
     }
 
-    /// Parts may come in any order, so the file gets its size first. One that is written into keeps whole blocks alone.
+    /// Parts may arrive in any order, so the file gets its size first. A file that is written into keeps only whole
+    /// blocks.
     fn sized(&self, temporary: Temporary, chunk: &Chunk) -> Result<Temporary, Errno> {
         let Kind::File { size } = chunk.entry.kind else { return Ok(temporary) };
         let file = temporary.fd()?;
@@ -264,7 +265,7 @@ impl ReceiveWorker<'_> {
         self.came()
     }
 
-    /// The next bytes take no space at the sender, so they take none here: nothing is written where they are.
+    /// The next bytes take no space at the sender, so nothing is written here either.
     pub(super) fn hole(&mut self) -> Result<(), StreamError> {
         let length = <[u8; 8]>::try_from(self.payload.as_slice()).map(u64::from_le_bytes);
         let length = length.map_err(|_| StreamError::Protocol("a damaged hole"))?;
@@ -288,7 +289,7 @@ impl ReceiveWorker<'_> {
         self.came()
     }
 
-    /// Bytes of a part came. If digests are sent, its own is still to come when it is whole.
+    /// Bytes of a part have arrived. If digests are sent, the part's digest follows when the part is complete.
     pub(super) fn came(&mut self) -> Result<(), StreamError> {
         if !self.awaits_digest() && self.part.as_ref().is_some_and(Part::is_whole) {
             return self.finish_part(None);
@@ -297,12 +298,12 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// True where the part's digest comes behind its last bytes.
+    /// True if the part's digest follows its last bytes.
     pub(super) fn awaits_digest(&self) -> bool {
         self.shared.settings.digests || self.part.as_ref().is_some_and(|part| part.brought.is_some())
     }
 
-    /// The first failure of a file is reported; further parts of it are dropped.
+    /// Reports the first failure of a file; further parts of the file are dropped.
     pub(super) fn part_failed(&mut self, error: Errno) -> Result<(), StreamError> {
         let Some(part) = &mut self.part else { return Ok(()) };
         let number = part.number;
@@ -310,7 +311,7 @@ impl ReceiveWorker<'_> {
             Target::Whole(_, admitted, _) | Target::Standing(_, admitted) => (admitted, true),
             Target::Shared(assembly) => {
                 let was_failed = assembly.stop();
-                // The next run resumes from the part that a full disk holds.
+                // If the disk is full, the next run resumes from the parts that it holds.
                 if !self.shared.ends_everything(assembly.admitted.place(), error) {
                     lock(&self.shared.notes.assemblies).give_up(number);
                 }
@@ -322,7 +323,8 @@ impl ReceiveWorker<'_> {
         if first { self.failed(&admitted, error) } else { Ok(()) }
     }
 
-    /// The part is finished only when its digest has come, and that of what an older version has brought.
+    /// Handles a digest. The part is finished only after its own digest, and after the digest of the pieces of an older
+    /// version.
     pub(super) fn digest(&mut self) -> Result<(), StreamError> {
         let misplaced = StreamError::Protocol("a digest that has no place");
         let Some(part) = self.part.as_ref().filter(|part| part.is_whole()) else { return Err(misplaced) };
@@ -347,7 +349,7 @@ impl ReceiveWorker<'_> {
                 self.complete(temporary, &admitted, origin, digest)?;
             }
             Target::Standing(file, admitted) => self.stands(file, &admitted, digest),
-            // If the file failed elsewhere, this part's bytes may have been dropped.
+            // If the file failed in another part, this part's bytes may have been dropped.
             Target::Shared(assembly) if assembly.has_failed() => {}
             Target::Shared(assembly) => {
                 let offset = part.end - part.length;
@@ -380,8 +382,8 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Somebody may write to the older version while pieces of it are taken: then the part isn't what the sender has. The sender
-    /// hears of it only when it's clear that all are whole blocks.
+    /// Checks the pieces of an older version in a part. If a process wrote to the older version meanwhile, the part
+    /// differs from the sender's. The sender learns this only after it is clear that all pieces are whole blocks.
     fn check_brought(&mut self, theirs: Digest) {
         let Some(part) = &self.part else { return };
         let (Target::Shared(assembly), Some(brought)) = (&part.target, &part.brought) else { return };
@@ -442,7 +444,7 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Existing contents are compared and counted like received ones.
+    /// Compares and counts an existing file like a received one.
     fn stands(&mut self, temporary: Temporary, admitted: &Admitted<'_>, digest: Option<Digest>) {
         let (entry, place) = (admitted.entry(), admitted.place());
         self.clock.entries(1);
@@ -454,7 +456,7 @@ impl ReceiveWorker<'_> {
         self.hand_over();
     }
 
-    /// The sender can't finish the file, and has reported why.
+    /// The sender can't finish the file, and has reported the reason.
     pub(super) fn give_up(&mut self) -> Result<(), StreamError> {
         match self.part.take() {
             Some(Part { target: Target::Shared(_), number, .. }) => {
@@ -467,7 +469,7 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// Whether a part of a file that is written into begins and ends where its blocks do, or at its end.
+/// Whether a part of a file that is written into begins and ends at block boundaries, or at the file's end.
 fn keeps_whole_blocks(chunk: &Chunk) -> bool {
     let end = chunk.offset + chunk.length;
     let is_last = matches!(chunk.entry.kind, Kind::File { size } if size == end);

@@ -1,4 +1,4 @@
-//! Where files lie until they have their names, and what stays of them when a transfer ends early.
+//! Where files are until they have their names, and what is kept of them when a transfer ends early.
 
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
@@ -19,7 +19,7 @@ use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
 impl ReceiveWorker<'_> {
-    /// An empty file that is to be in `parent`, with a temporary name if it is to be `named`.
+    /// Creates an empty file that will get its place in `parent`; with a temporary name if `named`.
     pub(super) fn make_file(
         &self,
         place: &RelPath,
@@ -32,13 +32,14 @@ impl ReceiveWorker<'_> {
             let make = if named { Temporary::named } else { Temporary::unnamed };
             return self.with_access(place, || make(parent.clone(), names, mode));
         };
-        // The file is given its name there later.
+        // The file will get its final name in this directory later.
         let access = Access::WRITE_OK | Access::EXEC_OK;
         self.with_access(place, || rustix::fs::accessat(parent, ".", access, AtFlags::EACCESS))?;
         Temporary::named_in(holder.clone(), parent.clone(), names, mode)
     }
 
-    /// A file that came to another file system is copied to that of its place before it gets its metadata.
+    /// Copies a file that was received on another file system to the file system of its place, before its metadata is
+    /// set.
     pub(super) fn near_its_place(&self, file: Temporary, entry: &Entry) -> Result<Temporary, Errno> {
         let size = match &entry.kind {
             _ if !file.is_across() => return Ok(file),
@@ -52,14 +53,14 @@ impl ReceiveWorker<'_> {
         Ok(near)
     }
 
-    /// The stream has ended in the middle of something: what has come of it is noted, or kept.
+    /// The stream ended in the middle of a part: the bytes that have arrived are recorded or kept.
     pub fn keep_partial(&mut self) {
         let Some(partial) = &self.shared.ground.near.partial else { return };
         let Some(part) = self.part.take() else { return };
         let came = part.at - (part.end - part.length);
         match part.target {
             Target::Whole(file, admitted, _) if came > 0 => keep(partial, file, admitted.place(), part.at),
-            // The digest of pieces of an older version hasn't come: the sender may not know what they are.
+            // The digest of pieces of an older version hasn't arrived: the sender may not know their contents.
             Target::Shared(assembly) if came > 0 && part.brought.is_none() && !assembly.has_failed() => {
                 lock(&assembly.parts).add_beginning(part.at - came, came);
             }
@@ -69,11 +70,11 @@ impl ReceiveWorker<'_> {
 }
 
 impl Reception<'_> {
-    /// Keeps what has come of large files, as far as it is a beginning of them.
+    /// Keeps the bytes of large files that have arrived without a gap from the beginning.
     pub fn keep_partials(&self) {
         let Some(partial) = &self.ground.near.partial else { return };
         for assembly in lock(&self.notes.assemblies).open() {
-            // A file that comes whole goes on by the journal alone.
+            // A file that is sent whole can be resumed only by the journal.
             if !self.settings.whole || !assembly.is_listed() {
                 assembly.keep_in(partial);
             }
@@ -83,7 +84,7 @@ impl Reception<'_> {
 
 impl Assembly {
     fn keep_in(&self, partial: &PartialDirectory) {
-        // Were pieces of blocks kept, the sender could find out by trial what they are.
+        // If pieces of blocks were kept, the sender could find out their contents by trial.
         let beginning = self.beginning().min(self.unproven.load(Ordering::Acquire));
         if self.in_place || self.failed.load(Ordering::Acquire) || beginning == 0 {
             return;
@@ -94,7 +95,8 @@ impl Assembly {
     }
 }
 
-/// Keeps the first `length` bytes of a file. Where that can't be, nothing stays: the next run has to bring it.
+/// Keeps the first `length` bytes of a file. If that fails nothing is kept, and the next run must receive the file
+/// again.
 fn keep(partial: &PartialDirectory, file: Temporary, place: &RelPath, length: u64) {
     let Some((_, name)) = place.split() else { return };
     let cut = file.fd().and_then(|fd| rustix::fs::ftruncate(fd, length));

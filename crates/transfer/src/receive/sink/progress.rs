@@ -1,5 +1,5 @@
-//! Writes down what has come of a part that takes long, so that a link that breaks again and again brings a file to its end
-//! all the same.
+//! Records what has arrived of a part that takes long. So a file is completed in the end even over a link that breaks
+//! again and again.
 
 use linerate_wire::entry::{Chunk, Origin};
 use rustix::io::Errno;
@@ -14,32 +14,33 @@ use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;
 use crate::tree::temporary::Temporary;
 
-/// A part that isn't whole after this time is written down as it comes, each time that this long has passed.
+/// If a part isn't complete after this time, what has arrived is recorded now, and again each time that this period has
+/// passed.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// How far a part is written down in the journal.
+/// How much of a part is recorded in the journal.
 pub(super) struct Progress {
-    /// Where in the file that ends.
+    /// The offset in the file up to which it is recorded.
     kept: u64,
     begun: Instant,
     looked: Instant,
 }
 
 impl Progress {
-    /// The progress of a part that begins at `offset`, now.
+    /// The progress of a part that begins now, at `offset`.
     pub fn at(offset: u64) -> Self {
         let now = Instant::now();
         Self { kept: offset, begun: now, looked: now }
     }
 
-    /// True where the part takes long.
+    /// True if the part takes long.
     pub fn is_slow(&self) -> bool {
         self.begun.elapsed() >= SLOW
     }
 }
 
 impl ReceiveWorker<'_> {
-    /// Writes down what has come in order of a part that takes long.
+    /// If a part takes long, records the bytes that have arrived in order.
     pub(super) fn keep_progress(&mut self) -> Result<(), StreamError> {
         let journal = self.shared.ground.journal;
         let is_due = |progress: &Progress| progress.looked.elapsed() >= SLOW && journal.is_wanted();
@@ -62,7 +63,7 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// Makes of a file that comes in one part, and has no name yet, one that a journal can list.
+    /// Converts a file that arrives in one part, and has no temporary name yet, into a file that a journal can list.
     fn make_shared(&mut self) -> Result<(), StreamError> {
         let shared = self.shared;
         let Some(part) = &mut self.part else { return Ok(()) };
@@ -95,7 +96,7 @@ impl ReceiveWorker<'_> {
     }
 }
 
-/// The file, with its size, as one of a single part.
+/// The file, with its size, as an assembly of a single part.
 fn assembly(
     file: Temporary,
     admitted: &Admitted<'static>,

@@ -1,4 +1,4 @@
-//! Parts of large files that come as ranges of open files of this host.
+//! Parts of large files that are copied from open files of this host.
 
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ impl ReceiveWorker<'_> {
     /// Copies the next bytes of a part; returns how many of them the source had.
     ///
     /// # Errors
-    /// If they aren't the part's next ones, or nothing further can be written; the inner one if the source can't be read.
+    /// If the range isn't the part's next bytes, or writing fails; the inner error if the source can't be read.
     pub(super) fn bring_range(&mut self, range: &FileRange) -> Result<Result<u64, Errno>, StreamError> {
         let FileRange { offset, length, .. } = *range;
         let part = self.part.as_mut().ok_or(StreamError::Protocol("a range without a chunk"))?;
@@ -34,7 +34,7 @@ impl ReceiveWorker<'_> {
         self.clock.lap(Stage::Write);
         match copied {
             Ok(()) => self.keep_progress()?,
-            // The sender gives the file up.
+            // The source ended early, so the sender gives the file up.
             Err(CopyError::Ended(end)) => return Ok(Ok(end - offset)),
             Err(CopyError::Read(error)) => return Ok(Err(error)),
             Err(CopyError::Write(error)) => self.part_failed(error)?,

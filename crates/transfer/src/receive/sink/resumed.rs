@@ -1,4 +1,4 @@
-//! A large file that an earlier run began, opened again.
+//! A large file that an earlier run began and that was reopened.
 
 use linerate_wire::entry::{Chunk, Kind};
 use std::collections::HashSet;
@@ -12,17 +12,17 @@ use crate::tree::temporary::Temporary;
 pub struct Resumed {
     /// The file.
     pub temporary: Temporary,
-    /// The file as the journal has it.
+    /// The file's record in the journal.
     pub partial: Partial,
-    /// The chunks that are there.
+    /// The chunks that have arrived.
     pub there: HashSet<u32>,
 }
 
 impl Resumed {
-    /// Opens what an earlier run left in `parent`; none where it can't be believed.
+    /// Opens the file that an earlier run left in `parent`; `None` if it can't be trusted.
     ///
-    /// Data that was only handed to the kernel goes to stable storage first: a write-back that failed
-    /// meanwhile is told to whoever opens the file next and asks (fsync(2)), and to nobody later.
+    /// Data that was only passed to the kernel is synced first. If a write-back has failed, the kernel reports it only
+    /// to the next process that opens the file and calls fsync(2), and never again.
     pub fn open(earlier: &Earlier, parent: &Arc<Directory>) -> Option<Self> {
         let (partial, there) = (earlier.partial.clone(), earlier.present());
         if there.is_empty() {
@@ -34,14 +34,14 @@ impl Resumed {
         Some(Self { temporary, partial, there })
     }
 
-    /// The chunks as the sender gets them.
+    /// The chunks in the form in which they are sent.
     pub fn present(&self) -> Vec<u8> {
         let mut bits = bits(&self.there);
         bits.resize(self.partial.chunks().unwrap_or(0).div_ceil(8) as usize, 0);
         bits
     }
 
-    /// True where the sender goes on with this very file, in the same chunks.
+    /// True if the sender continues with this same file, in the same chunks.
     pub fn fits(&self, chunk: &Chunk) -> bool {
         let Partial { origin, chunk: cut, size, mark: made, .. } = self.partial;
         let last = chunk.offset + chunk.length == size;

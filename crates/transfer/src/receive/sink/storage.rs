@@ -1,4 +1,4 @@
-//! Whether an error of the storage is that of the whole destination, or of one mount below it.
+//! Determines whether a storage error concerns the whole destination or only one mount below it.
 
 use linerate_wire::path::RelPath;
 use rustix::fs::{OFlags, StatVfsMountFlags};
@@ -8,24 +8,25 @@ use std::iter;
 use crate::receive::reception::Reception;
 use crate::tree::root::Directory;
 
-/// The advice about an error of the storage in a mount below the destination.
+/// The advice about a storage error in a mount below the destination.
 pub const OF_A_MOUNT: &str = "it is in a mount of its own below the destination: make room there or make it \
                               writable, or leave it out";
 
 impl Reception<'_> {
-    /// True where after `error` at `place` nothing more could be written, wherever it belongs: the destination's own file
-    /// system is full, or it is read-only. Of a mount below the destination it is the fault of the entries that are in it.
+    /// True if after `error` at `place` nothing more can be written anywhere: the destination's own file system is full
+    /// or read-only. An error in a mount below the destination only concerns the entries in it.
     pub(super) fn ends_everything(&self, place: &RelPath, error: Errno) -> bool {
         let top = self.ground.landing.root.top();
         match error {
-            // A file system may have read-only mounts beside others.
+            // A file system may have read-only and writable mounts.
             Errno::ROFS => is_read_only(top),
             error if is_of_storage(error) => self.device_of(place).is_none_or(|device| device == top.device),
             _ => false,
         }
     }
 
-    /// The device that is written for the entry at `place`: that of its directory, or of the nearest one above that is there.
+    /// The device on which the entry at `place` is written: that of its directory, or of the nearest existing directory
+    /// above.
     fn device_of(&self, place: &RelPath) -> Option<u64> {
         let root = &self.ground.landing.root;
         if self.settings.inplace
@@ -38,7 +39,7 @@ impl Reception<'_> {
     }
 }
 
-/// Errors of a whole file system: without room, beyond a quota, read-only.
+/// True for errors of a whole file system: no space, over quota, read-only.
 pub(super) fn is_of_storage(error: Errno) -> bool {
     matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
 }

@@ -1,4 +1,5 @@
-//! Files that grow: what is shorter here gets its rest, and nothing else of it is touched (`--append`).
+//! Files that grow: a file that is shorter here gets the missing bytes, and its existing bytes stay untouched
+//! (`--append`).
 
 use linerate_wire::control::{Appending, Want};
 use linerate_wire::entry::Kind;
@@ -12,7 +13,7 @@ use crate::receive::admission::Admitted;
 use crate::tree::reading::hash;
 
 impl Comparer<'_, '_> {
-    /// The answer for a file with other contents than what is `there`; `None` where it doesn't grow.
+    /// The answer for a file whose contents differ from `there`; `None` if the file isn't appended to.
     pub(super) fn appended(
         &mut self,
         admitted: &Admitted<'_>,
@@ -46,8 +47,8 @@ impl Comparer<'_, '_> {
     }
 }
 
-/// False where all of a file is asked for. Nothing is said of the contents of less than the smallest chunk: the sender could try out
-/// what they are.
+/// False if the whole file must be requested. No digest is reported for less than the smallest chunk: the sender could
+/// find out the contents by trial.
 fn may_grow(from: u64, append: Appending) -> bool {
     let least = if append == Appending::Comparing { CHUNK_LEAST } else { 1 };
     from >= least

@@ -1,4 +1,4 @@
-//! Sums of an older version's blocks, by which the sender finds them wherever they are in the new one.
+//! Sums of an older version's blocks, by which the sender finds the blocks at any offset of the new version.
 
 use linerate_wire::control::{BlockSum, MAX_ANSWER_BLOCKS};
 use rustix::io::Errno;
@@ -8,8 +8,8 @@ use super::delta::{DeltaBounds, each_chunk};
 use crate::tree::blocks::{block_of, block_sum};
 use crate::tree::reading::append_from;
 
-/// The bytes of a block and the number of blocks by which a file of `size` bytes is compared with an older version of `older` bytes,
-/// where `shared_by` files of one answer may be; `None` where it isn't worth it.
+/// The bytes of a block and the number of blocks for comparing a file of `size` bytes with an older version of `older`
+/// bytes. `shared_by` is the number of such files in one answer. `None` if the comparison isn't worthwhile.
 pub fn blocks_of(bounds: DeltaBounds, size: u64, older: u64, shared_by: u64) -> Option<(u64, u32)> {
     if !bounds.pays(size, older) {
         return None;
@@ -19,7 +19,7 @@ pub fn blocks_of(bounds: DeltaBounds, size: u64, older: u64, shared_by: u64) -> 
     (count > 0 && block <= size / 8).then_some((block, count))
 }
 
-/// The sums of the first `count` blocks; fewer where the file ends before.
+/// The sums of the first `count` blocks; fewer if the file is shorter.
 ///
 /// # Errors
 /// If it can't be read.

@@ -1,5 +1,5 @@
-//! Decides about one entry by the stat of the existing one. Nothing is read or written here. Whether a changed file travels as a
-//! delta is decided in `delta.rs`.
+//! Decides about one entry from the stat of the existing one, without reading or writing. `delta.rs` decides whether
+//! only the differences of a changed file are sent.
 
 use linerate_wire::control::{Change, Keep, Sync};
 use linerate_wire::entry::{Entry, Kind};
@@ -13,13 +13,13 @@ use crate::tree::stamp::mtime;
 /// The decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The user's options leave what is there as it is.
+    /// The user's options leave the existing entry unchanged.
     LeftAlone,
-    /// The entry is made, in place of nothing or of something of another kind.
+    /// The entry is created. It replaces nothing, or an entry of another kind.
     New,
-    /// The entry's contents are replaced: a file's bytes, a link's text.
+    /// The entry's contents are replaced: a file's bytes, or a link's text.
     Contents(Changes),
-    /// The entry's contents are there; what else differs, perhaps nothing, is repaired.
+    /// The entry's contents are right; other properties that differ, perhaps none, are repaired.
     Attributes(Changes),
 }
 
@@ -29,14 +29,14 @@ pub struct Rules {
     pub sync: Sync,
     /// The properties that are kept, and so compared.
     pub keep: Keep,
-    /// Times of last access are kept and compared, too.
+    /// Access times are kept and compared too.
     pub atimes: bool,
-    /// Whether files may be executed is kept and compared, too.
+    /// Execute permission is kept and compared too.
     pub executability: bool,
 }
 
 impl Rules {
-    /// Decides what needs no look at contents.
+    /// Decides if that is possible without comparing contents.
     pub fn early(&self, entry: &Entry, there: &Stat) -> Option<Decision> {
         let kind = FileType::from_raw_mode(there.st_mode);
         let both_directories = entry.kind == Kind::Directory && kind == FileType::Directory;
@@ -50,13 +50,13 @@ impl Rules {
         (is_file && self.sync.update && is_newer(there, entry.mtime)).then_some(Decision::LeftAlone)
     }
 
-    /// Decides about what isn't there.
+    /// Decides about an entry that doesn't exist.
     pub fn missing(&self, entry: &Entry) -> Decision {
         let is_left = self.sync.existing || self.has_other_size(entry);
         if is_left { Decision::LeftAlone } else { Decision::New }
     }
 
-    /// The item that says why an entry is left alone, beside what is `there`.
+    /// The item that states why an entry is skipped; `there` is the existing entry.
     pub fn why_left(&self, entry: &Entry, there: Option<&Stat>) -> [u8; 11] {
         let is_over = |most| matches!(entry.kind, Kind::File { size } if size > most);
         match there {
@@ -64,26 +64,26 @@ impl Rules {
             Some(_) if self.sync.ignore_existing => Change::EXISTS,
             _ if self.sync.most.is_some_and(is_over) => Change::OVER,
             _ if self.has_other_size(entry) => Change::UNDER,
-            // Something that is no directory is above it.
+            // An entry that isn't a directory is in its path.
             None => Change::EXISTS,
             Some(_) => Change::NEWER,
         }
     }
 
-    /// True where what is `there` has the entry's time, as far as the user asks.
+    /// True if the existing entry `there` has the entry's time, as far as the user's options require.
     fn has_time(&self, entry: &Entry, there: &Stat) -> bool {
         let apart = entry.mtime.seconds.abs_diff(mtime(there).seconds);
         self.sync.window.is_some_and(|window| apart <= window.into()) || same_time(entry.mtime, there)
     }
 
-    /// A file of fewer or more bytes than the user wants.
+    /// True for a file with fewer or more bytes than the user wants.
     fn has_other_size(&self, entry: &Entry) -> bool {
         let Kind::File { size } = entry.kind else { return false };
         self.sync.least.is_some_and(|least| size < least) || self.sync.most.is_some_and(|most| size > most)
     }
 
-    /// Decides, where contents were compared, a link's text read, or a device's number: `value_differs`. `mode` is what
-    /// the entry gets, `more` what else differs.
+    /// Decides after contents were compared, or a link's text or a device's number was read: `value_differs` is the
+    /// result. `mode` is the entry's new mode, `more` are other differences.
     pub fn decide(
         &self,
         entry: &Entry,
@@ -101,13 +101,13 @@ impl Rules {
             _ => value_differs,
         };
         if replaced && !self.keep.times_of(&entry.kind) {
-            // The new file's time is that of the transfer, whatever the old one's was.
+            // Without `times`, the new file gets the time of the transfer, whatever time the old file had.
             changes.modified = Some(if self.keep.times { Time::Kept } else { Time::OfTransfer });
         }
         if replaced { Decision::Contents(changes) } else { Decision::Attributes(changes) }
     }
 
-    /// The changes by which what is `there` becomes one more name of a file of `size` bytes.
+    /// The changes by which the existing entry `there` becomes a further hard link to a file of `size` bytes.
     pub fn relinked(&self, entry: &Entry, mode: Mode, size: u64, there: &Stat) -> Changes {
         let is_file = FileType::from_raw_mode(there.st_mode) == FileType::RegularFile;
         let changes = self.changes(entry, mode, there, false, Differences::default());
@@ -144,16 +144,16 @@ impl Rules {
     }
 }
 
-/// Whether the user's options leave what is `there` as it is, whatever `entry` is: an entry that comes is asked that once more,
-/// since a sender may send what nobody wanted.
+/// Whether the user's options leave the existing entry `there` unchanged, whatever `entry` is. This is also checked
+/// when an entry arrives, since a sender may send an entry that wasn't requested.
 pub fn is_left_alone(sync: &Sync, entry: &Entry, there: &Stat) -> bool {
     let rules = Rules { sync: sync.clone(), keep: Keep::NOTHING, atimes: false, executability: false };
     rules.early(entry, there) == Some(Decision::LeftAlone)
 }
 
 impl Decision {
-    /// As the user sees it, with the kind that is `shown`; `None` if the entry isn't touched. `received` where contents come to
-    /// this host, as the user sees it.
+    /// The change as the user sees it, with the kind `shown`; `None` if the entry isn't touched. `received` is true if,
+    /// for the user, contents arrive at this host.
     pub fn item(&self, kind: &Kind, shown: itemize::Kind, received: bool) -> Option<Item> {
         let is_file = matches!(kind, Kind::File { .. });
         let update = match kind {
@@ -177,7 +177,8 @@ impl Decision {
     }
 }
 
-/// The kind that an entry is shown as. One more name has that of the first, which isn't known here.
+/// The kind that is printed for an entry. A further hard link is printed with the kind of the first name, which isn't
+/// known here.
 pub fn shown(kind: &Kind) -> itemize::Kind {
     match kind {
         Kind::File { .. } | Kind::HardLink { .. } => itemize::Kind::File,
@@ -188,7 +189,7 @@ pub fn shown(kind: &Kind) -> itemize::Kind {
     }
 }
 
-/// Whether what is there is of the entry's kind.
+/// Whether the existing entry is of the entry's kind.
 pub fn is_same_kind(kind: &Kind, there: FileType) -> bool {
     match kind {
         Kind::File { .. } => there == FileType::RegularFile,

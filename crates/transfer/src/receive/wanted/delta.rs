@@ -1,5 +1,5 @@
-//! Which changed files travel as a delta, and the digests of an older version's chunks, at the positions that they have in the
-//! new file.
+//! Decides for which changed files only the differences are sent, and makes the digests of an older version's chunks
+//! for a comparison at the same offsets.
 
 use linerate_wire::control::Digest;
 use rustix::io::Errno;
@@ -11,27 +11,28 @@ use crate::base::lock::lock;
 use crate::tree::reading::hash;
 use std::sync::Mutex;
 
-/// The smallest chunk, unless the user wants even small files compared.
+/// The smallest chunk, unless the user also wants small files compared.
 pub const CHUNK_LEAST: u64 = 1 << 20;
 
-/// Bounds of the files that are compared piece by piece.
+/// Size limits for files that are compared in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeltaBounds {
-    /// New files below this many bytes travel whole.
+    /// New files with fewer bytes are sent whole.
     file: u64,
-    /// New files whose older version is below this many bytes travel whole.
+    /// New files whose older version has fewer bytes are sent whole.
     older: u64,
     /// The smallest chunk.
     chunk: u64,
 }
 
 impl DeltaBounds {
-    /// The usual bounds: below these asking costs about as much as sending all.
+    /// The usual limits: for smaller files, asking costs about as much as sending everything.
     pub const USUAL: Self = Self { file: 4 << 20, older: CHUNK_LEAST, chunk: CHUNK_LEAST };
-    /// For a user who asks for the search by its name: eight of the smallest blocks. Of shorter files nothing is said.
+    /// The limits if the user requests the search explicitly: at least eight of the smallest blocks. For shorter files
+    /// no sums are sent.
     pub const SMALL: Self = Self { file: 32 << 10, older: 32 << 10, chunk: 64 << 10 };
 
-    /// True where comparing costs less than it may save.
+    /// True if comparing costs less than it may save.
     pub fn pays(self, size: u64, older: u64) -> bool {
         size >= self.file && older >= self.older
     }
@@ -39,13 +40,13 @@ impl DeltaBounds {
 
 /// The largest chunk.
 const CHUNK_MOST: u64 = 1 << 30;
-/// Digests in one answer at most: half of the longest message.
+/// The most digests in one answer: half of the longest message.
 const DIGESTS: u64 = 16_384;
-/// Threads that hash one file.
+/// The number of threads that hash one file.
 const THREADS: usize = 4;
 
-/// The chunk in bytes by which a file of `size` bytes is compared with an older version of `older` bytes, where `shared_by`
-/// files of one answer may be; `None` where it isn't worth it.
+/// The chunk size in bytes for comparing a file of `size` bytes with an older version of `older` bytes. `shared_by` is
+/// the number of such files in one answer. `None` if the comparison isn't worthwhile.
 pub fn chunk_of(bounds: DeltaBounds, size: u64, older: u64, shared_by: u64) -> Option<u64> {
     if !bounds.pays(size, older) {
         return None;
@@ -55,8 +56,9 @@ pub fn chunk_of(bounds: DeltaBounds, size: u64, older: u64, shared_by: u64) -> O
     (chunk <= CHUNK_MOST && chunk <= older && chunk < size).then_some(chunk)
 }
 
-/// BLAKE3 of each whole chunk of the first `common` bytes, which both versions have. Of a shorter one nothing is said: the
-/// sender chooses where the new version ends, and could try out what the bytes of the older one are, one after another.
+/// BLAKE3 of each whole chunk of the first `common` bytes, which both versions have. No digest is reported for a
+/// shorter chunk: the sender chooses where the new version ends, and could find out the older version's bytes by trial,
+/// one after another.
 ///
 /// # Errors
 /// If it can't be read.
@@ -64,8 +66,8 @@ pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, E
     each_chunk(common / chunk, |number, buffer| hash(file.as_fd(), number * chunk, chunk, buffer))
 }
 
-/// The results of `of` for each of `count` chunks, several at a time; the list ends at the first that is gone, since what is
-/// behind it is of no use.
+/// The results of `of` for each of `count` chunks, calculated in parallel. The list ends at the first chunk for which
+/// there is no result, since later ones are of no use.
 ///
 /// # Errors
 /// The first error of `of`.

@@ -1,4 +1,4 @@
-//! Files of which only some pieces are to come, since other transfers bring the others.
+//! Files of which only some pieces are sent here, since other transfers bring the rest.
 
 use linerate_wire::control::{Digest, DividedFile, ProblemKind, Want};
 use linerate_wire::entry::Origin;
@@ -22,7 +22,8 @@ const UNLOCKED: &str = "another transfer may be bringing the same pieces of it: 
                         plan with --whole-files if its file system has no locks";
 
 impl Comparer<'_, '_> {
-    /// The answer for a file of which only pieces are to come; `None` for any other, and where all of it is in place already.
+    /// The answer for a file of which only pieces are sent; `None` for any other file, and if the whole file is already
+    /// in place.
     pub(super) fn divided(
         &mut self,
         admitted: &Admitted<'_>,
@@ -31,7 +32,8 @@ impl Comparer<'_, '_> {
     ) -> Option<Want> {
         let (entry, place) = (admitted.entry(), admitted.place());
         let divided = self.shared.settings.divided.get(&entry.path).filter(|_| entry.source == 0)?.clone();
-        // Another transfer first gives the file its name, and so it has one or the other.
+        // The order matters: another transfer gives the file its name before it removes the temporary one, so one of
+        // the two exists.
         let begun = self.begun(&divided, admitted);
         let there = self.here.look_for(entry, place);
         let decision = match &there {
@@ -62,14 +64,14 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// The chunks that need not come, where this transfer may bring the others.
+    /// The chunks that needn't be sent, if this transfer may bring the others.
     fn present(
         &self,
         divided: &DividedFile,
         begun: Result<DividedTarget, Errno>,
     ) -> Result<HashSet<u32>, String> {
         let brings = divided.brings();
-        // Two tasks with the same pieces would write into each other's.
+        // Without the journal's lock, two transfers with the same pieces would write to the same chunks.
         if brings && !self.shared.ground.journal.make() {
             return Err(UNLOCKED.to_owned());
         }

@@ -1,4 +1,4 @@
-//! Entries that the destination lacks and another tree of the receiver's may have: `--compare-dest`, `--copy-dest`,
+//! Entries that the destination lacks and another tree at the receiver may have: `--compare-dest`, `--copy-dest`,
 //! `--link-dest`.
 
 use linerate_wire::control::{Digest, OtherUse, Sync, Want};
@@ -22,7 +22,7 @@ pub struct Elsewhere<'a> {
 }
 
 impl<'a> Elsewhere<'a> {
-    /// `None` where there are none.
+    /// `None` if there are no other trees.
     pub fn new(shared: &'a Reception<'a>, sync: &Sync) -> Option<Self> {
         let views: Vec<_> = {
             let view = |root| View::new(root, shared.ground.writer);
@@ -32,12 +32,12 @@ impl<'a> Elsewhere<'a> {
         Some(Self { views, used, worker: ReceiveWorker::new(shared) })
     }
 
-    /// Hands on what was copied.
+    /// Passes on the files that were copied.
     pub fn finish(&mut self) {
         self.worker.hand_over();
     }
 
-    /// Puts what is `there` into its place.
+    /// Brings the entry `there` of another tree to its place, as a copy or as a hard link.
     fn bring(&mut self, admitted: &Admitted<'_>, there: &Occupant, copied: bool) -> Result<(), Errno> {
         let name = name(admitted.place());
         if copied {
@@ -49,7 +49,7 @@ impl<'a> Elsewhere<'a> {
 }
 
 impl Comparer<'_, '_> {
-    /// The answer for an entry that another tree has; `None` where it comes as if there were none.
+    /// The answer for an entry that another tree has; `None` if no tree has it, so that it is requested as usual.
     pub(super) fn elsewhere(&mut self, admitted: &Admitted<'_>, digest: Option<Digest>) -> Option<Want> {
         let entry = admitted.entry();
         if self.first_of(entry).is_some_and(|first| first.is_elsewhere)
@@ -63,7 +63,7 @@ impl Comparer<'_, '_> {
         let (there, decision) = self.found_elsewhere(admitted, digest)?;
         let used = self.elsewhere.as_ref()?.used;
         let Decision::Attributes(changes) = decision else {
-            // The entry is shown as what has changed since.
+            // The entry is printed with the changes since then.
             self.itemize(entry, &decision);
             return Some(self.comes_whole(entry));
         };
@@ -80,7 +80,7 @@ impl Comparer<'_, '_> {
         }
         let copied = !is_same || used == OtherUse::Copy;
         let is_file = matches!(entry.kind, Kind::File { .. });
-        // The sender's digest of a copy would not be known.
+        // A copy would need the sender's digest, which isn't known.
         let can_be_brought = !self.shared.settings.digests && (is_file || !copied);
         if can_be_brought && !self.rules.sync.dry_run {
             self.elsewhere.as_mut()?.bring(admitted, &there, copied).ok()?;
@@ -89,7 +89,7 @@ impl Comparer<'_, '_> {
         Some(if can_be_brought { self.brought(admitted, &there, copied) } else { self.comes_whole(entry) })
     }
 
-    /// Counts an entry that is brought from another tree, by a copy or by one more name.
+    /// Counts an entry that is taken from another tree, as a copy or as a hard link.
     fn brought(&mut self, admitted: &Admitted<'_>, there: &Occupant, copied: bool) -> Want {
         let entry = admitted.entry();
         if !copied {
@@ -97,32 +97,33 @@ impl Comparer<'_, '_> {
         }
         let counters = self.shared.reports.counters;
         counters.unchanged.entry(&entry.kind);
-        // A copy is counted when it has its name.
+        // A copy is counted when it gets its name.
         if !copied || self.rules.sync.dry_run {
             counters.landed.entry(&entry.kind);
         }
         Want::Nothing
     }
 
-    /// The first that another tree has by this name, where files are compared or copied.
+    /// The first entry of this name in another tree, if files are compared or copied.
     pub(super) fn another_tree_s(&mut self, entry: &Entry) -> Option<Occupant> {
         let place = self.named(entry.source, &entry.path);
         let elsewhere = self.elsewhere.as_mut().filter(|elsewhere| elsewhere.used != OtherUse::Link)?;
         elsewhere.views.iter_mut().find_map(|view| view.look(&place))
     }
 
-    /// The first tree that has the entry as it is; else the first with its contents; else the first with a file of that name.
+    /// The first tree that has the entry unchanged; else the first with its contents; else the first with a file of
+    /// that name.
     fn found_elsewhere(
         &mut self,
         admitted: &Admitted<'_>,
         digest: Option<Digest>,
     ) -> Option<(Occupant, Decision)> {
         let entry = admitted.entry();
-        // One more name of what another tree has is there, too.
+        // With `--link-dest`, a further hard link may be in the other tree too.
         if matches!(entry.kind, Kind::HardLink { .. }) && self.elsewhere.as_ref()?.used != OtherUse::Link {
             return None;
         }
-        // Below the destination, also where that isn't made.
+        // The path below the destination, even if the destination isn't created.
         let place = self.named(entry.source, &entry.path);
         let mut best: Option<(u8, Occupant, Decision)> = None;
         for number in 0..self.elsewhere.as_ref()?.views.len() {
@@ -147,8 +148,8 @@ impl Comparer<'_, '_> {
         Want::Whole
     }
 
-    /// Shows an entry that another tree has. One that is as it was there is shown only to those who want to see that as
-    /// well.
+    /// Prints an entry that another tree has. If it is unchanged there, it is printed only for users who also want to
+    /// see unchanged entries.
     fn show_as_local(&mut self, entry: &Entry, changes: Changes, update: Update) {
         let shown = self.shown_kind(entry);
         if !changes.is_empty() || self.rules.sync.unchanged {

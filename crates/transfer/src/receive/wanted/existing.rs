@@ -1,22 +1,22 @@
-//! Opens an existing file, if it is still the one of an earlier stat.
+//! Opens an existing file, if it is still the file of an earlier stat.
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Opens the regular file that was seen as `seen`, for reading.
+/// Opens for reading the regular file whose earlier stat was `seen`.
 ///
 /// # Errors
-/// The errors of open(2); `ESTALE` where something else has the name now.
+/// The errors of open(2); `ESTALE` if another entry has the name now.
 pub fn open_existing(parent: impl AsFd, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
     open_as_seen(parent, name, seen, OFlags::RDONLY | OFlags::NONBLOCK)
 }
 
-/// Holds what was seen as `seen`, as a mere path: it may not let its owner read.
+/// Opens the entry whose earlier stat was `seen`, with `O_PATH`, since its mode may not let its owner read.
 ///
 /// # Errors
-/// As [`open_existing`].
+/// The errors of [`open_existing`].
 pub fn hold_existing(parent: impl AsFd, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
     open_as_seen(parent, name, seen, OFlags::PATH)
 }
@@ -25,7 +25,7 @@ fn open_as_seen(parent: impl AsFd, name: &OsStr, seen: &Stat, flags: OFlags) -> 
     let fd = rustix::fs::openat(parent, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let now = rustix::fs::fstat(&fd)?;
     let kind = FileType::from_raw_mode(now.st_mode);
-    // A file may stand for what it was seen as (`--fake-super`).
+    // A file may stand for an entry of another kind (`--fake-super`).
     let same = (now.st_dev, now.st_ino) == (seen.st_dev, seen.st_ino)
         && (kind == FileType::from_raw_mode(seen.st_mode) || kind == FileType::RegularFile);
     if same { Ok(fd) } else { Err(Errno::STALE) }

@@ -1,4 +1,4 @@
-//! Answers the sender's offers: what of them the destination doesn't have.
+//! Answers the sender's offers with what the destination doesn't have.
 
 mod appended;
 mod blocks;
@@ -51,7 +51,7 @@ use similar::Similar;
 pub use times::same_time;
 use view::{Occupant, View};
 
-/// Compares offers with what is there.
+/// Compares offers with existing entries.
 pub struct Comparer<'a, 'b> {
     shared: &'b Reception<'a>,
     sync: Option<&'b Sync>,
@@ -66,29 +66,30 @@ pub struct Comparer<'a, 'b> {
     elsewhere: Option<Elsewhere<'b>>,
     similar: Similar,
     buffer: Vec<u8>,
-    /// Files of the offer that is being answered which may be compared chunk by chunk.
+    /// The number of files in the current offer that may be compared in chunks.
     large: u64,
-    /// Which files are worth such a comparison.
+    /// The size limits for such a comparison.
     bounds: DeltaBounds,
     /// First names, by their places.
     linked: Places<LinkedFirst>,
 }
 
-/// A name of which later ones are more names.
+/// The first name of a file; later entries may be further hard links to it.
 #[derive(Clone, Copy)]
 struct LinkedFirst {
     kind: itemize::Kind,
-    /// Bytes of a file.
+    /// The file's size in bytes.
     size: u64,
-    /// The entry isn't made, since another tree has it.
+    /// The entry isn't created, since another tree has it.
     is_elsewhere: bool,
 }
 
-/// Entries that the sender could send, and their memory until they are answered.
+/// Entries that the sender could send, and their memory reservation until they are answered.
 pub type Offer = (Vec<Offered>, Option<Room>);
 
 impl<'a, 'b> Comparer<'a, 'b> {
-    /// Answers on `channel`; without `sync` everything is wanted that no earlier run brought, as the journal shows.
+    /// Sends answers on `channel`. Without `sync`, everything is requested except what an earlier run brought, as the
+    /// journal shows.
     pub fn new(
         shared: &'b Reception<'a>,
         sync: Option<&'b Sync>,
@@ -119,7 +120,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    /// Answers offers until there are no more, and gives what is to be removed by.
+    /// Answers offers until there are no more; returns the offered names and the remover.
     ///
     /// # Errors
     /// If the sender is gone, or offers what it didn't announce.
@@ -129,7 +130,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             if offered.len() > MAX_OFFERS {
                 return Err(breach("an offer of too many entries"));
             }
-            // All at once: between system calls each would find its cache line gone.
+            // All names are checked at once: between system calls, each check would find its cache line evicted.
             if !offered.iter().all(|Offered { entry, .. }| self.recent.is_new(entry.source, &entry.path)) {
                 return Err(breach("it offers a path twice"));
             }
@@ -141,7 +142,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
         }
         self.elsewhere.iter_mut().for_each(Elsewhere::finish);
-        // Sources that land on each other have the directory in common.
+        // If several sources land in one directory, they share names.
         if !self.names.sort() && !self.sync.is_some_and(|sync| sync.into) {
             return Err(breach("it offers a path twice"));
         }
@@ -191,7 +192,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Ok(self.act(sync, &admitted, there.as_ref(), decision))
     }
 
-    /// With rsync's names a sender offers what isn't kept for its kind, too, so that it is counted, and nothing of its name is deleted.
+    /// With rsync's names, a sender also offers entries whose kind isn't kept, so that they are counted and nothing of
+    /// their names is deleted.
     fn is_mere_name(&self, entry: &Entry) -> bool {
         let Settings { keep, no_links, safe_links, .. } = self.shared.settings;
         let is_kept = match &entry.kind {
@@ -216,7 +218,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Ok(Want::LeftAlone)
     }
 
-    /// With --delete, what is offered stays.
+    /// Records an offered name, so that --delete doesn't delete it.
     fn remember(&mut self, place: &RelPath, name: NameOf) -> Result<(), TransferError> {
         if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(place, name) {
             return Err(breach("more entries than can be remembered for --delete"));
@@ -224,7 +226,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Ok(())
     }
 
-    /// An earlier run gave the entry its name.
+    /// The answer for an entry that an earlier run completed.
     fn done(&mut self, entry: &Entry, place: &RelPath) -> Want {
         let Some(there) = self.here.look_for(entry, place) else { return Want::Whole };
         self.keeps_first_name(entry, place, &there);
@@ -240,13 +242,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
         want
     }
 
-    /// If digests are sent, a file that stays as it is needs one too, and is proven like a received one. A
-    /// file that can't be read comes once more. `None` for what has no digest.
+    /// The answer for a file that stays unchanged if digests are sent: it needs the sender's digest too, and is
+    /// verified like a received file. A file that can't be read is sent again. `None` for an entry that has no digest.
     fn proof(&self, entry: &Entry, place: &RelPath, there: &Occupant) -> Option<Want> {
         match entry.kind {
             _ if !self.shared.settings.digests || self.shared.settings.dry_run => None,
             Kind::File { .. } if open_existing(&there.parent, name(place), &there.stat).is_ok() => {
-                // If too many wait for theirs already, the file comes once more.
+                // If too many files already wait for their digests, the file is sent again.
                 let waits = self.shared.notes.standing.insert(place, there.stat);
                 Some(if waits { Want::Digest } else { Want::Whole })
             }
@@ -256,7 +258,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    /// Further names may come of what stays.
+    /// Records an unchanged file whose further hard links may follow.
     fn keeps_first_name(&self, entry: &Entry, place: &RelPath, there: &Occupant) {
         if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
             let file = (there.stat.st_dev, there.stat.st_ino);
@@ -264,7 +266,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    /// Something that is no directory, and stays, has the name of a directory above `place`.
+    /// True if an entry that isn't a directory, and stays, has the name of a directory above `place`.
     fn is_under_something_else(&self, place: &RelPath) -> bool {
         let parent = place.parent().unwrap_or_default();
         matches!(self.shared.ground.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
@@ -275,7 +277,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         early.unwrap_or_else(|| self.compare(admitted, digest, there))
     }
 
-    /// Decides by what is there, which is of the entry's kind.
+    /// Decides by comparison with the existing entry, which is of the same kind.
     fn compare(&mut self, admitted: &Admitted<'_>, digest: Option<Digest>, there: &Occupant) -> Decision {
         let (entry, place) = (admitted.entry(), admitted.place());
         if let Kind::HardLink { source, path } = &entry.kind {
@@ -287,7 +289,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
                 self.contents_differ(digest, *size, place, there)
             }
             Kind::File { .. } | Kind::Directory | Kind::HardLink { .. } => false,
-            // The link is to be a file that stands for it.
+            // The link must become a file that stands for a link.
             Kind::Symlink { .. } if fakes && there.real_kind() == FileType::Symlink => true,
             Kind::Symlink { target } => !there.leads_to(target, name(place)),
             Kind::Device { major, minor, .. } => there.stat.st_rdev != rustix::fs::makedev(*major, *minor),
@@ -310,14 +312,15 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    /// The existing file has other names, which the sender's hasn't: they would get its metadata too.
+    /// True if the existing file has further names that the sender's file doesn't have: they would get its metadata
+    /// too.
     fn is_shared(&self, entry: &Entry, there: &Occupant) -> bool {
         let is_linked = entry.extra.as_ref().is_some_and(|extra| extra.linked);
         let is_file = matches!(entry.kind, Kind::File { .. });
         is_file && self.shared.settings.keep.hard_links && !is_linked && there.stat.st_nlink > 1
     }
 
-    /// One more name of a file is as it should be only where the first one stays, and both are the same file already.
+    /// Decides about a further hard link: it is right only if the first name stays and both are already the same file.
     fn another_name(&self, entry: &Entry, source: u32, path: &RelPath, there: &Occupant) -> Decision {
         let first = self.judge.first_place(entry, source, path).ok();
         let kept = first.and_then(|first| self.shared.notes.first_names.get(&first));
@@ -387,8 +390,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         want
     }
 
-    /// The change where what is `there`, or in another tree, is of the kind of the first name, of which the entry becomes
-    /// one more.
+    /// The change to print if an entry becomes a further hard link, and the existing entry (`there`, or in another
+    /// tree) is of the kind of the first name.
     fn relinked(&mut self, entry: &Entry, decision: &Decision, there: Option<&Occupant>) -> Option<Item> {
         let LinkedFirst { kind, size, .. } = self.first_of(entry).filter(|_| *decision == Decision::New)?;
         let mode = self.shared.settings.mode(entry);
@@ -407,7 +410,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Some(Item::Existing(itemize::Update::HardLink, kind, changes))
     }
 
-    /// Something of another kind has the entry's name. A rename replaces it, unless one of the two is a directory.
+    /// Makes way for an entry whose name is taken by an entry of another kind. A rename replaces that entry unless one
+    /// of the two is a directory.
     fn make_way(&mut self, entry: &Entry, place: &RelPath, there: &Occupant) -> Result<(), String> {
         match (&entry.kind, there.kind()) {
             (Kind::Directory, FileType::Directory) => Ok(()),
@@ -423,15 +427,15 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 }
 
-/// The path of what is at `path` below `top`.
+/// The path `path` below `top`.
 pub fn below(top: &RelPath, path: &RelPath) -> RelPath {
     let parts = [top.as_bytes(), path.as_bytes()];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     RelPath::new(parts.join(&b'/')).unwrap_or_else(|_| path.clone())
 }
 
-/// Which files are worth a comparison. A user who asks for the search for pieces, or for files of similar names, wants it
-/// for small files too. Files that are written into are compared at the same places alone.
+/// The size limits for comparisons. If the user requests the search for pieces, or for files of similar names, small
+/// files are compared too. Files that are written into are compared only at the same offsets.
 fn delta_bounds(sync: Option<&Sync>, settings: &Settings) -> DeltaBounds {
     let is_named = sync.is_some_and(|sync| sync.search == BlockSearch::Everywhere) || settings.fuzzy > 0;
     if is_named && !settings.inplace { DeltaBounds::SMALL } else { DeltaBounds::USUAL }
@@ -441,7 +445,7 @@ fn is_large(bounds: DeltaBounds, entry: &Entry) -> bool {
     matches!(entry.kind, Kind::File { size } if delta::chunk_of(bounds, size, size, 1).is_some())
 }
 
-/// The top itself has no name, and is opened as `.`.
+/// The name with which to open a place in its directory. The top itself has no name, and is opened as `.`.
 fn name(place: &RelPath) -> &OsStr {
     place.name().unwrap_or(OsStr::new("."))
 }

@@ -1,24 +1,24 @@
-//! Which names the sender offered, so that what has none of them can be removed: eight bytes an entry.
+//! The names that the sender offered, so that all others can be deleted: eight bytes for each entry.
 
 use linerate_wire::path::RelPath;
 use std::hash::{BuildHasher, RandomState};
 
-/// Entries at most: half a gigabyte.
+/// The most entries: half a gigabyte.
 const MOST: usize = 1 << 26;
-/// Directories that don't lie in one another: a list of files may name many.
+/// The most separate directories, of which none contains another: a list of files may name many.
 const MOST_TOPS: usize = 1 << 20;
-/// Bytes of their paths.
+/// The most bytes of their paths.
 const MOST_TOP_BYTES: usize = 64 << 20;
-/// Hashed with the name of a directory that is only on the way.
+/// Hashed with the name of a directory that was offered only as a parent.
 const ON_THE_WAY: u8 = 2;
 
-/// Offered names by their hashes, whose key nobody knows. Two names with the same hash only keep each other from being
-/// removed.
+/// Offered names by their hashes, with a secret key. If two names have the same hash, each only prevents the other from
+/// being deleted.
 #[derive(Default)]
 pub struct Offered {
     hasher: RandomState,
     hashes: Vec<u64>,
-    /// Directories of which everything was offered, and that aren't in the one before.
+    /// Directories whose contents were all offered, and that aren't inside the previous one.
     tops: Vec<RelPath>,
     top_bytes: usize,
 }
@@ -27,14 +27,14 @@ pub struct Offered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameOf {
     Other,
-    /// A directory of which everything is offered.
+    /// A directory whose contents are all offered.
     WholeDirectory,
-    /// A directory that is only on the way.
+    /// A directory that is only a parent of offered entries.
     Directory,
 }
 
 impl Offered {
-    /// Notes a name; false where there are too many.
+    /// Adds a name; false if there are too many.
     pub fn add(&mut self, place: &RelPath, name: NameOf) -> bool {
         self.hashes.push(self.hash(place, u8::from(name != NameOf::Other)));
         match name {
@@ -53,25 +53,25 @@ impl Offered {
         }
     }
 
-    /// The directories of which everything was offered, but for those in others of them.
+    /// The directories whose contents were all offered, except those inside others of them.
     pub fn tops(&self) -> &[RelPath] {
         &self.tops
     }
 
-    /// True for a directory that is only on the way to what was offered.
+    /// True for a directory that is only a parent of offered entries.
     pub fn is_on_the_way(&self, place: &RelPath) -> bool {
         self.hashes.binary_search(&self.hash(place, ON_THE_WAY)).is_ok()
     }
 
-    /// Sorts the names once all are noted; false where one was noted twice, or two have the same hash: then nobody can say
-    /// what isn't there.
+    /// Sorts the names after all were added; false if one was added twice, or two have the same hash: then it can't be
+    /// determined which entries are extra.
     #[must_use]
     pub fn sort(&mut self) -> bool {
         self.hashes.sort_unstable();
         self.hashes.windows(2).all(|pair| pair[0] != pair[1])
     }
 
-    /// True where the name was offered as what is, or is not, a directory.
+    /// True if the name was offered with this kind (a directory or not).
     pub fn has(&self, place: &RelPath, directory: bool) -> bool {
         self.hashes.binary_search(&self.hash(place, u8::from(directory))).is_ok()
     }

@@ -1,5 +1,5 @@
-//! The older version with which a large file is compared piece by piece: the file of its name, a part of it that an earlier
-//! run has left, or a file of a similar name.
+//! The older version with which a large file is compared in pieces: the file of the same name, a partial file that an
+//! earlier run has kept, or a file of a similar name.
 
 use linerate_wire::control::{BlockSearch, MAX_BLOCKS, Message, ProblemKind, Sync, Want};
 use linerate_wire::entry::{Entry, Kind};
@@ -18,13 +18,13 @@ use crate::base::problem::problem;
 struct OlderVersion {
     file: OwnedFd,
     stat: Stat,
-    /// The older version has another name than the file.
+    /// The older version has a different name than the file.
     elsewhere: bool,
 }
 
 impl Comparer<'_, '_> {
-    /// The answer for a file of which pieces may be here, in a part that was kept or in what is `there`. `None` where asking
-    /// for all of it is better.
+    /// The answer for a file of which pieces may be here, in a kept partial file or in the existing file `there`.
+    /// `None` if requesting the whole file is better.
     pub(super) fn pieces(
         &mut self,
         sync: &Sync,
@@ -41,8 +41,8 @@ impl Comparer<'_, '_> {
         self.blocks(sync, size, place, &older).or_else(|| self.differing(size, place, &older))
     }
 
-    /// A file of a similar name, where that is asked for. None is looked for where the file comes whole, whichever it is: to look for
-    /// one costs many comparisons of names.
+    /// A file of a similar name, if that is requested. None is searched for if the file is sent whole anyway, since the
+    /// search costs many comparisons of names.
     fn similar_file(&mut self, entry: &Entry, place: &RelPath) -> Option<OlderVersion> {
         let Kind::File { size } = entry.kind else { return None };
         let pays = self.bounds.pays(size, u64::MAX);
@@ -73,15 +73,15 @@ impl Comparer<'_, '_> {
         Some(OlderVersion { file: open_existing(holder, name, &stat).ok()?, stat, elsewhere: true })
     }
 
-    /// Removes a part that was kept of a file that is there as it should be.
+    /// Removes a kept partial file if the existing file is as it should be.
     pub(super) fn clear_partial(&self, entry: &Entry, place: &RelPath, there: &Occupant) {
         if let (Some(partial), Kind::File { .. }) = (&self.shared.ground.near.partial, &entry.kind) {
             partial.clear(there.parent.as_fd(), name(place));
         }
     }
 
-    /// A large file that has changed, of which pieces may be anywhere; the sums of its blocks are sent. `None` where only what is at
-    /// its old place counts: of a file that is written into nothing else would be left.
+    /// The answer for a large changed file whose pieces may be at other offsets; the sums of its blocks are sent.
+    /// `None` if only the same offsets count: in a file that is written into, other blocks are overwritten.
     fn blocks(&self, sync: &Sync, size: u64, place: &RelPath, version: &OlderVersion) -> Option<Want> {
         if sync.search == BlockSearch::SamePlaces || sync.inplace {
             return None;
@@ -99,7 +99,8 @@ impl Comparer<'_, '_> {
         sent.all(|sent| sent.is_ok()).then_some(Want::Blocks { block, count })
     }
 
-    /// A large file that has changed; `None` where asking for all of it is better, or what is there can't be read.
+    /// The answer for a large changed file; `None` if requesting the whole file is better, or the older version can't
+    /// be read.
     fn differing(&self, size: u64, place: &RelPath, version: &OlderVersion) -> Option<Want> {
         let older = u64::try_from(version.stat.st_size).ok()?;
         let chunk = delta::chunk_of(self.bounds, size, older, self.large)?;
@@ -109,7 +110,7 @@ impl Comparer<'_, '_> {
         is_noted.then_some(Want::Differing { chunk, digests })
     }
 
-    /// Keeps open what isn't found by the file's name; false where too many are.
+    /// Keeps an older version open if it has another name; false if too many are open.
     fn holds(&self, place: &RelPath, version: &OlderVersion) -> bool {
         !version.elsewhere
             || version.file.try_clone().is_ok_and(|file| self.shared.notes.older.hold(place, file))

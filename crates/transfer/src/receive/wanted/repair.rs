@@ -1,4 +1,4 @@
-//! Gives what is there the mode, owner, attributes and times that it should have.
+//! Gives an existing entry the mode, owner, attributes and times that it should have.
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::{Entry, Kind};
@@ -18,13 +18,13 @@ use crate::tree::metadata::fake::real_mode;
 use crate::tree::metadata::write::MetadataTarget;
 
 impl Comparer<'_, '_> {
-    /// Contents are equal, and the rest is made so; a directory's when everything below it is there.
+    /// Repairs an entry whose contents are equal; a directory is repaired after everything below it is in place.
     pub(super) fn repaired(&self, admitted: &Admitted<'_>, there: &Occupant, changes: &Changes) {
         let (entry, place) = (admitted.entry(), admitted.place());
         if entry.kind == Kind::Directory {
             let more = changes.owner || changes.group || changes.acl || changes.xattrs;
             let more = more || self.is_to_be_stored(there);
-            // An offer of it comes once.
+            // Each directory is offered only once.
             if let Err(error) = self.shared.keep_directory(admitted, false, !more) {
                 self.tell(place, format!("noting what the directory gets failed: {error}"));
             }
@@ -39,7 +39,7 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// True where what is there is what it should be, and has rights of its own that are to be stored (`--fake-super`).
+    /// True if the existing entry is right, but its own permissions must be stored in attributes (`--fake-super`).
     fn is_to_be_stored(&self, there: &Occupant) -> bool {
         self.shared.ground.writer.fakes()
             && there.can_store()

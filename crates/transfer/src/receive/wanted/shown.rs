@@ -1,4 +1,4 @@
-//! The counts of offers, and the lines about them.
+//! The counts of offers, and the lines that are printed about them.
 
 use linerate_wire::control::{Change, EntryFacts, Link, Want};
 use linerate_wire::entry::{Entry, Kind};
@@ -37,7 +37,7 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// Reports a change; `relinked` where the entry becomes one more name.
+    /// Reports a change; `relinked` if the entry becomes a further hard link.
     pub(super) fn state(&mut self, entry: &Entry, item: Item, relinked: bool) {
         let link = match &entry.kind {
             Kind::Symlink { target } => Some(Link::Target(self.as_sent(target))),
@@ -46,7 +46,7 @@ impl Comparer<'_, '_> {
         };
         if self.rules.sync.itemize && !self.is_top_again(entry) {
             let directory = entry.kind == Kind::Directory;
-            // One more name that is that already has nothing behind it.
+            // For a further hard link that is already right, nothing is printed after the name.
             let stays = item.is_unchanged() && matches!(entry.kind, Kind::HardLink { .. }) && !relinked;
             let link = link.filter(|_| !stays);
             let change = change(item, self.shown_path(entry), directory, link);
@@ -60,7 +60,7 @@ impl Comparer<'_, '_> {
         conversion.and_then(|conversion| conversion.back(target)).unwrap_or_else(|| target.to_vec())
     }
 
-    /// Shows that an entry is left alone, and why; what would be in a directory that isn't made has no line of its own.
+    /// Reports that an entry is skipped, and why. Entries inside a directory that isn't created get no line.
     pub(super) fn show_left(&mut self, entry: &Entry, place: &RelPath, there: Option<&Occupant>) {
         let is_asked = self.rules.sync.itemize && self.rules.sync.unchanged;
         let item = self.rules.why_left(entry, there.map(|there| &there.stat));
@@ -71,7 +71,7 @@ impl Comparer<'_, '_> {
         self.remover.news.tell(Change { item, path, directory, link: None, facts: self.facts(entry) });
     }
 
-    /// The entry's properties, for a user who wants to see them.
+    /// The entry's properties, if the user wants to see them.
     pub(super) fn facts(&self, entry: &Entry) -> Option<EntryFacts> {
         let size = match &entry.kind {
             Kind::File { size } => *size,
@@ -85,17 +85,17 @@ impl Comparer<'_, '_> {
         self.rules.sync.facts.then_some(EntryFacts { size, mtime, mode, owner })
     }
 
-    /// The destination, which was made for its entry: to its user, rsync makes it as the first of all.
+    /// True for the destination's own entry if the destination was created for it: rsync prints that before all others.
     pub(super) fn is_made_top(&self, entry: &Entry) -> bool {
         self.makes_top() && entry.path.is_root() && entry.kind == Kind::Directory
     }
 
-    /// True where the destination isn't made with the directories above it, before anything else.
+    /// True unless the destination is created together with its parents, before anything else.
     pub(super) fn makes_top(&self) -> bool {
         self.shared.ground.landing.is_made && (!self.rules.sync.make_path || self.rules.sync.dry_run)
     }
 
-    /// The user sees that the destination is made.
+    /// Reports that the destination is created.
     pub(super) fn tell_of_made_top(&mut self) {
         let sync = &self.rules.sync;
         if sync.into && sync.itemize && self.makes_top() {
@@ -105,14 +105,14 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// A directory that several sources become was told of by the first of them.
+    /// True if a source becomes the same directory as an earlier source, which has been reported.
     pub(super) fn is_top_again(&self, entry: &Entry) -> bool {
         let places = &self.shared.ground.landing.places;
         let place = places.get(entry.source as usize).filter(|_| entry.path.is_root());
         place.is_some_and(|place| places[..entry.source as usize].contains(place))
     }
 
-    /// The kind that is shown for an entry: one more name has the kind of the first one.
+    /// The kind that is printed for an entry; for a further hard link, the kind of the first name.
     pub(super) fn shown_kind(&self, entry: &Entry) -> itemize::Kind {
         let kind = decide::shown(&entry.kind);
         if matches!(entry.kind, Kind::HardLink { .. }) {
@@ -122,7 +122,7 @@ impl Comparer<'_, '_> {
         kind
     }
 
-    /// Notes an entry of which later ones may be more names.
+    /// Records an entry to which later entries may be hard links.
     pub(super) fn note_first(&self, entry: &Entry, kind: itemize::Kind, is_elsewhere: bool) {
         if entry.extra.as_ref().is_some_and(|extra| extra.linked)
             && let Ok(place) = self.judge.first_place(entry, entry.source, &entry.path)
@@ -136,20 +136,20 @@ impl Comparer<'_, '_> {
         }
     }
 
-    /// The first name of which `entry` is one more.
+    /// The first name to which `entry` is a further hard link.
     pub(super) fn first_of(&self, entry: &Entry) -> Option<LinkedFirst> {
         let Kind::HardLink { source, path } = &entry.kind else { return None };
         self.linked.get(&self.judge.first_place(entry, *source, path).ok()?)
     }
 
-    /// A source that is a file is called by its own name.
+    /// The path to print. A source that is a file is printed with its own name.
     pub(super) fn shown_path(&self, entry: &Entry) -> RelPath {
         let is_source = entry.path.is_root() && entry.kind != Kind::Directory;
         let source = self.shared.ground.sources.get(entry.source as usize).filter(|_| is_source);
         source.map_or_else(|| self.named(entry.source, &entry.path), |source| source.name.clone())
     }
 
-    /// A path with its source's name, where sources keep theirs as with rsync.
+    /// A path with its source's name before it, if sources keep their names as with rsync.
     pub(super) fn named(&self, source: u32, path: &RelPath) -> RelPath {
         let into = self.rules.sync.into;
         let source = self.shared.ground.sources.get(source as usize).filter(|_| into);
@@ -157,7 +157,7 @@ impl Comparer<'_, '_> {
     }
 }
 
-/// A change as it is reported.
+/// A change in the form in which it is reported.
 pub fn change(item: Item, path: RelPath, directory: bool, link: Option<Link>) -> Change {
     let mut letters = [b' '; 11];
     letters.iter_mut().zip(item.to_string().bytes()).for_each(|(letter, byte)| *letter = byte);

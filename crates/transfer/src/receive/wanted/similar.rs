@@ -11,14 +11,14 @@ use std::sync::Arc;
 use crate::tree::root::{Directory, Root};
 use crate::tree::stamp::mtime;
 
-/// Names that are further from each other aren't similar.
+/// Names with a greater distance aren't similar.
 const FAR: usize = 25;
-/// How much an edit of the suffix counts.
+/// The weight of an edit in the suffix.
 const SUFFIX: usize = 10;
-/// Names that are looked at in a directory at most: each is compared with that of each new file there.
+/// The most names that are examined in a directory: each is compared with the name of each new file there.
 const MOST: usize = 10_000;
 
-/// The files of the directory in which a new file was last looked for.
+/// The files of the directory that was searched last.
 #[derive(Default)]
 pub struct Similar {
     above: Option<RelPath>,
@@ -33,8 +33,8 @@ struct SimilarFile {
 }
 
 impl Similar {
-    /// The file in the directory of `place`, below one of `roots`, that most probably is an older version of `entry`: that
-    /// directory's path, itself, and the file's name in it.
+    /// The file in the directory of `place`, below one of `roots`, that is most probably an older version of `entry`.
+    /// Returns the directory's path, the directory, and the file's name in it.
     pub fn find(
         &mut self,
         roots: &[&Root],
@@ -58,7 +58,7 @@ impl Similar {
     }
 }
 
-/// The regular files in a directory that have contents.
+/// The regular files in a directory that aren't empty.
 fn files(root: &Root, above: &RelPath) -> Option<Vec<SimilarFile>> {
     let parent = root.directory(above).ok()?;
     let listed = Dir::new(parent.for_sync().ok()?).ok()?.flatten().take(MOST);
@@ -77,7 +77,7 @@ fn files(root: &Root, above: &RelPath) -> Option<Vec<SimilarFile>> {
     Some(files)
 }
 
-/// How many edits make one name of the other, those of the suffix counting more.
+/// The number of edits that turn one name into the other; edits in the suffix count more.
 fn apart(one: &OsStr, other: &OsStr) -> usize {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     if one.len().abs_diff(other.len()) > FAR {
@@ -90,7 +90,7 @@ fn edits(one: &[u8], other: &[u8]) -> usize {
     strsim::generic_levenshtein(&NameBytes(one), &NameBytes(other))
 }
 
-/// The part of a name behind its last dot, which isn't the first byte.
+/// The part of a name after its last dot, unless that is the first byte.
 fn suffix(name: &[u8]) -> &[u8] {
     let dot = name.iter().rposition(|&byte| byte == b'.').filter(|at| *at > 0);
     dot.map_or(&[], |at| &name[at + 1..])

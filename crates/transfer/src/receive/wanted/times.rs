@@ -1,4 +1,4 @@
-//! Whether two times are the same, given how finely the destination keeps them.
+//! Compares times, with the precision that the destination stores.
 
 use linerate_wire::entry::Timestamp;
 use rustix::fs::Stat;
@@ -8,21 +8,21 @@ use crate::tree::stamp::mtime;
 /// The resolutions of file systems: whole seconds, milliseconds, microseconds, NTFS's 100 ns.
 const GRANULES: [u32; 4] = [1_000_000_000, 1_000_000, 1000, 100];
 
-/// True where `stat` has `time` as its modification time, as far as its file system can keep it.
+/// True if `stat` has `time` as its modification time, as precisely as its file system can store it.
 pub fn same_time(time: Timestamp, stat: &Stat) -> bool {
     let there = mtime(stat);
     let granule = granule(stat);
     there.seconds == time.seconds && there.nanoseconds == time.nanoseconds / granule * granule
 }
 
-/// True where what is there is newer than `time`.
+/// True if the existing entry is newer than `time`.
 pub fn is_newer(stat: &Stat, time: Timestamp) -> bool {
     let there = mtime(stat);
     (there.seconds, there.nanoseconds) > (time.seconds, time.nanoseconds) && !same_time(time, stat)
 }
 
-/// How finely the file system keeps times, in nanoseconds. The kernel itself sets the change time, and rounds it down
-/// to what the file system can keep: its last digits show that.
+/// The precision of the file system's times, in nanoseconds. The kernel itself sets the change time, and rounds it down
+/// to what the file system can store: its last digits show the precision.
 fn granule(stat: &Stat) -> u32 {
     let changed = stat.st_ctime_nsec as u32;
     let kept = stat.st_mtime_nsec as u32;

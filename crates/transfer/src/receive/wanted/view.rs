@@ -1,4 +1,4 @@
-//! Looks at places in a tree.
+//! Looks up places in a tree.
 
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
@@ -13,7 +13,7 @@ use crate::tree::metadata::read::{At, faked_link};
 use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::root::{Directory, Root};
 
-/// A tree. One directory is held, since offers come directory by directory.
+/// A tree. One directory is kept open, since offers arrive directory by directory.
 pub struct View<'a> {
     root: &'a Root,
     writer: &'a MetadataWriter,
@@ -23,11 +23,11 @@ pub struct View<'a> {
 /// The file or directory that is at an entry's place.
 pub struct Occupant {
     pub parent: Arc<Directory>,
-    /// As this end sees it: it may stand for something else than what it is itself.
+    /// The stat as this end sees it: the file may stand for another kind of entry.
     pub stat: Stat,
-    /// Type and mode of what it is itself.
+    /// The type and mode of the file itself.
     pub real: RawMode,
-    /// The file has an attribute that should say what it stands for, and says nothing.
+    /// The file has an attribute that should state what it stands for, but the attribute can't be read as such.
     pub says_nothing: bool,
 }
 
@@ -36,12 +36,12 @@ impl Occupant {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
-    /// True for what can stand for something else by its attributes.
+    /// True if the entry can stand for another kind of entry, by its attributes.
     pub fn can_store(&self) -> bool {
         matches!(self.real_kind(), FileType::RegularFile | FileType::Directory)
     }
 
-    /// True where it is a link, or a file that stands for one, that is called `name` and leads to `target`.
+    /// True if it is a link, or a file that stands for one, that has the name `name` and points to `target`.
     pub fn leads_to(&self, target: &[u8], name: &OsStr) -> bool {
         let text = match self.real_kind() {
             FileType::RegularFile => faked_link(At::In(self.parent.as_fd(), name.as_bytes())),
@@ -50,19 +50,19 @@ impl Occupant {
         text.is_ok_and(|text| text == target)
     }
 
-    /// The kind of what it is itself.
+    /// The kind of the file itself.
     pub fn real_kind(&self) -> FileType {
         FileType::from_raw_mode(self.real)
     }
 }
 
 impl<'a> View<'a> {
-    /// A view of the tree at `root`, as `writer` makes it.
+    /// A view of the tree at `root`, as `writer` interprets it.
     pub fn new(root: &'a Root, writer: &'a MetadataWriter) -> Self {
         Self { root, writer, parent: None }
     }
 
-    /// As [`Self::look`]; for a directory, a link to one counts as that where links are kept.
+    /// As [`Self::look`]. For a directory, an existing link to a directory also counts if such links are kept.
     pub fn look_for(&mut self, entry: &Entry, place: &RelPath) -> Option<Occupant> {
         let mut there = self.look(place)?;
         let is_link = self.root.keeps_links && there.kind() == FileType::Symlink;
@@ -75,12 +75,12 @@ impl<'a> View<'a> {
         Some(there)
     }
 
-    /// Whether the directory is there that `place` is in.
+    /// Whether the directory of `place` exists.
     pub fn has_directory_of(&self, place: &RelPath) -> bool {
         place.parent().is_none_or(|parent| self.root.directory(&parent).is_ok())
     }
 
-    /// `None` where nothing is there, or what is can't be seen: then the writer reports why it can't.
+    /// The entry at `place`; `None` if there is none, or it can't be examined: the writer then reports the error.
     pub fn look(&mut self, place: &RelPath) -> Option<Occupant> {
         let Some(name) = place.name() else {
             let top = self.root.top().clone();
