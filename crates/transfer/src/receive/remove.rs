@@ -79,7 +79,7 @@ pub struct Remover<'a> {
     removed: u64,
     /// The number of entries that stayed because the user's limit was reached.
     left: u64,
-    /// The path that is printed before deleted entries: where the current source lands.
+    /// Where the source lands whose extra entries are being deleted.
     shown_below: RelPath,
 }
 

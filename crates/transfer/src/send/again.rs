@@ -1,4 +1,4 @@
-//! The second round of a transfer: files that came damaged to stable storage are sent once more.
+//! The second round of a transfer: files that are damaged on stable storage are sent again.
 
 use linerate_wire::control::{Keep, MAX_AGAIN, Message, ProblemKind, Totals};
 use linerate_wire::entry::{Entry, Kind};
@@ -13,14 +13,14 @@ use crate::send::transmission::Transmission;
 use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
 use crate::tree::selection::Selection;
 
-/// Added to the numbers of large files, which are those of the first round otherwise.
+/// Added to the numbers of large files, which would otherwise equal those of the first round.
 const SECOND: u64 = 1 << 62;
 
-/// The receiver's verdict when everything was sent.
+/// The receiver's verdict after everything was sent.
 pub enum ResendVerdict {
     /// Everything is in place.
     Committed(Totals),
-    /// The files of these names are wanted once more.
+    /// The files with these names are requested again.
     Again(Vec<(u32, RelPath)>),
 }
 
@@ -39,16 +39,16 @@ pub fn verdict(session: &mut Session) -> Result<ResendVerdict, TransferError> {
     }
 }
 
-/// Files that are wanted once more.
+/// Files that are requested again.
 pub struct Resend {
     names: HashSet<(u32, RelPath)>,
 }
 
 impl Resend {
-    /// The files in `names`, of a transfer with N sources.
+    /// The files in `names`, of a transfer with `sources` sources.
     ///
     /// # Errors
-    /// If no receiver can want that.
+    /// If no receiver could have requested that.
     pub fn new(names: Vec<(u32, RelPath)>, sources: usize) -> Result<Self, TransferError> {
         let strange = names.iter().any(|(source, _)| *source as usize >= sources);
         if names.is_empty() || names.len() > MAX_AGAIN || strange {
@@ -59,14 +59,14 @@ impl Resend {
         Ok(Self { names: names.into_iter().collect() })
     }
 
-    /// True once for each file that is wanted.
+    /// True once for each file that is requested.
     fn take(&mut self, entry: &Entry) -> bool {
         matches!(entry.kind, Kind::File { .. }) && self.names.remove(&(entry.source, entry.path.clone()))
     }
 }
 
-/// The sender: walks the sources as before, with the same `selection`, and plans of what it finds the files that are wanted.
-/// In this way nothing can be had that wasn't sent before, however it is asked for, and no list of what was sent is kept.
+/// The sender: walks the sources as before, with the same `selection`, and plans only the files that are requested. So
+/// a receiver can't get anything that wasn't sent before, and no list of sent files is needed.
 pub fn rescan(
     shared: &Transmission<'_>,
     mut wanted: Resend,
@@ -78,10 +78,10 @@ pub fn rescan(
         shared.digests.iter().for_each(|known| known.withdraw(*source, path));
     }
     let (found, linked) = (&SharedTotals::default(), keep.hard_links);
-    // Any name of a file may be the first now.
+    // Any name of a file may now come first.
     let keep = Keep { hard_links: false, ..keep };
     let (sources, stop) = (shared.sources, shared.stop);
-    // Problems were reported in the first round.
+    // Problems were already reported in the first round.
     let scanner = Scanner { sources, found, problem: &|_| {}, keep, stop, selection };
     scanner.run(Only { wanted: &mut wanted, planner: planner.numbered_from(SECOND), linked });
     for (source, path) in &wanted.names {
@@ -91,11 +91,11 @@ pub fn rescan(
     }
 }
 
-/// Plans what is wanted, and nothing else.
+/// Plans only the files that are requested.
 struct Only<'a> {
     wanted: &'a mut Resend,
     planner: Planner,
-    /// Files that have several names are marked.
+    /// Files that have several names are marked as such.
     linked: bool,
 }
 

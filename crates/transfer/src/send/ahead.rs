@@ -1,4 +1,4 @@
-//! The scan begins before the far end is there: while ssh logs in, thousands of files are found.
+//! The scan begins before the connection to the far end exists: during ssh's login it finds thousands of files.
 
 use crossbeam_channel::{Receiver, bounded};
 use linerate_wire::control::{Options, Problem, ProblemKind};
@@ -12,32 +12,32 @@ use crate::send::sender::Selection;
 use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
 use crate::tree::source_root::SourceRoot;
 
-/// The most entries that are handed on together, bytes of their contents, which wait where they are, and bytes of their
-/// attributes.
+/// The most entries that are passed on together. `CONTENTS` and `ATTRIBUTES` limit the bytes of their contents, which
+/// wait on storage, and of their attributes.
 const ENTRIES: usize = 256;
 const CONTENTS: u64 = 4 << 20;
 const ATTRIBUTES: u64 = 256 << 10;
-/// How many groups of entries wait before the scan does: what is found in a login of some tenths of a second, in some twenty
-/// megabytes of memory.
+/// The number of groups of entries that may wait before the scan waits: what a scan finds during a login of a few
+/// tenths of a second, in about twenty megabytes of memory.
 pub(super) const WAITING: usize = 256;
 
-/// Entries that are handed on together.
+/// Entries that are passed on together.
 pub(super) type Gathered = Vec<(Entry, Seen)>;
 
-/// The entries found by a scan that is under way.
+/// The entries that a running scan finds.
 pub struct Ahead<'a> {
     pub(super) found: Receiver<Gathered>,
     /// The selection of the scan, for a second walk.
     pub selection: &'a Selection,
-    /// Receives problems of entries, of the scan and of the sender.
+    /// Receives problems of entries, from the scan and from the sender.
     pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// False once a problem was reported: entries that aren't found may exist all the same.
+    /// False once a problem was reported: entries that weren't found may exist all the same.
     pub whole: &'a AtomicBool,
-    /// Ends the scan early, and what follows it.
+    /// Ends the scan early, and the steps after it.
     pub stop: &'a AtomicBool,
 }
 
-/// Does `work` while the sources are walked.
+/// Does `work` while the scan walks the sources.
 pub fn scan_ahead<T>(
     sources: &[SourceRoot],
     options: &Options,
@@ -49,7 +49,7 @@ pub fn scan_ahead<T>(
     let (queue, found) = bounded(WAITING);
     let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
     let tell = told(&whole, selection, problem);
-    // It owns the queue, which ends with the scan.
+    // The taker owns the queue, so the queue ends with the scan.
     let gathering = Gathering::new(move |found| queue.send(found).map_err(|_| Stopped));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -70,14 +70,14 @@ pub fn scan_ahead<T>(
     })
 }
 
-/// Tells problems, and notes that not everything is found.
+/// Reports problems, and records that not everything was found.
 pub(super) fn told<'a>(
     whole: &'a AtomicBool,
     selection: &'a Selection,
     problem: &'a (dyn Fn(Problem) + Sync),
 ) -> impl Fn(Problem) + Sync + 'a {
     |told: Problem| {
-        // With rsync's names the receiver hears of what is skipped.
+        // With rsync's names, the receiver is told about skipped entries.
         if !matches!(told.kind, ProblemKind::Skipped | ProblemKind::Remark) || !selection.names_skipped {
             whole.store(false, Ordering::Release);
         }
@@ -86,7 +86,7 @@ pub(super) fn told<'a>(
 }
 
 impl Ahead<'_> {
-    /// Hands everything to `taker`, as it is found.
+    /// Passes all entries to `taker` as they are found.
     pub fn hand_on(self, mut taker: impl Taker) {
         for (entry, seen) in self.found.into_iter().flatten() {
             if taker.take(entry, seen).is_err() {
@@ -97,7 +97,7 @@ impl Ahead<'_> {
     }
 }
 
-/// Gathers what is found, and hands it on together.
+/// Collects the entries that are found, and passes them on in groups.
 pub(super) struct Gathering<F> {
     hand_on: F,
     found: Gathered,
@@ -106,7 +106,7 @@ pub(super) struct Gathering<F> {
 }
 
 impl<F: FnMut(Gathered) -> Result<(), Stopped>> Gathering<F> {
-    /// Nothing yet.
+    /// Starts without entries.
     pub(super) fn new(hand_on: F) -> Self {
         Self { hand_on, found: Vec::new(), contents: 0, attributes: 0 }
     }

@@ -16,7 +16,7 @@ use crate::send::fan::FanPiece;
 use crate::send::reading::{NotRead, file_size, read_small, share_small};
 use crate::tree::digest;
 
-/// A batch is sent when its payload has this many bytes, however many entries are left of its unit.
+/// A batch is sent when its payload has this many bytes, even if its unit has further entries.
 const BATCH_PAYLOAD: usize = 512 << 10;
 
 impl SendWorker<'_> {
@@ -41,7 +41,7 @@ impl SendWorker<'_> {
         self.send_payload(FrameKind::Batch)
     }
 
-    /// Sends the payload, compressed where that is worth it.
+    /// Sends the payload, compressed if that is worthwhile.
     pub(super) fn send_payload(&mut self, kind: FrameKind) -> Result<(), StreamError> {
         let mut payload = std::mem::take(&mut self.payload);
         if self.packs(&payload)? {
@@ -56,7 +56,7 @@ impl SendWorker<'_> {
         Ok(())
     }
 
-    /// True where the name of a file says that it is compressed already.
+    /// True if the file's name shows that the file is already compressed.
     pub(super) fn skips(&self, entry: &Entry) -> bool {
         let name = || self.shared.sources[entry.source as usize].full_path(&entry.path);
         self.packing.as_ref().is_some_and(|packing| packing.skips(name().as_bytes()))
@@ -95,7 +95,7 @@ impl SendWorker<'_> {
         Ok(())
     }
 
-    /// Opens a small file by its name in the directory that is held; `None` for what has no contents.
+    /// Opens a small file by its name in the directory that is held open; `None` for an entry without contents.
     fn open_small(&mut self, entry: &Entry) -> Result<Option<OwnedFd>, Errno> {
         if !matches!(entry.kind, Kind::File { .. }) {
             return Ok(None);

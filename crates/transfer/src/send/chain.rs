@@ -1,4 +1,5 @@
-//! Several hosts that get the same from each other: the transfer to the first one sends, those to the others follow it.
+//! Several hosts that get the same data from each other: the transfer to the first host sends, and the transfers to the
+//! other hosts follow it.
 
 use linerate_wire::control::{Message, Progress, Totals};
 use std::sync::{Arc, Mutex};
@@ -10,10 +11,10 @@ use crate::net::clock::Counters;
 use crate::net::session::{Session, out_of_turn};
 use crate::send::sender::Sent;
 
-/// Why a host of a chain gets nothing more through it, and the user wants it to get the rest otherwise.
+/// The reason why a host gets nothing more through the chain, so that it must get the rest in another way.
 pub(super) const DAMAGED: &str = "files came damaged to its stable storage";
 
-/// What the transfers to the hosts of a chain share.
+/// The data that the transfers to the hosts of a chain share.
 pub struct ChainLead {
     source: Arc<ChainSource>,
     state: Mutex<LeadState>,
@@ -22,14 +23,14 @@ pub struct ChainLead {
 #[derive(Default)]
 struct LeadState {
     counters: Option<Arc<Counters>>,
-    /// All was sent.
+    /// The message that everything was sent.
     sent: Option<Message>,
-    /// From which place on nothing comes any more, and why.
+    /// The position from which on hosts get nothing more, and the reason.
     broken: Option<(usize, String)>,
 }
 
 impl ChainLead {
-    /// For N hosts.
+    /// A lead for `hosts` hosts.
     ///
     /// # Errors
     /// If the system gives no randomness.
@@ -37,22 +38,22 @@ impl ChainLead {
         Ok(Arc::new(Self { source: Arc::new(ChainSource::new(hosts)?), state: Mutex::default() }))
     }
 
-    /// The keys, and whoever makes marks with them.
+    /// The keys of the hosts, with which the marks are made.
     pub fn source(&self) -> &Arc<ChainSource> {
         &self.source
     }
 
-    /// The transfer to the first host begins, with these counters.
+    /// Records that the transfer to the first host begins, with these counters.
     pub fn begins(&self, counters: &Arc<Counters>) {
         lock(&self.state).counters = Some(counters.clone());
     }
 
-    /// It has sent everything, as this message says.
+    /// Records that everything was sent, as this message states.
     pub(super) fn has_sent(&self, sent: Message) {
         lock(&self.state).sent = Some(sent);
     }
 
-    /// Nothing comes any more to the hosts from this place on.
+    /// Records that the hosts from this position on get nothing more.
     pub fn breaks(&self, place: usize, why: &str) {
         let mut state = lock(&self.state);
         if state.broken.as_ref().is_none_or(|(first, _)| place < *first) {
@@ -60,7 +61,7 @@ impl ChainLead {
         }
     }
 
-    /// Why nothing comes any more to the host at this place, if that is so.
+    /// The reason why the host at this position gets nothing more; `None` if it still gets data.
     pub fn broken(&self, place: usize) -> Option<String> {
         lock(&self.state).broken.as_ref().filter(|(first, _)| *first <= place).map(|(_, why)| why.clone())
     }
@@ -75,7 +76,8 @@ impl ChainLead {
     }
 }
 
-/// The transfer to the host at this place, which gets its data from the one before it: waits until everything is in place there.
+/// The transfer to the host at this position, which gets its data from the host before it: waits until everything is in
+/// place there.
 ///
 /// # Errors
 /// If the host gives up or goes away, or the chain breaks before it.
@@ -108,7 +110,8 @@ pub fn follow(
     }
 }
 
-/// What the host says, but for what it wants nothing more of: the others may.
+/// Receives the host's messages. A message that it needs nothing more of a file is ignored, since other hosts may need
+/// it.
 fn hear(session: &mut Session, lead: &ChainLead, place: usize) -> Result<Option<Message>, TransferError> {
     let heard = session.hear()?;
     if let Some(why) = lead.broken(place) {

@@ -1,4 +1,5 @@
-//! Sends a part of a large file as pieces of the receiver's older version and as the bytes that it hasn't.
+//! Sends a part of a large file as references to the receiver's older version, and the bytes that the receiver doesn't
+//! have.
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::frame::FrameKind;
@@ -18,13 +19,13 @@ use crate::tree::digest::Hashing;
 use crate::tree::metadata::holes::{Run, next_run};
 use crate::tree::reading::append_from;
 
-/// Bytes that are read at once: they are still in a processor's second cache when they are searched and hashed.
+/// Bytes per read: they stay in a processor's second-level cache while they are searched and hashed.
 const READ: usize = 128 << 10;
 
-/// A problem of the file, inside one of the stream.
+/// The outer error is of the stream, the inner one of the file.
 type DeltaResult<T> = Result<Result<T, FileProblem>, StreamError>;
 
-/// Goes on where there was no problem of the file.
+/// Unwraps a result; returns early if there was a problem of the file.
 macro_rules! of_file {
     ($result:expr) => {
         match $result {
@@ -34,15 +35,15 @@ macro_rules! of_file {
     };
 }
 
-/// A part of a file of which blocks of an older version are known.
+/// A part of a file for which blocks of an older version are known.
 pub(super) struct DeltaPart<'p> {
     pub(super) file: &'p LargeFile,
     pub(super) table: &'p BlockTable,
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// The digest of the bytes so far, where the user asks for one.
+    /// The digest of the bytes so far, if the user requests digests.
     pub(super) hashing: &'p mut Option<Hashing>,
-    /// The digest of what the older version brings, if that is anything.
+    /// The digest of the bytes that come from the older version, if any do.
     pub(super) moved: &'p mut Option<MovedProof>,
 }
 
@@ -56,7 +57,7 @@ impl DeltaPart<'_> {
     }
 }
 
-/// Bytes of the older version that are the next ones, and are not named to the receiver yet.
+/// Bytes of the older version that come next and were not yet reported to the receiver.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Copied {
     from: u64,
@@ -84,7 +85,7 @@ impl SendWorker<'_> {
         Ok(Ok(()))
     }
 
-    /// Sends the bytes from `start` to `end`, in which there may be holes.
+    /// Sends the bytes from `start` to `end`, which may contain holes.
     fn runs(&mut self, part: &mut DeltaPart<'_>, (start, end): (u64, u64)) -> DeltaResult<()> {
         let descriptor = of_file!(self.opened(part.file)).as_fd();
         let mut at = start;
@@ -104,7 +105,7 @@ impl SendWorker<'_> {
         Ok(Ok(()))
     }
 
-    /// The block that lies across `middle`, where a part begins or ends.
+    /// The block that crosses `middle`, at which a part begins or ends.
     fn straddling(&mut self, part: &DeltaPart<'_>, middle: u64) -> Result<Option<Straddling>, FileProblem> {
         let (block, size) = (part.table.block() as u64, file_size(&part.file.entry));
         if middle < block || middle >= size || size - middle < block {
@@ -115,7 +116,7 @@ impl SendWorker<'_> {
         Ok(part.table.straddling(&self.payload, middle))
     }
 
-    /// The bytes from `start` to `end` are those of a part of a block, which is at `from` in the older version.
+    /// Sends the bytes from `start` to `end`, which are a piece of a block; the older version has them at `from`.
     fn edge(&mut self, part: &mut DeltaPart<'_>, (start, end): (u64, u64), from: u64) -> DeltaResult<()> {
         let descriptor = of_file!(self.opened(part.file)).as_fd();
         of_file!(self.read(descriptor, start, (end - start) as usize));
@@ -170,7 +171,7 @@ impl SendWorker<'_> {
         Ok(sent)
     }
 
-    /// Reads exactly so many bytes.
+    /// Reads exactly `length` bytes.
     fn read(&mut self, descriptor: BorrowedFd<'_>, from: u64, length: usize) -> Result<(), FileProblem> {
         self.payload.clear();
         let read = append_all(descriptor, from, length, &mut self.payload);
@@ -178,7 +179,7 @@ impl SendWorker<'_> {
         read
     }
 
-    /// Sends bytes that the receiver hasn't.
+    /// Sends bytes that the receiver doesn't have.
     fn new_bytes(&mut self, new: &[u8]) -> Result<(), StreamError> {
         self.name_copied()?;
         let begun = Instant::now();
@@ -199,7 +200,7 @@ impl SendWorker<'_> {
                 }
                 Ok::<(), FileProblem>(())
             };
-            // Nothing fails in memory.
+            // Copying from memory can't fail.
             let _ = self.stream.send_data(length, 0, &mut self.clock, put)?;
             self.count(length as u64);
         }
@@ -208,7 +209,7 @@ impl SendWorker<'_> {
         Ok(())
     }
 
-    /// The next `length` bytes are at `from` in the older version. What is in one piece there is named in one.
+    /// Refers to the next `length` bytes, which the older version has at `from`. Adjacent ranges are reported together.
     fn copy(&mut self, from: u64, length: u64) -> Result<(), StreamError> {
         if self.copied.length == 0 || self.copied.from + self.copied.length != from {
             self.name_copied()?;

@@ -1,12 +1,16 @@
-//! Several transfers of the same sources at the same time: a piece of a file is read and hashed once for all of them.
+//! Several transfers of the same sources at the same time: each piece of a file is read and hashed once for all of
+//! them.
 //!
-//! What was read last is kept, within a bound. Whoever is ahead waits for the others, so that they find it there; but only while
-//! that costs little. A transfer that is slower is *left behind*: nobody waits for it any more, and it reads on its own what is
-//! no longer kept. So neither the time of the others nor the memory grows with the slowest.
+//! The pieces that were read last are kept, up to a limit. A transfer that is ahead waits for the others, so that they
+//! find these pieces, but only while the wait costs little. A transfer that is slower is *left behind*: no other
+//! transfer waits for it any more, and it reads pieces that are no longer kept itself. So the slowest transfer
+//! increases neither the time of the others nor the memory.
 //!
-//! What a wait costs is seen from all transfers together. Where they share a link or the processors, whoever waits leaves its part
-//! to the others: all together come forward as fast as without the wait, which then costs nothing, however long it is. Where they
-//! come forward less, the rest of the time is lost. One that was left behind and is near the others, by chance or since it had
+//! The cost of a wait is measured for all transfers together. If they share a link or the processors, a transfer that
+//! waits leaves its share to the others: all together advance as fast as without the wait, which then costs nothing,
+//! however long it is. If they advance less, the rest of the time is lost. If a transfer that was left behind is near
+//! the others again, by chance or because it only started late, the others wait for it again as soon as the time that
+//! has passed permits it.
 //! only come late, is waited for again as soon as the time that passes allows for it.
 
 mod scan;
@@ -30,58 +34,61 @@ use crate::tree::digest::{Hashing, of_bytes};
 use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
 
-/// Bytes of a piece, but for a file's last one: a power of two, so that it is a subtree of the file's hash tree.
+/// Bytes of a piece, except the last piece of a file: a power of two, so that a piece is a subtree of the file's hash
+/// tree.
 pub const PIECE: u64 = 256 << 10;
-/// Bytes that are kept.
+/// Bytes that are kept in memory.
 const KEPT: u64 = 64 << 20;
-/// How far one may be ahead of another: less than what is kept, since several streams are at several places.
+/// How many bytes one transfer may be ahead of another: less than what is kept, since several streams are at different
+/// offsets.
 const AHEAD: u64 = 24 << 20;
-/// How much time may be lost for one of them: so much, or what all together take to send half of what one may be ahead, and this
-/// share of the time since the beginning.
+/// How much time may be lost for one transfer: this time, or the time in which all together send half of what one may
+/// be ahead, plus a share (`SHARE`) of the time since the beginning.
 const PATIENCE: Duration = Duration::from_millis(300);
 const SHARE: f64 = 0.03;
-/// What a good wait may make up for of the next ones.
+/// How much of the following waits' cost a wait without loss may compensate.
 const CREDIT: Duration = Duration::from_millis(100);
-/// How long the first one that is ready waits for the others' logins at least; it waits as long as its own has taken.
+/// The shortest time for which the first transfer that is ready waits for the others' logins; otherwise it waits as
+/// long as its own login took.
 const GATHERING: Duration = Duration::from_secs(3);
-/// How often whoever waits looks.
+/// The interval of the checks during a wait.
 const NAP: Duration = Duration::from_millis(2);
 
-/// What the transfers share.
+/// The data that the transfers share.
 pub struct FanReading {
     members: Vec<FanPlace>,
     kept: Mutex<KeptPieces>,
     gathering: Mutex<FanGathering>,
     gathered: Condvar,
     rate: Option<RateLimit>,
-    /// Bytes that were read.
+    /// Bytes that were read from files.
     read: AtomicU64,
     made: Instant,
     log: ScanLog,
 }
 
-/// How far one of them is.
+/// The progress of one transfer.
 #[derive(Default)]
 struct FanPlace {
     counters: OnceLock<Arc<Counters>>,
     sent: AtomicU64,
-    /// Its own waits, and what waits for it have cost.
+    /// Its own waits, and the cost of waits for it.
     waits: Mutex<FanWaits>,
-    /// Nobody waits for it: it isn't ready yet, was left behind, or has ended.
+    /// No transfer waits for it: it isn't ready yet, was left behind, or has ended.
     is_alone: AtomicBool,
     was_left_behind: AtomicBool,
 }
 
-/// How a transfer has waited, and others for it.
+/// How a transfer has waited, and how others have waited for it.
 #[derive(Default)]
 struct FanWaits {
-    /// Workers that wait now.
+    /// The number of its workers that are waiting now.
     waiting: u32,
-    /// When the last wait ended, and what all had sent then.
+    /// When its last wait ended, and the bytes that all had sent by then.
     free_since: Option<FanMoment>,
-    /// Seconds in which it didn't wait, and the bytes that all have sent in them.
+    /// Seconds in which it didn't wait, and the bytes that all transfers sent in that time.
     free: (f64, u64),
-    /// Seconds that others have lost by waiting for it, and until when that is counted.
+    /// Seconds that other transfers have lost by waiting for it, and up to when they were counted.
     cost: f64,
     counted: Option<FanMoment>,
 }
@@ -93,22 +100,22 @@ struct FanMoment {
     sent: u64,
 }
 
-/// Who is ready.
+/// The transfers that are ready.
 #[derive(Default)]
 struct FanGathering {
-    /// Transfers that are ready or have ended.
+    /// The number of transfers that are ready or have ended.
     met: usize,
     begun: Option<Instant>,
 }
 
-/// Which bytes of which state of a file a piece is.
+/// Identifies a piece: the file, the file's state, and the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PieceKey {
-    /// The file: device and inode.
+    /// The file's device and inode numbers.
     pub file: (u64, u64),
-    /// Its last change, and its size as it was found.
+    /// The file's last change, and its size when it was found.
     pub state: (i64, u32, u64),
-    /// Where the piece begins in bytes.
+    /// The offset of the piece in bytes.
     pub offset: u64,
 }
 
@@ -119,15 +126,15 @@ pub struct FanPiece {
     digest: OnceLock<Option<Digest>>,
 }
 
-/// A piece that somebody reads, or has read.
+/// A piece that a transfer is reading or has read.
 type PieceSlot = Arc<Mutex<Option<Arc<FanPiece>>>>;
 
 #[derive(Default)]
 struct KeptPieces {
     slots: HashMap<PieceKey, KeptPiece>,
-    /// In the order in which they were read; some are forgotten already.
+    /// The keys in the order in which the pieces were read; some of these pieces were already dropped.
     order: VecDeque<PieceKey>,
-    /// Those that everybody has had who waits for the others.
+    /// The pieces that have been taken by every transfer that waits for the others.
     had: VecDeque<PieceKey>,
     bytes: u64,
 }
@@ -135,20 +142,20 @@ struct KeptPieces {
 struct KeptPiece {
     slot: PieceSlot,
     bytes: u64,
-    /// A bit for each transfer that has had it.
+    /// A bit for each transfer that has taken the piece.
     by: u64,
 }
 
-/// One of the transfers. When it is dropped, nobody waits for it.
+/// One of the transfers. When this value is dropped, no other transfer waits for it any more.
 pub struct FanMember {
     shared: Arc<FanReading>,
     number: usize,
-    /// Nobody waits for it.
+    /// No transfer waits for this one at first.
     is_late: bool,
 }
 
 impl FanReading {
-    /// For N transfers that send no more than a number of bytes a second together, if that is limited.
+    /// For `members` transfers that together send at most `bytes_per_second`, if that is set.
     pub fn new(members: usize, bytes_per_second: Option<u64>) -> Arc<Self> {
         let alone = || FanPlace { is_alone: AtomicBool::new(true), ..FanPlace::default() };
         Arc::new(Self {
@@ -168,22 +175,22 @@ impl FanReading {
         FanMember { shared: self.clone(), number, is_late: false }
     }
 
-    /// The same of one for which the others haven't waited.
+    /// As [`Self::member`], for a transfer for which the others haven't waited.
     pub fn latecomer(self: &Arc<Self>, number: usize) -> FanMember {
         FanMember { shared: self.clone(), number, is_late: true }
     }
 
-    /// Walks the sources for all, until they have everything or have ended.
+    /// Walks the sources for all transfers, until they have all entries or have ended.
     pub fn scan(&self, sources: &[SourceRoot], options: &Options, selection: &Selection) {
         self.log.scan(sources, options, selection);
     }
 
-    /// Bytes that were read of files.
+    /// The number of bytes that were read from files.
     pub fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Whether the transfer of this number was left behind.
+    /// Whether the transfer with this number was left behind.
     pub fn was_left_behind(&self, number: usize) -> bool {
         self.members[number].was_left_behind.load(Ordering::Relaxed)
     }
@@ -192,7 +199,7 @@ impl FanReading {
         self.members.iter().any(|place| place.holds_back(than))
     }
 
-    /// A bit for each that waits for the others.
+    /// A bit for each transfer that waits for the others.
     fn together(&self) -> u64 {
         let bit = |number: usize| 1_u64.checked_shl(number as u32).unwrap_or(0);
         let waits = |(_, place): &(usize, &FanPlace)| !place.is_alone.load(Ordering::Acquire);
@@ -208,16 +215,17 @@ impl FanReading {
         FanMoment { at: Instant::now(), sent: sent.fold(0, u64::saturating_add) }
     }
 
-    /// How much time may be lost for one, if all together send this many bytes a second.
+    /// How much time may be lost for one transfer, if all together send `together` bytes a second.
     fn patience(&self, together: f64) -> f64 {
         let least = PATIENCE.as_secs_f64().max(AHEAD as f64 / 2.0 / together.max(1.0));
-        // What one may be ahead is sent by all of them before anybody waits: no more than a part of that time.
+        // Before any transfer has to wait, all of them send the number of bytes that one may be ahead: only a part of
+        // that time may be lost.
         let elapsed = self.elapsed().as_secs_f64();
         least.min(PATIENCE.as_secs_f64().max(elapsed / 4.0)) + SHARE * elapsed
     }
 
-    /// Counts what a wait that began at that moment costs because of those who hold back one that is so far; who costs too much is
-    /// left behind. Without waits all together would send so many bytes a second.
+    /// Assigns the cost of a wait that started at `begun` to the transfers that hold back one at `so_far`; a transfer
+    /// that costs too much is left behind. Without waits, all together would send `together` bytes a second.
     fn count(&self, begun: FanMoment, together: f64, so_far: u64) {
         let now = self.now();
         for place in self.members.iter().filter(|place| place.holds_back(so_far)) {
@@ -234,7 +242,8 @@ impl FanReading {
         }
     }
 
-    /// Waits again for one that was left behind, where it is near the others and has cost no more than it may.
+    /// Makes the others wait again for a transfer that was left behind, if it is near them and its cost is within the
+    /// limit.
     fn take_back(&self, place: &FanPlace) {
         let others = self.members.iter().filter(|other| !other.is_alone.load(Ordering::Acquire));
         let first = others.map(FanPlace::bytes).max();
@@ -253,12 +262,12 @@ impl FanPlace {
         self.sent.load(Ordering::Relaxed).saturating_add(there)
     }
 
-    /// Whether one that is so far has to wait for it.
+    /// Whether a transfer at `so_far` has to wait for this one.
     fn holds_back(&self, so_far: u64) -> bool {
         !self.is_alone.load(Ordering::Acquire) && self.bytes().saturating_add(AHEAD) < so_far
     }
 
-    /// Returns how many bytes a second all together have sent while it didn't wait.
+    /// Starts a wait. Returns how many bytes a second all together have sent while this transfer didn't wait.
     fn begins_to_wait(&self, now: FanMoment) -> f64 {
         let mut waits = lock(&self.waits);
         waits.waiting += 1;
@@ -280,11 +289,11 @@ impl FanPlace {
 }
 
 impl FanMember {
-    /// Waits for the others' logins, but not for long; `counters` say what the receiver has already.
+    /// Waits for the others' logins, for a limited time; `counters` show what the receiver already has.
     pub fn meet(&self, counters: &Arc<Counters>) {
         let shared = &*self.shared;
         let place = self.place();
-        // A second try is made by another member.
+        // A second attempt is made by another member.
         let _ = place.counters.set(counters.clone());
         if self.is_late {
             return;
@@ -310,7 +319,7 @@ impl FanMember {
         lock(&place.waits).free_since = Some(shared.now());
     }
 
-    /// Does `work` while the scan that is for all finds something; none where it has none of it.
+    /// Does `work` while the common scan finds entries; `None` if this transfer takes no part in that scan.
     pub fn scan_ahead<T, W: FnOnce(Ahead<'_>) -> T>(
         &self,
         selection: &Selection,
@@ -324,12 +333,12 @@ impl FanMember {
         Ok(self.shared.log.read_ahead(self.number, selection, counters, problem, work))
     }
 
-    /// The limit of all together.
+    /// The rate limit of all transfers together.
     pub fn rate(&self) -> Option<&RateLimit> {
         self.shared.rate.as_ref()
     }
 
-    /// Counts bytes that were sent, and waits for those who are far behind; true where it has waited.
+    /// Counts bytes that were sent, and waits for transfers that are far behind; true if it has waited.
     pub fn advance(&self, bytes: u64, stop: &AtomicBool) -> bool {
         let place = self.place();
         place.sent.fetch_add(bytes, Ordering::Relaxed);
@@ -350,10 +359,10 @@ impl FanMember {
         true
     }
 
-    /// A piece, which `read` reads where nobody has.
+    /// A piece; `read` is called if no transfer has read it.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// The errors of `read`.
     pub fn piece(
         &self,
         key: PieceKey,
@@ -403,7 +412,7 @@ impl Drop for FanMember {
 }
 
 impl KeptPieces {
-    /// The slot of a piece, for the transfer with this bit; a new one where it is one of those that are `together`.
+    /// The slot of a piece, for the transfer with this bit; a new slot if the transfer is one of `together`.
     fn slot(&mut self, key: PieceKey, bit: u64, together: u64) -> Option<PieceSlot> {
         if let Some(kept) = self.slots.get_mut(&key) {
             let had = kept.by & together == together;
@@ -417,7 +426,7 @@ impl KeptPieces {
             return None;
         }
         let slot = PieceSlot::default();
-        // A small file costs more than its bytes.
+        // A small file costs more memory than its bytes.
         let bytes = key.length().max(1 << 10);
         self.slots.insert(key, KeptPiece { slot: slot.clone(), bytes, by: bit });
         self.order.push_back(key);
@@ -432,7 +441,7 @@ impl KeptPieces {
 
     fn forget(&mut self, key: &PieceKey) {
         self.bytes -= self.slots.remove(key).map_or(0, |kept| kept.bytes);
-        // What was forgotten since all have had it is still in the order.
+        // `order` still contains keys of pieces that were dropped after all transfers had taken them.
         if self.order.len() > 2 * self.slots.len() + 1024 {
             self.order.retain(|key| self.slots.contains_key(key));
         }
@@ -440,13 +449,13 @@ impl KeptPieces {
 }
 
 impl PieceKey {
-    /// The piece of a file's state that has the byte at `offset`.
+    /// The piece that contains the byte at `offset`, of a file in this state.
     pub fn of(file: (u64, u64), ctime: Timestamp, size: u64, offset: u64) -> Self {
         let state = (ctime.seconds, ctime.nanoseconds, size);
         Self { file, state, offset: offset / PIECE * PIECE }
     }
 
-    /// How many bytes it has, if the file has as many as were found.
+    /// The number of its bytes, if the file still has the size that was found.
     pub fn length(&self) -> u64 {
         let (.., size) = self.state;
         size.saturating_sub(self.offset).min(PIECE)
@@ -454,17 +463,17 @@ impl PieceKey {
 }
 
 impl FanPiece {
-    /// Which one it is.
+    /// Its key.
     pub fn key(&self) -> PieceKey {
         self.key
     }
 
-    /// Its bytes: fewer than the key says where the file has become shorter.
+    /// Its bytes: fewer than the key states if the file has become shorter.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its chaining value, or the root where it is the whole file; none where it is shorter than it was.
+    /// Its chaining value, or the root hash if it is the whole file; `None` if it is shorter than it was.
     pub fn digest(&self) -> Option<Digest> {
         let (.., size) = self.key.state;
         *self.digest.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! The streams on each link, so that none is left without one.
+//! Counts the streams on each link, so that no link is left without a stream.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,22 +6,22 @@ use std::sync::Mutex;
 
 use crate::base::lock::lock;
 
-/// How many workers send over each link, by this host's address on it; none is through ssh.
+/// The number of workers on each link, by this host's address on it; `None` is through ssh.
 #[derive(Default)]
 pub struct WorkerLinks(Mutex<HashMap<Option<IpAddr>, u32>>);
 
 impl WorkerLinks {
-    /// Forgets all workers.
+    /// Removes all workers.
     pub fn clear(&self) {
         lock(&self.0).clear();
     }
 
-    /// Notes that one more worker sends over this link.
+    /// Adds a worker on this link.
     pub fn add(&self, link: Option<IpAddr>) {
         *lock(&self.0).entry(link).or_default() += 1;
     }
 
-    /// Takes one worker away from a link, unless it is the last one there; true where it may go.
+    /// Removes a worker from a link, unless it is the last one there; true if it may leave.
     pub fn take(&self, link: Option<IpAddr>) -> bool {
         let mut links = lock(&self.0);
         let workers = links.entry(link).or_default();

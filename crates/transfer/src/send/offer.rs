@@ -1,4 +1,5 @@
-//! Offers what was found to a receiver that may have it already, and queues what it wants.
+//! Offers the entries that were found to a receiver that may already have them, and queues the entries that it
+//! requests.
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use linerate_wire::control::{
@@ -20,38 +21,37 @@ use crate::send::search::BlockTable;
 use crate::tree::blocks::{BLOCK_LEAST, BLOCK_MOST};
 use crate::tree::scan::{Seen, Stopped, Taker};
 
-/// An offer is sent when it has about this many bytes: far below the longest message, with its largest entry
-/// too.
+/// An offer is sent when it has about this many bytes: far below the longest message, even with its largest entry.
 const OFFER_BYTES: usize = 256 << 10;
-/// Bytes of an offered entry beside its names and attributes, at most.
+/// The most bytes of an offered entry, without its names and attributes.
 const ENTRY_BYTES: usize = 128;
-/// Bounds of the chunks that a receiver may name, in bytes.
+/// The limits of chunk sizes that a receiver may request, in bytes.
 const CHUNK_LEAST: u64 = 64 << 10;
 const CHUNK_MOST: u64 = 1 << 30;
 
-/// Blocks that tables may have before a further one waits.
+/// The number of blocks in all tables from which on a further table has to wait.
 const LIVE_BLOCKS: u64 = 1 << 20;
-/// How long a table waits between two looks for room.
+/// How long a table waits between two checks for room.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Reads a file's contents for their digest; `None` if they can't be read, which the worker that sends them
-/// reports.
+/// Computes the digest of a file's contents; `None` if they can't be read, which is reported by the worker that sends
+/// them.
 pub type Hash<'a> = &'a (dyn Fn(&Entry) -> Option<Digest> + Sync);
 
 /// The state of the offers, for the session's thread.
 #[derive(Default)]
 pub struct OfferState {
-    /// The receiver's breach of the protocol, which ends the transfer.
+    /// The receiver's violation of the protocol, which ends the transfer.
     pub breach: Mutex<Option<String>>,
-    /// All offers are made and answered, so that each further answer is a breach.
+    /// All offers are made and answered, so a further answer would violate the protocol.
     pub is_over: AtomicBool,
 }
 
-/// The receiver's answer to an offer, and the blocks that it counts.
+/// The receiver's answer to an offer, with the blocks that it counts.
 pub struct Answer {
-    /// An element for each entry of the offer.
+    /// One element for each entry of the offer.
     pub wants: Vec<Want>,
-    /// The blocks of all its files, one behind the other.
+    /// The blocks of all its files, in order.
     pub blocks: Vec<BlockSum>,
 }
 
@@ -61,39 +61,39 @@ pub struct Offers<'a> {
     pub channel: &'a Channel,
     /// The receiver's answers, in order.
     pub answers: Receiver<Answer>,
-    /// Cuts what is wanted into units.
+    /// Cuts the requested files into units.
     pub planner: Planner,
     /// This end's counters.
     pub counters: &'a Counters,
-    /// Computes digests, where contents are compared.
+    /// Computes digests, if contents are compared.
     pub hash: Option<Hash<'a>>,
     /// The state of the offers, for the session's thread.
     pub state: &'a OfferState,
-    /// Notes what the receiver has or gets, where that is removed then.
+    /// Records the entries that the receiver has or gets, if sources are removed afterwards.
     removable: Option<&'a Removable>,
-    /// Wanted entries aren't sent.
+    /// Requested entries aren't sent.
     dry_run: bool,
-    /// Pieces of older versions may be anywhere.
+    /// Pieces of older versions may be at any offset.
     moves: bool,
-    /// A file that is shorter at the receiver gets its rest.
+    /// A file that is shorter at the receiver gets the missing bytes appended.
     appends: bool,
     /// The transfer ends early.
     stop: &'a AtomicBool,
-    /// Digests are sent of all files, also of those that the receiver has.
+    /// Digests are sent for all files, including those that the receiver already has.
     digests: bool,
     pending: Vec<Offered>,
-    /// Other properties of the pending entries.
+    /// Further properties of the pending entries.
     seen: Vec<Seen>,
     pending_bytes: usize,
     open: VecDeque<(Vec<Offered>, Vec<Seen>)>,
     orphans: Orphans,
-    /// Blocks of the answer that is being read, and how many all tables have.
+    /// The remaining blocks of the current answer. `live` counts the blocks of all tables.
     blocks: std::vec::IntoIter<BlockSum>,
     live: Arc<AtomicU64>,
 }
 
 impl<'a> Offers<'a> {
-    /// Offers on `channel`, which are answered in `answers`.
+    /// Sends offers on `channel`, which are answered in `answers`.
     pub fn new(
         channel: &'a Channel,
         answers: Receiver<Answer>,
@@ -126,7 +126,7 @@ impl<'a> Offers<'a> {
         }
     }
 
-    /// These offers, with notes of what the receiver has or gets.
+    /// These offers, with records of the entries that the receiver has or gets.
     pub fn noting(self, removable: Option<&'a Removable>) -> Self {
         Self { removable, ..self }
     }
@@ -148,7 +148,7 @@ impl<'a> Offers<'a> {
         self.take_what_came()
     }
 
-    /// The session's thread ends the answers where the transfer ends early.
+    /// Waits for an answer. The session's thread closes the queue of answers if the transfer ends early.
     fn wait(&mut self) -> Result<(), Stopped> {
         let answer = self.answers.recv().map_err(|_| Stopped)?;
         self.answered(answer)
@@ -214,7 +214,7 @@ impl<'a> Offers<'a> {
         }
     }
 
-    /// A file that the receiver has, and whose digest it wants.
+    /// Queues a file that the receiver has, and whose digest it requests.
     fn proof(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         match entry.kind {
             Kind::File { size } if self.digests => {
@@ -225,7 +225,7 @@ impl<'a> Offers<'a> {
         }
     }
 
-    /// A file of which the receiver has the beginning.
+    /// Queues a file of which the receiver has the beginning.
     fn rest(&mut self, entry: Entry, seen: Seen, rest: (u64, Option<Digest>)) -> Result<(), Stopped> {
         match entry.kind {
             Kind::File { size } if self.appends && rest.0 > 0 && rest.0 < size => {
@@ -235,7 +235,7 @@ impl<'a> Offers<'a> {
         }
     }
 
-    /// A file of which pieces are in an older version. Tables that are in use for too many blocks are waited for.
+    /// Queues a file of which pieces are in an older version. If existing tables have too many blocks, this waits.
     fn blocks(&mut self, entry: Entry, seen: Seen, block: u64, count: u32) -> Result<(), Stopped> {
         let Kind::File { size } = entry.kind else {
             return Err(self.breach("it has blocks of something that is no file"));
@@ -264,7 +264,7 @@ impl<'a> Offers<'a> {
         self.planner.add(entry, seen)
     }
 
-    /// The size of a file that is to be cut into chunks of `chunk` bytes, and their number.
+    /// The size of a file that will be cut into chunks of `chunk` bytes, and the number of chunks.
     fn cut(&self, entry: &Entry, chunk: u64) -> Result<(u64, u64), Stopped> {
         let Kind::File { size } = entry.kind else {
             return Err(self.breach("it wants parts of something that is no file"));
@@ -312,7 +312,7 @@ impl Taker for Offers<'_> {
     }
 }
 
-/// About how long the names and attributes of an entry are when they travel.
+/// The approximate encoded length of the names and attributes of an entry.
 fn bytes(entry: &Entry) -> usize {
     let kind = match &entry.kind {
         Kind::Symlink { target } => target.len(),
@@ -322,7 +322,7 @@ fn bytes(entry: &Entry) -> usize {
     let extra = entry.extra.as_ref().map_or(0, |extra| {
         let owner = extra.owner.as_ref().map_or(0, |owner| owner.user.len() + owner.group.len() + 16);
         let xattrs: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
-        // An ACL names users; no name is longer than that (useradd(8)).
+        // An ACL contains names of users; no name is longer than that (useradd(8)).
         owner + xattrs + 272 * (extra.acl.len() + extra.default_acl.len())
     });
     entry.path.as_bytes().len() + kind + extra

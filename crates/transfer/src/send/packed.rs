@@ -1,4 +1,4 @@
-//! The way of a worker's frames through its compressor.
+//! How a worker's frames pass through its compressor.
 
 use linerate_wire::frame::{FrameKind, Header};
 use std::sync::atomic::Ordering;
@@ -11,13 +11,13 @@ use crate::send::transmission::Transmission;
 use crate::send::work::{InHand, Work};
 use crate::send::worker::SendWorker;
 
-/// Compressed bytes that are sent at once, at least, while more are coming.
+/// While more compressed bytes are coming, at least this many are sent at once.
 const AT_ONCE: usize = 32 << 10;
-/// How long compressed bytes may wait for more, where there is nothing to send.
+/// How long compressed bytes may wait for more, if there is nothing to send.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl<'a> SendWorker<'a> {
-    /// The next unit. While it waits for one, nothing waits in the compressor.
+    /// The next unit. While the worker waits for a unit, no bytes wait in the compressor.
     pub(super) fn next(&mut self, work: &'a Work) -> Result<Option<InHand<'a>>, StreamError> {
         if !self.is_packing() {
             return Ok(work.take());
@@ -32,7 +32,7 @@ impl<'a> SendWorker<'a> {
         Ok(work.take())
     }
 
-    /// Sends a frame: through the compressor while that is on.
+    /// Sends a frame, through the compressor while that is on.
     pub(super) fn frame(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), StreamError> {
         if !self.is_packing() {
             return self.stream.send(kind, payload, &mut self.clock);
@@ -41,7 +41,7 @@ impl<'a> SendWorker<'a> {
         self.pack(payload)
     }
 
-    /// Whether what comes next of a chunk may be compressed: how much of it then.
+    /// How many of the next bytes of a chunk may be compressed; `None` if they may not.
     pub(super) fn next_packed(&mut self, at: u64, end: u64) -> Result<Option<usize>, StreamError> {
         let next = match &mut self.packing {
             Some(packing) => packing.next_of_chunk(at, end, &self.clock),
@@ -53,7 +53,7 @@ impl<'a> SendWorker<'a> {
         Ok(next)
     }
 
-    /// Whether `plain` goes through the compressor.
+    /// Whether `plain` is compressed.
     pub(super) fn packs(&mut self, plain: &[u8]) -> Result<bool, StreamError> {
         let Some(mut packing) = self.packing.take() else { return Ok(false) };
         let (shared, stream) = (self.shared, &self.stream);
@@ -65,7 +65,7 @@ impl<'a> SendWorker<'a> {
         }
     }
 
-    /// All streams but this one are to end.
+    /// True if all streams except this one should end.
     pub(super) fn is_alone(&self) -> bool {
         self.packing.as_ref().is_some_and(|packing| packing.is_alone())
     }
@@ -88,7 +88,7 @@ impl<'a> SendWorker<'a> {
         Ok(())
     }
 
-    /// Sends what the compressor has ready.
+    /// Sends the bytes that the compressor has ready.
     fn send_packed(&mut self) -> Result<(), StreamError> {
         let Some(mut packing) = self.packing.take() else { return Ok(()) };
         let sent = packing.compressor().map_or(Ok(()), |compressor| {
@@ -101,7 +101,7 @@ impl<'a> SendWorker<'a> {
         sent
     }
 
-    /// Sends all that is in the compressor.
+    /// Sends all bytes that are in the compressor.
     fn finish_packed(&mut self) -> Result<(), StreamError> {
         while let Some(compressor) = self.packing.as_mut().and_then(|packing| packing.compressor()) {
             let is_all = compressor.finish()?;
@@ -117,7 +117,7 @@ impl<'a> SendWorker<'a> {
         Ok(())
     }
 
-    /// Ends the compression: what comes next goes as it is.
+    /// Ends the compression: the next payload is sent uncompressed.
     pub(super) fn stop_packing(&mut self) -> Result<(), StreamError> {
         if self.is_packing() {
             self.finish_packed()?;

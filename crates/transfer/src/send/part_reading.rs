@@ -1,4 +1,4 @@
-//! The bytes of a part of a large file: read for this transfer alone, or shared with others.
+//! The bytes of a part of a large file: read only for this transfer, or shared with other transfers.
 
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -16,13 +16,13 @@ pub(super) struct PartReading<'a> {
     opened: &'a OpenedSource,
     size: u64,
     member: Option<&'a FanMember>,
-    /// The digests of pieces make up the part's.
+    /// The part's digest is computed from digests of pieces.
     by_pieces: bool,
     piece: Option<Arc<FanPiece>>,
 }
 
 impl<'a> PartReading<'a> {
-    /// The reading of this part, offset and length, of a file; shared where there is a member.
+    /// Starts to read this part (offset and length) of a file; shared if there is a `member`.
     pub(super) fn new(
         file: &LargeFile,
         opened: &'a OpenedSource,
@@ -40,7 +40,7 @@ impl<'a> PartReading<'a> {
         self.opened.as_fd()
     }
 
-    /// Fills the places, one behind the other, from `offset` on, and hashes what it reads; returns how many bytes there were.
+    /// Fills `places` in order, from `offset` on, and hashes the bytes that it reads; returns their number.
     pub(super) fn fill(
         &mut self,
         places: &mut [IoSliceMut<'_>],
@@ -49,7 +49,7 @@ impl<'a> PartReading<'a> {
     ) -> Result<usize, Errno> {
         let Some(member) = self.member else {
             let got = read_full(self.opened.as_fd(), places, offset)?;
-            // Here it is in the processor's caches, and not yet encrypted.
+            // The bytes are hashed here, since they are in the processor's caches and not yet encrypted.
             hashing.into_iter().for_each(|hashing| hashing.update_from(places));
             return Ok(got);
         };
@@ -75,13 +75,13 @@ impl<'a> PartReading<'a> {
         Ok((at - offset) as usize)
     }
 
-    /// A piece counts when its first byte does: the part has all of it.
+    /// Adds a piece's digest when the piece's first byte is read: the part contains all of it.
     fn hash(&self, hashing: &mut Hashing, piece: &FanPiece, at: u64, bytes: &[u8]) {
         if !self.by_pieces {
             return hashing.update(bytes);
         }
         let key = piece.key();
-        // Without a digest it is too short, and the part is given up.
+        // Without a digest the piece is too short, and the part is given up.
         if let Some(digest) = piece.digest().filter(|_| at == key.offset) {
             hashing.part(key.offset, key.length(), digest);
         }

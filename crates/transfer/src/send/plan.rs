@@ -1,4 +1,4 @@
-//! Cuts what is to be sent into units of work, in the order in which it is found.
+//! Cuts the entries to send into units of work, in the order in which they are found.
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::Digest;
@@ -11,14 +11,14 @@ use crate::send::reading::OpenedSource;
 use crate::send::search::BlockTable;
 use crate::tree::scan::{Seen, Stopped, Taker};
 
-/// Files up to this many bytes travel many in one frame.
+/// Files up to this many bytes are sent many in one frame.
 pub const SMALL: u64 = 64 << 10;
-/// Contents of a batch in bytes, and its entries, at most.
+/// The most bytes of contents of a batch. `BATCH_ENTRIES` is the most entries.
 pub const BATCH_BYTES: u64 = 256 << 10;
 const BATCH_ENTRIES: usize = 256;
-/// A file up to this many bytes is one chunk: writers of one file wait for each other.
+/// A file up to this many bytes is one chunk, since several writers of one file would wait for each other.
 const WHOLE: u64 = 16 << 20;
-/// Bounds of a chunk of a larger file in bytes; it is a power of two.
+/// The limits of a larger file's chunk size in bytes; a chunk's size is a power of two.
 const CHUNK_MIN: u64 = 4 << 20;
 const CHUNK_MAX: u64 = 64 << 20;
 
@@ -30,34 +30,34 @@ pub enum Unit {
     Chunk {
         /// The file.
         file: Arc<LargeFile>,
-        /// Where the part begins in bytes.
+        /// The offset of the part in bytes.
         offset: u64,
         /// Its length in bytes.
         length: u64,
     },
 }
 
-/// A file that travels in chunks.
+/// A file that is sent in chunks.
 pub struct LargeFile {
     /// The file as it was scanned.
     pub entry: Entry,
-    /// Its number.
+    /// Its number in the transfer.
     pub number: u64,
-    /// Into how many parts it is cut so far.
+    /// The number of parts into which it is cut so far.
     pub parts: AtomicU32,
-    /// Its holes stay holes.
+    /// Its holes are sent as holes.
     pub sparse: bool,
-    /// Parts that no worker has finished.
+    /// The number of parts that no worker has finished.
     pub left: AtomicU32,
-    /// Set where nothing more of it is wanted or can be read.
+    /// Set if nothing more of it is needed or can be read.
     pub given_up: AtomicBool,
     /// Opened by the first worker that needs it.
     pub descriptor: OnceLock<Result<OpenedSource, Errno>>,
-    /// Bytes of a part; the last one may be shorter.
+    /// Bytes of a part; the last part may be shorter.
     pub cut: u64,
-    /// The chunks of it that the receiver has.
+    /// The chunks that the receiver has.
     pub there: HeldChunks,
-    /// Which file it is.
+    /// The identity of the source file.
     pub origin: Origin,
 }
 
@@ -67,27 +67,27 @@ pub enum HeldChunks {
     /// Nothing.
     #[default]
     Nothing,
-    /// The chunks whose bits are set, the first one in the lowest bit of the first byte.
+    /// The chunks whose bits are set, the first chunk in the lowest bit of the first byte.
     Present(Vec<u8>),
-    /// Chunks with these contents, from the first one on; the file may have others now.
+    /// The digests of the receiver's chunks, from the first chunk on; this end's file may differ.
     Older(Vec<Digest>),
-    /// Blocks of an older version, which may be anywhere in the file.
+    /// Blocks of an older version, which may be at any offset of the file.
     Blocks(BlockTable),
-    /// The first bytes of the file: how many, and their digest where they are compared.
+    /// The first bytes of the file: their number, and their digest if they are compared.
     Beginning(u64, Option<Digest>),
 }
 
 /// How a large file is cut.
 pub struct Cut {
-    /// Bytes of a chunk; the last one may be shorter.
+    /// Bytes of a chunk; the last chunk may be shorter.
     pub cut: u64,
-    /// The chunks of it that the receiver has.
+    /// The chunks that the receiver has.
     pub there: HeldChunks,
 }
 
 impl LargeFile {
-    /// The rest of the part that begins at `offset`, from `at` to `end`, as further parts. Each is a subtree of the file's hash
-    /// tree where the part is one, and the bytes before `at` are a power of two.
+    /// Cuts the rest of the part at `offset`, from `at` to `end`, into further parts. If the part is a subtree of the
+    /// file's hash tree and the number of bytes before `at` is a power of two, each new part is a subtree too.
     pub fn split(self: &Arc<Self>, offset: u64, at: u64, end: u64) -> Vec<Unit> {
         let mut units = Vec::new();
         let mut from = at;
@@ -105,15 +105,15 @@ impl LargeFile {
 
 /// Cuts entries into units.
 pub struct Planner {
-    /// The queue of units; full means that the workers are busy.
+    /// The queue of units; if it is full, the workers are busy.
     queue: Sender<Unit>,
-    /// Streams, for the size of chunks.
+    /// The number of streams, which determines the chunk size.
     streams: u32,
-    /// Holes are looked for.
+    /// Files are checked for holes.
     sparse: bool,
     batch: Vec<Entry>,
     batch_bytes: u64,
-    /// Entries of a batch.
+    /// The most entries of a batch.
     batch_entries: usize,
     next_file: u64,
 }
@@ -125,23 +125,23 @@ impl Planner {
         Self { queue, streams, sparse, batch: Vec::new(), batch_bytes: 0, batch_entries, next_file: 0 }
     }
 
-    /// This planner, for workers that wait for nothing but each other: batches are so small that each worker soon has one.
+    /// This planner for workers that only wait for each other: batches are so small that each worker soon gets one.
     pub fn finely(self) -> Self {
         Self { batch_entries: (BATCH_ENTRIES / self.streams.max(1) as usize).max(1), ..self }
     }
 
-    /// This planner, for transfers that go through the sources side by side: parts are small, so that the transfers are at
-    /// about the same place.
+    /// This planner for transfers that go through the sources side by side: parts are small, so that the transfers stay
+    /// close to each other.
     pub fn in_step(self) -> Self {
         Self { streams: u32::MAX, ..self }
     }
 
-    /// This planner, whose large files have numbers from `first` on.
+    /// This planner with numbers of large files starting at `first`.
     pub fn numbered_from(self, first: u64) -> Self {
         Self { next_file: first, ..self }
     }
 
-    /// Queues all of an entry.
+    /// Queues a complete entry.
     ///
     /// # Errors
     /// If the workers are gone.
@@ -188,7 +188,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Queues a file of which pieces may be in an older version of the receiver's.
+    /// Queues a file of which pieces may be in the receiver's older version.
     ///
     /// # Errors
     /// If the workers are gone.
@@ -199,14 +199,14 @@ impl Planner {
         size: u64,
         table: BlockTable,
     ) -> Result<(), Stopped> {
-        // The file is cut into several parts, so that a receiver can take them as such.
+        // The file is cut into several parts, so that the receiver treats them as such.
         let half = (size / 2).next_power_of_two() / 2;
         let least = 8 * table.block() as u64;
         let cut = chunk_size(size, self.streams).next_power_of_two().max(least).min(half);
         self.add_large(entry, seen, size, Cut { cut, there: HeldChunks::Blocks(table) })
     }
 
-    /// Queues a file of which the receiver has all, and wants to know what it comes to here.
+    /// Queues a file that the receiver has completely, and whose digest at this end it requests.
     ///
     /// # Errors
     /// If the workers are gone.
@@ -238,7 +238,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Queues what waits for a full batch.
+    /// Queues the entries that are waiting for a full batch.
     ///
     /// # Errors
     /// If the workers are gone.
@@ -253,7 +253,7 @@ impl Planner {
     }
 }
 
-/// Everything that is found is sent.
+/// Sends everything that is found.
 impl Taker for Planner {
     fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         self.add(entry, seen)
@@ -264,13 +264,13 @@ impl Taker for Planner {
     }
 }
 
-/// Bytes of what may be large: a batch holds little of it, however much each entry has.
+/// The bytes of an entry's variable-size properties. They limit a batch, however much each entry has.
 pub fn extra_size(extra: &Extra) -> u64 {
     let xattrs: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
     (xattrs + 32 * (extra.acl.len() + extra.default_acl.len())) as u64
 }
 
-/// A quarter of each stream's share, as a power of two between 4 and 64 MiB.
+/// A quarter of each stream's share of the file, as a power of two between 4 and 64 MiB.
 fn chunk_size(size: u64, streams: u32) -> u64 {
     if size <= WHOLE {
         return size;

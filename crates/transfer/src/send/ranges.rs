@@ -1,4 +1,4 @@
-//! Sends ranges of open files, which the receiver copies, where both ends are in one process.
+//! Sends ranges of open files if both ends are in one process; the receiver copies the ranges.
 
 use linerate_wire::control::ProblemKind;
 use std::os::fd::BorrowedFd;
@@ -6,13 +6,14 @@ use std::os::fd::BorrowedFd;
 use crate::net::stream::StreamError;
 use crate::send::worker::{FileProblem, SHORTER, SendWorker, read_problem};
 
-/// Bytes of a range: little enough that progress is seen and an interruption heeded, on a slow disk too.
+/// Bytes of a range: few enough that progress is visible and an interruption is noticed, even on a slow disk.
 const RANGE: u64 = 16 << 20;
-/// Bytes of a range under a rate limit, which it must not exceed by much.
+/// Bytes of a range under a rate limit, which a range must not exceed by much.
 const LIMITED: u64 = 256 << 10;
 
 impl SendWorker<'_> {
-    /// Has the receiver copy the bytes of a part. The inner result is a problem of the file, the outer one of the stream.
+    /// Makes the receiver copy the bytes of a part. The inner result is a problem of the file, the outer one of the
+    /// stream.
     pub(super) fn ranges(
         &mut self,
         file: BorrowedFd<'_>,

@@ -1,4 +1,4 @@
-//! Reads source files: into memory, into places, into a hash; and notices whether they change meanwhile.
+//! Reads source files into memory, into buffers, or into a hash, and detects whether they change meanwhile.
 
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Entry, Kind, Origin, Timestamp};
@@ -15,16 +15,16 @@ use crate::tree::reading::{append_from, hash_while, is_made_up, read_while};
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{ctime, mtime};
 
-/// Bytes of a file.
+/// The size of a file in bytes.
 pub(super) fn file_size(entry: &Entry) -> u64 {
     if let Kind::File { size } = entry.kind { size } else { 0 }
 }
 
-/// Why the contents of a small file aren't there.
+/// Why the contents of a small file weren't read.
 pub(super) enum NotRead {
     /// The contents can't be read.
     Error(Errno),
-    /// The contents are more than travels in a batch, though the file says that it is empty.
+    /// The contents are too long for a batch, though the file's stated size is 0.
     Large(OpenedSource),
 }
 
@@ -34,8 +34,8 @@ impl From<Errno> for NotRead {
     }
 }
 
-/// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since. A file that
-/// says that it is empty is read to its end: those of /proc have contents all the same.
+/// Appends the contents of a small file, at most as many bytes as were scanned; true if the file has changed since. A
+/// file whose stated size is 0 is read to its end, since files of /proc have contents in spite of it.
 pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, NotRead> {
     let Some(fd) = opened else { return Ok(false) };
     let (mut opened, before) = (OpenedSource::new(fd)?, out.len());
@@ -51,7 +51,7 @@ pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u
     Ok(opened.has_changed(entry)?)
 }
 
-/// As [`read_small`], for a file that says that it isn't empty, and that several transfers send; with its contents' digest.
+/// As [`read_small`], for a file whose stated size isn't 0 and that several transfers send; also returns its digest.
 pub(super) fn share_small(
     fd: OwnedFd,
     entry: &Entry,
@@ -73,12 +73,12 @@ pub(super) fn share_small(
 #[derive(Debug)]
 pub struct OpenedSource {
     fd: OwnedFd,
-    /// Which file it is: device and inode.
+    /// The identity of the file: device and inode numbers.
     file: (u64, u64),
-    /// When its inode last changed, as it was opened. Nobody can set this time, so that a writer who puts the time of
-    /// modification back is noticed too.
+    /// The change time of its inode when it was opened. No process can set this time, so a writer that resets the
+    /// modification time is detected too.
     ctime: Timestamp,
-    /// The file says that it is empty, and isn't.
+    /// The file's stated size is 0, but it has contents.
     says_nothing: bool,
 }
 
@@ -92,12 +92,12 @@ impl OpenedSource {
         Ok(Self { fd, file: (stat.st_dev, stat.st_ino), ctime: ctime(&stat), says_nothing: false })
     }
 
-    /// The piece of it that has the byte at `offset`, where it was found with this size.
+    /// The key of its piece that contains the byte at `offset`, if it was found with this size.
     pub(super) fn piece_key(&self, size: u64, offset: u64) -> PieceKey {
         PieceKey::of(self.file, self.ctime, size, offset)
     }
 
-    /// Whether it is no longer what was scanned, or has changed since it was opened.
+    /// Whether it differs from the scanned file, or has changed since it was opened.
     pub(super) fn has_changed(&self, entry: &Entry) -> Result<bool, Errno> {
         let now = rustix::fs::fstat(&self.fd)?;
         let size = if self.says_nothing { 0 } else { file_size(entry) };
@@ -105,12 +105,12 @@ impl OpenedSource {
         Ok(!is_same && !is_made_up(self.as_fd()))
     }
 
-    /// Which file it is.
+    /// The identity of the file, for the receiver.
     pub(super) fn origin(&self) -> Result<Origin, Errno> {
         Ok(Origin { inode: rustix::fs::fstat(&self.fd)?.st_ino, ctime: self.ctime })
     }
 
-    /// How many bytes it has; reads all of it, unless it isn't to `go_on`.
+    /// The number of its bytes. All of it is read, until `go_on` returns false.
     pub(super) fn length(&self, buffer: &mut Vec<u8>, go_on: impl Fn() -> bool) -> Result<u64, Errno> {
         let mut length = 0;
         read_while(self.as_fd(), 0, u64::MAX, buffer, go_on, |read| length += read.len() as u64)?;
@@ -124,7 +124,7 @@ impl AsFd for OpenedSource {
     }
 }
 
-/// BLAKE3 of a file's contents; `None` if they can't be read, which their sender reports.
+/// BLAKE3 of a file's contents; `None` if they can't be read, which is reported when they are sent.
 pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Option<Digest> {
     let Kind::File { size } = entry.kind else { return None };
     let file = open_large(&sources[entry.source as usize], entry).ok()?;
@@ -133,7 +133,7 @@ pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Optio
 
 pub(super) fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OpenedSource, Errno> {
     let opened = OpenedSource::open(source, entry)?;
-    // Advice that isn't taken does no harm.
+    // The kernel may ignore the advice without harm.
     let _ = rustix::fs::fadvise(&opened, 0, None, Advice::Sequential);
     Ok(opened)
 }
@@ -143,7 +143,7 @@ fn append(fd: BorrowedFd<'_>, size: usize, out: &mut Vec<u8>) -> Result<(), Errn
     append_from(fd, 0, size, out)
 }
 
-/// Reads until all `places` are full, one behind the other, or the file ends. They stay as they are.
+/// Reads until all `places` are full, in order, or the file ends. The slices themselves aren't changed.
 pub(super) fn read_full(
     fd: BorrowedFd<'_>,
     places: &mut [IoSliceMut<'_>],
@@ -190,7 +190,7 @@ mod tests {
             Entry { source: 0, path: path_below, kind, mode: 0o644, mtime, atime: mtime, extra: None };
         let opened = OpenedSource::open(&source, &entry).unwrap();
         assert!(!opened.has_changed(&entry).unwrap());
-        // The clock of a file system may tick a hundred times a second.
+        // A file system's clock may have only a hundred ticks a second.
         std::thread::sleep(std::time::Duration::from_millis(30));
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         let modified = file.metadata().unwrap().modified().unwrap();

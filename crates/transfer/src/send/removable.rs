@@ -1,4 +1,4 @@
-//! Sources that are removed when all is in place (`--remove-source-files`).
+//! Sources that are removed after everything is in place (`--remove-source-files`).
 
 use linerate_wire::control::{Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Timestamp};
@@ -15,7 +15,7 @@ use crate::tree::scan::Seen;
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::mtime;
 
-/// Everything but directories that the receiver has or gets: some 100 bytes of memory each.
+/// All entries except directories that the receiver has or gets: about 100 bytes of memory each.
 #[derive(Default)]
 pub struct Removable(Mutex<Vec<RemovableEntry>>);
 
@@ -29,7 +29,7 @@ struct RemovableEntry {
 }
 
 impl Removable {
-    /// Notes what the receiver has or gets.
+    /// Records an entry that the receiver has or gets.
     pub fn note(&self, entry: &Entry, seen: &Seen) {
         if entry.kind == Kind::Directory {
             return;
@@ -39,7 +39,8 @@ impl Removable {
         lock(&self.0).push(RemovableEntry { source, path, inode: seen.origin.inode, modified, size });
     }
 
-    /// Removes all of them that are as they were scanned; none where not `all` that was found has arrived.
+    /// Removes all recorded entries that are unchanged since the scan; removes none unless `all` entries that were
+    /// found have arrived.
     pub fn remove(&self, sources: &[SourceRoot], all: bool, tell: &(dyn Fn(Problem) + Sync)) {
         let sent = std::mem::take(&mut *lock(&self.0));
         if !all {
@@ -60,7 +61,7 @@ impl Removable {
 }
 
 impl RemovableEntry {
-    /// False where it isn't what was sent.
+    /// Removes the entry; false if it isn't the entry that was sent.
     fn remove(&self, root: &Root, path: &RelPath) -> Result<bool, Errno> {
         let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
         let parent = root.directory(&parent)?;

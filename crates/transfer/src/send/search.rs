@@ -1,4 +1,4 @@
-//! Finds the blocks of an older version in the new one, wherever they are. Nothing is read or sent here.
+//! Finds the blocks of an older version in the new one, at any offset. This module doesn't read or send.
 
 use linerate_wire::control::BlockSum;
 use std::collections::{HashMap, HashSet};
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::tree::blocks::{BlockHash, Rolling};
 
-/// The most bytes of a piece in which new bytes are handed on.
+/// The most new bytes in one piece.
 const PIECE: usize = 64 << 10;
-/// The most digests of blocks that turn out to be others that are computed where two parts meet.
+/// The most digests that are computed without a match at a boundary between two parts.
 const PATIENCE: usize = 64;
 
-/// The blocks of one older version, by their sums.
+/// The blocks of one older version, indexed by their sums.
 #[derive(Debug)]
 pub struct BlockTable {
     block: usize,
@@ -21,41 +21,41 @@ pub struct BlockTable {
     sums: Vec<BlockSum>,
     by_digest: HashMap<[u8; 16], u32>,
     rolling: HashSet<u32>,
-    /// A bit for each of the values that the upper bits of a sum may have: most windows are none of the blocks.
+    /// A bit for each value of a sum's upper bits: most windows equal none of the blocks.
     filter: Vec<u64>,
     shift: u32,
-    /// The blocks that all tables have.
+    /// The number of blocks in all tables.
     live: Arc<AtomicU64>,
 }
 
-/// The blocks that a window most likely is: of several that are equal, one of these is taken.
+/// The most likely blocks for a window. If several blocks are equal, one of these is taken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hints {
-    /// The block that continues what was found before.
+    /// The block after the one that was found last.
     next: Option<u32>,
-    /// The block that was at the same place.
+    /// The block at the same offset.
     same: Option<u32>,
 }
 
-/// The answer about a window.
+/// The result for a window.
 enum WindowMatch {
     Block(u32, BlockHash),
-    /// The window's rolling sum is that of a block.
+    /// The window's rolling sum equals a block's, but its digest doesn't.
     OnlyAlike,
     Nothing,
 }
 
-/// A block that lies across the place where two parts of a file meet.
+/// A block that crosses the boundary between two parts of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Straddling {
-    /// Where the block begins in the new version.
+    /// The offset of the block in the new version.
     pub at: u64,
-    /// Where the block begins in the older one.
+    /// The offset of the block in the older version.
     pub from: u64,
 }
 
 impl BlockTable {
-    /// A table of `sums`, of blocks of `block` bytes; `live` counts those of all tables.
+    /// A table of `sums`, for blocks of `block` bytes; `live` counts the blocks of all tables.
     pub fn new(block: u64, sums: Vec<BlockSum>, live: &Arc<AtomicU64>) -> Self {
         live.fetch_add(sums.len() as u64, Ordering::AcqRel);
         let bits = (sums.len().max(1) as u64 * 64).next_power_of_two().clamp(1 << 12, 1 << 27);
@@ -101,8 +101,8 @@ impl BlockTable {
             .map_or(WindowMatch::OnlyAlike, |index| WindowMatch::Block(index, hash))
     }
 
-    /// The block that lies across `middle`, of which `around` has a block's bytes before and behind. It depends on these alone, so
-    /// that the workers of both parts find the same. None where one begins or ends there.
+    /// The block that crosses `middle`; `around` has one block's bytes before and after it. The result depends only on
+    /// these bytes, so the workers of both parts find the same block. `None` if a block begins or ends exactly there.
     pub fn straddling(&self, around: &[u8], middle: u64) -> Option<Straddling> {
         let block = self.block;
         let is_block = |window: &[u8]| self.by_digest.contains_key(&BlockHash::of(window).digest);
@@ -132,58 +132,58 @@ impl Drop for BlockTable {
     }
 }
 
-/// The next piece of what is searched.
+/// The next result of the search.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Bytes that the older version doesn't have, as far as was looked.
+    /// Bytes that were not found in the older version.
     New(Range<usize>),
     /// A block that the older version has at this offset.
     Old(Range<usize>, u64, BlockHash),
-    /// No piece before more bytes are there; this many bytes are done with.
+    /// No result until more bytes are available; this number of bytes is done.
     More(usize),
-    /// Everything is handed on.
+    /// All bytes were returned.
     End,
 }
 
-/// A search in bytes that come one after the other.
+/// A search in bytes that arrive in order.
 pub struct Search<'t> {
     table: &'t BlockTable,
-    /// Where the first of the bytes is in the new version.
+    /// The offset of the first byte in the new version.
     base: u64,
-    /// The window's beginning, and that of what is not handed on.
+    /// The beginning of the window; `kept` is the beginning of the bytes that were not yet returned.
     at: usize,
     kept: usize,
     sum: Option<Rolling>,
     found: Option<(u32, BlockHash)>,
     next: Option<u32>,
-    /// The window begins where a block ended that was found, and is not looked at yet.
+    /// The window begins at the end of a block that was found, and was not compared yet.
     follows: bool,
-    /// Bytes whose digests were computed for nothing, and all that were looked at.
+    /// Bytes whose digests were computed without a match, and all bytes that were searched.
     wasted: u64,
     looked: u64,
 }
 
 impl<'t> Search<'t> {
-    /// A search from `base` on.
+    /// A search that starts at `base`.
     pub fn new(table: &'t BlockTable, base: u64) -> Self {
         let (at, kept, wasted, looked) = (0, 0, 0, 0);
         Self { table, base, at, kept, sum: None, found: None, next: None, follows: false, wasted, looked }
     }
 
-    /// The place in the new version of the byte that is `at` in the bytes.
+    /// The offset in the new version of the byte at index `at`.
     pub fn place(&self, at: usize) -> u64 {
         self.base + at as u64
     }
 
-    /// The first `gone` bytes are taken away.
+    /// Drops the first `gone` bytes.
     pub fn forget(&mut self, gone: usize) {
         self.base += gone as u64;
         self.at -= gone;
         self.kept -= gone;
     }
 
-    /// The next piece of `bytes`, behind which nothing comes if they are the `last`. Unless a block is looked for `everywhere`, only
-    /// windows behind one another are compared.
+    /// The next result for `bytes`; they are the `last` if no more follow. Unless blocks are searched `everywhere`,
+    /// only adjacent windows are compared.
     pub fn next(&mut self, bytes: &[u8], last: bool, everywhere: bool) -> Piece {
         let block = self.table.block;
         loop {
@@ -227,7 +227,7 @@ impl<'t> Search<'t> {
         }
     }
 
-    /// Looks at one window, and goes on to one that may be a block.
+    /// Compares one window, and moves on to the next that may be a block.
     fn step(&mut self, bytes: &[u8], everywhere: bool) {
         let (table, block) = (self.table, self.table.block);
         if self.is_next(bytes) {
@@ -243,7 +243,7 @@ impl<'t> Search<'t> {
             WindowMatch::OnlyAlike => self.wasted += block as u64,
             WindowMatch::Nothing => {}
         }
-        // A receiver can name blocks that seem to be everywhere.
+        // A hostile receiver can send sums that seem to match everywhere.
         if !everywhere || self.wasted > 2 * self.looked + 64 * block as u64 {
             self.at += block;
             self.looked += block as u64;
@@ -253,7 +253,7 @@ impl<'t> Search<'t> {
         }
     }
 
-    /// Behind a block most likely the next one comes: that is found without its rolling sum.
+    /// After a block, the next block is most likely to follow: that is checked without a rolling sum.
     fn is_next(&mut self, bytes: &[u8]) -> bool {
         let (table, block) = (self.table, self.table.block);
         let Some(next) = self.next.filter(|_| std::mem::take(&mut self.follows)) else { return false };
@@ -268,7 +268,7 @@ impl<'t> Search<'t> {
         is_next
     }
 
-    /// Moves the window on to the next that may be a block.
+    /// Moves the window to the next position that may be a block.
     fn roll(&mut self, bytes: &[u8], mut sum: Rolling) {
         let (table, begun) = (self.table, self.at);
         let behind = &bytes[begun + table.block..];
@@ -307,7 +307,7 @@ mod tests {
         BlockTable::new(BLOCK as u64, older.chunks_exact(BLOCK).map(block_sum).collect(), &Arc::default())
     }
 
-    /// What a receiver makes of the pieces, and how many bytes were new. The bytes come `step` at a time.
+    /// What a receiver makes of the results, and the number of new bytes. `step` bytes arrive at a time.
     fn made(older: &[u8], new: &[u8], step: usize, everywhere: bool) -> (Vec<u8>, usize) {
         let table = table(older);
         let mut search = Search::new(&table, 0);

@@ -1,4 +1,4 @@
-//! The sending end, from the sources to the receiver's word that everything is on stable storage.
+//! The sending end, from the sources to the receiver's message that everything is on stable storage.
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_wire::control::{
@@ -41,11 +41,11 @@ use crate::tree::pattern::expand;
 pub use crate::tree::selection::Selection;
 pub use crate::tree::source_root::{Finding, SourceRoot};
 
-/// Units that wait for a worker.
+/// Units that may wait for a worker.
 const QUEUE: usize = 32;
 /// No source can be copied.
 pub const NONE_FOUND: &str = "none of the sources can be copied";
-/// All sources are missing, where that is no error.
+/// All sources are missing, which isn't an error in this case.
 pub const NONE_IS_THERE: &str = "none of the sources is there";
 
 /// The result of the sending end.
@@ -54,15 +54,15 @@ pub struct Sent {
     pub landed: Totals,
     /// Streams that carried data.
     pub streams: u32,
-    /// The destination took each source under its own name; only known if digests are sent.
+    /// The destination takes each source under its own name; only known if digests are sent.
     pub within: bool,
 }
 
-/// Finds the sources that the user named; the ones that aren't there are reported. At the far end patterns
-/// are expanded, since no shell has seen the names. How is what `finding` says.
+/// Finds the sources that the user named, as `finding` states, and reports those that don't exist. At the far end
+/// patterns are expanded, since no shell has expanded them.
 ///
 /// # Errors
-/// If not one is there, or they are more than one transfer can announce.
+/// If none exists, or there are more than one transfer can announce.
 pub fn find_sources(
     bounds: &Bounds,
     written: &[Vec<u8>],
@@ -101,10 +101,10 @@ pub fn find_sources(
     Ok(sources)
 }
 
-/// The sources that the rules of `options` don't leave out, where sources keep their names as with rsync.
+/// The sources that the rules of `options` don't leave out, if sources keep their names as with rsync.
 ///
 /// # Errors
-/// If not one is left.
+/// If none is left.
 pub fn not_left_out(
     mut sources: Vec<SourceRoot>,
     options: &Options,
@@ -125,11 +125,11 @@ fn announcement(sources: &[SourceRoot]) -> Message {
     Message::Sources(sources.iter().map(|source| source.source.clone()).collect())
 }
 
-/// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place. `known` is told the
-/// digests, where they are asked for. As `member` of several transfers it shares what it reads.
+/// Sends the sources, whose entries come from `ahead`, and waits until they are in place. `known` receives the digests,
+/// if they are requested. As a `member` of several transfers, it shares what it reads.
 ///
 /// # Errors
-/// If the transfer as a whole failed; problems of single entries are reported and counted.
+/// If the transfer as a whole fails; problems of single entries are reported and counted.
 pub fn run(
     session: &mut Session,
     sources: &[SourceRoot],
@@ -142,29 +142,29 @@ pub fn run(
     run_announced(session, announced, sources, ahead, options, known, Sharing { member, chain: None })
 }
 
-/// With whom a transfer shares what it sends.
+/// The transfers or hosts with which a transfer shares its data.
 #[derive(Clone, Copy, Default)]
 pub struct Sharing<'a> {
-    /// With others that send it themselves.
+    /// Shared with other transfers, which send it themselves.
     pub member: Option<&'a FanMember>,
-    /// With the hosts behind the one that it is sent to.
+    /// Shared with the hosts behind the host to which it is sent.
     pub chain: Option<&'a ChainLead>,
 }
 
 /// The receiver's answer to the sources that were announced to it.
 #[derive(Clone, Copy)]
 pub struct Welcome {
-    /// The destination took each source under its own name; only known if digests are sent.
+    /// The destination takes each source under its own name; only known if digests are sent.
     within: bool,
-    /// Some of what is sent may be there.
+    /// The receiver may already have some of the entries.
     pub offers: bool,
     window: u8,
 }
 
-/// Announces the sources, and waits until the receiver has a place for each.
+/// Announces the sources, and waits until the receiver has a destination for each.
 ///
 /// # Errors
-/// If it gives up or goes away.
+/// If the receiver gives up or goes away.
 pub fn announce(
     session: &mut Session,
     sources: &[SourceRoot],
@@ -176,10 +176,10 @@ pub fn announce(
     Ok(Welcome { within, offers, window })
 }
 
-/// As [`run`], of sources that were announced.
+/// As [`run`], for sources that were already announced.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn run_announced(
     session: &mut Session,
     Welcome { within, offers, window }: Welcome,
@@ -226,18 +226,20 @@ pub fn run_announced(
     };
     let (landed, streams) = rounds.run(session, ahead, offers)?;
     if let Some(removable) = &shared.removable {
-        // Entries that weren't found, or could not be listed, don't count here: only what was found has to have arrived.
+        // Entries that weren't found or could not be listed don't count here: only entries that were found must have
+        // arrived.
         removable.remove(sources, landed == counters.found.get(), shared.problem);
     }
     Ok(Sent { landed, streams, within })
 }
 
-/// Parts of a file that is written in place, or that several hosts get from one read, end where they were to end.
+/// False if a file is written in place, or if several hosts get it from one read: its parts must then end where they
+/// were planned to end.
 fn may_split(options: &Options, Sharing { member, chain }: Sharing<'_>) -> bool {
     (member.is_none() || chain.is_some()) && !options.sync.as_ref().is_some_and(|sync| sync.inplace)
 }
 
-/// All that the rounds of a transfer share.
+/// The data that the rounds of a transfer share.
 #[derive(Clone, Copy)]
 struct Rounds<'a> {
     shared: &'a Transmission<'a>,
@@ -251,7 +253,7 @@ struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// Sends everything; returns what landed, and how many streams carried data.
+    /// Sends everything; returns the totals that landed, and the number of streams that carried data.
     fn run(
         self,
         session: &mut Session,
@@ -281,7 +283,7 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Plans what the scan finds; with a channel and the answers on it, offers it first.
+    /// Plans the entries that the scan finds; with a channel and its answers, offers them first.
     fn plan(self, ahead: Ahead<'_>, planner: Planner, offers: Option<(&Channel, Receiver<Answer>)>) {
         let Self { shared, options, state, .. } = self;
         let Some((channel, answers)) = offers else { return ahead.hand_on(planner) };
@@ -293,7 +295,7 @@ impl<'a> Rounds<'a> {
         ahead.hand_on(offers.noting(removable));
     }
 
-    /// Waits for the receiver's word, and sends once more the files that came damaged to stable storage.
+    /// Waits for the receiver's verdict, and sends files again that are damaged on stable storage.
     fn settle<'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -306,7 +308,7 @@ impl<'a> Rounds<'a> {
     {
         let names = match session.awaiting("its word that everything is in place", again::verdict)? {
             ResendVerdict::Committed(landed) => return Ok((landed, used)),
-            // The others have it.
+            // The other hosts have the files.
             ResendVerdict::Again(_) if self.chain.is_some() => {
                 return Err(TransferError::Failed(DAMAGED.into()));
             }
@@ -327,7 +329,8 @@ impl<'a> Rounds<'a> {
         Ok((session.wait_for_commit()?, used))
     }
 
-    /// Sends one round's units: opens `more` streams, and returns how many there were, with those `before`.
+    /// Sends one round's units: opens `more` streams, and returns the total number of streams, including those
+    /// `before`.
     fn round<'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -352,7 +355,7 @@ impl<'a> Rounds<'a> {
                     crew.hire(stream);
                 }
                 Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-                // A file of which one host wants nothing more may be wanted by the others.
+                // If one host needs nothing more of a file, the others may still need it.
                 Event::Message(Message::Skip { .. }) if shared.chain.is_some() => {}
                 Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
                 Event::Message(Message::Blocks(sums)) => answers.gather(sums)?,
@@ -377,11 +380,11 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// The way of the receiver's answers to whoever offers.
+/// Passes the receiver's answers to the thread that offers.
 struct Answers<'a> {
     answered: Option<CrossbeamSender<Answer>>,
     state: &'a OfferState,
-    /// Blocks that came for the next answer.
+    /// Blocks that arrived for the next answer.
     blocks: Vec<BlockSum>,
 }
 
@@ -395,7 +398,7 @@ impl Answers<'_> {
         Ok(())
     }
 
-    /// Never waits: there is room for as many as may be open.
+    /// This never waits: the queue has room for as many answers as may be open.
     fn hand_on(&mut self, wants: Vec<Want>) -> Result<(), TransferError> {
         let blocks = std::mem::take(&mut self.blocks);
         let answered = self.answered.as_ref().ok_or_else(out_of_turn)?;
@@ -405,7 +408,7 @@ impl Answers<'_> {
             Err(TrySendError::Disconnected(_)) if self.state.is_over.load(Ordering::Acquire) => {
                 Err(out_of_turn())
             }
-            // The reason why nobody offers any more is reported, or was.
+            // The reason why the offering thread has ended is reported elsewhere.
             Err(TrySendError::Disconnected(_)) => self.check(),
         }
     }

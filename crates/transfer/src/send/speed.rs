@@ -1,35 +1,36 @@
-//! Whether a stream is so much slower than the others that they finish its work sooner.
+//! Detects whether a stream is so much slower than the others that they would finish its work sooner.
 
 use std::time::{Duration, Instant};
 
 /// The shortest time over which a stream's rate is judged.
 const WINDOW: Duration = Duration::from_millis(200);
-/// A stream's work is handed over where it would take more than this many times as long as by the others: what is
-/// in its socket stays there, and a rate over a moment is half of another one's by chance.
+/// A stream's work is given to the others if it would take more than this many times as long as by the others. Smaller
+/// factors wouldn't pay: the bytes in its socket stay there, and a rate over a short time may by chance be half of
+/// another stream's.
 const SLOWER: f64 = 2.0;
 
-/// The rate of one stream, by its worker.
+/// The rate of one stream, measured by its worker.
 pub struct Speed {
     /// Payload bytes so far.
     bytes: u64,
-    /// Time with a unit in hand before this one.
+    /// Busy time with earlier units.
     busy: Duration,
-    /// Since when it has this one.
+    /// When the current unit was begun.
     begun: Option<Instant>,
-    /// Where the window of the current rate began.
+    /// The busy time and bytes at the start of the rate's window.
     window: (Duration, u64),
-    /// Bytes per second.
+    /// Bytes a second.
     rate: Option<f64>,
 }
 
-/// The other streams' work, and what is left of it.
+/// The other streams' work, and the remaining work.
 #[derive(Clone, Copy, Debug)]
 pub struct Others {
-    /// Payload bytes of all streams, this one's included.
+    /// Payload bytes of all streams, including this one.
     pub bytes: u64,
-    /// Time of all workers with a unit in hand, this one's included.
+    /// Busy time of all workers, including this one.
     pub busy: Duration,
-    /// Other workers.
+    /// The number of other workers.
     pub workers: u32,
     /// Bytes that no worker has begun.
     pub left: u64,
@@ -41,12 +42,12 @@ impl Speed {
         Self { bytes: 0, busy: Duration::ZERO, begun: None, window: (Duration::ZERO, 0), rate: None }
     }
 
-    /// A unit begins.
+    /// Begins a unit.
     pub fn begin(&mut self) {
         self.begun = Some(Instant::now());
     }
 
-    /// The unit is done.
+    /// Ends the unit.
     pub fn end(&mut self) {
         self.busy = self.spent(Instant::now());
         self.begun = None;
@@ -61,7 +62,7 @@ impl Speed {
         self.busy + self.begun.map_or(Duration::ZERO, |begun| now - begun)
     }
 
-    /// True where the others would have sent `rest` more bytes, after their own work, much sooner than this stream.
+    /// True if the others, after their own work, would send `rest` more bytes much sooner than this stream.
     pub fn is_outrun(&mut self, rest: u64, others: Others) -> bool {
         let spent = self.spent(Instant::now());
         self.look(spent);
@@ -101,7 +102,7 @@ mod tests {
     }
 
     fn others(left: u64) -> Others {
-        // Three others have sent 100 MB each in the same second.
+        // Three other streams have sent 100 MB each in the same second.
         Others { bytes: 301_000_000, busy: Duration::from_secs(4), workers: 3, left }
     }
 

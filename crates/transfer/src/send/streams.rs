@@ -1,4 +1,4 @@
-//! The number of data streams: as the user fixed it, or as it turns out best.
+//! The number of data streams: fixed by the user, or found by trial.
 
 use linerate_wire::control::Options;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::net::stream::Stream;
 use crate::send::compressing::Compressing;
 use crate::send::transmission::Transmission;
 
-/// Bytes, and files, that one stream brings before a second one stands.
+/// Bytes and files that one stream can send before a second stream would be established.
 const LITTLE: (u64, u64) = (1 << 20, 64);
 
 /// The number of streams of one transfer.
@@ -22,12 +22,12 @@ pub struct Streams {
     /// Streams at the beginning.
     pub first: u32,
     auto: Option<Controller>,
-    /// One stream compresses all that is sent, and was seen to be enough.
+    /// One stream compresses all data, and has proved to be enough.
     is_alone: bool,
 }
 
 impl Streams {
-    /// As `options` say; `counters` have what the scan has found by now.
+    /// The number by `options`; `counters` show what the scan has found so far.
     pub fn new(options: &Options, counters: &Counters) -> Self {
         if let Some(fixed) = options.streams {
             return Self::fixed(fixed.clamp(1, MAX_STREAMS));
@@ -39,22 +39,22 @@ impl Streams {
         if is_little {
             return Self::fixed(1);
         }
-        // Where everything is compressed, whatever the path is, one stream compresses best: it sees the most at a time.
+        // If everything is always compressed, one stream compresses best, since it sees the most data.
         let first = if options.compression.level.is_always() { 1 } else { FIRST };
         Self { first, auto: Some(Controller::new(first, Instant::now())), is_alone: false }
     }
 
-    /// As many streams as `first`, whatever happens.
+    /// Exactly `first` streams.
     pub fn fixed(first: u32) -> Self {
         Self { first, auto: None, is_alone: false }
     }
 
-    /// How many there may be soon, for the size of a large file's parts.
+    /// The number of streams that there may soon be, for the size of a large file's parts.
     pub fn planned(&self) -> u32 {
         if self.auto.is_some() { FIRST_FAR } else { self.first }
     }
 
-    /// Looks at a new stream: the first one knows how long the path is.
+    /// Handles a new stream: the first one shows how long the path is.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -65,7 +65,7 @@ impl Streams {
         self.widen(session, if is_first && is_far { FIRST_FAR } else { 0 })
     }
 
-    /// Asks for streams until there are `least`, and one for each link.
+    /// Requests streams until there are `least`, and one for each link.
     fn widen(&mut self, session: &Session, least: u32) -> Result<(), TransferError> {
         let widens = !self.is_alone && !session.is_tunnelled();
         let Some(controller) = self.auto.as_mut().filter(|_| widens) else { return Ok(()) };
@@ -75,7 +75,7 @@ impl Streams {
         session.more(controller.streams() - streams)
     }
 
-    /// Adds or drops streams, of which `running` are there, if that helps.
+    /// Adds or drops streams if that helps; `running` is the current number.
     ///
     /// # Errors
     /// If the other end is gone.
@@ -102,14 +102,14 @@ impl Streams {
             is_held: shared.pace.as_ref().is_some_and(Pace::is_holding),
         };
         if shared.pace.as_ref().is_some_and(Pace::is_trying) {
-            // The gain of a new stream is measured when its rate is no longer held.
+            // The gain of a new stream is measured after its rate is no longer held.
             controller.put_off(glance);
             return Ok(());
         }
         match controller.advise(glance) {
             Advice::Keep => {}
             Advice::Add(count) => session.more(count)?,
-            // Not all that were asked for may have come.
+            // Fewer streams than requested may have arrived.
             Advice::Drop(_) => {
                 shared.leave.store(running.saturating_sub(controller.streams()), Ordering::Release)
             }

@@ -1,4 +1,4 @@
-//! Walks the sources without sending anything: to list them, or to plan.
+//! Walks the sources without sending anything, to list or plan them.
 
 use crossbeam_channel::{Sender, bounded};
 use linerate_wire::control::{Keep, Problem};
@@ -13,11 +13,11 @@ use crate::tree::scan::{Scanner, Stopped, Taker};
 use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
 
-/// Entries that are handed on together, and how many times as many wait.
+/// The number of entries that are passed on together. `WAITING` is the number of such groups that may wait.
 const TOGETHER: usize = 256;
 const WAITING: usize = 16;
 
-/// Walks the sources and lists each entry, with its path as the user would write it, and its bytes.
+/// Walks the sources and lists each entry, with its path as the user would write it, and its size in bytes.
 pub fn survey(
     sources: &[SourceRoot],
     keep: Keep,
@@ -32,7 +32,7 @@ pub fn survey(
     });
 }
 
-/// Walks the sources and hands each entry to `each`, in the order of the walk, until `each` returns false.
+/// Walks the sources and passes each entry to `each`, in the order of the walk, until `each` returns false.
 pub fn walk(
     sources: &[SourceRoot],
     keep: Keep,
@@ -43,19 +43,19 @@ pub fn walk(
 ) {
     let (queue, entries) = bounded(WAITING);
     let stop = AtomicBool::new(false);
-    // Attributes and ACLs are large and of no interest.
+    // Attributes and ACLs are large and not needed here.
     let Keep { hard_links, devices, specials, .. } = keep;
     let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
         let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
         scope.spawn(move || scanner.run(Lister { queue, found: Vec::new() }));
-        // The scan ends where nobody takes its entries any more.
+        // The scan ends if nobody takes its entries any more.
         entries.into_iter().flatten().all(|(entry, seen)| each(entry, seen));
     });
 }
 
-/// Hands on what is found, in its order.
+/// Passes on the entries that are found, in order.
 struct Lister {
     queue: Sender<Vec<(Entry, Seen)>>,
     found: Vec<(Entry, Seen)>,

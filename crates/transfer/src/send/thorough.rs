@@ -1,26 +1,26 @@
-//! Decides whether a sender looks for an older version's blocks everywhere, or only at their places, by what either costs: a path
-//! that brings new bytes faster than they can be searched has them brought. It has no clock.
+//! Decides whether a sender looks for an older version's blocks at every offset, or only at their old offsets, by the
+//! cost of both: if a path sends new bytes faster than they can be searched, they are sent. This module has no clock.
 
 use linerate_wire::control::BlockSearch;
 use std::time::Duration;
 
-/// New bytes between two decisions: more than the kernel takes at once, whatever the path is like.
+/// New bytes between two decisions: more than the kernel can buffer, whatever the path is like.
 const WINDOW: u64 = 16 << 20;
-/// By this factor one way has to be faster than the other, before the decision changes.
+/// The decision changes only if one way is faster than the other by this factor.
 const CLEARLY: f64 = 2.0;
 
-/// The times of one stream's worker, and what follows from them.
+/// The times of one stream's worker, and the decision that follows from them.
 #[derive(Debug)]
 pub struct Thoroughness {
     mode: BlockSearch,
     everywhere: bool,
-    /// Seconds for a byte that is looked at everywhere; what the last windows have shown.
+    /// Seconds for each byte that is searched at every offset, from the last windows.
     searching: Option<f64>,
     searched: Spell,
     sent: Spell,
 }
 
-/// Bytes, and the time that they took.
+/// A number of bytes, and the time that they took.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spell {
     bytes: u64,
@@ -39,25 +39,25 @@ impl Spell {
 }
 
 impl Thoroughness {
-    /// Begins as the user's options say; where it is measured, with looking everywhere.
+    /// The start by the user's options. If it is measured, blocks are searched at every offset at first.
     pub fn new(mode: BlockSearch) -> Self {
         let everywhere = mode != BlockSearch::SamePlaces;
         Self { mode, everywhere, searching: None, searched: Spell::default(), sent: Spell::default() }
     }
 
-    /// Whether blocks are looked for everywhere.
+    /// Whether blocks are searched at every offset.
     pub fn is_everywhere(&self) -> bool {
         self.everywhere
     }
 
-    /// Notes how long it took to look for blocks in `bytes` that turned out to be new.
+    /// Records how long the search in `bytes` took that turned out to be new.
     pub fn searched(&mut self, bytes: u64, time: Duration) {
         if self.everywhere {
             self.searched.add(bytes, time);
         }
     }
 
-    /// Notes how long it took to send `bytes` that are new.
+    /// Records how long it took to send `bytes` new bytes.
     pub fn sent(&mut self, bytes: u64, time: Duration) {
         self.sent.add(bytes, time);
         if self.sent.bytes >= WINDOW {
@@ -86,12 +86,13 @@ mod tests {
 
     const PIECE: u64 = 64 << 10;
 
-    /// Sends `bytes` over a path of so many bytes a second, with a search of so many; how many of them were looked at everywhere.
+    /// Sends `bytes` over a path of `path` bytes a second, with a search of `search` bytes a second; returns how many
+    /// bytes were searched at every offset.
     fn simulate(thorough: &mut Thoroughness, bytes: u64, path: f64, search: f64) -> u64 {
         let (mut everywhere, mut sent) = (0, 0);
         while sent < bytes {
             let looking = Duration::from_secs_f64(PIECE as f64 / search);
-            // What the search took, the path has used as well.
+            // The path also works during the search.
             let rest = (PIECE as f64 / path
                 - if thorough.is_everywhere() { looking.as_secs_f64() } else { 0.0 })
             .max(0.0);

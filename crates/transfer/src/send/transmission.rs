@@ -1,4 +1,4 @@
-//! All that the threads of a sender share.
+//! All data that the threads of a sender share.
 
 use linerate_wire::control::{BlockSearch, Problem};
 use std::net::IpAddr;
@@ -17,11 +17,11 @@ use crate::send::under_way::UnderWay;
 use crate::tree::digest::ledger::Ledger;
 use crate::tree::source_root::SourceRoot;
 
-/// All that the threads of a sender share.
+/// All data that the threads of a sender share.
 pub struct Transmission<'a> {
     /// The sources, in their order.
     pub sources: &'a [SourceRoot],
-    /// Notes what is removed when all is in place.
+    /// Records the entries that are removed after everything is in place.
     pub removable: Option<Removable>,
     /// This end's counters.
     pub counters: &'a Counters,
@@ -31,34 +31,34 @@ pub struct Transmission<'a> {
     pub rate: Option<&'a RateLimit>,
     /// How the data is compressed, if it is.
     pub compressing: Option<Compressing>,
-    /// A rate a little below the path's, unless the user wants none.
+    /// Holds the rate slightly below the path's, unless the user switched that off.
     pub pace: Option<Pace>,
-    /// The ledger of digests, if they are asked for.
+    /// The ledger of digests, if they are requested.
     pub digests: Option<Ledger<'a>>,
-    /// Large files that are begun, of which the receiver may want nothing more.
+    /// Large files that were begun; the receiver may report that it needs nothing more of one.
     pub under_way: UnderWay,
-    /// Parts may end early, for others to bring the rest.
+    /// Parts may end early, so that other streams send the rest.
     pub splits: bool,
-    /// Where blocks of older versions are looked for.
+    /// Where blocks of older versions are searched.
     pub search: BlockSearch,
     /// Ends the transfer early, and the scan with it.
     pub stop: &'a AtomicBool,
-    /// Workers that are to end their streams, since fewer are better.
+    /// The number of workers that should end their streams, since fewer are better.
     pub leave: AtomicU32,
     /// Workers that have not left.
     pub working: AtomicU32,
-    /// On which links they are.
+    /// The links of the workers.
     pub links: WorkerLinks,
-    /// Large files so far that said that they are empty.
+    /// The number of large files so far whose stated size was 0.
     pub unstated: AtomicU64,
-    /// Set where the transfer shares what it reads with others.
+    /// Set if the transfer shares what it reads with others.
     pub member: Option<&'a FanMember>,
-    /// Set where what is sent is for several hosts, one behind the other.
+    /// Set if the data is for several hosts in a chain.
     pub chain: Option<&'a Arc<ChainSource>>,
 }
 
 impl Transmission<'_> {
-    /// Begins a round: no worker is there, and new ones will be.
+    /// Begins a round: no workers exist, and new ones will start.
     pub fn begin_round(&self) {
         self.leave.store(0, Ordering::Release);
         self.working.store(0, Ordering::Release);
@@ -66,7 +66,7 @@ impl Transmission<'_> {
         self.compressing.iter().for_each(Compressing::begin_round);
     }
 
-    /// True once for each worker that is to leave; never for the last one, or the last one on its link.
+    /// True once for each worker that should leave; never for the last worker, or the last worker on its link.
     pub(super) fn is_dropped(&self, link: Option<IpAddr>) -> bool {
         if self.leave.load(Ordering::Acquire) == 0 || !self.links.take(link) {
             return false;
@@ -80,7 +80,7 @@ impl Transmission<'_> {
         goes
     }
 
-    /// True where a worker may leave, as all but the last one may; it counts as gone.
+    /// True if a worker may leave, as all except the last one may; the worker then counts as gone.
     pub(super) fn lets_go(&self) -> bool {
         let but_the_last = |working: u32| working.checked_sub(1).filter(|left| *left > 0);
         self.working.fetch_update(Ordering::AcqRel, Ordering::Acquire, but_the_last).is_ok()

@@ -1,4 +1,5 @@
-//! The large files that the sender has begun and not finished, so that a receiver can say of one that it wants no more.
+//! The large files that the sender has begun and not finished, so that a receiver can report that it needs nothing more
+//! of one.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -8,14 +9,14 @@ use crate::base::lock::lock;
 use crate::base::problem::TransferError;
 use crate::send::plan::LargeFile;
 
-/// Files of which parts are queued or being sent. It keeps none of them alive, and none that is done.
+/// Files of which parts are queued or being sent. The list keeps no file alive, and contains none that is done.
 #[derive(Default)]
 pub struct UnderWay(Mutex<Begun>);
 
 #[derive(Default)]
 struct Begun {
     files: HashMap<u64, Weak<LargeFile>>,
-    /// Behind the highest number that was ever begun.
+    /// One more than the highest number that was ever begun.
     end: u64,
 }
 
@@ -31,10 +32,10 @@ impl UnderWay {
         begun.end = begun.end.max(file.number.saturating_add(1));
     }
 
-    /// The receiver wants nothing more of this file. Of one that is done there is nothing more.
+    /// Records that the receiver needs nothing more of this file. A file that is done is ignored.
     ///
     /// # Errors
-    /// If it can't know of such a file.
+    /// If the receiver can't know about such a file.
     pub fn skip(&self, number: u64) -> Result<(), TransferError> {
         let begun = lock(&self.0);
         if number >= begun.end {

@@ -1,4 +1,4 @@
-//! The units that wait for a worker, those that a slow stream's worker hands back included.
+//! The units that wait for a worker, including those that a slow stream's worker hands back.
 
 use crossbeam_channel::Receiver;
 use std::sync::{Condvar, Mutex};
@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::base::lock::lock;
 use crate::send::plan::Unit;
 
-/// The queue of units, and the units that came back from a worker.
+/// The queue of units, and the units that workers have handed back.
 ///
-/// A worker that finds nothing waits until no other one has a unit in hand, since it may get the rest of one.
+/// A worker that finds no unit waits until no other worker has one, since it may get the rest of one.
 pub struct Work {
     queue: Receiver<Unit>,
     hands: Mutex<Hands>,
@@ -19,23 +19,23 @@ pub struct Work {
 #[derive(Default)]
 struct Hands {
     returned: Vec<Unit>,
-    /// Workers that have a unit, or wait for one from a queue that is open.
+    /// The number of workers that have a unit, or wait for one from a queue that is open.
     busy: u32,
 }
 
-/// A unit in a worker's hand. The worker is done with it when this is dropped.
+/// A unit that a worker has taken. The worker is done with it when this value is dropped.
 pub struct InHand<'a> {
     work: &'a Work,
     unit: Option<Unit>,
 }
 
 impl Work {
-    /// The units of `queue`.
+    /// Work from `queue`.
     pub fn new(queue: Receiver<Unit>) -> Self {
         Self { queue, hands: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// The next unit; `None` when there is none and none will come.
+    /// The next unit; `None` if there is none and none will come.
     pub fn take(&self) -> Option<InHand<'_>> {
         let mut hands = lock(&self.hands);
         hands.busy += 1;
@@ -73,12 +73,12 @@ impl Work {
         taken.unit.is_some().then_some(taken)
     }
 
-    /// True where no unit waits in the queue.
+    /// True if no unit waits in the queue.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Leaves units to the other workers.
+    /// Hands units back to the other workers.
     pub fn give_back(&self, units: impl IntoIterator<Item = Unit>) {
         lock(&self.hands).returned.extend(units);
         self.changed.notify_all();
@@ -86,7 +86,7 @@ impl Work {
 }
 
 impl InHand<'_> {
-    /// The unit, which can be had once.
+    /// The unit, which can be taken out once.
     pub fn unit(&mut self) -> Option<Unit> {
         self.unit.take()
     }

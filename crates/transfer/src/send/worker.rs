@@ -1,4 +1,4 @@
-//! A sending worker: takes units from the queue and sends what they hold on one stream.
+//! A sending worker: takes units from the queue and sends their entries on one stream.
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::{Chunk, Entry};
@@ -45,19 +45,20 @@ pub struct SendWorker<'a> {
     work: &'a Work,
     pub(super) clock: Clock,
     speed: Speed,
-    /// The others are so much faster that this worker leaves the rest to them.
+    /// The other workers are so much faster that this worker leaves the rest to them.
     leaves: bool,
     /// The stream's last report to the pace.
     told: StreamReport,
     pub(super) payload: Vec<u8>,
-    /// Whether searching is worth its time.
+    /// Whether searching for blocks is worth its time.
     pub(super) thorough: Thoroughness,
-    /// The bytes of the part being sent that are in an older version, and not named yet.
+    /// The next bytes of the part that are in an older version and were not yet reported.
     pub(super) copied: Copied,
     pub(super) packing: Option<Box<Packing<'a>>>,
-    /// Bytes of the batch at hand in files whose names say that they are compressed already.
+    /// Bytes of the current batch in files whose names show that they are already compressed.
     pub(super) skipped: u64,
-    /// The directory that the last small file was read from, and whose it is: the next one most often is its neighbour.
+    /// The directory of the last small file, and the number of its source: the next file is usually in the same
+    /// directory.
     pub(super) parent: Option<(u32, RelPath, Arc<Directory>)>,
 }
 
@@ -89,10 +90,10 @@ impl<'a> SendWorker<'a> {
         }
     }
 
-    /// Sends units until there are none, or this worker is to leave; then ends the stream.
+    /// Sends units until there are none, or this worker should leave; then ends the stream.
     ///
     /// # Errors
-    /// If the stream breaks; problems with single files are reported and passed over.
+    /// If the stream breaks; problems with single files are reported, and the files skipped.
     pub fn run(mut self) -> Result<(), StreamError> {
         let work = self.work;
         while !self.leaves
@@ -124,7 +125,7 @@ impl<'a> SendWorker<'a> {
         }
     }
 
-    /// True where this worker leaves `rest` bytes to the others, who bring them much sooner, and then itself.
+    /// True if this worker leaves `rest` bytes to the others, which will send them much sooner, and then ends.
     fn yields(&mut self, rest: u64) -> bool {
         let (shared, counters) = (self.shared, self.shared.counters);
         let workers = shared.working.load(Ordering::Acquire).saturating_sub(1);
@@ -197,7 +198,7 @@ impl<'a> SendWorker<'a> {
         Ok(())
     }
 
-    /// Ends a part of a file that can't be read any more, and the file with it.
+    /// Ends a part of a file that can no longer be read, and gives up the file.
     fn give_up(&mut self, file: &LargeFile, kind: ProblemKind, why: &str) -> Result<(), StreamError> {
         file.given_up.store(true, Ordering::Relaxed);
         self.shared.digests.iter().for_each(|known| known.forget(file.number));
@@ -208,7 +209,7 @@ impl<'a> SendWorker<'a> {
         Ok(())
     }
 
-    /// Ends a part of which `sent` bytes are sent, and leaves the rest to the others.
+    /// Ends a part after `sent` bytes, and leaves the rest to the others.
     fn split(&mut self, file: &Arc<LargeFile>, chunk: &Chunk, sent: u64) -> Result<(), StreamError> {
         let rest = file.split(chunk.offset, chunk.offset + sent, chunk.offset + chunk.length);
         let parts = file.parts.load(Ordering::Acquire);
@@ -216,7 +217,8 @@ impl<'a> SendWorker<'a> {
         self.frame(FrameKind::Split, &parts.to_le_bytes())
     }
 
-    /// Says of a part that the receiver has its bytes. What is told of them is of those that are here: they are read.
+    /// Declares that the receiver has the bytes of a part. The digest that is sent is that of this end's bytes, which
+    /// are read for it.
     fn same(
         &mut self,
         file: &LargeFile,
@@ -272,8 +274,8 @@ impl<'a> SendWorker<'a> {
         }
     }
 
-    /// The part without the beginning that the receiver has, where that is the same here. A file that can't be read is reported
-    /// when its bytes are to be sent.
+    /// The part without the beginning that the receiver has, if that is equal here. A file that can't be read is
+    /// reported when its bytes are sent.
     fn behind_beginning(&mut self, file: &LargeFile, offset: u64, length: u64) -> (u64, u64) {
         let HeldChunks::Beginning(from, digest) = file.there else { return (offset, length) };
         if let Some(theirs) = digest {
@@ -295,8 +297,8 @@ impl<'a> SendWorker<'a> {
         opened.as_ref().map_err(|error| read_problem(*error))
     }
 
-    /// Sends the bytes of a part, or fewer where the others are to bring the rest; returns how many. The inner result is a
-    /// problem of the file, the outer one of the stream.
+    /// Sends the bytes of a part, or fewer if the others should send the rest; returns their number. The inner result
+    /// is a problem of the file, the outer one of the stream.
     fn contents(
         &mut self,
         file: &LargeFile,
@@ -334,8 +336,8 @@ impl<'a> SendWorker<'a> {
         Ok(Ok(at - offset))
     }
 
-    /// True where a part of which `sent` bytes are sent ends here, and others are to bring the `rest`. What is sent must be
-    /// a subtree of the file's hash tree, and an older run or version knows chunks of its own.
+    /// True if a part ends after `sent` bytes, and the others should send the `rest`. The bytes that were sent must be
+    /// a subtree of the file's hash tree. Files with chunks of an earlier run or of an older version aren't split.
     fn splits(&mut self, file: &LargeFile, sent: u64, rest: u64) -> bool {
         let may = self.shared.splits && matches!(file.there, HeldChunks::Nothing);
         may && sent.is_power_of_two() && sent >= DATA_FRAME as u64 && self.yields(rest)
@@ -387,7 +389,7 @@ impl<'a> SendWorker<'a> {
         Ok(Ok(()))
     }
 
-    /// Sends bytes of a chunk that may become smaller.
+    /// Sends bytes of a chunk that may be compressible.
     fn packed_data(
         &mut self,
         reading: &mut PartReading<'_>,
@@ -409,7 +411,7 @@ impl<'a> SendWorker<'a> {
         Ok(Ok(()))
     }
 
-    /// The hasher for the digest of a part, if one is asked for.
+    /// The hasher for the digest of a part, if digests are requested.
     fn hashing(&self, chunk: &Chunk) -> Result<Option<Hashing>, StreamError> {
         if self.shared.digests.is_none() {
             return Ok(None);
@@ -436,7 +438,7 @@ impl<'a> SendWorker<'a> {
         self.frame(FrameKind::Digest, due.as_flattened())
     }
 
-    /// The worker that finishes the last part looks whether the file is still the one that was scanned.
+    /// Ends a part. The worker that finishes the last part checks whether the file is still the one that was scanned.
     fn finish_part(&mut self, file: &LargeFile) {
         if file.left.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
@@ -467,7 +469,7 @@ impl<'a> SendWorker<'a> {
     }
 }
 
-/// How many bytes after the first `sent` ones of a part it may end early.
+/// The number of bytes, after the first `sent` bytes of a part, after which it may end early.
 fn next_split(sent: u64) -> u64 {
     (sent + 1).next_power_of_two().max(DATA_FRAME as u64) - sent
 }

@@ -21,7 +21,7 @@ const NUMBERS: [u64; 8] = [0, 1, 31, 32, 64 << 10, 1 << 20, 1 << 36, u64::MAX];
 
 /// The first byte, modulo four, selects how the rest is used. 0: as the bytes of a journal. 1: as the bytes of records,
 /// separated by `|`, which get this account's tags. 2: as choices for valid records about different files. 3: like 2,
-/// but with one byte of the journal changed at a chosen offset.
+/// but with one byte of the journal changed, or the journal cut off, at a chosen offset.
 ///
 /// # Panics
 /// If more was read than was written, if records differ after they are written again, or if a change isn't detected.

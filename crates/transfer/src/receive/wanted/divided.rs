@@ -32,8 +32,7 @@ impl Comparer<'_, '_> {
     ) -> Option<Want> {
         let (entry, place) = (admitted.entry(), admitted.place());
         let divided = self.shared.settings.divided.get(&entry.path).filter(|_| entry.source == 0)?.clone();
-        // The order matters: another transfer gives the file its name before it removes the temporary one, so one of
-        // the two exists.
+        // The order matters: another transfer may rename the file between the two look-ups, and the second then finds it.
         let begun = self.begun(&divided, admitted);
         let there = self.here.look_for(entry, place);
         let decision = match &there {

@@ -1,10 +1,10 @@
-//! Whether a stream's next payload is compressed, and by which level.
+//! Decides whether a stream's next payload is compressed, and with which level.
 //!
-//! Compression pays where the connection is slower than the compressor. So nothing is compressed before a stream was
-//! seen to wait for its connection, or for the user's rate limit. Then a little of a payload is compressed, and how much smaller
-//! it became and how long that took say what the rest would bring, and by which level. The compressor works beside the stream:
-//! while the connection still makes the stream wait and the compressor doesn't, the level rises; when only the compressor does,
-//! it falls, and in the end compression ends.
+//! Compression pays if the connection is slower than the compressor. So nothing is compressed until a stream has had to
+//! wait for its connection, or for the user's rate limit. Then a sample of a payload is compressed. Its time and its
+//! resulting size predict the gain for the rest, and the best level. The compressor runs in parallel with the stream.
+//! While the stream still waits for the connection and not for the compressor, the level rises. If it waits only for
+//! the compressor, the level falls, and at the lowest level compression ends.
 
 use linerate_wire::control::CompressionLevel;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use crate::net::clock::StreamTimes;
 use crate::net::compress::Packed;
 
-/// The part of its size above which a compressed payload isn't worth it.
+/// A compressed payload isn't worthwhile if its size exceeds this share of the original.
 pub const DULL: f64 = 0.95;
-/// Levels of zstd, with the time that each takes and the bytes that each leaves, beside the first. The figures are of
-/// source code; they only say where to try, and what is seen decides.
+/// Levels of zstd, each with its time and its output size relative to the first level. The numbers were measured with
+/// source code. They only suggest which level to try; measurements of the stream then decide.
 const RUNGS: [Rung; 7] = [
     Rung { level: 1, time: 1.0, size: 1.0 },
     Rung { level: 3, time: 1.2, size: 0.92 },
@@ -25,34 +25,36 @@ const RUNGS: [Rung; 7] = [
     Rung { level: 9, time: 3.2, size: 0.81 },
     Rung { level: 12, time: 6.6, size: 0.79 },
 ];
-/// The rung at which streams begin that compress whatever the path is: rsync's level.
+/// The rung at which a stream that always compresses begins: rsync's level.
 const ALWAYS_FROM: usize = 1;
-/// Time with something to send over which a stream is judged: without compression, when it begins, and with it.
+/// Busy time over which a stream is judged: without compression, when compression begins, and with it.
 const WINDOW: Duration = Duration::from_millis(20);
 const FIRST_PACKING_WINDOW: Duration = Duration::from_millis(40);
 const PACKING_WINDOW: Duration = Duration::from_millis(100);
-/// The part of its time that a stream waits for the connection, from which compression may help, and from which a higher level may.
+/// The share of its time that a stream waits for the connection from which compression may help. `WAITS_STILL` is the
+/// share from which a higher level may help.
 const WAITS: f64 = 0.3;
 const WAITS_STILL: f64 = 0.15;
-/// The part of a stream's time spent waiting for the connection, or for the compressor, below which that doesn't limit it.
+/// Below this share of a stream's time, waiting for the connection or for the compressor isn't a limit.
 const FLOWS: f64 = 0.05;
-/// The part of its time that a stream waits for the compressor, from which that limits it where nothing else does.
+/// From this share of its time on, waiting for the compressor limits a stream if nothing else does.
 const COMPRESSES: f64 = 0.15;
-/// The part of their time that the compressor's threads may be expected to need for a level, for it to be tried at once, and
-/// the highest rung for which that is done: a level that is too high costs more than one that is too low.
+/// A level is tried at once if the compressor's threads are expected to need at most this share of their time for it.
+/// `FIRST_RUNG` is the highest rung for that, since a level that is too high costs more than one that is too low.
 const LOAD: f64 = 0.5;
 const FIRST_RUNG: usize = 4;
-/// The part of a stream's time that the compressor may be expected to keep it waiting with the next level.
+/// The next level may make the stream wait for the compressor for at most this share of its time.
 const FULL: f64 = 0.95;
-/// The part of a probe's result that is left where all that was sent may be repeated: a probe sees little at once.
+/// The share of a probe's result that may remain if repeats are found in all data that was sent, since a probe only
+/// sees a small sample.
 const REPEATED: f64 = 0.5;
-/// By how much the time of a byte must become less.
+/// The time for a byte must fall below this share.
 const GAIN: f64 = 0.85;
-/// How long nothing is tried again behind a trial that failed, at first, and at most.
+/// The first pause after a trial that failed; `LONGEST_REST` is the longest.
 const REST: Duration = Duration::from_millis(500);
 const CLIMB_REST: Duration = Duration::from_millis(200);
 const LONGEST_REST: Duration = Duration::from_secs(16);
-/// How long nothing is tried again behind bytes that don't become smaller, at first, and at most.
+/// The first pause after bytes that don't become smaller; `LONGEST_DULL_REST` is the longest.
 const DULL_REST: Duration = Duration::from_millis(10);
 const LONGEST_DULL_REST: Duration = Duration::from_millis(160);
 
@@ -65,29 +67,29 @@ struct Rung {
 /// How the next payload is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackingChoice {
-    /// The payload is sent as it is.
+    /// The payload is sent uncompressed.
     Plain,
-    /// A little of the payload is compressed, to see what that brings.
+    /// A sample of the payload is compressed to measure the gain.
     Probe,
-    /// The payload is compressed by this level.
+    /// The payload is compressed with this level.
     Pack(u8),
 }
 
 /// The processors that may compress.
 #[derive(Clone, Copy, Debug)]
 pub struct Processors {
-    /// Threads, at least one.
+    /// The number of threads, at least one.
     pub threads: u32,
-    /// Processors that a quota allows at most, where there is one.
+    /// The number of processors that a CPU quota allows, if there is one.
     pub quota: Option<f64>,
 }
 
-/// What the first level made of a little of a payload.
+/// The result of compressing a sample with the first level.
 #[derive(Clone, Copy, Debug)]
 pub struct Probed {
-    /// The part of its bytes that is left.
+    /// The share of its bytes that is left.
     pub part: f64,
-    /// Seconds that a byte took.
+    /// Seconds for each byte.
     pub each: f64,
 }
 
@@ -96,36 +98,37 @@ pub struct CompressionController {
     wanted: CompressionLevel,
     processors: Processors,
     is_packing: bool,
-    /// Which level it is, or was last, of [`RUNGS`].
+    /// The index of the current or last level in [`RUNGS`].
     rung: usize,
-    /// Where the window began.
+    /// The stream's times at the start of the window.
     since: StreamTimes,
-    /// Bytes that the compressor had taken when the level changed: what comes of them says nothing about the new level.
+    /// Bytes that the compressor had taken when the level changed; their results don't show the effect of the new
+    /// level.
     settles: u64,
-    /// The stream's rate was seen with compression.
+    /// The stream's rate has been measured with compression.
     has_looked: bool,
-    /// Seconds that a byte took in the last probe of what becomes smaller.
+    /// Seconds for each byte in the last probe of data that becomes smaller.
     each: f64,
-    /// Bytes a second that the connection has carried, at most.
+    /// The highest rate of the connection so far, in bytes a second.
     path: f64,
-    /// Seconds that a payload byte takes without compression, where the connection is the limit.
+    /// Seconds for each payload byte without compression, if the connection is the limit.
     plain: Option<f64>,
-    /// When a probe may be made, by the stream's busy time.
+    /// The busy time of the stream from which on a probe may be made.
     probes: Duration,
     rest: Duration,
     dull_rest: Duration,
-    /// When a higher level may be tried.
+    /// The busy time from which on a higher level may be tried.
     climbs: Duration,
     climb_rest: Duration,
-    /// The level has risen since it fell last.
+    /// The level has risen since it last fell.
     has_climbed: bool,
-    /// When it may be tried whether the connection takes as much without compression.
+    /// The busy time from which on it may be tried whether the connection is as fast without compression.
     trials: Duration,
     trial_rest: Duration,
 }
 
 impl CompressionController {
-    /// As the user wants it, with these processors to compress.
+    /// A controller for the user's option, with these processors.
     pub fn new(wanted: CompressionLevel, processors: Processors) -> Self {
         let rung = if wanted == CompressionLevel::Always { ALWAYS_FROM } else { 0 };
         Self {
@@ -150,22 +153,22 @@ impl CompressionController {
         }
     }
 
-    /// Threads that compress.
+    /// The number of threads that compress.
     pub fn threads(&self) -> u32 {
         self.processors.threads
     }
 
-    /// The path leaves time for more than the first level.
+    /// True if the path leaves time for a higher level than the first.
     pub fn is_slow(&self) -> bool {
         self.level() > RUNGS[0].level
     }
 
-    /// The stream's rate was seen with compression.
+    /// True if the stream's rate has been measured with compression.
     pub fn has_looked(&self) -> bool {
         self.has_looked
     }
 
-    /// Another file begins, or other files, which may be of another kind.
+    /// Another file or other files begin, which may contain data of another kind.
     pub fn begin(&mut self) {
         if self.plain.is_some() || !self.is_auto() {
             self.probes = self.probes.saturating_sub(self.dull_rest);
@@ -173,7 +176,7 @@ impl CompressionController {
         }
     }
 
-    /// Chooses how the next payload is sent, when the compressor has done `so_far`.
+    /// Chooses how the next payload is sent; `so_far` is what the compressor has done.
     pub fn choose(&mut self, now: &StreamTimes, so_far: Packed) -> PackingChoice {
         if self.is_packing {
             self.look(now, so_far);
@@ -185,7 +188,7 @@ impl CompressionController {
         if may && now.busy >= self.probes { PackingChoice::Probe } else { PackingChoice::Plain }
     }
 
-    /// Takes what a probe has shown of what is sent next.
+    /// Takes the result of a probe of the next payload.
     pub fn probed(&mut self, probed: Probed, now: &StreamTimes) {
         let Probed { part, each } = probed;
         if part > DULL {
@@ -217,15 +220,16 @@ impl CompressionController {
         self.wanted == CompressionLevel::Auto
     }
 
-    /// The highest rung for which the threads have time on a path that takes `path` bytes a second, where the first rung
-    /// leaves this `part`.
+    /// The highest rung for which the threads have time, on a path of `path` bytes a second, if the first rung leaves
+    /// this `part` of the bytes.
     fn fitting(&self, path: f64, part: f64) -> usize {
         let processors = self.processors.quota.unwrap_or(f64::INFINITY).min(self.processors.threads.into());
         let load = |rung: &Rung| path / (part * rung.size) * self.each * rung.time / processors;
         RUNGS[..=FIRST_RUNG].iter().rposition(|rung| load(rung) <= LOAD).unwrap_or(0)
     }
 
-    /// Whether the connection makes the stream wait; it does where it did when compression was tried last.
+    /// Whether the stream waits for the connection. If it waited when compression was last tried, it still counts as
+    /// waiting.
     fn waits(&mut self, now: &StreamTimes) -> bool {
         let window = now.since(&self.since);
         if self.plain.is_some() {
@@ -241,17 +245,17 @@ impl CompressionController {
         waits
     }
 
-    /// Notes that what is sent doesn't become smaller: what comes behind it may.
+    /// Records that the payload doesn't become smaller; later payloads may.
     fn is_dull(&mut self, now: &StreamTimes) {
         (self.probes, self.since) = (now.busy + self.dull_rest, *now);
         self.dull_rest = (self.dull_rest * 2).min(LONGEST_DULL_REST);
-        // Whether the path still is the limit is seen anew.
+        // Whether the path still is the limit is measured again.
         if self.dull_rest == LONGEST_DULL_REST {
             self.plain = None;
         }
     }
 
-    /// The compressor is slower than the connection.
+    /// Ends a trial: the compressor is slower than the connection.
     fn rest(&mut self, now: &StreamTimes) {
         (self.is_packing, self.plain, self.rung) = (false, None, 0);
         (self.probes, self.since) = (now.busy + self.rest, *now);
@@ -292,7 +296,7 @@ impl CompressionController {
         }
         let part = so_far.packed as f64 / so_far.plain.max(1) as f64 / rung.size;
         let fitting = if part > 0.0 { self.fitting(self.path, part) } else { next };
-        // A stream that is stopped by a quota stands still in any stage, and would seem to wait for the path.
+        // A stream that a quota stops appears to wait in whatever stage it is in, also for the path.
         let least = if self.processors.quota.is_some() { 0 } else { next };
         self.rung = fitting.max(least);
         self.has_climbed = true;

@@ -1,4 +1,4 @@
-//! Compression of what one stream sends: whether, and how hard.
+//! Compression of the data of one stream: whether to compress, and how hard.
 
 mod controller;
 mod skip;
@@ -20,40 +20,41 @@ use crate::net::clock::{Clock, Stage};
 use crate::net::compress::{Compressor, CompressorSetup, Packed, Prober, longest_window};
 use crate::net::stream::DATA_FRAME;
 
-/// Bytes of a chunk that are read to be compressed.
+/// Bytes of a chunk per read if they may be compressed.
 const PACKED_FRAME: usize = 2 * DATA_FRAME;
-/// Bytes that are sent without compression before it may begin: the receiver reads them in larger pieces where it knows that.
+/// Bytes that are sent uncompressed before compression may begin. If the receiver knows that, it reads them in larger
+/// pieces.
 const SURE: u64 = 8 * SURE_UNIT as u64;
-/// Bytes of a payload that are compressed to see what that would bring, in `PIECES` pieces from all over it.
+/// Bytes of a payload that are compressed as a sample, in `PIECES` pieces from all parts of the payload.
 const SAMPLE: usize = 16 << 10;
 const PIECES: usize = 4;
-/// While a stream is compressed, bytes that don't become smaller go through it where they are no more than that: the
-/// compressor passes them over, and ending it for them would cost more. In a longer chunk the compression is probed again
-/// each time that this many bytes have passed.
+/// While a stream is compressed, up to this many bytes that don't become smaller still pass through the compressor: it
+/// skips them quickly, and stopping it would cost more. In a longer chunk the compression is checked again after each
+/// further such number of bytes.
 const PASSED: u64 = 1 << 20;
-/// The window where little comes, as a power of two in bytes.
+/// The window if little data is sent, as a power of two in bytes.
 const SHORT_WINDOW_LOG: u8 = 19;
-/// The most threads that compress, on the only stream; the others have one.
+/// The most threads that compress on the only stream; if there are several streams, each has one.
 const MOST_THREADS: usize = 4;
-/// How much longer than the shortest a round trip is with a queue before it: by this part, and at least by this time.
+/// A queue exists if the round trip exceeds the shortest one by this share, and by at least this time.
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
 
-/// The user's options, and what the streams share.
+/// The user's options, and the data that the streams share.
 pub struct Compressing {
     level: CompressionLevel,
     skipped: SkippedNames,
     processors: Processors,
-    /// The longest window that both ends have for one stream, as a power of two in bytes.
+    /// The longest window that both ends support for one stream, as a power of two in bytes.
     window: u8,
     is_window_taken: AtomicBool,
-    /// The user wants no several streams.
+    /// The user didn't request several streams.
     may_be_alone: bool,
-    /// One stream is enough, and all that is sent is to be compressed together.
+    /// One stream is enough, and all data should be compressed together.
     is_alone: AtomicBool,
 }
 
 impl Compressing {
-    /// By `options`, for a receiver with this `window`; none where nothing is ever compressed.
+    /// The settings by `options`, for a receiver with this `window`; `None` if nothing is ever compressed.
     pub fn new(options: &Options, window: u8) -> Option<Self> {
         let wanted = &options.compression;
         (wanted.level != CompressionLevel::Off).then(|| Self {
@@ -67,12 +68,12 @@ impl Compressing {
         })
     }
 
-    /// One stream is to stay.
+    /// True if only one stream should remain.
     pub fn is_alone(&self) -> bool {
         self.is_alone.load(Ordering::Acquire)
     }
 
-    /// Other streams begin: none has the long window, and none is alone.
+    /// Prepares for new streams: none of them has the long window, and none is the only one.
     pub fn begin_round(&self) {
         self.is_window_taken.store(false, Ordering::Release);
         self.is_alone.store(false, Ordering::Release);
@@ -81,16 +82,16 @@ impl Compressing {
 
 /// Facts about the transfer and its path for a compressor.
 pub struct PackingTerms {
-    /// Bytes of the whole transfer, where they are known.
+    /// Bytes of the whole transfer, if known.
     pub total: Option<u64>,
     /// The user limits the rate.
     pub is_limited: bool,
-    /// The kernel's view of the connection.
+    /// The kernel's counters of the connection.
     pub tcp: Option<TcpInfo>,
 }
 
 impl PackingTerms {
-    /// One stream can bring all that the path takes: the path is short, or there is a queue before it.
+    /// True if one stream can fill the path: the path is short, or there is a queue before it.
     fn is_one_enough(&self) -> bool {
         let Some(tcp) = self.tcp.filter(|_| !self.is_limited) else { return true };
         let [now, shortest] = [tcp.rtt_us, tcp.min_rtt_us].map(|us| Duration::from_micros(us.into()));
@@ -99,12 +100,12 @@ impl PackingTerms {
     }
 }
 
-/// The way of what comes next.
+/// How the next payload is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The payload goes as it is.
+    /// The payload is sent uncompressed.
     Plain,
-    /// The payload goes through the compressor.
+    /// The payload is compressed.
     Pack,
 }
 
@@ -113,24 +114,24 @@ pub struct Packing<'a> {
     wanted: &'a Compressing,
     controller: CompressionController,
     compressor: Option<Compressor>,
-    /// Frames go through the compressor.
+    /// Frames are being compressed.
     is_on: bool,
-    /// This stream has the long window, and may be the only one.
+    /// This stream has the long window, and may become the only stream.
     is_first: bool,
     prober: Prober,
     sample: Vec<u8>,
-    /// The name of what is sent says that it is compressed already.
+    /// The name of the file shows that it is already compressed.
     is_skipped: bool,
-    /// Bytes of the chunk at hand; 0 of a batch.
+    /// Bytes of the current chunk; 0 for a batch.
     length: u64,
-    /// Up to where in the chunk the receiver was promised that nothing is compressed.
+    /// The offset in the chunk up to which the receiver was promised uncompressed bytes.
     promised: u64,
-    /// Bytes that pass before some are looked at again.
+    /// Bytes that may pass before the compression is checked again.
     unseen: u64,
 }
 
 impl<'a> Packing<'a> {
-    /// Nothing is compressed yet.
+    /// A state in which nothing is compressed.
     pub fn new(wanted: &'a Compressing) -> Self {
         Self {
             wanted,
@@ -147,12 +148,13 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// True where the name of a file says that it is compressed already.
+    /// True if the file's name shows that it is already compressed.
     pub fn skips(&self, name: &[u8]) -> bool {
         self.wanted.skipped.has(name)
     }
 
-    /// A chunk of this offset and length begins, or a batch, of which `is_skipped` says whether its names are of compressed files.
+    /// Begins a chunk with this offset and length, or a batch. `is_skipped` states whether its names are those of
+    /// compressed files.
     pub fn begin(&mut self, (offset, length): (u64, u64), is_skipped: bool) {
         (self.promised, self.length) = (offset, length);
         self.is_skipped = is_skipped && (!self.is_on || length > PASSED);
@@ -160,12 +162,12 @@ impl<'a> Packing<'a> {
         self.controller.begin();
     }
 
-    /// Frames go through the compressor.
+    /// True while frames are being compressed.
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// This stream is to stay when all others end.
+    /// True if this stream should remain when all others end.
     pub fn is_alone(&self) -> bool {
         self.is_first && self.wanted.is_alone()
     }
@@ -175,17 +177,17 @@ impl<'a> Packing<'a> {
         self.compressor.as_mut().filter(|_| self.is_on)
     }
 
-    /// Nothing is left in the compressor, and it is off.
+    /// Switches the compressor off, after all of its data was taken out.
     pub fn stop(&mut self) {
         self.is_on = false;
     }
 
-    /// The next bytes of a chunk, from `at`, which may be compressed; none where they go as they are.
+    /// How many of the next bytes of a chunk, from `at` on, may be compressed; `None` if they are sent uncompressed.
     pub fn next_of_chunk(&mut self, at: u64, end: u64, clock: &Clock) -> Option<usize> {
         (at >= self.promised && self.wants(clock)).then(|| PACKED_FRAME.min((end - at) as usize))
     }
 
-    /// How many bytes the receiver may rely on to come as they are behind those up to `at`.
+    /// The number of bytes after `at` that are promised to the receiver as uncompressed.
     pub fn promise(&mut self, at: u64, end: u64, clock: &Clock) -> u64 {
         if !self.wants(clock) {
             self.promised = end.min(at + SURE);
@@ -203,7 +205,7 @@ impl<'a> Packing<'a> {
         self.controller.choose(&clock.times(), so_far)
     }
 
-    /// The way of `plain` in a transfer with these `terms`.
+    /// How `plain` is sent, in a transfer with these `terms`.
     ///
     /// # Errors
     /// If there is no memory.
@@ -265,7 +267,7 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Compresses a little of `plain`, for the controller.
+    /// Compresses a sample of `plain` for the controller.
     fn probe(&mut self, plain: &[u8], clock: &mut Clock) -> io::Result<()> {
         self.sample.clear();
         let piece = (SAMPLE / PIECES).min(plain.len());
@@ -286,14 +288,14 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// The window for a transfer of `total` bytes, which has no use for a longer one.
+/// The window for a transfer of `total` bytes: a longer one than these would be of no use.
 fn window_for(total: Option<u64>, longest: u8) -> u8 {
     let needed =
         total.and_then(|total| total.max(1).checked_next_power_of_two()).map_or(64, u64::trailing_zeros);
     u8::try_from(needed).unwrap_or(longest).clamp(SHORT_WINDOW_LOG, longest)
 }
 
-/// The processors of the only stream's compressor.
+/// The processors for the compressor of the only stream.
 fn processors() -> Processors {
     let threads = available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS)) as u32;
     let quota = QuotaMeter::start(Path::new("/")).since_start();

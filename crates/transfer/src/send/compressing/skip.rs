@@ -1,20 +1,20 @@
-//! Names of files that are compressed already.
+//! Names of files that are already compressed.
 
 use std::collections::HashSet;
 
-/// Endings of the names of files that aren't compressed, unless the user gives a list: rsync's default.
+/// Name extensions of files that aren't compressed, unless the user gives a list: rsync's default.
 const USUAL: &str = "3g2 3gp 7z aac ace apk avi bz2 deb dmg ear f4v flac flv gpg gz iso jar jpeg jpg lrz lz lz4 lzma lzo \
 m1a m1v m2a m2ts m2v m4a m4b m4p m4r m4v mka mkv mov mp1 mp2 mp3 mp4 mpa mpeg mpg mpv mts odb odf odg odi odm odp ods \
 odt oga ogg ogm ogv ogx opus otg oth otp ots ott oxt png qt rar rpm rz rzip spx squashfs sxc sxd sxg sxm sxw sz tbz \
 tbz2 tgz tlz ts txz tzo vob war webm webp xz z zip zst";
-/// An ending is this long at most.
+/// The longest extension.
 const LONGEST: usize = 32;
 
-/// Endings of names, in lower case.
+/// Name extensions, in lower case.
 pub struct SkippedNames(HashSet<Vec<u8>>);
 
 impl SkippedNames {
-    /// The user's endings, or the usual ones.
+    /// The user's extensions, or the usual ones.
     pub fn new(wanted: Option<&[Vec<u8>]>) -> Self {
         let usual = || USUAL.split(' ').map(|ending| ending.as_bytes().to_vec()).collect();
         Self(
@@ -24,7 +24,7 @@ impl SkippedNames {
         )
     }
 
-    /// True where `name` has one of these behind its last dot.
+    /// True if `name` has one of these extensions after its last dot.
     pub fn has(&self, name: &[u8]) -> bool {
         let Some(dot) = name.iter().rposition(|&byte| byte == b'.') else { return false };
         let ending = &name[dot + 1..];

@@ -1,7 +1,7 @@
-//! One scan for several transfers: what it finds goes into a log, which each of them reads at its own pace.
+//! One scan for several transfers: the entries that it finds go into a log, which each transfer reads at its own pace.
 //!
-//! The scan is ahead of the fastest by so much and no more. What the slower ones have still to read waits for them in memory, and
-//! beyond a bound in a file without a name: so nobody waits for them.
+//! The scan may be ahead of the fastest transfer by a fixed number of entries. Entries that slower transfers have still
+//! to read stay in memory, and beyond a limit in a file without a name, so no transfer waits for the slower ones.
 
 use crossbeam_channel::bounded;
 use linerate_wire::control::{Options, Problem, ProblemKind};
@@ -29,14 +29,14 @@ use crate::tree::scan::{Scanner, Seen, Stopped};
 use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
 
-/// Bytes of the log in memory, about.
+/// The approximate limit of the log's bytes in memory.
 const BUDGET: usize = 32 << 20;
-/// An entry beside its path and attributes, about.
+/// The approximate memory of an entry in addition to its path and attributes.
 const AROUND: usize = 256;
-/// How often whoever waits looks.
+/// The interval of the checks during a wait.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What the scan has found, for all.
+/// The log of everything that the scan has found.
 pub struct ScanLog {
     state: Mutex<LogState>,
     changed: Condvar,
@@ -44,28 +44,28 @@ pub struct ScanLog {
 }
 
 struct LogState {
-    /// Those that not all have read, from the first of these on.
+    /// The pieces that not all transfers have read; `first` is the number of the first one.
     pieces: VecDeque<LogPiece>,
     first: usize,
-    /// What each reads next; none where it reads no more.
+    /// For each transfer, the number of the piece that it reads next; `None` if it reads no more.
     readers: Vec<Option<usize>>,
-    /// Bytes in memory.
+    /// Bytes of the log in memory.
     bytes: usize,
     budget: usize,
     file: Option<Arc<File>>,
-    /// Bytes in the file.
+    /// Bytes of the log in the file.
     end: u64,
     is_over: bool,
 }
 
-/// What was found together.
+/// Entries that were found together.
 #[derive(Clone)]
 enum LogPiece {
     Kept(Arc<LoggedFind>, usize),
     Stored { offset: u64, length: usize },
 }
 
-/// What a scan finds.
+/// A result of the scan.
 enum LoggedFind {
     Entries(Gathered),
     Problem(Problem),
@@ -81,7 +81,7 @@ struct StoredEntry {
 }
 
 impl ScanLog {
-    /// For N transfers.
+    /// A log for `readers` transfers.
     pub fn new(readers: usize) -> Self {
         Self::within(readers, BUDGET)
     }
@@ -100,7 +100,7 @@ impl ScanLog {
         Self { state: Mutex::new(state), changed: Condvar::new(), stop: AtomicBool::new(false) }
     }
 
-    /// Walks the sources, until all is found or nobody reads any more.
+    /// Walks the sources, until everything is found or no transfer reads any more.
     pub fn scan(&self, sources: &[SourceRoot], options: &Options, selection: &Selection) {
         let problem = |problem: Problem| drop(self.add(LoggedFind::Problem(problem), AROUND));
         let (found, stop) = (&SharedTotals::default(), &self.stop);
@@ -113,7 +113,7 @@ impl ScanLog {
         self.changed.notify_all();
     }
 
-    /// Does `work` while the transfer of this number reads.
+    /// Does `work` while the transfer with this number reads.
     pub fn read_ahead<T>(
         &self,
         number: usize,
@@ -122,7 +122,7 @@ impl ScanLog {
         problem: &(dyn Fn(Problem) + Sync),
         work: impl FnOnce(Ahead<'_>) -> T,
     ) -> T {
-        // It counts as found what it reads: some of it before it is needed.
+        // Entries count as found when they are read, and some are read before they are needed.
         let readers = lock(&self.state).readers.len();
         let (queue, found) = bounded((WAITING / readers.max(1)).max(1));
         let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
@@ -154,7 +154,7 @@ impl ScanLog {
         })
     }
 
-    /// The transfer of this number reads no more.
+    /// Records that the transfer with this number reads no more.
     pub fn leave(&self, number: usize) {
         let mut state = lock(&self.state);
         state.readers[number] = None;
@@ -176,7 +176,7 @@ impl ScanLog {
         if self.stop.load(Ordering::Relaxed) { Err(Stopped) } else { Ok(()) }
     }
 
-    /// What this one reads next; none at the end, or where it is to stop.
+    /// The next piece for this transfer; `None` at the end, or if it must stop.
     fn next(&self, number: usize, stop: &AtomicBool) -> Option<Arc<LoggedFind>> {
         let mut state = lock(&self.state);
         let (piece, file) = loop {
@@ -207,18 +207,19 @@ impl ScanLog {
 }
 
 impl LogState {
-    /// True where the scan may go on: it isn't too far ahead of the fastest, and memory has room, or gets some.
+    /// True if the scan may continue: it isn't too far ahead of the fastest transfer, and there is memory, or some can
+    /// be freed.
     fn has_room(&mut self) -> bool {
         let fastest = self.readers.iter().flatten().max().copied().unwrap_or(self.first);
         let is_near = self.first + self.pieces.len() < fastest + WAITING;
         if is_near && self.bytes >= self.budget {
-            // Where that fails, the scan waits for the slower ones.
+            // If storing fails, the scan waits for the slower transfers.
             let _ = self.store(fastest);
         }
         is_near && self.bytes < self.budget
     }
 
-    /// Stores what only the slower ones need.
+    /// Moves entries that only the slower transfers need into the file.
     fn store(&mut self, fastest: usize) -> io::Result<()> {
         let file = match &self.file {
             Some(file) => file.clone(),
@@ -236,7 +237,7 @@ impl LogState {
         Ok(())
     }
 
-    /// Forgets what all have read.
+    /// Drops the pieces that all transfers have read.
     fn forget(&mut self) {
         let slowest = self.readers.iter().flatten().min().copied().unwrap_or(usize::MAX);
         while self.first < slowest
@@ -268,7 +269,7 @@ fn nameless() -> io::Result<File> {
     if let Ok(file) = rustix::fs::openat(CWD, &directory, flags | OFlags::TMPFILE, mode) {
         return Ok(File::from(file));
     }
-    // Not every file system knows files without names: this one has its own for a moment.
+    // Not every file system has files without names, so this file has one for a moment.
     let name = directory.join(format!("linerate-{:016x}", RandomState::new().hash_one(std::process::id())));
     let file =
         rustix::fs::openat(CWD, &name, flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW, mode)?;
@@ -296,7 +297,7 @@ fn load(file: Option<&File>, offset: u64, length: usize) -> io::Result<Gathered>
     Ok(stored.into_iter().map(load).collect())
 }
 
-/// What was found is no more: nothing that depends on it is complete.
+/// The problem that logged entries are lost: nothing that depends on them is complete.
 fn lost(error: &io::Error) -> Problem {
     let message = format!("what the scan has found can't be read back: {error}");
     problem(std::env::temp_dir(), ProblemKind::Failed, message)

@@ -1,5 +1,5 @@
-//! The cost of finding the contents of an older version: rolling sums of blocks, as here, beside chunks whose borders their
-//! contents choose. The figures are in docs/architecture.md.
+//! Measures the cost of finding the contents of an older version: rolling sums of blocks, as here, compared with chunks
+//! whose boundaries depend on their contents. The results are in docs/architecture.md.
 
 use fastcdc::v2020::FastCDC;
 use std::collections::HashSet;
@@ -9,7 +9,7 @@ use crate::tree::blocks::{BlockHash, block_of, block_sum};
 
 const SIZE: usize = 1_000_000_000;
 
-/// Bytes that are named, bytes that are new, and seconds of one processor for the older version and for the new one.
+/// Bytes that are sent as sums, bytes that are new, and processor seconds for the older and for the new version.
 struct Cost {
     named: usize,
     new: usize,
