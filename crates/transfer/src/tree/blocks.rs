@@ -1,18 +1,20 @@
-//! Blocks of an older version of a file: their size, and the sum by which a sender finds one at any place of the new version.
+//! Blocks of an older version of a file: their size, and the sum by which a sender finds a block at any offset of the
+//! new version.
 
 use blake3::Hasher;
 use linerate_wire::control::{BlockSum, Digest};
 use multiversion::multiversion;
 
-/// The multiplier of the sum, whose digits are those of the golden ratio; 5 modulo 8, so that its powers repeat as late as can be.
+/// The multiplier of the sum. Its digits are those of the golden ratio. It is 5 modulo 8, so that its powers repeat as
+/// late as possible.
 const BASE: u32 = 0x9e37_79b5;
-/// Bounds of a block in bytes; it is a power of two.
+/// The smallest block in bytes; a block's size is a power of two.
 pub const BLOCK_LEAST: u64 = 4 << 10;
 /// The largest block in bytes.
 pub const BLOCK_MOST: u64 = 16 << 20;
 
-/// The polynomial sum of a window of fixed length over a file (Karp and Rabin, 1987), modulo 2^32: it moves on by a byte in two
-/// multiplications.
+/// The polynomial sum of a window of fixed length over a file (Karp and Rabin, 1987), modulo 2^32. Moving the window by
+/// a byte takes two multiplications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rolling(u32);
 
@@ -25,29 +27,30 @@ impl Rolling {
         Self(rest.iter().fold(sum, next))
     }
 
-    /// The sum of the window one byte further on: without `out`, with `new`. `power` is [`Rolling::power`] of its length.
+    /// The sum of the window one byte further on: `out` leaves the window, `new` enters it. `power` is
+    /// [`Rolling::power`] of the window's length.
     #[must_use]
     pub fn roll(self, out: u8, new: u8, power: u32) -> Self {
         let change = u32::from(new).wrapping_sub(u32::from(out).wrapping_mul(power));
         Self(self.0.wrapping_mul(BASE).wrapping_add(change))
     }
 
-    /// The factor by which a byte counts that leaves a window of `length` bytes.
+    /// The factor of the byte that leaves a window of `length` bytes.
     pub fn power(length: usize) -> u32 {
         BASE.wrapping_pow(u32::try_from(length).unwrap_or(u32::MAX))
     }
 
-    /// The sum as a number. Its upper bits alone depend on all bits of the bytes.
+    /// The sum as a number. Only its upper bits depend on all bits of the bytes.
     pub fn number(self) -> u32 {
         self.0
     }
 }
 
-/// How many sums are computed beside one another, each of every `LANES`th byte: as many as keep the multipliers of a
-/// processor busy that multiplies 8 or 16 numbers at once, 10 cycles long.
+/// The number of sums that are computed in parallel, each of every `LANES`th byte. This keeps the multipliers busy of a
+/// processor that multiplies 8 or 16 numbers at once in 10 cycles.
 const LANES: usize = 128;
 
-/// The sum of rows of bytes. It is compiled for several processors, of which each takes its own.
+/// The sum of rows of bytes. It is compiled for several processor types, and the processor's own variant is used.
 #[multiversion(targets("x86_64+avx2", "x86_64+avx512f+avx512bw+avx512dq+avx512vl"))]
 fn sum_of(rows: &[[u8; LANES]]) -> u32 {
     let mut sums = [0u32; LANES];
@@ -62,9 +65,9 @@ fn sum_of(rows: &[[u8; LANES]]) -> u32 {
 /// The BLAKE3 of a block, in two halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHash {
-    /// The half by which the block is named to the sender.
+    /// The half by which the receiver identifies the block to the sender.
     pub digest: [u8; 16],
-    /// The half by which a sender shows that it has the block, and not only its name.
+    /// The half by which a sender proves that it has the block, and not only its sum.
     pub proof: [u8; 16],
 }
 
@@ -84,18 +87,18 @@ impl BlockHash {
     }
 }
 
-/// The proof that a sender has the pieces of the older version that it names in a part.
+/// The proof that a sender has the pieces of the older version to which a part refers.
 #[derive(Debug, Default)]
 pub struct MovedProof(Hasher);
 
 impl MovedProof {
-    /// Adds a whole block, by its hash.
+    /// Adds a whole block by its hash.
     pub fn block(&mut self, hash: BlockHash) {
         self.0.update(&[0]).update(&hash.proof);
     }
 
-    /// Adds the length of a piece of a block that is cut by the part's beginning or end. Its bytes follow, by
-    /// [`MovedProof::bytes`].
+    /// Adds the length of a piece of a block that is cut by the part's beginning or end. The piece's bytes are added
+    /// next, by [`MovedProof::bytes`].
     pub fn piece(&mut self, length: u64) {
         self.0.update(&[1]).update(&length.to_le_bytes());
     }
@@ -105,7 +108,7 @@ impl MovedProof {
         self.0.update(bytes);
     }
 
-    /// The digest of all that was added.
+    /// The digest of everything that was added.
     pub fn finish(&self) -> Digest {
         *self.0.finalize().as_bytes()
     }
@@ -116,8 +119,9 @@ pub fn block_sum(bytes: &[u8]) -> BlockSum {
     BlockSum { rolling: Rolling::of(bytes).number().to_le_bytes(), digest: BlockHash::of(bytes).digest }
 }
 
-/// Bytes of the blocks of an older version of `older` bytes, of which there are to be `most` at most; `None` where that can't be. They
-/// grow with the square root of the file, so that the sums of its blocks and what one change costs grow alike.
+/// The block size in bytes for an older version of `older` bytes with at most `most` blocks; `None` if that isn't
+/// possible. The size grows with the square root of the file's, so that the number of sums and the cost of one change
+/// grow at the same rate.
 pub fn block_of(older: u64, most: u64) -> Option<u64> {
     let block = older.isqrt().saturating_mul(2).checked_next_power_of_two()?;
     let least = older.checked_div(most)?.checked_next_power_of_two()?;

@@ -1,4 +1,4 @@
-//! Names in another character set at the receiver than at the sender.
+//! Names in a different character set at the receiver than at the sender.
 
 use encoding_rs::Encoding;
 use linerate_wire::control::Charsets;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 enum Charset {
     Utf8,
     Ascii,
-    /// ISO 8859-1 as iconv(1) has it: the Encoding Standard's is another one.
+    /// ISO 8859-1 as in iconv(1); the Encoding Standard's definition differs.
     Latin1,
     Other(&'static Encoding),
 }
@@ -27,32 +27,33 @@ const LATIN1: [&str; 8] =
 const ASCII: [&str; 4] = ["ascii", "us-ascii", "ansi_x3.4-1968", "iso646-us"];
 
 impl NameConversion {
-    /// From one to the other; `None` where they are one.
+    /// A conversion from one to the other; `None` if they are equal.
     ///
     /// # Errors
-    /// If one isn't known, or writes a slash or a zero byte also for something else.
+    /// If a character set isn't known, or uses the byte of a slash or a zero byte in other characters too.
     pub fn between(charsets: &Charsets) -> Result<Option<Self>, String> {
         let conversion = Self { from: Charset::of(&charsets.from)?, to: Charset::of(&charsets.to)? };
         Ok((conversion.from != conversion.to).then_some(conversion))
     }
 
-    /// The name at the receiver; `None` where it has no such characters, or the bytes are none of the sender's.
+    /// The name at the receiver; `None` if the receiver's set lacks a character, or the bytes are invalid in the
+    /// sender's set.
     pub fn forth(self, name: &[u8]) -> Option<Vec<u8>> {
         self.to.encode(&self.from.decode(name)?)
     }
 
-    /// The name at the sender, of one of the receiver's.
+    /// The name at the sender for a name at the receiver.
     pub fn back(self, name: &[u8]) -> Option<Vec<u8>> {
         self.from.encode(&self.to.decode(name)?)
     }
 
-    /// The path at the receiver: it has as many components.
+    /// The path at the receiver; it has the same number of components.
     pub fn path(self, path: &RelPath) -> Option<RelPath> {
         let converted = RelPath::new(self.forth(path.as_bytes())?).ok()?;
         (converted.components().count() == path.components().count()).then_some(converted)
     }
 
-    /// The path at the sender, of one of the receiver's.
+    /// The path at the sender for a path at the receiver.
     pub fn path_back(self, path: &RelPath) -> Option<RelPath> {
         RelPath::new(self.back(path.as_bytes())?).ok()
     }

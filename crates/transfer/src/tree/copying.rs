@@ -1,4 +1,5 @@
-//! Copies bytes from one open file to another on the same host, as their file systems do it best.
+//! Copies bytes from one open file to another on the same host, in the most efficient way that their file systems
+//! offer.
 
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -7,14 +8,14 @@ use std::os::fd::BorrowedFd;
 
 use crate::tree::reading::read_while;
 
-/// Bytes that are copied at once where the kernel doesn't copy by itself: what was read is still in a processor's second cache, of
-/// 256 KiB or more, when it is written.
+/// Bytes per step if the kernel doesn't copy by itself: bytes that were read are still in a processor's second-level
+/// cache (256 KiB or more) when they are written.
 const COPIED: usize = 128 << 10;
 
 /// Why bytes could not be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyError {
-    /// The source ends at this offset.
+    /// The source ends early, at this offset.
     Ended(u64),
     /// The source can't be read.
     Read(Errno),
@@ -23,7 +24,7 @@ pub enum CopyError {
 }
 
 impl CopyError {
-    /// The error alone; `EIO` if the source ended.
+    /// Only the error; `EIO` if the source ended early.
     pub fn errno(self) -> Errno {
         match self {
             Self::Ended(_) => Errno::IO,
@@ -32,19 +33,19 @@ impl CopyError {
     }
 }
 
-/// Brings the bytes of `file` from `start` to `end` into `new`, at the same place: by shared blocks or at a file server,
-/// where that is possible.
+/// Copies the bytes of `file` from `start` to `end` into `new`, at the same offset: by sharing blocks or on the file
+/// server, if that is possible.
 ///
 /// # Errors
-/// If `file` ends before or can't be read, or `new` can't be written.
+/// If `file` is too short or can't be read, or `new` can't be written.
 pub fn copy_range(file: BorrowedFd<'_>, new: BorrowedFd<'_>, start: u64, end: u64) -> Result<(), CopyError> {
     copy_to(file, start..end, new, start)
 }
 
-/// Brings the bytes of `range` of `file` into `new` as [`copy_range`] does, from `to` on.
+/// Copies the bytes of `range` of `file` into `new` as [`copy_range`] does, to the offset `to`.
 ///
 /// # Errors
-/// As [`copy_range`].
+/// The errors of [`copy_range`].
 pub fn copy_to(
     file: BorrowedFd<'_>,
     range: Range<u64>,
@@ -56,18 +57,18 @@ pub fn copy_to(
         let left = usize::try_from(end - from).unwrap_or(usize::MAX);
         match rustix::fs::copy_file_range(file, Some(&mut from), new, Some(&mut to), left) {
             Ok(1..) | Err(Errno::INTR) => {}
-            // Some file systems can't, or copy nothing of files whose size they don't know; and of an error it isn't known
-            // which of the two files has it.
+            // Some file systems can't copy, or copy nothing from files whose size they don't know. An error doesn't
+            // show which of the two files caused it.
             Ok(0) | Err(_) => return copy_by_hand(file, from..end, new, to, &mut |_| {}),
         }
     }
     Ok(())
 }
 
-/// Brings bytes into `new` as [`copy_to`] does; `each` gets the bytes that are in `new` then, piece by piece.
+/// Copies bytes into `new` as [`copy_to`] does; `each` gets the copied bytes, piece by piece.
 ///
 /// # Errors
-/// As [`copy_range`].
+/// The errors of [`copy_range`].
 pub fn copy_and_see(
     file: BorrowedFd<'_>,
     range: Range<u64>,
@@ -87,8 +88,8 @@ pub fn copy_and_see(
     }
 }
 
-/// True for a file system whose files have each their own blocks, on this host: what is copied passes memory once, or once more to be
-/// seen.
+/// True for a local file system on which files never share blocks: the copied bytes pass through memory anyway, so
+/// passing them to `each` costs little.
 fn shares_nothing(file: BorrowedFd<'_>) -> bool {
     const TMPFS: rustix::fs::FsWord = 0x0102_1994;
     const EXT: rustix::fs::FsWord = 0xef53;
@@ -121,7 +122,7 @@ fn copy_by_hand(
     Ok(())
 }
 
-/// Writes all of `pieces`, one behind the other, from `offset` on.
+/// Writes all of `pieces`, in order, from `offset` on.
 ///
 /// # Errors
 /// The errors of pwritev(2).

@@ -1,5 +1,4 @@
-//! The changes of a transfer, entry by entry, as rsync's `--itemize-changes` writes it: `YXcstpoguax`
-//! (rsync(1)).
+//! The changes of a transfer for each entry, in the form of rsync's `--itemize-changes`: `YXcstpoguax` (rsync(1)).
 
 use linerate_wire::path::{RelPath, printable_path};
 use rustix::fs::FileType;
@@ -10,24 +9,24 @@ use std::fmt;
 pub enum Item {
     /// The entry is deleted.
     Deleted,
-    /// The entry is made; so is one that replaces another kind of entry.
+    /// The entry is created, perhaps in place of another kind of entry.
     New(Update, Kind),
-    /// The entry is there, and these changes bring it up to date.
+    /// The entry exists, and is updated by these changes.
     Existing(Update, Kind, Changes),
 }
 
-/// How an entry gets what it should have.
+/// How an entry is updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// The entry's contents come to this host: `>`.
+    /// The entry's contents are received by this host: `>`.
     Received,
-    /// The entry's contents go to another host: `<`.
+    /// The entry's contents are sent to another host: `<`.
     Sent,
-    /// The entry is made or changed without a transfer of contents, as a directory is: `c`.
+    /// The entry is created or changed without transferring contents, for example a directory: `c`.
     Local,
     /// The entry becomes, or is, a hard link to another entry: `h`.
     HardLink,
-    /// The entry's attributes alone are changed: `.`.
+    /// Only the entry's attributes are changed: `.`.
     Attributes,
 }
 
@@ -46,14 +45,14 @@ pub enum Kind {
     Special,
 }
 
-/// Differences between the destination's entry and the source's, as far as they are kept.
+/// Differences between the destination's entry and the source's, in the properties that are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// A file's contents, where contents are compared (`--checksum`); a link's text; a device's number.
+    /// A file's contents, if contents are compared (`--checksum`); a link's text; a device's number.
     pub value: bool,
     /// A file's size.
     pub size: bool,
-    /// When it was modified.
+    /// The modification time.
     pub modified: Option<Time>,
     /// The permission bits.
     pub permissions: bool,
@@ -61,9 +60,9 @@ pub struct Changes {
     pub owner: bool,
     /// The group.
     pub group: bool,
-    /// When it was last read, where that is to be kept.
+    /// The access time, if it is kept.
     pub accessed: bool,
-    /// When it was made, where that is to be kept.
+    /// The creation time, if it is kept.
     pub created: bool,
     /// The access control list.
     pub acl: bool,
@@ -71,33 +70,33 @@ pub struct Changes {
     pub xattrs: bool,
 }
 
-/// The fate of a time that differs.
+/// What happens to a time that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
     /// The time is set to the source's: `t`.
     Kept,
-    /// The time is that of the transfer, since times aren't kept or can't be: `T`.
+    /// The time becomes that of the transfer, since times aren't kept or can't be: `T`.
     OfTransfer,
 }
 
-/// A link's target, behind its name.
+/// A link's target, printed after its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link<'a> {
     /// A symbolic link's text.
     Target(&'a [u8]),
-    /// The entry with which it shares its contents.
+    /// The entry to which it is a hard link.
     SameAs(&'a RelPath),
 }
 
 impl Item {
-    /// True where nothing is done; rsync prints such an item only where `-i` is given twice.
+    /// True if nothing is changed; rsync prints such an item only if `-i` is given twice.
     pub fn is_unchanged(&self) -> bool {
         let still = matches!(self, Item::Existing(Update::Attributes | Update::HardLink, ..));
         still && matches!(self, Item::Existing(_, _, changes) if changes.is_empty())
     }
 
-    /// A whole line: the eleven characters, the path as text that is safe on a terminal (a directory's with a slash
-    /// behind it, the root's is `./`), and ` -> target` or ` => other`.
+    /// A whole line: the eleven characters, the path as text that is safe on a terminal (with a slash after a
+    /// directory's path; the root's is `./`), and ` -> target` or ` => other`.
     pub fn line(&self, path: &RelPath, is_directory: bool, link: Option<Link>) -> String {
         let path = if path.is_root() { ".".into() } else { printable_path(path.as_bytes()) };
         let slash = if is_directory { "/" } else { "" };
@@ -111,7 +110,7 @@ impl Item {
 }
 
 impl Changes {
-    /// True where nothing differs.
+    /// True if nothing differs.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -156,7 +155,7 @@ impl Update {
 }
 
 impl Kind {
-    /// The kind of what is there.
+    /// The kind of an existing entry.
     pub fn of(there: FileType) -> Option<Self> {
         match there {
             FileType::RegularFile => Some(Self::File),
@@ -179,7 +178,7 @@ impl Kind {
     }
 }
 
-/// Contents that come or go have dots where nothing differs.
+/// True if equal properties are printed as spaces. If contents are transferred, they are printed as dots.
 fn has_spaces(update: Update, changes: &Changes) -> bool {
     changes.is_empty() && !matches!(update, Update::Received | Update::Sent)
 }

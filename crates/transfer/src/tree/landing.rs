@@ -1,4 +1,4 @@
-//! Where sources land: scp's rules for the destination, and one more for a slash at its end.
+//! Where sources land: scp's rules for the destination, and an additional rule for a slash at its end.
 
 use linerate_wire::control::Source;
 use linerate_wire::entry::{Entry, Kind};
@@ -14,37 +14,37 @@ use crate::tree::charsets::NameConversion;
 use crate::tree::root::Root;
 use crate::tree::ways::ImpliedWays;
 
-/// The destination, held open, and where each source begins below it.
+/// The destination, kept open, and the path at which each source lands below it.
 pub struct Landing {
     /// The directory that everything lands below.
     pub root: Root,
-    /// For each source the path that its own entry gets, and whether it was announced as a directory.
+    /// For each source: the path of its own entry, and whether it was announced as a directory.
     pub places: Vec<(RelPath, bool)>,
-    /// Sources keep their own names; else the destination is the one source's new name.
+    /// Sources keep their own names; else the destination is the new name of the only source.
     pub within: bool,
-    /// True where a directory gets a name that a second run finds taken, and would land in.
+    /// A directory gets a new name. A second run would find the name taken, and put the source inside that directory.
     pub is_new: bool,
-    /// The destination directory was made for the sources, or would be.
+    /// The destination directory was created for the sources, or would be in a dry run.
     pub is_made: bool,
-    /// How names of the sender become names here.
+    /// The conversion of the sender's names to names at this end.
     pub conversion: Option<NameConversion>,
 }
 
 impl Landing {
-    /// This landing; if it `keeps_links`, a link to a directory counts as the directory.
+    /// This landing; if `keeps_links`, a link to a directory counts as the directory.
     pub fn keeping_links(mut self, keeps_links: bool) -> Self {
         self.root.keeps_links = keeps_links;
         self
     }
 
-    /// This landing with a conversion of the names that the sender sends. The names of the sources are converted already.
+    /// This landing, with a conversion for names that the sender sends. The names of the sources are already converted.
     pub fn converting(mut self, conversion: Option<NameConversion>) -> Self {
         self.conversion = conversion;
         self
     }
 
-    /// This landing, where links that are `implied` are followed, as far as they lead nowhere else than below the top.
-    /// Directories on the way to what lands are made with `mode`.
+    /// This landing, which follows `implied` links that lead only below its top. Missing parent directories are created
+    /// with `mode`.
     pub fn with_ways(mut self, implied: ImpliedWays, mode: Mode) -> Self {
         (self.root.implied, self.root.mode_above) = (implied, mode);
         self
@@ -72,8 +72,8 @@ impl Landing {
         Self::under_new_name(at, sources)
     }
 
-    /// The one source becomes what is at `written`: a directory's contents lie in it. It is made where it is missing;
-    /// its parent must exist.
+    /// The only source becomes the entry at `written`; a directory's contents are then directly in it. The directory is
+    /// created if it is missing; its parent must exist.
     ///
     /// # Errors
     /// If the destination can't take the source.
@@ -104,8 +104,8 @@ impl Landing {
         })
     }
 
-    /// Everything lands in `written`, a directory, under its own name, as with rsync: it is made where it is missing, but not in
-    /// a dry run. A single file may get the destination's name instead.
+    /// All sources land in the directory `written` under their own names, as with rsync. The directory is created if it
+    /// is missing, except in a dry run. A single file may get the destination's name instead.
     ///
     /// # Errors
     /// If the destination can't take the sources.
@@ -122,7 +122,7 @@ impl Landing {
                 let made = Self::side_by_side(open(make(&at)?, &at.shown)?, sources);
                 Ok(Self { is_made: true, ..made })
             }
-            // As rsync does it, it is replaced as a file is.
+            // As in rsync, a special file is replaced like a file.
             DestinationState::Special => {
                 at.there = DestinationState::File;
                 Self::under_new_name(at, sources)
@@ -131,11 +131,11 @@ impl Landing {
         }
     }
 
-    /// Decides as [`Self::into`] does and makes nothing, where directories above the destination would be made, too; returns
-    /// how many those are.
+    /// Decides as [`Self::into`] does but creates nothing, if missing directories above the destination would be
+    /// created too. Returns the number of those directories.
     ///
     /// # Errors
-    /// If what is there isn't what the sources need.
+    /// If an existing entry is of the wrong kind for the sources.
     pub fn into_unmade(named: &Named, sources: &[Source]) -> Result<(Self, u64), TransferError> {
         let (above, below) = named.above();
         let below = RelPath::new(below).ok().filter(|below| below.components().count() > 1);
@@ -163,7 +163,7 @@ impl Landing {
         Self { root, places, within: true, is_new: false, is_made: false, conversion: None }
     }
 
-    /// In a directory that isn't made.
+    /// Lands in a directory that isn't created.
     fn into_nothing(at: Destination, sources: &[Source]) -> Result<Self, TransferError> {
         let (root, name) = at.into_place()?;
         let name = RelPath::new(name.as_bytes());
@@ -178,11 +178,12 @@ impl Landing {
         Ok(Self { root, places, within: true, is_new: false, is_made: true, conversion: None })
     }
 
-    /// As it was when a directory that is there now was not yet: the one source gets its name. `None` where that can't
-    /// have been: a slash behind a name has a copy land in it, where a `mirror` becomes it.
+    /// The landing at the time before an existing directory was created: the only source then gets the directory's
+    /// name. `None` if the directory can't have been created in this way. For example, a copy to a name with a slash at
+    /// its end lands inside it, whereas with `mirror` the source becomes it.
     pub fn as_new(named: &Named, sources: &[Source], mirror: bool) -> Option<Self> {
         let at = named.destination().ok()?;
-        // A link is no directory that was made.
+        // A link isn't a directory that was created.
         let is_directory = matches!(at.there, DestinationState::Directory { by_link: false, .. });
         let has_slash = at.shown.as_os_str().as_bytes().ends_with(b"/");
         let ([source], true) = (sources, is_directory && (mirror || !has_slash)) else { return None };
@@ -198,13 +199,13 @@ impl Landing {
         })
     }
 
-    /// True where that directory is there already.
+    /// True if the new directory already exists.
     pub fn has_new_directory(&self) -> bool {
         self.is_new && self.places.iter().any(|(place, _)| self.root.directory(place).is_ok())
     }
 
-    /// The path of an entry below [`Landing::root`]; `None` for an entry of a source that was not announced, or
-    /// not as a directory.
+    /// The place of an entry below [`Landing::root`]; `None` for an entry of a source that wasn't announced, or wasn't
+    /// announced as a directory.
     pub fn place<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, RelPath>> {
         let (place, directory) = self.places.get(entry.source as usize)?;
         let path = &entry.path;
@@ -229,7 +230,7 @@ impl Landing {
         self.places.get(source as usize).is_some_and(|(_, directory)| *directory)
     }
 
-    /// Where each source begins below [`Landing::root`].
+    /// The place of each source below [`Landing::root`].
     pub fn places(&self) -> Vec<RelPath> {
         self.places.iter().map(|(place, _)| place.clone()).collect()
     }
@@ -274,7 +275,7 @@ impl Landing {
     }
 }
 
-/// Whether the one source, which gets the name of what is there, is a directory; else why it can't get it.
+/// Whether the only source, which gets the name of the existing entry, is a directory; or why it can't get the name.
 fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, String> {
     let refusal = match (there, sources) {
         (DestinationState::Nothing, [source]) => return Ok(source.directory),
@@ -298,7 +299,7 @@ fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, Stri
 }
 
 pub(crate) fn make(at: &Destination) -> Result<Held, TransferError> {
-    // The kernel takes the process's mask from it, unless a default ACL says more.
+    // The kernel applies the process's umask to it, unless a default ACL replaces the umask.
     at.make(Mode::from_raw_mode(0o777))
 }
 
@@ -306,7 +307,7 @@ fn open(held: Held, path: &Path) -> Result<Root, TransferError> {
     Root::at(held, path).map_err(|error| refused("opened", path, error))
 }
 
-/// The process's mask for new files, read without leaving it changed.
+/// Reads the process's umask, and leaves it unchanged.
 pub fn umask() -> Mode {
     let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);

@@ -1,4 +1,4 @@
-//! Files and directories of one host: where they are, what they are called, what is kept of them.
+//! Files and directories of one host: their locations, names and properties.
 
 pub mod blocks;
 pub mod bounds;

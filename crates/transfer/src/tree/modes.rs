@@ -1,9 +1,9 @@
-//! Modes that the sender changes (`--chmod`).
+//! Changes of modes at the sender (`--chmod`).
 
 use linerate_wire::control::ModeRule;
 use linerate_wire::entry::{Entry, Kind};
 
-/// The mode of `entry` after all rules, each of which sees what those before it made.
+/// The mode of `entry` after all rules; each rule applies to the result of the previous one.
 pub fn changed(rules: &[ModeRule], entry: &Entry) -> u32 {
     if matches!(entry.kind, Kind::Symlink { .. }) {
         return entry.mode;

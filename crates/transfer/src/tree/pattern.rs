@@ -1,4 +1,4 @@
-//! Names of sources at the far end, which no shell has seen: `~`, and patterns.
+//! Names of sources at the far end, which no shell has expanded: `~`, and patterns.
 
 use linerate_wire::control::{Problem, ProblemKind};
 use linerate_wire::filter::MAX_PATTERN;
@@ -11,16 +11,16 @@ use crate::tree::bounds::Named;
 use crate::tree::filter::Pattern;
 use crate::tree::source_root::own_name;
 
-/// Patterns that one with braces may stand for.
+/// The most patterns to which a pattern with braces may expand.
 const MOST_ALTERNATIVES: usize = 256;
 
-/// The name that `written` gets below a destination directory, where it is a name at the `far` end.
+/// The name that `written` gets below a destination directory; `far` if it is a name at the far end.
 pub fn name_of(written: &[u8], far: bool) -> Vec<u8> {
     let is_home = far && written.strip_prefix(b"~").is_some_and(|rest| rest.iter().all(|&b| b == b'/'));
     if is_home { Vec::new() } else { own_name(Path::new(OsStr::from_bytes(written))) }
 }
 
-/// `~` and `~/...` as the login directory.
+/// Replaces `~` and `~/...` by the login directory.
 pub fn expand_home(written: &[u8]) -> Vec<u8> {
     let rest = match written {
         b"~" => &b""[..],
@@ -33,8 +33,7 @@ pub fn expand_home(written: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The names that `named` expands to at the far end: itself if that exists or holds no pattern, else every
-/// match.
+/// The paths to which `named` expands at the far end: itself if it exists or contains no pattern, else every match.
 ///
 /// # Errors
 /// If a pattern matches nothing.
@@ -59,8 +58,8 @@ pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
     Ok(found.into_iter().map(|path| named.matched(path)).collect())
 }
 
-/// True where `name`, one component, matches `pattern`. A pattern finds a hidden name only where it begins with a
-/// dot itself.
+/// True if `name`, one component, matches `pattern`. A hidden name matches only if the pattern begins with a dot
+/// itself.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     Alternatives::new(pattern).match_any(name)
 }
@@ -69,9 +68,9 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
 struct Alternatives(Vec<(Pattern, bool)>);
 
 impl Alternatives {
-    /// Reads `written`, with the patterns that its braces stand for; none where it is no pattern, or too long for one.
+    /// Reads `written`, and the patterns to which its braces expand; empty if it isn't a pattern, or is too long.
     fn new(written: &[u8]) -> Self {
-        // Braces and backslashes alone make no pattern: whoever looks for it looks for that very name.
+        // Braces or backslashes without a wildcard don't make a pattern: the user means a file of that exact name.
         if !is_pattern(written) || written.len() > MAX_PATTERN {
             return Self(Vec::new());
         }
@@ -85,8 +84,8 @@ impl Alternatives {
     }
 }
 
-/// The patterns that `written` stands for by its braces, as in a shell: `*.{c,h}` is `*.c` and `*.h`. Braces that
-/// aren't closed or hold no comma are bytes like others; so are all of a pattern that stands for too many.
+/// The patterns to which the braces of `written` expand, as in a shell: `*.{c,h}` becomes `*.c` and `*.h`. Braces that
+/// aren't closed or contain no comma are literal; so are all braces of a pattern that expands to too many.
 fn alternatives(written: &[u8]) -> Vec<Vec<u8>> {
     let (mut done, mut open) = (Vec::new(), vec![written.to_vec()]);
     while let Some(pattern) = open.pop() {
@@ -105,13 +104,14 @@ fn alternatives(written: &[u8]) -> Vec<Vec<u8>> {
     done
 }
 
-/// The first braces that hold a comma: where they open, each comma that is theirs, and where they close.
+/// The first braces that contain a comma: the positions of the opening brace, of each of its commas, and of the closing
+/// brace.
 fn braces(pattern: &[u8]) -> Option<Vec<usize>> {
     let (mut open, mut first) = (Vec::<Vec<usize>>::new(), None::<Vec<usize>>);
     let mut at = 0;
     while at < pattern.len() {
         match pattern[at] {
-            // A backslash takes the meaning of the next byte away.
+            // A backslash makes the next byte literal.
             b'\\' => at += 1,
             b'{' => open.push(vec![at]),
             b',' => open.last_mut().into_iter().for_each(|signs| signs.push(at)),
@@ -131,9 +131,9 @@ fn is_pattern(path: &[u8]) -> bool {
     path.iter().any(|byte| b"*?[".contains(byte))
 }
 
-/// The paths below `directory`, which ends in a slash or is empty, that one component of a pattern leads to.
+/// The paths below `directory` (which ends in a slash or is empty) that match one component of a pattern.
 fn step(within: &Named, directory: &[u8], component: &[u8]) -> Vec<Vec<u8>> {
-    // Nothing is in what is no directory.
+    // Only directories have entries.
     if !directory.is_empty() && !directory.ends_with(b"/") {
         return Vec::new();
     }
@@ -147,7 +147,7 @@ fn step(within: &Named, directory: &[u8], component: &[u8]) -> Vec<Vec<u8>> {
     names.iter().filter(|name| wanted.match_any(name)).map(|name| path(name)).collect()
 }
 
-/// A directory gets a slash, so that the next component can follow.
+/// Appends a slash to a directory, so that the next component can follow.
 fn with_slash(within: &Named, mut path: Vec<u8>) -> Vec<u8> {
     if within.is_directory(&path) {
         path.push(b'/');
@@ -155,7 +155,7 @@ fn with_slash(within: &Named, mut path: Vec<u8>) -> Vec<u8> {
     path
 }
 
-/// A link to a directory that a pattern names is the link.
+/// Removes the slash after a link: if a pattern matches a link to a directory, the link is meant.
 fn without_slash(within: &Named, path: &mut Vec<u8>) {
     if let Some(link) = path.strip_suffix(b"/")
         && within.is_link(link)

@@ -1,6 +1,5 @@
-//! Remembers places while a transfer runs, by their hashes and within bounds: a peer may name any number of
-//! them, of any length. The hash's key is made for the process, so nobody can choose two places with the same
-//! one.
+//! Remembers places while a transfer runs, by their hashes and within limits: a peer may name any number of places of
+//! any length. The hash has a random key for each process, so nobody can choose two places with the same hash.
 
 use linerate_wire::path::RelPath;
 use std::collections::{HashMap, HashSet};
@@ -9,11 +8,11 @@ use std::sync::Mutex;
 
 use crate::base::lock::lock;
 
-/// Places of a [`Recent`] in each of its two halves: two tables of 19 MB.
+/// The most places in each of the two halves of a [`Recent`]: two tables of 19 MB.
 const HALF: usize = 1_800_000;
 
-/// A value for each place, of N places at most. Two places with the same hash share one: whoever takes it
-/// looks again whether it is about what is there.
+/// A value for each of a limited number of places. If two places have the same hash, they share a value, so its user
+/// must check that the value belongs to the existing entry.
 pub struct Places<V> {
     hasher: RandomState,
     most: usize,
@@ -21,12 +20,12 @@ pub struct Places<V> {
 }
 
 impl<V: Copy> Places<V> {
-    /// Room for `most` places.
+    /// Places with room for `most` values.
     pub fn new(most: usize) -> Self {
         Self { hasher: RandomState::new(), most, map: Mutex::default() }
     }
 
-    /// Remembers `value` of `place`; false, and nothing, where there is no room.
+    /// Remembers `value` for `place`; false if there is no room.
     pub fn insert(&self, place: &RelPath, value: V) -> bool {
         let (hash, mut map) = (self.hasher.hash_one(place), lock(&self.map));
         let has_room = map.len() < self.most || map.contains_key(&hash);
@@ -41,13 +40,13 @@ impl<V: Copy> Places<V> {
         lock(&self.map).get(&self.hasher.hash_one(place)).copied()
     }
 
-    /// Takes the value of `place` out.
+    /// Removes the value of `place` and returns it.
     pub fn take(&self, place: &RelPath) -> Option<V> {
         lock(&self.map).remove(&self.hasher.hash_one(place))
     }
 }
 
-/// The paths of sources that came last: at least [`HALF`].
+/// The latest paths of sources: at least the last [`HALF`].
 #[derive(Default)]
 pub struct Recent {
     hasher: RandomState,
@@ -56,7 +55,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Notes `path` of `source`; false where it was among the recent ones. Several sources may land in one place.
+    /// Adds `path` of `source`; false if it is one of the latest paths already. Several sources may land in one place.
     pub fn is_new(&mut self, source: u32, path: &RelPath) -> bool {
         let hash = self.hasher.hash_one((source, path));
         if self.young.len() >= HALF {
@@ -66,7 +65,7 @@ impl Recent {
     }
 }
 
-/// A number that is a hash already isn't hashed once more.
+/// Keys that are hashes already aren't hashed again.
 type AsItIs = BuildHasherDefault<Given>;
 
 #[derive(Default)]

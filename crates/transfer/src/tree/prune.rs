@@ -1,16 +1,16 @@
-//! Directories that are sent only with something in them (`--prune-empty-dirs`).
+//! Directories that are sent only if they contain something (`--prune-empty-dirs`).
 
 use linerate_wire::entry::{Entry, Kind};
 
 use crate::tree::scan::Seen;
 
-/// Directories on the way down, of which nothing has been sent.
+/// Directories of the current path that have not been sent yet.
 #[derive(Default)]
 pub struct WaitingDirectories(Vec<(Entry, Seen)>);
 
 impl WaitingDirectories {
-    /// The entries that are to be sent now that `entry` was found: a directory waits; anything else goes behind the directories
-    /// that it is in.
+    /// The entries to send now that `entry` was found. A directory waits; another entry is sent after the directories
+    /// that contain it.
     pub fn ready(&mut self, entry: Entry, seen: Seen) -> Vec<(Entry, Seen)> {
         while self.0.last().is_some_and(|(above, _)| !holds(above, &entry)) {
             self.0.pop();

@@ -1,13 +1,13 @@
-//! Reads open files: into memory, into a hash.
+//! Reads open files into memory or into a hash.
 
 use linerate_wire::control::Digest;
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
-/// Bytes that are read and hashed at once.
+/// Bytes per read and hash.
 const HASHED: usize = 1 << 20;
 
-/// BLAKE3 of `length` bytes from `offset` on; `None` where the file ends before. `buffer` is overwritten.
+/// BLAKE3 of `length` bytes from `offset` on; `None` if the file is too short. `buffer` is overwritten.
 pub fn hash(
     fd: BorrowedFd<'_>,
     offset: u64,
@@ -17,7 +17,7 @@ pub fn hash(
     hash_while(fd, offset, length, buffer, || true)
 }
 
-/// As [`hash`], and `None` also where `go_on` says no.
+/// As [`hash`]; also `None` if `go_on` returns false.
 pub fn hash_while(
     fd: BorrowedFd<'_>,
     offset: u64,
@@ -32,8 +32,8 @@ pub fn hash_while(
     Ok(whole.then(|| hasher.finalize().into()))
 }
 
-/// Hands `length` bytes from `offset` on to `each`, piece by piece; false where the file ends before, or it isn't to
-/// `go_on`. `buffer` is overwritten, and empty at the end.
+/// Passes `length` bytes from `offset` on to `each`, piece by piece; false if the file is too short, or `go_on` returns
+/// false. `buffer` is overwritten, and is empty at the end.
 pub fn read_while(
     fd: BorrowedFd<'_>,
     offset: u64,
@@ -57,7 +57,7 @@ pub fn read_while(
     Ok(at == length)
 }
 
-/// Appends at most `size` bytes from `from` on; fewer where the file ends.
+/// Appends at most `size` bytes from `from` on; fewer if the file ends.
 pub fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
     let (start, end) = (out.len(), out.len() + size);
     out.reserve(size);
@@ -73,8 +73,8 @@ pub fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>
     Ok(())
 }
 
-/// True for a file of /proc or /sys (statfs(2)): the kernel makes up its contents at each read, and its times when it is first
-/// looked for, which may be again and again.
+/// True for a file of /proc or /sys (statfs(2)). The kernel makes up its contents at each read, and its times whenever
+/// it is first looked up, which may happen repeatedly.
 pub fn is_made_up(fd: BorrowedFd<'_>) -> bool {
     const SYSFS: rustix::fs::FsWord = 0x6265_6572;
     rustix::fs::fstatfs(fd).is_ok_and(|stat| [rustix::fs::PROC_SUPER_MAGIC, SYSFS].contains(&stat.f_type))

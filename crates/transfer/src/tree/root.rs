@@ -1,8 +1,8 @@
-//! A directory that is held open, and everything below it.
+//! A directory that is kept open, and everything below it.
 //!
-//! Every operation on a source or a destination is relative to such a descriptor. The kernel resolves the path
-//! below it without following a symbolic link (openat2(2)); where it lacks that call, each component is opened
-//! from the one before.
+//! Every operation on a source or a destination is relative to such a descriptor. The kernel resolves the path below it
+//! without following symbolic links (openat2(2)). If the kernel lacks that call, each component is opened from the one
+//! before.
 
 mod links;
 
@@ -27,23 +27,23 @@ use crate::tree::metadata::write::{default_permissions, let_in, set_mode};
 use crate::tree::places::Places;
 use crate::tree::ways::{ImpliedWays, Ways};
 
-/// Directories that a [`Root`] keeps open at most.
+/// The most directories that a [`Root`] keeps open.
 const HELD_DIRECTORIES: usize = 256;
-/// Directories made early that are remembered: far more than can be under way on all streams.
+/// The most early directories that are remembered: far more than can be in progress on all streams.
 const MAX_EARLY: usize = 1 << 20;
-/// Directories behind links that are remembered.
+/// The most directories behind links that are remembered.
 const MAX_BEHIND_LINKS: usize = 1 << 20;
-/// How often a resolution is tried again when a rename elsewhere disturbed it.
+/// How often a resolution is retried if a concurrent rename disturbed it.
 const RESOLVE_TRIES: usize = 64;
-/// File systems, by their numbers in statfs(2), that give another name to what is removed while it is open.
+/// File systems, by their numbers in statfs(2), that rename an open file when it is removed.
 const FUSE: rustix::fs::FsWord = 0x6573_5546;
 const NFS: rustix::fs::FsWord = 0x6969;
-/// How long such a name may stay when nobody has it open any more.
+/// How long such a name may remain after the file is closed.
 const HIDDEN_LAST: Duration = Duration::from_secs(1);
 
 static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
 
-/// A held directory.
+/// An open directory.
 #[derive(Debug)]
 pub struct Directory {
     fd: OwnedFd,
@@ -63,9 +63,9 @@ impl AsFd for Directory {
 /// How files are opened for reading.
 #[derive(Clone, Copy, Debug, Default)]
 struct Manner {
-    /// Links are followed, wherever they lead: only where its user's own files are read.
+    /// Links are followed, wherever they lead. This is used only to read the user's own files.
     follows: bool,
-    /// The time of last access stays, where that may be asked for.
+    /// Access times stay unchanged, if this process may request that.
     noatime: bool,
 }
 
@@ -78,29 +78,31 @@ pub struct Root {
     manner: Manner,
     /// A link to a directory below the top counts as that directory.
     pub(crate) keeps_links: bool,
-    /// Links that count as directories, too: those at directories that have no entry of their own.
+    /// Further links that count as directories: those at places of directories that have no entry of their own.
     pub(crate) implied: ImpliedWays,
-    /// The mode of directories that are made for what is in them. How open they may be is known when their own entries come.
+    /// The mode of directories that are created for their contents. Their final mode is known when their own entries
+    /// arrive.
     pub(crate) mode_above: Mode,
-    /// Devices and inodes of directories that were reached by a link, and the path; none where there were several.
+    /// The device and inode numbers of directories that were reached by a link, and the path; `None` if there were
+    /// several paths.
     behind_links: Mutex<HashMap<(u64, u64), Option<RelPath>>>,
     held: Mutex<HashMap<RelPath, Arc<Directory>>>,
-    /// Links that the user's list of files leads through.
+    /// Links in the paths of the user's list of files.
     ways: Ways,
-    /// Directories made because something below them came before they did.
+    /// Directories that were created because an entry below them arrived before their own.
     made_early: Early,
 }
 
 impl Root {
-    /// The directory that was reached, which the user called `shown`. Its path is not used again: somebody may have turned
-    /// it since.
+    /// The directory that was reached, which the user named `shown`. Its path isn't used again, since somebody may have
+    /// changed it meanwhile.
     ///
     /// # Errors
     /// If it can't be opened.
     pub(crate) fn at(reached: Held, shown: &Path) -> Result<Self, Errno> {
         let Held { fd, real, bounds } = reached;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // A directory that may be entered but not listed still takes files.
+        // A directory that may be entered but not listed can still receive files.
         let fd = rustix::fs::openat(&fd, ".", flags, Mode::empty()).unwrap_or(fd);
         let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
         Ok(Self {
@@ -118,13 +120,13 @@ impl Root {
         })
     }
 
-    /// This root, where links below it are followed. Nothing may be written below it.
+    /// This root, which follows links below it. It must not be used for writing.
     pub(crate) fn following_links(self) -> Result<Self, Errno> {
         let manner = Manner { follows: true, ..self.manner };
         self.opening(manner)
     }
 
-    /// This root, where reading what is below it doesn't change when it was last read, if that may be asked for.
+    /// This root, with reads that don't change access times, if this process may request that.
     pub(crate) fn keeping_atimes(self) -> Result<Self, Errno> {
         let manner = Manner { noatime: true, ..self.manner };
         self.opening(manner)
@@ -136,7 +138,7 @@ impl Root {
         Ok(self)
     }
 
-    /// True where links are followed.
+    /// True if links are followed.
     pub fn follows_links(&self) -> bool {
         self.manner.follows
     }
@@ -149,7 +151,7 @@ impl Root {
         named.directory().map_err(|_| Errno::NOENT)
     }
 
-    /// The root's place, for filter rules.
+    /// The root's location, for filter rules.
     pub fn place(&self) -> Place {
         self.place.clone()
     }
@@ -164,12 +166,13 @@ impl Root {
         &self.top
     }
 
-    /// Opens what is at `path`. Unless links are followed, never through one; a link at its end is an error too (`ELOOP`).
+    /// Opens the entry at `path`. Unless links are followed, a link in the path or at its end is an error (`ELOOP`).
     ///
     /// # Errors
     /// The errors of open(2).
     pub fn open_at(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
-        // A fifo that took a file's place must not block; openat2 refuses the flag beside PATH, which never blocks.
+        // A fifo that replaced a file must not block. With `O_PATH` the flag is refused by openat2 and isn't needed,
+        // since that never blocks.
         let patience = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
         let flags = flags | OFlags::CLOEXEC | patience;
         self.manner.open(flags, |flags| match self.manner.follows {
@@ -186,10 +189,10 @@ impl Root {
         })
     }
 
-    /// The directory at `path`, held open for the next call.
+    /// The directory at `path`. It stays open for the next call.
     ///
     /// # Errors
-    /// The errors of open(2): `ENOENT`, `ENOTDIR`, `ELOOP` for a link in the way.
+    /// The errors of open(2): `ENOENT`, `ENOTDIR`, `ELOOP` for a link in the path.
     pub fn directory(&self, path: &RelPath) -> Result<Arc<Directory>, Errno> {
         if path.is_root() {
             return Ok(self.top.clone());
@@ -207,7 +210,7 @@ impl Root {
         self.hold(path.clone(), fd)
     }
 
-    /// The directory at `path`, made with what leads to it where it is missing.
+    /// The directory at `path`, which is created with its parents if it is missing.
     ///
     /// # Errors
     /// The errors of mkdir(2) and open(2).
@@ -227,20 +230,20 @@ impl Root {
         Ok(held)
     }
 
-    /// How many directories this transfer has made before their own entries came.
+    /// The number of directories that this transfer has created before their own entries arrived.
     pub fn made_early(&self) -> u64 {
         self.made_early.count.load(Ordering::Relaxed)
     }
 
-    /// True where this transfer has made the directory at `path`, and its own entry hasn't come.
+    /// True if this transfer has created the directory at `path`, and its own entry hasn't arrived.
     pub fn was_made_early(&self, path: &RelPath) -> bool {
         self.made_early.places.get(path).is_some()
     }
 
-    /// Makes the directory at `path` with `mode`; true where it wasn't there before this transfer.
+    /// Creates the directory at `path` with `mode`; true if it didn't exist before this transfer.
     ///
     /// # Errors
-    /// The errors of mkdir(2) and open(2); `ENOTDIR` where something else has that name.
+    /// The errors of mkdir(2) and open(2); `ENOTDIR` if another kind of entry has that name.
     pub fn make_directory(&self, path: &RelPath, mode: Mode) -> Result<bool, Errno> {
         let Some((parent, name)) = path.split() else { return Ok(false) };
         let parent = self.directory_or_make(&parent, self.mode_above)?;
@@ -250,7 +253,7 @@ impl Root {
                 let is_new = self.made_early.take(path);
                 if is_new {
                     let held = self.directory(path)?;
-                    // The directory may have a setgid bit from the one that it is in.
+                    // The directory may have inherited a setgid bit from its parent.
                     let inherited = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode) & Mode::SGID;
                     rustix::fs::chmodat(held.as_fd(), ".", mode | inherited, AtFlags::empty())?;
                 }
@@ -261,7 +264,7 @@ impl Root {
         }
     }
 
-    /// The directory `name` in `parent`, which is the one at `path`, held open for the next call.
+    /// The directory `name` in `parent`, whose path is `path`. It stays open for the next call.
     fn directory_in(&self, parent: &Directory, name: &OsStr, path: RelPath) -> Result<Arc<Directory>, Errno> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty())?;
@@ -280,7 +283,7 @@ impl Root {
 }
 
 impl Manner {
-    /// Only a file's owner and root may ask that its time stays.
+    /// Opens a file; only its owner and root may request that its access time stays unchanged.
     fn open(self, flags: OFlags, open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
         let is_file = !flags.intersects(OFlags::PATH | OFlags::DIRECTORY);
         match if self.noatime && is_file { open(flags | OFlags::NOATIME) } else { open(flags) } {
@@ -296,23 +299,23 @@ impl Directory {
         Ok(Self { fd, manner, device, inherits: OnceLock::new() })
     }
 
-    /// Stat of the directory that the link `name` in it leads to; `None` where it leads to none.
+    /// The stat of the directory to which the link `name` in it leads; `None` if it leads to no directory.
     pub fn stat_of_directory(&self, name: &OsStr) -> Option<Stat> {
         let stat = rustix::fs::statat(self, name, AtFlags::empty()).ok()?;
         (FileType::from_raw_mode(stat.st_mode) == FileType::Directory).then_some(stat)
     }
 
-    /// True where what is made in it gets an ACL, and other permissions than it is made with. It's looked at once.
+    /// True if new entries in it get an ACL, and so other permissions than requested. It is checked only once.
     pub fn has_default_acl(&self) -> bool {
         self.default_permissions().is_some()
     }
 
-    /// The most that what is made in it may permit, where its default ACL says so: then that counts, and no process's mask.
+    /// The most permissions of new entries, if its default ACL determines them; the process's umask is then not used.
     pub fn default_permissions(&self) -> Option<Mode> {
         *self.inherits.get_or_init(|| default_permissions(self.as_fd()))
     }
 
-    /// Stat of `name` in it, a link not followed.
+    /// The stat of `name` in it; a link isn't followed.
     ///
     /// # Errors
     /// The errors of stat(2).
@@ -320,7 +323,8 @@ impl Directory {
         rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Opens `name` in it for reading, which must be no link unless these are followed; one that a fifo took is not waited for.
+    /// Opens `name` in it for reading. It must not be a link unless links are followed; if a fifo has replaced it, the
+    /// call doesn't wait.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -330,8 +334,8 @@ impl Directory {
         self.manner.open(flags, |flags| rustix::fs::openat(self, name, flags, Mode::empty()))
     }
 
-    /// Removes what this program has put there under a name of its own. The directory's time of change stays as it was: it is
-    /// of what others see there.
+    /// Removes an entry that this program has created under a temporary name. The directory's modification time is
+    /// restored, since it should show only other changes.
     ///
     /// # Errors
     /// The errors of unlink(2).
@@ -342,7 +346,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Its times, of which none is to be omitted: some file systems in user space would set that one too.
+    /// Its times; neither may be omitted when they are set, since some file systems in user space would set that one
+    /// too.
     ///
     /// # Errors
     /// The errors of stat(2).
@@ -353,13 +358,13 @@ impl Directory {
         Ok(Timestamps { last_access, last_modification })
     }
 
-    /// Gives it the times that it had. Somebody else's directory keeps the time of now.
+    /// Restores its former times. Another user's directory keeps the current time.
     pub fn set_times(&self, before: &Timestamps) {
         let _ = rustix::fs::utimensat(self, ".", before, AtFlags::empty());
     }
 
-    /// Waits until what was removed while it was open, and is closed by now, is gone: FUSE and NFS give it another name, and remove
-    /// that later, which changes the directory once more.
+    /// Waits until files that were removed while open, and are closed by now, are gone: FUSE and NFS rename such a file
+    /// and remove it later, which changes the directory once more.
     pub fn wait_for_hidden(&self) {
         let hides = rustix::fs::fstatfs(self).is_ok_and(|stat| [FUSE, NFS].contains(&stat.f_type));
         let begun = Instant::now();
@@ -374,8 +379,8 @@ impl Directory {
         names.into_iter().any(|entry| is_hidden(entry.file_name().to_bytes()))
     }
 
-    /// Opens it for putting it on stable storage: what is held may be a mere path, by which that can't be. If it doesn't let its
-    /// owner read, it is made to for this moment.
+    /// Opens it for syncing to stable storage, since a descriptor with `O_PATH` can't be synced. If its mode doesn't
+    /// let its owner read, the mode is changed for a moment.
     ///
     /// # Errors
     /// The errors of open(2) and chmod(2).
@@ -393,19 +398,19 @@ impl Directory {
         }
     }
 
-    /// True where `name` in it is a directory, a link not followed.
+    /// True if `name` in it is a directory; a link isn't followed.
     pub fn has_directory(&self, name: &OsStr) -> bool {
         self.stat(name).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 }
 
-/// Directories that were made before their own entries came: two with the same hash get the mode of a new directory, and
-/// nothing else depends on it.
+/// Directories that were created before their own entries arrived. If two have the same hash, both get the mode of a
+/// new directory, and nothing else depends on it.
 struct Early {
     places: Places<()>,
-    /// Held while a directory is made and remembered, so that nobody finds it there and not remembered.
+    /// Locked while a directory is created and remembered, so that no thread finds it created and not yet remembered.
     making: Mutex<()>,
-    /// How many directories were made early.
+    /// The number of directories that were created early.
     count: AtomicU64,
 }
 
@@ -429,7 +434,7 @@ impl Early {
         }
     }
 
-    /// True where its own entry was still to come.
+    /// True if its own entry had not arrived yet.
     fn take(&self, path: &RelPath) -> bool {
         let _making = lock(&self.making);
         self.places.take(path).is_some()
@@ -447,13 +452,13 @@ fn resolve(top: BorrowedFd<'_>, path: &RelPath, flags: OFlags) -> Result<OwnedFd
     for _ in 0..RESOLVE_TRIES {
         match rustix::fs::openat2(top, path.as_os_str(), flags, Mode::empty(), beneath) {
             Err(Errno::AGAIN) => {}
-            // A seccomp filter that is older than the call answers with EPERM.
+            // A seccomp filter that is older than the call returns EPERM.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let walked = walk(top, path, flags);
                 NO_OPENAT2.store(walked.is_ok(), Ordering::Relaxed);
                 return walked;
             }
-            // Longer than the kernel takes at once.
+            // The path is longer than the kernel accepts at once.
             Err(Errno::NAMETOOLONG) => return walk(top, path, flags),
             other => return other,
         }

@@ -1,9 +1,10 @@
-//! Which symbolic links lead out of the tree that they are in, by what they say alone.
+//! Decides from the text of a symbolic link whether it points outside its tree.
 
 use linerate_wire::path::RelPath;
 
-/// True where a link at `path`, relative to its source, that says `target` leads out of the source, or may: where it is
-/// absolute or empty, or has more `..` in front than directories above it, or one behind a name, which may be a link.
+/// True if a link at `path`, relative to its source, with the text `target` points outside the source, or may do so: if
+/// the text is absolute or empty, if it begins with more `..` than there are directories above the link, or if it
+/// contains a `..` after a name, which may be a link.
 pub fn leads_out(path: &RelPath, target: &[u8]) -> bool {
     if target.is_empty() || target.starts_with(b"/") {
         return true;

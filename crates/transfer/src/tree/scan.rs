@@ -1,4 +1,4 @@
-//! Walks the sources while the workers already send.
+//! Walks the sources while the workers are already sending.
 
 mod faked;
 mod kinds;
@@ -36,23 +36,23 @@ use faked::{look, stands_for_nothing};
 use listing::Listing;
 use names::Looked;
 
-/// Why a name isn't sent to a receiver of another character set, and a link that leads to one.
+/// Why a name can't be sent to a receiver with another character set, nor a link whose text contains such a name.
 const NO_FORM: &str = "cannot be converted: its name has no form in the destination's character set, or isn't in the source's; not copied";
 const LINK_NO_FORM: &str =
     "cannot be converted: what it leads to has no form in the destination's character set; not copied";
 
 /// Takes the scanner's entries.
 pub trait Taker {
-    /// Takes the next entry, with what else the file system said of it.
+    /// Takes the next entry, with its further properties.
     ///
     /// # Errors
-    /// If nobody takes more.
+    /// If no more entries are taken.
     fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped>;
 
-    /// Notes that all entries were found.
+    /// Called after all entries were found.
     ///
     /// # Errors
-    /// If nobody takes more.
+    /// If no more entries are taken.
     fn finish(&mut self) -> Result<(), Stopped>;
 }
 
@@ -60,7 +60,7 @@ pub trait Taker {
 pub struct Scanner<'a> {
     /// The sources, in their order.
     pub sources: &'a [SourceRoot],
-    /// Sums for the progress line.
+    /// The totals for the progress line.
     pub found: &'a SharedTotals,
     /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
@@ -79,16 +79,16 @@ pub struct Seen {
     pub sparse: bool,
     /// The entry has several names.
     pub linked: bool,
-    /// Which file it is.
+    /// The identity of the file.
     pub origin: Origin,
-    /// Its bytes, as its file system counts them; also those of a directory.
+    /// Its size in bytes as its file system reports it, also for a directory.
     pub size: u64,
-    /// False for a directory that is only on the way to what is listed.
+    /// False for a directory that is only a parent of listed paths.
     pub whole: bool,
 }
 
 impl Seen {
-    /// Properties by `stat` of an entry of this kind.
+    /// The properties of an entry of this kind, from its `stat`.
     pub fn of(kind: &Kind, stat: &Stat) -> Self {
         let sparse = matches!(kind, Kind::File { .. }) && has_holes(stat);
         let origin = Origin { inode: stat.st_ino, ctime: ctime(stat) };
@@ -96,10 +96,10 @@ impl Seen {
     }
 }
 
-/// The scan can't go on: nobody takes entries any more.
+/// The scan can't continue: nobody takes its entries any more.
 pub struct Stopped;
 
-/// One directory on the way down.
+/// A directory that is being walked.
 struct ScanLevel {
     path: RelPath,
     listing: Listing,
@@ -107,13 +107,13 @@ struct ScanLevel {
     ahead: VecDeque<Looked>,
     fd: OwnedFd,
     scope: Scope,
-    /// All that is in the directory is sent.
+    /// Everything in the directory is sent.
     whole: bool,
 }
 
-/// The entry that stands for a name: itself, or where a link leads that is followed.
+/// The entry that stands for a name: the entry itself, or the target of a link that is followed.
 struct Led {
-    /// The directory that a link leads to on the way to what is listed.
+    /// The directory to which a link in the path of a listed entry leads.
     way: Option<Arc<Directory>>,
     stat: Stat,
     is_followed: bool,
@@ -134,16 +134,16 @@ struct ScanWalk<'a, 'b, T> {
     scanner: &'b Scanner<'a>,
     reader: Reader,
     taker: T,
-    /// How names are looked at: one after the other, or several at a time.
+    /// Whether names are looked up one by one or several at a time.
     several: Several,
-    /// Places where something has landed, of sources that may land on each other.
+    /// The places that are already taken, if sources may land on each other.
     landed: Option<HashSet<Vec<u8>>>,
-    /// Directories that go with the first entry in them; none where empty ones go too.
+    /// Directories that wait for the first entry in them; `None` if empty directories are sent too.
     held: Option<WaitingDirectories>,
 }
 
 impl Scanner<'_> {
-    /// Walks all sources. Ends early where `taker` takes no more.
+    /// Walks all sources. It ends early if `taker` takes no more entries.
     pub fn run(&self, taker: impl Taker) {
         let mut walk = ScanWalk {
             scanner: self,
@@ -165,13 +165,13 @@ impl Scanner<'_> {
 }
 
 impl Scanner<'_> {
-    /// A link's text, as it was before the receiver of another transfer made it lead nowhere.
+    /// A link's text, without the prefix that the receiver of another transfer has added to disable it.
     fn unmunged(&self, target: Vec<u8>) -> Vec<u8> {
         let original = target.strip_prefix(MUNGED).filter(|text| self.selection.unmunge && !text.is_empty());
         original.map(<[u8]>::to_vec).unwrap_or(target)
     }
 
-    /// Empty where a source may have what another one has.
+    /// An empty set if several sources may have the same entry; else `None`.
     fn landed(&self) -> Option<HashSet<Vec<u8>>> {
         let mut names: Vec<_> = self.sources.iter().map(|source| &source.source.name).collect();
         names.sort();
@@ -181,7 +181,7 @@ impl Scanner<'_> {
 }
 
 impl<T: Taker> ScanWalk<'_, '_, T> {
-    /// False where an earlier source has the same.
+    /// False if an earlier source has the same entry.
     fn is_first(&mut self, source: usize, path: &RelPath) -> bool {
         let name = self.scanner.sources[source].source.name.as_bytes();
         let Some(landed) = &mut self.landed else { return true };
@@ -229,7 +229,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         Ok(())
     }
 
-    /// A source that is a link itself.
+    /// Sends a source that is itself a link.
     fn named_link(&mut self, number: usize, name: &OsStr) -> Result<(), Stopped> {
         let top = self.scanner.sources[number].root.top().clone();
         match top.stat(name) {
@@ -244,13 +244,13 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
     }
 
-    /// The list for a source; `None` where all of it is sent.
+    /// The list of files for a source; `None` if all of it is sent.
     fn list(&self, source: usize) -> Option<&ListedSource> {
         self.scanner.selection.list(self.scanner.sources[source].source.argument)
     }
 
-    /// True where the file systems of a directory, and of one in it with `stat`, make no difference. On the way to what is listed none
-    /// does.
+    /// False if an entry with `stat` in a directory is on another file system and must therefore be left out. For
+    /// parents of listed paths it makes no difference.
     fn is_here(&self, level: &ScanLevel, stat: &Stat) -> bool {
         let is_same = || rustix::fs::fstat(&level.fd).is_ok_and(|above| above.st_dev == stat.st_dev);
         !self.scanner.selection.one_file_system || !level.whole || is_same()
@@ -260,7 +260,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         self.scanner.selection.is_whole(self.list(source), path, by_link, is_in_whole)
     }
 
-    /// The directory that the link at `path` leads to, where something in that is listed.
+    /// The directory to which the link at `path` leads, if an entry in it is listed.
     fn way(&self, source: usize, path: &RelPath) -> Option<(Arc<Directory>, Stat)> {
         let leads = self.scanner.selection.leads_through(self.list(source), path);
         let way = leads.then(|| self.scanner.sources[source].root.follow_way(path))?.ok()?;
@@ -286,7 +286,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         Ok(())
     }
 
-    /// Sends a name of the deepest of `levels`, and adds it to them where it is a directory that is entered.
+    /// Sends an entry of the deepest of `levels`; if it is a directory to be entered, adds it to `levels`.
     fn visit(&mut self, source: usize, levels: &mut Vec<ScanLevel>, looked: Looked) -> Result<(), Stopped> {
         let Some(level) = levels.last() else { return Ok(()) };
         let Looked { name, stat, faked, bare } = looked;
@@ -322,7 +322,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         Ok(())
     }
 
-    /// Follows the link by this path and name, if it is one that is followed.
+    /// Follows the link with this path and name, if such links are followed.
     fn led(
         &self,
         source: usize,
@@ -332,7 +332,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         faked: bool,
     ) -> Led {
         let itself = Led { way: None, stat, is_followed: false, error: None };
-        // A file that stands for a link leads nowhere here.
+        // A file that stands for a link isn't followed.
         if faked || FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
             return itself;
         }
@@ -346,7 +346,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
     }
 
-    /// Why a name can't be sent, whatever has it.
+    /// Why a name can't be sent, whatever kind of entry has it.
     fn unfit(&self, name: &[u8]) -> Option<(ProblemKind, &'static str)> {
         if is_reserved(OsStr::from_bytes(name)) {
             return Some((ProblemKind::Skipped, RESERVED));
@@ -354,7 +354,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         (!self.has_form(name)).then_some((ProblemKind::Failed, NO_FORM))
     }
 
-    /// The path of `name`, and its stat; `None` where it can't be sent or is gone, which is reported.
+    /// The path of `name`, and its stat; `None`, after reporting it, if the entry can't be sent or is gone.
     fn path_of(
         &self,
         source: usize,
@@ -425,7 +425,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let Some((kind, is_mere_name)) = self.kind_of(source, &path, stat, at) else { return Ok(()) };
         let mut entry = entry(source, path, kind, stat);
         entry.mode = changed(&self.scanner.selection.modes, &entry);
-        // An entry that isn't sent has a name alone, and not further ones.
+        // An entry that isn't sent is represented only by its name, and by no further names.
         if !is_mere_name && let Err(message) = self.reader.complete(&mut entry, stat, at, bare) {
             self.tell(source, &entry.path, ProblemKind::NotKept, message);
         }
@@ -442,13 +442,13 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         self.taker.take(entry, seen)
     }
 
-    /// The receiver has characters for it.
+    /// True if the receiver's character set has all characters of the name.
     fn has_form(&self, name: &[u8]) -> bool {
         self.scanner.selection.conversion.is_none_or(|conversion| conversion.forth(name).is_some())
     }
 }
 
-/// Opens what a link leads to, as a mere path; `None` where it is gone by now.
+/// Opens the target of a link with `O_PATH`; `None` if it is gone.
 fn open_followed(directory: &OwnedFd, name: &[u8]) -> Option<OwnedFd> {
     rustix::fs::openat(directory, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }

@@ -17,44 +17,47 @@ use crate::tree::safe_link::leads_out;
 pub struct Selection {
     /// The rules that leave entries out.
     pub filter: Rules,
-    /// The paths that are sent, and nothing else, where there is a list.
+    /// The list of files, if there is one: only these paths are sent.
     pub listed: Option<FilesFrom>,
-    /// Listed directories come with all that is in them.
+    /// Listed directories are sent with all their contents.
     pub listed_whole: bool,
-    /// Listed paths that aren't there are passed over.
+    /// Listed paths that don't exist are ignored.
     pub ignore_missing: bool,
-    /// Directories that are only on the way to listed paths aren't sent.
+    /// The parent directories of listed paths aren't sent, unless they are listed too.
     pub no_implied: bool,
-    /// Directories in which nothing else than directories would be sent are left out.
+    /// Directories that would contain nothing but directories are left out.
     pub prune_empty: bool,
     /// All symbolic links are followed.
     pub copy_links: bool,
-    /// Symbolic links that lead to directories are followed.
+    /// Symbolic links to directories are followed.
     pub copy_dirlinks: bool,
-    /// Symbolic links that lead out of their source are followed.
+    /// Symbolic links that point outside their source are followed.
     pub copy_unsafe_links: bool,
     /// The rules by which modes are changed.
     pub modes: Vec<ModeRule>,
-    /// Symbolic links that lead out of their source are left out, too.
+    /// Symbolic links that point outside their source are left out.
     pub safe_links: bool,
     /// All symbolic links are left out.
     pub no_links: bool,
-    /// [`MUNGED`](linerate_wire::control::MUNGED) before a link's text is taken away.
+    /// [`MUNGED`](linerate_wire::control::MUNGED) is removed from the beginning of a link's text.
     pub unmunge: bool,
-    /// How names are converted. Names, and links whose text, the receiver has no characters for are left out.
+    /// The conversion of names. Entries are left out if their name or link text has a character that the receiver's set
+    /// lacks.
     pub conversion: Option<NameConversion>,
-    /// Files are sent as what they stand for by rsync's attributes (`--fake-super`).
+    /// Files are sent as the entries that they stand for by rsync's attributes (`--fake-super`).
     pub fakes: bool,
     /// Entries on another file system than their source are left out.
     pub one_file_system: bool,
-    /// As with rsync: of sources that land on each other the first has what several have, and names come in its order.
+    /// As with rsync: if sources land on each other, the first one that has an entry is used, and names are sorted in
+    /// rsync's order.
     pub like_rsync: bool,
-    /// Entries that aren't sent because of their kind are offered nevertheless, so that nothing of their names is deleted.
+    /// Entries that aren't sent because of their kind are offered all the same, so that the receiver deletes nothing
+    /// with their names.
     pub names_skipped: bool,
 }
 
 impl Selection {
-    /// The selection that `options` ask for, and of that only what is `listed`.
+    /// The selection that `options` request, limited to the paths that are `listed`.
     pub fn new(options: &Options, listed: Option<FilesFrom>) -> Self {
         Self {
             filter: options.filter.clone(),
@@ -67,7 +70,7 @@ impl Selection {
             copy_dirlinks: options.copy_dirlinks,
             copy_unsafe_links: options.copy_unsafe_links,
             unmunge: options.details.unmunge,
-            // Which sets aren't known is the receiver's to say.
+            // The receiver reports character sets that aren't known.
             conversion: options
                 .details
                 .charsets
@@ -83,13 +86,13 @@ impl Selection {
         }
     }
 
-    /// The list for the source with that number on the command line; `None` where all is sent.
+    /// The list for the source with that number on the command line; `None` if all of it is sent.
     pub fn list(&self, argument: u32) -> Option<&ListedSource> {
         self.listed.as_ref().map(|listed| listed.of(argument))
     }
 
-    /// Whether `path` is sent, and whether a walk has to look into it, where the rules on the way to it are `scope`. Of its source
-    /// `list` is listed; the directory that holds it may be sent `whole`.
+    /// Whether `path` is sent, and whether a walk has to enter it. `scope` are the rules of its directory, `list` is
+    /// the list for its source, and `whole` states whether its directory is sent as a whole.
     pub fn wanted(
         &self,
         (list, whole): (Option<&ListedSource>, bool),
@@ -107,15 +110,15 @@ impl Selection {
         }
     }
 
-    /// Links to directories are followed.
+    /// True if links to directories are followed.
     pub fn follows_directories(&self) -> bool {
         self.copy_links || self.copy_dirlinks
     }
 
-    /// The stat of what the link `name` in `directory`, at `path`, leads to, where it is followed.
+    /// The stat of the target of the link `name` in `directory`, at `path`, if the link is followed.
     ///
     /// # Errors
-    /// The errors of stat(2): `ENOENT` where it leads nowhere.
+    /// The errors of stat(2): `ENOENT` if the target doesn't exist.
     pub fn followed(
         &self,
         directory: BorrowedFd<'_>,
@@ -139,7 +142,7 @@ impl Selection {
         if leads_out(path, target.as_bytes()) { leads().map(Some) } else { Ok(None) }
     }
 
-    /// False where the list has nothing at or below `name` in `directory`: it isn't even looked at.
+    /// False if the list has no path at or below `name` in `directory`: the name isn't even looked up.
     pub fn may_want(
         &self,
         (list, whole): (Option<&ListedSource>, bool),
@@ -151,13 +154,14 @@ impl Selection {
         wanted.sent || wanted.entered
     }
 
-    /// True where a link at `path` stands for the directory that it leads to, since something in that is listed.
+    /// True if a link at `path` is followed as a directory, since an entry in it is listed.
     pub fn leads_through(&self, list: Option<&ListedSource>, path: &RelPath) -> bool {
         self.like_rsync && list.is_some_and(|list| list.leads_through(path))
     }
 
-    /// Whether the directory at `path` is sent with all that is in it, or directly in it, where the one that holds it `is_in_whole`.
-    /// Where it is reached by a link, that is so only if a slash behind its name says that what is in it is meant.
+    /// Whether the contents of the directory at `path` are sent, either all of them or those directly in it;
+    /// `is_in_whole` if that is true for its parent. If the directory is reached by a link, they are sent only if a
+    /// slash after its name requests its contents.
     pub fn is_whole(
         &self,
         list: Option<&ListedSource>,

@@ -1,4 +1,4 @@
-//! A path that the user named to be sent or compared: a [`SourceRoot`].
+//! A path that the user named as a source or for a comparison: a [`SourceRoot`].
 
 use linerate_wire::control::{Options, Problem, ProblemKind, Source};
 use linerate_wire::path::RelPath;
@@ -12,49 +12,49 @@ use crate::tree::filter::Place;
 use crate::tree::root::Root;
 use crate::tree::temporary::{RESERVED, is_reserved};
 
-/// One source as it was found.
+/// One source that was found.
 pub struct SourceRoot {
     /// The directory itself, or the directory that holds the file.
     pub root: Root,
-    /// The file's name in it; the root for a directory.
+    /// The file's name in that directory; for a directory, the empty path.
     file: RelPath,
-    /// The file is a link, and the source.
+    /// The source is a link itself.
     is_link: bool,
-    /// The user's own words, for messages.
+    /// The path as the user wrote it, for messages.
     shown: PathBuf,
-    /// The source as the other end gets it.
+    /// The source as it is announced to the other end.
     pub source: Source,
 }
 
 /// How sources are found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Finding {
-    /// Directories are sources.
+    /// Directories are allowed as sources.
     pub recursive: bool,
     /// Links below sources may be followed.
     pub follows: bool,
-    /// How a name that is a link is taken.
+    /// How a source is handled if its name is a link.
     pub named: NamedLink,
-    /// Reading doesn't change when a file was last read.
+    /// Reading doesn't change access times.
     pub noatime: bool,
-    /// Names of nothing are passed over.
+    /// Names that don't exist are ignored.
     pub ignores_missing: bool,
 }
 
-/// How a source is taken that is a symbolic link by its name.
+/// How a source is handled if its name is a symbolic link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NamedLink {
-    /// The source is what the link leads to, as with scp.
+    /// The source is the link's target, as with scp.
     #[default]
     Followed,
-    /// The source is the link, as with rsync, unless a slash behind the name says otherwise.
+    /// The source is the link itself, as with rsync, unless the name ends in a slash.
     Kept,
-    /// The source is the link, unless it leads to a directory.
+    /// The source is the link itself, unless its target is a directory.
     KeptUnlessDirectory,
 }
 
 impl Finding {
-    /// As `options` ask for it.
+    /// The settings that `options` request.
     pub fn of(options: &Options) -> Self {
         let is_like_rsync = options.sync.as_ref().is_some_and(|sync| sync.into);
         let named = match is_like_rsync && !options.copy_links && !options.copy_unsafe_links {
@@ -73,7 +73,8 @@ impl Finding {
 }
 
 impl SourceRoot {
-    /// Finds what the user named. A link in that name is followed; at its end as `finding` says.
+    /// Finds the source that the user named. Links in the path are followed; a link at its end is handled as `finding`
+    /// states.
     ///
     /// # Errors
     /// A message for the user.
@@ -103,7 +104,7 @@ impl SourceRoot {
         if name.components().any(is_reserved) {
             return Err(failed(ProblemKind::Skipped, RESERVED.into()));
         }
-        // A name that is there is one component.
+        // A name that exists is one component.
         let file = file.and_then(|name| RelPath::new(name.as_bytes()).ok()).unwrap_or_default();
         let real = top.real.clone();
         let root = Root::at(top, &real)
@@ -111,8 +112,8 @@ impl SourceRoot {
         Ok(Self { root, file, is_link, shown, source: Source { argument, name, directory } })
     }
 
-    /// This source, opened so that what links below it lead to may be sent in their place, and that reading may leave times
-    /// as they are.
+    /// This source, reopened so that links below it may be followed, and so that reading may leave access times
+    /// unchanged.
     ///
     /// # Errors
     /// A message for the user.
@@ -126,7 +127,7 @@ impl SourceRoot {
         Ok(Self { root, file, is_link, shown, source })
     }
 
-    /// The source's place, for filter rules, which see its own name where it is `named`.
+    /// The source's location for filter rules. If it is `named`, the rules see its own name.
     pub fn place(&self, named: bool) -> Place {
         let place = self.root.place();
         let prefix = self.source.name.clone();
@@ -138,7 +139,7 @@ impl SourceRoot {
         Place { root, prefix, ..place }
     }
 
-    /// The name of a source that is a link itself.
+    /// The name of a source that is itself a link.
     pub fn link(&self) -> Option<&OsStr> {
         self.file.name().filter(|_| self.is_link)
     }
@@ -159,8 +160,8 @@ impl SourceRoot {
     }
 }
 
-/// The name that a source gets below a destination directory. A source that ends in `.` or `..`, and the root of
-/// the file system, have none: what is in them lands in the destination itself.
+/// The name that a source gets below a destination directory. A source that ends in `.` or `..`, and the root of the
+/// file system, have none: their contents land in the destination itself.
 pub fn own_name(path: &Path) -> Vec<u8> {
     let bytes = path.as_os_str().as_bytes();
     let end = bytes.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);

@@ -3,17 +3,17 @@
 use linerate_wire::entry::Timestamp;
 use rustix::fs::Stat;
 
-/// When it was last read.
+/// The access time.
 pub fn atime(stat: &Stat) -> Timestamp {
     Timestamp { seconds: stat.st_atime, nanoseconds: stat.st_atime_nsec as u32 }
 }
 
-/// When its contents were last modified.
+/// The modification time of its contents.
 pub fn mtime(stat: &Stat) -> Timestamp {
     Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 }
 }
 
-/// When its inode last changed, which nobody can set.
+/// The change time of its inode, which no process can set.
 pub fn ctime(stat: &Stat) -> Timestamp {
     Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 }
 }

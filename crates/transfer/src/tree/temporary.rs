@@ -1,4 +1,5 @@
-//! A file beside its target without a name, or under a temporary one: it gets its real name only when it is whole.
+//! A file in its target's directory without a name, or with a temporary name. It gets its real name only when it is
+//! complete.
 
 mod name;
 mod names;
@@ -15,35 +16,35 @@ use linerate_wire::entry::{Entry, Timestamp};
 pub use name::{JOURNAL, JOURNAL_DIGITS, Name, is_journal, is_reserved, nonce_of};
 pub use names::Names;
 
-/// Why something with such a name isn't sent.
+/// Why an entry with such a name isn't sent.
 pub const RESERVED: &str = "has a name that is for this program's temporary files; not copied. \
                             'linerate clean' removes what a transfer has left";
 
-/// Something that was made under a temporary name, or none; gone when it is dropped before it got its real name, unless
-/// a journal lists it.
+/// An entry that was created under a temporary name, or without a name. It is removed if it is dropped before it gets
+/// its real name, unless a journal lists it.
 #[derive(Debug)]
 pub struct Temporary {
     /// The directory in which it gets its real name.
     parent: Arc<Directory>,
-    /// The directory where it is until then, if that is another one.
+    /// The directory in which it is until then, if that is another one.
     made_in: Option<Arc<Directory>>,
-    /// The name that it has now; empty for none.
+    /// Its current name; empty if it has none.
     name: OsString,
-    /// A name that it may have for a moment: written only when it is needed, most files never have one.
+    /// A name that it may have for a moment. It is allocated only when needed, since most files never need it.
     spare: Option<Name>,
     file: Option<OwnedFd>,
-    /// The file stays when this is dropped: a journal lists it.
+    /// The file stays when this value is dropped, since a journal lists it.
     kept: bool,
-    /// Its kind, if it is no regular file.
+    /// Its kind, if it isn't a regular file.
     special: Option<FileType>,
-    /// The file has its real name, whatever happens.
+    /// The file already has its real name, and keeps it.
     in_place: bool,
-    /// Others write into the file, too: it stays whatever becomes of this transfer.
+    /// Other transfers write into the file too, so it stays whatever happens to this transfer.
     joint: bool,
 }
 
 impl Temporary {
-    /// Makes an empty file with `mode` and a temporary name, for writing.
+    /// Creates an empty file for writing, with `mode` and a temporary name.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -52,7 +53,7 @@ impl Temporary {
         Ok(Self::of_file(parent, name, file))
     }
 
-    /// Makes an empty file as [`Temporary::named`] does, but it lies in `holder` until it gets its real name in `parent`.
+    /// Creates an empty file as [`Temporary::named`] does, but in `holder`; it gets its real name in `parent`.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -68,8 +69,8 @@ impl Temporary {
         Ok(made)
     }
 
-    /// Makes an empty file with `mode` and no name, where the file system knows that (`O_TMPFILE`): nothing is left
-    /// of it whatever ends this process. Elsewhere as [`Temporary::named`]. It stays open until it gets its name.
+    /// Creates an empty file with `mode` and without a name, if the file system supports that (`O_TMPFILE`): nothing is
+    /// left of it however this process ends. Otherwise as [`Temporary::named`]. It stays open until it gets its name.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -92,11 +93,11 @@ impl Temporary {
         }
     }
 
-    /// The regular file that has the name already, with `mode`, for writing into it, and for reading it back where that is what
-    /// `names` are for: it never is temporary.
+    /// The existing regular file, with `mode`, opened for writing into it, and also for reading if `names` are for
+    /// reading files back. It never has a temporary name.
     ///
     /// # Errors
-    /// The errors of open(2) and chmod(2); `EINVAL` where it is no regular file.
+    /// The errors of open(2) and chmod(2); `EINVAL` if it isn't a regular file.
     pub fn existing(
         parent: Arc<Directory>,
         names: &Names<'_>,
@@ -114,14 +115,14 @@ impl Temporary {
         Ok(existing)
     }
 
-    /// The file that has the name already, opened for reading: nothing is to become of it.
+    /// The existing file, opened for reading. It won't be changed.
     pub fn standing(parent: Arc<Directory>, file: OwnedFd) -> Self {
         let mut standing = Self::of_file(parent, OsString::new(), file);
         standing.in_place = true;
         standing
     }
 
-    /// Makes a symbolic link that says `target`.
+    /// Creates a symbolic link with the text `target`.
     ///
     /// # Errors
     /// The errors of symlink(2).
@@ -159,7 +160,7 @@ impl Temporary {
         }
     }
 
-    /// The file that an earlier run made as `name`. It stays when it is dropped.
+    /// The file `name` that an earlier run created. It stays when this value is dropped.
     pub fn adopt(parent: Arc<Directory>, name: Name, file: OwnedFd) -> Self {
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
         let mut adopted = Self::of_file(parent, name.write(), file);
@@ -167,19 +168,20 @@ impl Temporary {
         adopted
     }
 
-    /// The file `name` into which several transfers write. It stays when it is dropped, until one of them gives it its real name.
+    /// The file `name`, into which several transfers write. It stays when this value is dropped, until one of them
+    /// gives it its real name.
     pub fn joint(parent: Arc<Directory>, name: Name, file: OwnedFd) -> Self {
         let mut joint = Self::of_file(parent, name.write(), file);
         (joint.kept, joint.joint) = (true, true);
         joint
     }
 
-    /// True where the file has its real name, and had it before.
+    /// True if the file has had its real name from the start.
     pub fn is_in_place(&self) -> bool {
         self.in_place
     }
 
-    /// Gives a file that has no name a temporary one, so that a journal can list it.
+    /// Gives a temporary name to a file without a name, so that a journal can list it.
     ///
     /// # Errors
     /// The errors of link(2).
@@ -193,22 +195,22 @@ impl Temporary {
         Ok(())
     }
 
-    /// Lets it stay when it is dropped, for the next run.
+    /// Keeps it for the next run when this value is dropped.
     pub fn keep(&mut self) {
         self.kept = true;
     }
 
-    /// Removes it, whoever wanted it to stay, unless others write into it.
+    /// Removes it even if it was to be kept, unless other transfers write into it.
     pub fn discard(mut self) {
         self.kept = self.joint;
     }
 
-    /// Its temporary name; empty where it has none.
+    /// Its temporary name; empty if it has none.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// The number of its inode.
+    /// Its inode number.
     ///
     /// # Errors
     /// The errors of stat(2).
@@ -220,10 +222,10 @@ impl Temporary {
         Ok(stat.st_ino)
     }
 
-    /// Makes a device node, a named pipe or a socket.
+    /// Creates a device node, a named pipe or a socket.
     ///
     /// # Errors
-    /// The errors of mknod(2): `EPERM` for a device where this process isn't root.
+    /// The errors of mknod(2): `EPERM` for a device if this process isn't root.
     pub fn special(
         parent: Arc<Directory>,
         names: &Names<'_>,
@@ -236,7 +238,7 @@ impl Temporary {
         Ok(Self::of_special(parent, name, kind))
     }
 
-    /// Makes one more name of what `of` holds open.
+    /// Creates a hard link to the file that `of` holds open.
     ///
     /// # Errors
     /// The errors of link(2).
@@ -251,11 +253,11 @@ impl Temporary {
         Ok(Self::of_special(parent, name, special))
     }
 
-    /// Holds what was made as a link or a special file, as a mere path. The name isn't believed: somebody else who may
-    /// write here could have put another thing there.
+    /// Opens a link or special file that was created, with `O_PATH`. The name isn't trusted: another user who may write
+    /// to the directory could have replaced the entry.
     ///
     /// # Errors
-    /// The errors of open(2); `ESTALE` where it isn't what was made.
+    /// The errors of open(2); `ESTALE` if it isn't the entry that was created.
     pub fn hold(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = rustix::fs::openat(self.holder(), &self.name, flags, Mode::empty())?;
@@ -266,7 +268,7 @@ impl Temporary {
         if is_ours { Ok(held) } else { Err(Errno::STALE) }
     }
 
-    /// Where to write.
+    /// The descriptor for writing.
     ///
     /// # Errors
     /// `EBADF` for a link or a closed file.
@@ -290,20 +292,21 @@ impl Temporary {
         }
     }
 
-    /// Puts what was written on stable storage.
+    /// Syncs the data that was written to stable storage.
     ///
     /// # Errors
     /// The errors of open(2) and fsync(2).
     pub fn sync(&self) -> Result<(), Errno> {
         match &self.file {
             Some(file) => rustix::fs::fsync(file),
-            // A special file has no contents but its own, which go with the directory; and to open a device may do things.
+            // A special file has no contents to sync apart from its directory entry, and opening a device may have side
+            // effects.
             None if self.special.is_some() => Ok(()),
             None => self.reopen().and_then(rustix::fs::fsync),
         }
     }
 
-    /// Opens a closed file again, for reading.
+    /// Reopens a closed file for reading.
     ///
     /// # Errors
     /// The errors of open(2): `ELOOP` for a link.
@@ -312,19 +315,19 @@ impl Temporary {
         rustix::fs::openat(self.holder(), &self.name, flags, Mode::empty())
     }
 
-    /// Gives it its real name, over whatever had it before.
+    /// Gives it its real name, and replaces an existing entry of that name.
     ///
     /// # Errors
-    /// The errors of link(2) and rename(2): `EISDIR` where a directory has that name.
+    /// The errors of link(2) and rename(2): `EISDIR` if a directory has that name.
     pub fn rename(self, name: &OsStr) -> Result<(), Errno> {
         let parent = self.parent.clone();
         self.rename_into(parent.as_fd(), name)
     }
 
-    /// Renames as [`Temporary::rename`] does, into another directory of its file system.
+    /// Renames as [`Temporary::rename`] does, but into another directory of its file system.
     ///
     /// # Errors
-    /// As [`Temporary::rename`].
+    /// The errors of [`Temporary::rename`].
     pub fn rename_into(mut self, holder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
         if self.in_place {
             return Ok(());
@@ -332,7 +335,7 @@ impl Temporary {
         self.kept = self.joint;
         if self.name.is_empty() {
             match link(self.fd()?, holder, name) {
-                // A link never replaces what has the name already, a rename does.
+                // link(2) never replaces an existing entry; rename(2) does.
                 Err(Errno::EXIST) => {
                     let spare = self.spare.as_ref().ok_or(Errno::EXIST)?.write();
                     self.link(&spare)?;
@@ -342,7 +345,7 @@ impl Temporary {
             }
         }
         match rustix::fs::renameat(self.holder(), &self.name, holder, name) {
-            // Another transfer that found it whole was faster.
+            // Another transfer found the file complete first, and has renamed it.
             Err(Errno::NOENT) if self.joint && self.has_name(holder, name) => {}
             other => other?,
         }
@@ -356,7 +359,7 @@ impl Temporary {
         matches!((there, own), (Ok(there), Ok(own)) if (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino))
     }
 
-    /// Names a file that has no name.
+    /// Gives a name to a file without a name.
     fn link(&self, name: &OsStr) -> Result<(), Errno> {
         link(self.fd()?, self.holder().as_fd(), name)
     }
@@ -366,7 +369,7 @@ impl Temporary {
         self.made_in.as_ref().unwrap_or(&self.parent)
     }
 
-    /// Closes a file that waits long for its name, under a temporary one.
+    /// Closes a file that waits long for its name; it gets a temporary name.
     ///
     /// # Errors
     /// The errors of link(2).
@@ -380,28 +383,28 @@ impl Temporary {
         Ok(())
     }
 
-    /// True where it doesn't lie in the directory in which it gets its name.
+    /// True if it isn't in the directory in which it gets its name.
     pub fn is_elsewhere(&self) -> bool {
         self.made_in.is_some()
     }
 
-    /// True where it lies on another file system than the directory in which it gets its name.
+    /// True if it is on another file system than the directory in which it gets its name.
     pub fn is_across(&self) -> bool {
         self.made_in.as_ref().is_some_and(|made_in| made_in.device != self.parent.device)
     }
 }
 
-/// An empty file with a temporary name.
+/// Creates an empty file with a temporary name.
 fn make(holder: &Directory, names: &Names<'_>, mode: Mode) -> Result<(OsString, OwnedFd), Errno> {
     let name = names.given()?.write();
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(holder, &name, flags, mode)?;
-    // The remover of left-overs sees by the lock that somebody is at work; without locks, by the age.
+    // The lock shows code that removes leftovers that the file is in use. Without locks, that code uses the file's age.
     let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
     Ok((name, file))
 }
 
-/// Names what is held open. The way through /proc needs no privilege (open(2), at `O_TMPFILE`).
+/// Gives a name to an open file. The path through /proc needs no privilege (open(2), at `O_TMPFILE`).
 ///
 /// # Errors
 /// The errors of link(2).
@@ -419,13 +422,13 @@ pub fn link(file: BorrowedFd<'_>, parent: impl AsFd, name: &OsStr) -> Result<(),
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.name.is_empty() && !self.kept {
-            // Nothing can be done about a name that can't be removed; it says whose it is.
+            // A failure can't be handled here; the temporary name shows which transfer it belongs to.
             let _ = rustix::fs::unlinkat(self.holder(), &self.name, AtFlags::empty());
         }
     }
 }
 
-/// An entry's times as the kernel takes them.
+/// An entry's times in the form that the kernel takes.
 pub fn timestamps(entry: &Entry) -> Timestamps {
     let time = |stamp: Timestamp| Timespec {
         tv_sec: stamp.seconds,

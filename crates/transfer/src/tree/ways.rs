@@ -1,4 +1,5 @@
-//! Links on the way to what a list of files names. What the user names by them is sent as if they were directories.
+//! Links in the paths of a list of files. The entries behind them that the user lists are sent as if the links were
+//! directories.
 
 use linerate_wire::path::RelPath;
 use std::collections::BTreeSet;
@@ -6,20 +7,20 @@ use std::sync::Mutex;
 
 use crate::base::lock::lock;
 
-/// The links below a destination that are followed since nothing but what lies behind them is sent there.
+/// The links below a destination that are followed because only entries behind them are sent.
 #[derive(Debug, Default)]
 pub enum ImpliedWays {
     /// None.
     #[default]
     None,
-    /// All that are there: the other end has the list.
+    /// All links: the other end has the list of files.
     Any,
-    /// The links at these paths. Each path above one of these is one of them, too.
+    /// The links at these paths. Each parent of one of these paths is in the set too.
     At(BTreeSet<RelPath>),
 }
 
 impl ImpliedWays {
-    /// The last directory on the way to `path` that a link may stand for, and what is left of the path behind it.
+    /// The last directory in the path `path` that may be a link, and the rest of the path after it.
     pub fn on_the_way_to(&self, path: &RelPath) -> Option<(RelPath, RelPath)> {
         match self {
             Self::None => None,
@@ -29,7 +30,7 @@ impl ImpliedWays {
     }
 }
 
-/// The last of `ways` that leads to `path`, and what is left of that behind it.
+/// The last of `ways` that leads to `path`, and the rest of the path after it.
 fn last_of(ways: &BTreeSet<RelPath>, path: &RelPath) -> Option<(RelPath, RelPath)> {
     let mut above = std::iter::once(path.clone()).chain(path.ancestors());
     let way = above.find(|above| ways.contains(above))?;
@@ -38,22 +39,22 @@ fn last_of(ways: &BTreeSet<RelPath>, path: &RelPath) -> Option<(RelPath, RelPath
     Some((way, below))
 }
 
-/// The paths of those that were followed.
+/// The paths of the links that were followed.
 #[derive(Default)]
 pub struct Ways(Mutex<BTreeSet<RelPath>>);
 
 impl Ways {
-    /// From now on `path` is one.
+    /// Adds `path`.
     pub fn add(&self, path: &RelPath) {
         lock(&self.0).insert(path.clone());
     }
 
-    /// True where `path` is one itself.
+    /// True if `path` itself was added.
     pub fn has(&self, path: &RelPath) -> bool {
         lock(&self.0).contains(path)
     }
 
-    /// The last one that leads to `path`, and what is left of that behind it; `None` where there is none.
+    /// The last one that leads to `path`, and the rest of the path after it; `None` if there is none.
     pub fn on_the_way_to(&self, path: &RelPath) -> Option<(RelPath, RelPath)> {
         let ways = lock(&self.0);
         if ways.is_empty() { None } else { last_of(&ways, path) }

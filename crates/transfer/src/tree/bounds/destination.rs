@@ -1,4 +1,4 @@
-//! The state of a path that is to be written to.
+//! The state of a path that will be written to.
 
 use linerate_wire::path::printable;
 use rustix::fs::{AtFlags, FileType, Mode};
@@ -12,36 +12,36 @@ use super::{Named, split};
 use crate::base::problem::TransferError;
 use crate::tree::root::Root;
 
-/// A path that something is to be written to. What holds it is held.
+/// A path that will be written to. The directory that holds it is kept open.
 pub(crate) struct Destination {
     /// The file or directory at the path.
     pub there: DestinationState,
     /// As the user wrote it.
     pub shown: PathBuf,
-    /// The directory that holds the last name, and that name; none for `/`, `.` and the like.
+    /// The directory that holds the last component, and that component; `None` for `/`, `.` and the like.
     place: Option<(Held, OsString)>,
 }
 
 /// The state of a destination.
 pub(crate) enum DestinationState {
     Nothing,
-    /// A directory, which a link at the end of the path may have led to.
+    /// A directory. If `by_link`, the path's last component is a link to it.
     Directory {
         held: Held,
         by_link: bool,
     },
     File,
-    /// A link to no directory.
+    /// A link that doesn't lead to a directory.
     Link,
     /// A device, a fifo or a socket.
     Special,
 }
 
 impl Named {
-    /// The file or directory at the path, for writing. Links that others can turn aren't followed.
+    /// The file or directory at the path, for writing. Links that other users can change aren't followed.
     ///
     /// # Errors
-    /// If the directory that holds it can't be reached.
+    /// If its parent directory can't be reached.
     pub(crate) fn destination(&self) -> Result<Destination, TransferError> {
         self.look().map_err(|(path, stop)| {
             let destination = printable(self.shown().as_os_str().as_bytes());
@@ -54,7 +54,7 @@ impl Named {
         })
     }
 
-    /// The reason why the path isn't followed, if that is a stranger's link on the way.
+    /// The reason why the path isn't followed, if that is another user's link in the path.
     pub(crate) fn strangers_link(&self) -> Option<String> {
         match self.look() {
             Err((_, stop @ Stop::Strange { .. })) => Some(stop.to_string()),
@@ -62,7 +62,7 @@ impl Named {
         }
     }
 
-    /// The error is with the path that it is about.
+    /// The state of the destination. An error is returned with the path that it concerns.
     fn look(&self) -> Result<Destination, (PathBuf, Stop)> {
         let shown = self.shown();
         let path = shown.as_os_str().as_bytes();
@@ -105,7 +105,7 @@ fn what_is(mut walk: PathWalk, name: &OsStr) -> Result<DestinationState, Stop> {
         Ok(Some(_)) | Err(Stop::System(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) if by_link => {
             Ok(DestinationState::Link)
         }
-        // The link itself is replaced by a file; nothing is done where it leads.
+        // The link itself is replaced by a file; its target isn't touched.
         Err(Stop::Strange { .. }) if !leads_to_directory(&from, name) => Ok(DestinationState::Link),
         Ok(Some(_)) => Err(Errno::NOTDIR.into()),
         Err(stop) => Err(stop),
@@ -118,10 +118,10 @@ fn leads_to_directory(from: &Held, name: &OsStr) -> bool {
 }
 
 impl Destination {
-    /// The directory that holds the last name, and that name.
+    /// The directory that holds the last component, and that component.
     ///
     /// # Errors
-    /// If the path has no name of its own, or the directory can't be opened.
+    /// If the path has no last component, or the directory can't be opened.
     pub fn into_place(self) -> Result<(Root, OsString), TransferError> {
         let Self { shown, place, .. } = self;
         let Some((holder, name)) = place else {
@@ -133,10 +133,10 @@ impl Destination {
         Ok((root, name))
     }
 
-    /// Makes the directory that isn't there.
+    /// Creates the missing directory.
     ///
     /// # Errors
-    /// If it can't be made, or isn't what is there by then.
+    /// If it can't be created, or another entry has its name by then.
     pub fn make(&self, mode: Mode) -> Result<Held, TransferError> {
         let (holder, name) = self.place.as_ref().ok_or_else(|| refused("made", &self.shown, Errno::EXIST))?;
         let made = rustix::fs::mkdirat(&holder.fd, name, mode).and_then(|()| holder.open_directory(name));
@@ -144,7 +144,7 @@ impl Destination {
     }
 }
 
-/// A destination directory that can't be.
+/// The error that a destination directory can't be used.
 pub(crate) fn refused(what: &str, path: &Path, error: Errno) -> TransferError {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let shown = printable(path.as_os_str().as_bytes());

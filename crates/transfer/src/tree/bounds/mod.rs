@@ -1,5 +1,5 @@
-//! Bounds of the paths that users write. Nothing else resolves such a path: whoever wants a source, a
-//! destination or a directory asks the [`Named`] path for it, and gets a held descriptor.
+//! Bounds of the paths that users write. All such paths are resolved here: code that needs a source, a destination or a
+//! directory calls the [`Named`] path, and gets an open descriptor.
 
 mod destination;
 #[cfg(test)]
@@ -39,18 +39,18 @@ enum Extent {
 }
 
 impl Bounds {
-    /// The client's end, where a shell has seen the paths: they mean themselves.
+    /// The client's end. A shell has already expanded the paths, so they are taken literally.
     pub fn here() -> Self {
         Self(Extent::Here)
     }
 
-    /// The far end, where no shell has seen the paths: `~` and patterns are expanded.
+    /// The far end. No shell has expanded the paths, so `~` and patterns are expanded here.
     pub fn anywhere() -> Self {
         Self(Extent::Anywhere)
     }
 
-    /// The far end, where `directory` is all that there is: `/a`, `~/a` and `a` are all `a` below it, and no link leads
-    /// out. The directory is held from now on; links in its own name are followed.
+    /// The far end, restricted to `directory`: `/a`, `~/a` and `a` all mean `a` below it, and links that lead out
+    /// aren't followed. The directory is kept open from now on; links in its own path are followed.
     ///
     /// # Errors
     /// If it can't be opened.
@@ -60,15 +60,15 @@ impl Bounds {
         Ok(Self(Extent::Below(Arc::new(top))))
     }
 
-    /// True where no shell has seen the paths.
+    /// True if no shell has expanded the paths.
     pub fn is_far(&self) -> bool {
         !matches!(self.0, Extent::Here)
     }
 
-    /// The path that `written` means.
+    /// The path that `written` means within the bounds.
     ///
     /// # Errors
-    /// If it goes up, and may not.
+    /// If it contains `..` and that isn't allowed.
     pub fn name(&self, written: &[u8]) -> Result<Named, TransferError> {
         let path = match self.0 {
             Extent::Here => written.to_vec(),
@@ -78,10 +78,10 @@ impl Bounds {
         Ok(Named { bounds: self.clone(), written: written.to_vec(), path, far: self.is_far() })
     }
 
-    /// The file at `path`, which is absolute and may lead through links; `None` where no regular file is there.
+    /// The file at `path`, which is absolute and may contain links; `None` if no regular file exists there.
     ///
     /// # Errors
-    /// If it can't be opened, or a link leads out.
+    /// If it can't be opened, or a link leads out of the bounds.
     pub(crate) fn open_file(&self, path: &[u8]) -> io::Result<Option<File>> {
         if !matches!(self.0, Extent::Below(_)) {
             let path = Path::new(OsStr::from_bytes(path));
@@ -97,7 +97,7 @@ impl Bounds {
     }
 }
 
-/// A path below the one directory that may be reached.
+/// The path relative to the one directory that may be reached.
 fn below(written: &[u8]) -> Result<Vec<u8>, TransferError> {
     let path = match written {
         b"~" => b"",
@@ -114,7 +114,7 @@ fn below(written: &[u8]) -> Result<Vec<u8>, TransferError> {
     Ok(if start == path.len() && !written.is_empty() { b".".to_vec() } else { path[start..].to_vec() })
 }
 
-/// A path as it was written, and where that leads.
+/// A path as it was written, and its meaning.
 #[derive(Clone, Debug)]
 pub struct Named {
     bounds: Bounds,
@@ -122,12 +122,12 @@ pub struct Named {
     pub written: Vec<u8>,
     /// The path's meaning within the bounds.
     path: Vec<u8>,
-    /// `~` means the login directory in `written`.
+    /// In `written`, `~` means the login directory.
     far: bool,
 }
 
 impl Named {
-    /// The name that it gets below a destination directory; none for the login directory.
+    /// The name that it gets below a destination directory; empty for the login directory.
     pub fn own_name(&self) -> Vec<u8> {
         name_of(&self.written, self.far)
     }
@@ -137,16 +137,16 @@ impl Named {
         Self { bounds: self.bounds.clone(), written: path.clone(), path, far: false }
     }
 
-    /// Another path within the same bounds, relative to this one unless it is absolute.
+    /// Another path within the same bounds. It is relative to this path unless it is absolute.
     ///
     /// # Errors
-    /// If it goes up, and may not.
+    /// If it contains `..` and that isn't allowed.
     pub fn beside(&self, written: &[u8]) -> Result<Self, TransferError> {
         if written.starts_with(b"/") {
             return self.bounds.name(written);
         }
         let (mut above, mut below) = (&self.written[..], written);
-        // A directory that isn't there yet has no way up, but a name that leads nowhere else.
+        // A directory that doesn't exist yet has no `..`, but its parent is known from its path.
         while let (Some((parent, _)), Some(rest)) = (split(above), below.strip_prefix(b"../"))
             && !self.exists(above)
         {
@@ -156,41 +156,41 @@ impl Named {
         self.bounds.name(&[above, slash, below].concat())
     }
 
-    /// The pattern.
+    /// The path within the bounds, which may be a pattern.
     pub(crate) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// True where something is at `path` within the same bounds, a link at its end not followed.
+    /// True if an entry exists at `path` within the same bounds. A link at its end isn't followed.
     pub(crate) fn exists(&self, path: &[u8]) -> bool {
         let Some((parent, name)) = split(path) else { return self.is_directory(path) };
         self.walk_to(parent).is_ok_and(|walk| walk.stat(name).is_ok())
     }
 
-    /// True where a symbolic link is at `path` within the same bounds.
+    /// True if a symbolic link exists at `path` within the same bounds.
     pub(crate) fn is_link(&self, path: &[u8]) -> bool {
         let Some((parent, name)) = split(path) else { return false };
         let stat = self.walk_to(parent).and_then(|walk| Ok(walk.stat(name)?));
         stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
     }
 
-    /// True where a directory is at `path` within the same bounds.
+    /// True if a directory exists at `path` within the same bounds.
     pub(crate) fn is_directory(&self, path: &[u8]) -> bool {
         self.walk_to(path).is_ok()
     }
 
-    /// The names in the directory at `path` within the same bounds; none where it can't be listed.
+    /// The names in the directory at `path` within the same bounds; empty if it can't be listed.
     pub(crate) fn list(&self, path: &[u8]) -> Vec<Vec<u8>> {
         let listed = self.walk_to(path).and_then(|walk| Ok(Dir::new(walk.readable()?)?));
         let names = listed.into_iter().flatten().flatten().map(|entry| entry.file_name().to_bytes().to_vec());
         names.filter(|name| name != b"." && name != b"..").collect()
     }
 
-    /// The source at the path, for reading: the directory itself, or the one that holds the file, and the file's
-    /// name in it. The user's links are followed.
+    /// The source at the path, for reading: the directory itself, or the directory that holds the file and the file's
+    /// name in it. All links that the user named are followed.
     ///
     /// # Errors
-    /// If nothing is there that may be reached.
+    /// If no entry exists that may be reached.
     pub(crate) fn find(&self) -> Result<(Held, Option<OsString>), Stop> {
         if self.path.is_empty() {
             return Err(Errno::NOENT.into());
@@ -200,8 +200,8 @@ impl Named {
         Ok((walk.held(), file))
     }
 
-    /// The link that is at the path, by the directory that holds it and its name; `None` where the path doesn't end in the name of
-    /// one.
+    /// The link at the path, as the directory that holds it and its name; `None` if the path's last component isn't a
+    /// link.
     pub(crate) fn find_link(&self) -> Option<(Held, OsString)> {
         let ends_in_name = !self.path.ends_with(b"/") && !self.path.ends_with(b"/.");
         let (parent, name) = split(&self.path).filter(|_| ends_in_name)?;
@@ -211,15 +211,15 @@ impl Named {
         is_link.then(|| (walk.held(), name.to_owned()))
     }
 
-    /// True where nothing has that name.
+    /// True if no entry has that name.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self.find(), Err(Stop::System(Errno::NOENT))) && self.find_link().is_none()
     }
 
-    /// Makes the directories above the last name that aren't there, and says how many.
+    /// Creates the missing parent directories of the last component, and returns their number.
     ///
     /// # Errors
-    /// If one can't be made, or what is there is none.
+    /// If one can't be created, or an existing entry isn't a directory.
     pub(crate) fn make_above(&self, mode: Mode) -> Result<u64, TransferError> {
         let mut made = 0;
         let end = self.path.iter().rposition(|byte| *byte != b'/').unwrap_or(0);
@@ -235,7 +235,7 @@ impl Named {
         Ok(made)
     }
 
-    /// The last directory above the path that is there, and the path below it.
+    /// The last existing directory above the path, and the path below it.
     pub(crate) fn above(&self) -> (Self, Vec<u8>) {
         let path = self.path.strip_suffix(b"/").unwrap_or(&self.path);
         let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
@@ -246,10 +246,10 @@ impl Named {
         (Self { path: above.to_vec(), ..self.clone() }, below.to_vec())
     }
 
-    /// The directory that is there, to change what is in it.
+    /// The existing directory, whose contents will be changed.
     ///
     /// # Errors
-    /// If there is none, or a stranger's link leads to it.
+    /// If it doesn't exist, or another user's link leads to it.
     pub fn directory(&self) -> Result<Root, TransferError> {
         let opened = match self.destination()?.there {
             DestinationState::Directory { held, .. } => Root::at(held, &self.shown()),
@@ -262,7 +262,7 @@ impl Named {
         })
     }
 
-    /// The path for messages.
+    /// The path as it is printed in messages.
     pub(crate) fn shown(&self) -> PathBuf {
         let path = if self.path.is_empty() { b"." } else { &self.path[..] };
         OsString::from_vec(path.to_vec()).into()
@@ -277,8 +277,8 @@ impl Named {
     }
 }
 
-/// The path of the directory that holds the last name, and that name: `None` where the path has none of its own, as `/`,
-/// `.` and `a/..`. Slashes at the end don't count.
+/// The path of the parent directory, and the last component. `None` if the path has no last component, as `/`, `.` and
+/// `a/..`. Slashes at the end are ignored.
 fn split(path: &[u8]) -> Option<(&[u8], &OsStr)> {
     let mut path = path;
     while let Some(rest) = path.strip_suffix(b"/").or_else(|| path.strip_suffix(b"/.")) {

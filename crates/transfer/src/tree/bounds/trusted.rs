@@ -1,5 +1,5 @@
-//! Files that a command line names beside its sources and destination: lists, rules, logs. A stranger's link on the way to one
-//! could have it be any file that only this user can read or write.
+//! Files that a command line names in addition to its sources and destination: lists, rules, logs. Another user's link
+//! in such a path could redirect it to any file that only this user can read or write.
 
 use std::fs::File;
 use std::io;
@@ -10,10 +10,10 @@ use std::path::Path;
 use super::Bounds;
 use super::walk::{Follow, PathWalk, Stop};
 
-/// Opens `path` by `open`, where only links of root's and of this process's user's lead there.
+/// Opens `path` by `open`, if all links in it belong to root or to this process's user.
 ///
 /// # Errors
-/// The errors of `open`; and if somebody else's link is on the way, or the path is turned meanwhile.
+/// The errors of `open`; an error if another user's link is in the path, or the path is changed meanwhile.
 pub fn open_trusted(path: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -> io::Result<File> {
     if let Err(stop @ Stop::Strange { .. }) = reached(path) {
         return Err(stop.into());
@@ -22,7 +22,7 @@ pub fn open_trusted(path: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -
     let opened = file.metadata()?;
     match reached(path) {
         Ok(Some(found)) if found == (opened.dev(), opened.ino()) => Ok(file),
-        // A pipe of /dev/fd and the like, whose link says no path.
+        // A pipe of /dev/fd or the like, whose link text isn't a path.
         Err(Stop::System(_)) if !opened.is_file() => Ok(file),
         Ok(None) if opened.is_dir() => Ok(file),
         Err(stop @ Stop::Strange { .. }) => Err(stop.into()),
@@ -32,7 +32,7 @@ pub fn open_trusted(path: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -
     }
 }
 
-/// The device and number of the file that trusted links lead to; `None` for a directory.
+/// The device and inode numbers of the file to which trusted links lead; `None` for a directory.
 fn reached(path: &Path) -> Result<Option<(u64, u64)>, Stop> {
     let path = path.as_os_str().as_bytes();
     let mut walk = PathWalk::begin(&Bounds::here(), path, Follow::Trusted)?;

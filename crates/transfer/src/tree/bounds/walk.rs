@@ -1,4 +1,5 @@
-//! One component after the other, each from the descriptor of the one before: what was looked at is what is used.
+//! Resolves paths one component at a time, each from the descriptor of the one before, so the directory that was
+//! checked is the directory that is used.
 
 use linerate_wire::path::{RelPath, printable};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -15,11 +16,11 @@ use super::{Bounds, Extent};
 use crate::base::problem::BY_WHOM;
 use crate::tree::metadata::accounts::Accounts;
 
-/// Links that are followed on one way, as the kernel does.
+/// The most links in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// The longest path in bytes, as the kernel takes it.
+/// The longest path in bytes, as in the kernel.
 const MAX_PATH: usize = 4096;
-/// Directories that lie one in another, each of which is held where the way up is guarded.
+/// The deepest nesting of directories. If `..` is guarded, each of them is kept open.
 const MAX_DEPTH: usize = 1024;
 
 const DIRECTORY: OFlags =
@@ -28,35 +29,35 @@ const DIRECTORY: OFlags =
 /// Which links are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follow {
-    /// All: what is read there goes to the user who named it.
+    /// All links: data that is read there is sent to the user who named the path.
     All,
-    /// Root's and this process's user's: anybody else could choose by a link what is overwritten.
+    /// Links of root and of this process's user. Another user could choose by a link which file is overwritten.
     Trusted,
 }
 
-/// A directory that was reached, and where.
+/// A directory that was reached, and its path.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub fd: OwnedFd,
-    /// The directory's absolute path within the bounds, through no link.
+    /// The directory's absolute path within the bounds, without links.
     pub real: PathBuf,
     pub bounds: Bounds,
 }
 
-/// Why a path leads nowhere.
+/// Why a path can't be resolved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Stop {
-    /// An error of the system.
+    /// An error of a system call.
     #[error("{0}")]
     System(#[from] Errno),
-    /// A link that somebody else may turn.
+    /// A link that another user may change.
     #[error(
         "the symbolic link {} belongs to {owner}, who can have it lead anywhere at any time: name the directory that is meant \
          by a path without it, or make the link your own or root's (chown -h)",
         shown(link)
     )]
     Strange { link: PathBuf, owner: String },
-    /// A link out of what may be reached.
+    /// A link that leads out of the bounds.
     #[error(
         "the symbolic link {} leads out of the directory that may be reached here: {BY_WHOM}",
         shown(link)
@@ -73,10 +74,10 @@ impl From<Stop> for io::Error {
     }
 }
 
-/// Somebody on the way.
+/// The state of a path's resolution.
 pub(super) struct PathWalk {
     held: Held,
-    /// The directories above, where the way up is guarded: nobody is led higher by moving a directory away.
+    /// The open parent directories, if `..` is guarded: nobody can lead the walk higher up by moving a directory away.
     above: Vec<OwnedFd>,
     follow: Follow,
     links: usize,
@@ -91,20 +92,20 @@ enum PathStep {
 }
 
 impl PathWalk {
-    /// The directory in which `path` begins.
+    /// Starts in the directory in which `path` begins.
     pub fn begin(bounds: &Bounds, path: &[u8], follow: Follow) -> Result<Self, Stop> {
         let (fd, real) = match &bounds.0 {
             Extent::Below(top) => (top.try_clone().map_err(system)?, PathBuf::from("/")),
             _ if path.starts_with(b"/") => (open("/")?, PathBuf::from("/")),
-            // Only rules ask what it is called, and it may have no name here.
+            // Only rules use the path of the current directory, which may not have one.
             _ => (open(".")?, std::env::current_dir().unwrap_or_default()),
         };
         let held = Held { fd, real, bounds: bounds.clone() };
         Ok(Self { held, above: Vec::new(), follow, links: 0, link: PathBuf::new() })
     }
 
-    /// Goes on along `path`, from where it is; gives the name at its end where that is no directory. It has no effect there
-    /// whether `path` begins with a slash.
+    /// Continues along `path` from the current directory; returns the last component if that isn't a directory. A slash
+    /// at the beginning of `path` has no effect here.
     pub fn along(&mut self, path: &[u8]) -> Result<Option<OsString>, Stop> {
         if path.len() > MAX_PATH {
             return Err(Errno::NAMETOOLONG.into());
@@ -125,7 +126,7 @@ impl PathWalk {
         Ok(None)
     }
 
-    /// The kind of `name` here, a link not followed.
+    /// The stat of `name` here; a link isn't followed.
     pub fn stat(&self, name: &OsStr) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.held.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }
@@ -135,19 +136,19 @@ impl PathWalk {
         self.held
     }
 
-    /// A copy of the directory that the walk has reached, so that the walk can go on.
+    /// A copy of the directory that the walk has reached; the walk can continue.
     pub fn copy(&self) -> Result<Held, Stop> {
         let Held { fd, real, bounds } = &self.held;
         Ok(Held { fd: fd.try_clone().map_err(system)?, real: real.clone(), bounds: bounds.clone() })
     }
 
-    /// The directory that the walk has reached, opened again, to be listed.
+    /// The directory that the walk has reached, reopened so that it can be listed.
     pub fn readable(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat(&self.held.fd, ".", flags, Mode::empty())
     }
 
-    /// The regular file of that name here; `None` where it is something else by now.
+    /// The regular file of that name here; `None` if another kind of entry has the name by now.
     pub fn open_file(&self, name: &OsStr) -> io::Result<Option<File>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.held.fd, name, flags, Mode::empty())?;
@@ -156,7 +157,7 @@ impl PathWalk {
     }
 
     fn step(&mut self, name: &OsStr) -> Result<PathStep, Stop> {
-        // As a directory first: only so is one mounted that is mounted when it is needed.
+        // Tried as a directory first: this triggers an automount.
         match rustix::fs::openat(&self.held.fd, name, DIRECTORY, Mode::empty()) {
             Ok(fd) => return self.down(name, fd),
             Err(Errno::NOTDIR | Errno::LOOP) => {}
@@ -193,7 +194,7 @@ impl PathWalk {
         Ok(())
     }
 
-    /// Reads the held link, not what has its name by now.
+    /// Follows the link that is held open, not an entry that has its name by now.
     fn follow(&mut self, name: &OsStr, fd: &OwnedFd, stat: &Stat) -> Result<PathStep, Stop> {
         self.links += 1;
         self.link = self.held.real.join(name);
@@ -219,8 +220,8 @@ impl PathWalk {
 }
 
 impl Held {
-    /// The directory at `path` below this one, through links that lead anywhere within the bounds; where these confine, below this
-    /// one.
+    /// The directory at `path` below this one. Links in the path may lead anywhere within the bounds, but if the bounds
+    /// are a directory, only below this one.
     pub fn follow(self, path: &RelPath) -> Result<OwnedFd, Errno> {
         let mut walk =
             PathWalk { held: self, above: Vec::new(), follow: Follow::All, links: 0, link: PathBuf::new() };
@@ -232,7 +233,7 @@ impl Held {
         }
     }
 
-    /// The directory `name` in it, through no link.
+    /// The directory `name` in it; a link isn't followed.
     pub fn open_directory(&self, name: &OsStr) -> Result<Self, Errno> {
         let fd = rustix::fs::openat(&self.fd, name, DIRECTORY, Mode::empty())?;
         Ok(Self { fd, real: self.real.join(name), bounds: self.bounds.clone() })
@@ -243,18 +244,18 @@ fn open(path: &str) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The components, the first one last. Behind a slash at the end there is still the directory itself.
+/// The components in reverse order. A path with a slash at its end also has the directory itself as its last component.
 fn components(path: &[u8]) -> Vec<Vec<u8>> {
     let end = path.ends_with(b"/").then(|| b".".to_vec());
     let parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec);
     end.into_iter().chain(parts.collect::<Vec<_>>().into_iter().rev()).collect()
 }
 
-/// Set by the user of this process alone.
+/// Set only by the user of this process.
 static TRUSTS_ALL: AtomicBool = AtomicBool::new(false);
 
-/// From now on this process follows everybody's links on the way to what its user names: whoever may write to a directory on such
-/// a way can have it lead anywhere.
+/// From now on, this process follows all users' links in paths that its user names. Any user who may write to a
+/// directory in such a path can then redirect it.
 pub fn trust_all_links() {
     TRUSTS_ALL.store(true, Ordering::Relaxed);
 }
@@ -274,7 +275,7 @@ fn shown(path: &Path) -> String {
     printable(path.as_os_str().as_bytes())
 }
 
-/// The reason to stop, by an error of the standard library.
+/// Converts an error of the standard library.
 fn system(error: io::Error) -> Stop {
     Stop::System(Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }

@@ -1,4 +1,4 @@
-//! The digests of the files that one end of a transfer has read or put in place, as they become known.
+//! The digests of the files that one end of a transfer has read or put in place, reported as soon as they are known.
 
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Chunk, Entry, Kind};
@@ -9,33 +9,33 @@ use std::sync::Mutex;
 use super::{DigestPart, join};
 use crate::base::lock::lock;
 
-/// Knowledge about a file's contents.
+/// A report about a file's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// The digest of its contents.
     Digest(Digest),
-    /// The file is one more name of the file at this path of this source.
+    /// The file is a further hard link to the file at this path of this source.
     SameAs(u32, RelPath),
-    /// Earlier reports no longer count.
+    /// Earlier reports are no longer valid.
     Withdrawn,
 }
 
-/// Receives each file's source, its path there, and the knowledge about its contents.
+/// Receives the number of each file's source, the path below it, and the report.
 pub type Known<'a> = &'a (dyn Fn(u32, &RelPath, Told) + Sync);
 
-/// Joins the parts of the sender's files, which several workers read.
+/// Joins the digests of parts of the sender's files, which several workers read.
 pub struct Ledger<'a> {
     known: Known<'a>,
     open: Mutex<HashMap<u64, Vec<DigestPart>>>,
 }
 
 impl<'a> Ledger<'a> {
-    /// Tells `known`.
+    /// A ledger that reports to `known`.
     pub fn new(known: Known<'a>) -> Self {
         Self { known, open: Mutex::default() }
     }
 
-    /// An entry of a batch was read, which has a digest where it is a file.
+    /// Records an entry of a batch that was read; it has a digest if it is a file.
     pub fn entry(&self, entry: &Entry, digest: Option<Digest>) {
         let told = match (&entry.kind, digest) {
             (_, Some(digest)) => Told::Digest(digest),
@@ -45,7 +45,7 @@ impl<'a> Ledger<'a> {
         (self.known)(entry.source, &entry.path, told);
     }
 
-    /// A part of a large file was read, which consists of `count` parts.
+    /// Records a part of a large file that was read. The file consists of `count` parts.
     pub fn part(&self, chunk: &Chunk, count: u32, digest: Digest) {
         let Chunk { offset, length, .. } = *chunk;
         let mut open = lock(&self.open);
@@ -68,7 +68,7 @@ impl<'a> Ledger<'a> {
         (self.known)(source, path, Told::Withdrawn);
     }
 
-    /// A large file is given up.
+    /// Drops the parts of a large file that is given up.
     pub fn forget(&self, file: u64) {
         lock(&self.open).remove(&file);
     }

@@ -1,7 +1,7 @@
 //! A manifest: the digests of files in the format of b3sum, so that `b3sum --check` reads it.
 //!
-//! A line is 64 lower-case hexadecimal digits, two spaces and the name. Where the name has a backslash, a newline or a
-//! carriage return, these are written as `\\`, `\n` and `\r`, and the line begins with a backslash.
+//! A line is 64 lower-case hexadecimal digits, two spaces and the name. If the name contains a backslash, a newline or
+//! a carriage return, these are written as `\\`, `\n` and `\r`, and the line begins with a backslash.
 
 use linerate_wire::control::Digest;
 use std::collections::BTreeMap;
@@ -14,18 +14,18 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Notes a file; the last digest of a name counts.
+    /// Adds a file; if a name is added again, the last digest counts.
     pub fn add(&mut self, name: Vec<u8>, digest: Digest) {
         self.files.insert(name, digest);
     }
 
-    /// Leaves out the files that `is_there` doesn't confirm.
+    /// Removes the files for which `is_there` returns false.
     pub fn retain(&mut self, is_there: impl Fn(&[u8]) -> bool) {
         self.files.retain(|name, _| is_there(name));
     }
 
-    /// Its text, and the names that the format can't express: b3sum refuses those that aren't UTF-8, and
-    /// those with U+FFFD, which would stand for any of them.
+    /// Its text, and the names that the format can't express. b3sum refuses names that aren't UTF-8, and names with
+    /// U+FFFD, which could replace any invalid bytes.
     pub fn text(&self) -> (String, Vec<&[u8]>) {
         let mut text = String::new();
         let mut unfit = Vec::new();
@@ -46,7 +46,7 @@ fn line(text: &mut String, name: &str, digest: &Digest) {
     }
     // Writing to a string can't fail.
     let _ = write!(text, "{}  ", blake3::Hash::from_bytes(*digest));
-    // To b3sum a file of this name is its standard input.
+    // b3sum would read a file of this name as its standard input.
     text.push_str(if name == "-" { "./" } else { "" });
     match escaped {
         true => text.push_str(&name.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")),

@@ -1,8 +1,8 @@
-//! BLAKE3 of files from their parts: each part is hashed by whoever reads it, and the hashes are joined into the
-//! ordinary root, the one that b3sum prints.
+//! BLAKE3 of files from their parts: each part is hashed by the thread that reads it, and the hashes are joined into
+//! the ordinary root hash, which b3sum prints.
 //!
-//! BLAKE3 is a tree over chunks of 1 KiB. A part that is a whole subtree has a chaining value that depends on its
-//! contents and its place alone, and the root depends on the chaining values alone (the paper, sections 2.1 and 2.4).
+//! BLAKE3 is a tree over chunks of 1 KiB. A part that is a whole subtree has a chaining value that depends only on its
+//! contents and its offset, and the root hash depends only on the chaining values (the paper, sections 2.1 and 2.4).
 
 pub mod ledger;
 pub mod manifest;
@@ -12,16 +12,16 @@ use blake3::hazmat::{self, HasherExt, Mode};
 use linerate_wire::control::Digest;
 use std::io::IoSliceMut;
 
-/// The digest of a file or a part of it, while it is read.
+/// The digest of a file or part of a file that is being read.
 pub struct Hashing {
     hasher: Hasher,
     whole: bool,
-    /// Parts that somebody else has hashed, in place of bytes.
+    /// Parts that other code has hashed, in place of bytes.
     parts: Vec<DigestPart>,
 }
 
 impl Hashing {
-    /// A digest of `length` bytes at `offset` in a file of `size`; `None` if they are no subtree of it.
+    /// Starts a digest of `length` bytes at `offset` in a file of `size`; `None` if they aren't a subtree of the file.
     pub fn of(offset: u64, length: u64, size: u64) -> Option<Self> {
         let whole = offset == 0 && length == size;
         if !whole && !is_subtree(offset, length, size) {
@@ -32,17 +32,17 @@ impl Hashing {
         Some(Self { hasher, whole, parts: Vec::new() })
     }
 
-    /// The next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
     }
 
-    /// The next `length` bytes, which lie in `places` one behind the other.
+    /// Adds the next `length` bytes, which are in `places`, in order.
     pub fn update_from(&mut self, places: &[IoSliceMut<'_>]) {
         places.iter().for_each(|place| self.update(place));
     }
 
-    /// The next `length` bytes, which are zeros.
+    /// Adds the next `length` bytes, which are zeros.
     pub fn update_zeros(&mut self, mut length: u64) {
         static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         while length > 0 {
@@ -52,17 +52,18 @@ impl Hashing {
         }
     }
 
-    /// The next bytes, which somebody else has hashed: a subtree of the file, or the whole file. Where one is given so, all are.
+    /// Adds the next bytes by their digest, which other code has computed: a subtree of the file, or the whole file. If
+    /// one part is added in this way, all must be.
     pub fn part(&mut self, offset: u64, length: u64, digest: Digest) {
         self.parts.push(DigestPart { offset, length, digest });
     }
 
-    /// This hash of what was read so far, where that is a part and not the whole file, and a subtree.
+    /// Ends the hash early: the bytes so far are a part and a subtree, and not the whole file.
     pub fn as_part(self) -> Self {
         Self { whole: false, ..self }
     }
 
-    /// The root of a whole file, else the chaining value of the part.
+    /// The root hash of a whole file, else the chaining value of the part.
     pub fn finish(self) -> Digest {
         if !self.parts.is_empty() {
             return self.joined().expect("parts of a subtree that follow one another, cut at subtrees");
@@ -79,7 +80,7 @@ impl Hashing {
     }
 }
 
-/// A subtree is a power of two of bytes at a multiple of itself, or a shorter one at the end of the file.
+/// True for a subtree: a power of two of bytes at a multiple of that number, or a shorter range at the end of the file.
 fn is_subtree(offset: u64, length: u64, size: u64) -> bool {
     const CHUNK: u64 = blake3::CHUNK_LEN as u64;
     let Some(end) = offset.checked_add(length) else { return false };
@@ -91,7 +92,7 @@ fn is_subtree(offset: u64, length: u64, size: u64) -> bool {
     full || last
 }
 
-/// BLAKE3 of bytes that are all there.
+/// BLAKE3 of bytes that are all in memory.
 pub fn of_bytes(bytes: &[u8]) -> Digest {
     *blake3::hash(bytes).as_bytes()
 }
@@ -101,9 +102,9 @@ pub fn of_bytes(bytes: &[u8]) -> Digest {
 pub struct DigestPart {
     /// Its offset in the file, in bytes.
     pub offset: u64,
-    /// How long it is, in bytes.
+    /// Its length in bytes.
     pub length: u64,
-    /// Its chaining value; the root where it is the whole file.
+    /// Its chaining value; the root hash if it is the whole file.
     pub digest: Digest,
 }
 
@@ -145,7 +146,7 @@ mod tests {
         (0..size).map(|at| (at as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect()
     }
 
-    /// The parts of `bytes`, cut at multiples of `cut`, each hashed in pieces.
+    /// The parts of `bytes`, cut at multiples of `cut`; each part is hashed in pieces.
     fn parts(bytes: &[u8], cut: usize, piece: usize) -> Vec<DigestPart> {
         let size = bytes.len() as u64;
         let of = |(number, part): (usize, &[u8])| {

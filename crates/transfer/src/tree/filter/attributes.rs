@@ -10,7 +10,7 @@ use super::rule::{Base, Compiled};
 pub struct AttributeRules(Vec<Compiled>);
 
 impl AttributeRules {
-    /// The rules for the names of extended attributes among `rules` that count on `side`.
+    /// Those of `rules` for the names of extended attributes that apply on `side`.
     pub fn new(rules: &Rules, side: Side) -> Self {
         let patterns = rules.as_slice().iter().filter_map(|rule| match rule {
             Rule::Pattern(rule) => Some(rule),
@@ -20,7 +20,7 @@ impl AttributeRules {
         Self(own.map(|rule| Compiled::new(rule, &Base::root(), b"")).collect())
     }
 
-    /// True where an attribute of this name is not sent, at the sender; left as it is, at the receiver.
+    /// True if an attribute of this name isn't sent (at the sender), or is left unchanged (at the receiver).
     pub fn leave_out(&self, name: &[u8]) -> bool {
         let first = self.0.iter().find(|rule| rule.applies(name, false));
         first.is_some_and(|rule| !rule.include)

@@ -1,4 +1,4 @@
-//! From the options of a command line to rules.
+//! Makes rules from the options of a command line.
 
 use linerate_wire::filter::{BadRules, MAX_RULES, MergeStyle, PatternRule, Reading, Rule, Rules};
 use linerate_wire::path::printable;
@@ -13,7 +13,7 @@ use super::parse::{Prefixes, Said, Syntax};
 use super::{MAX_FILE, MAX_NESTED, cvs};
 use crate::tree::bounds::open_trusted;
 
-/// Gathers rules in the order in which the options stand on the command line.
+/// Collects rules in the order of the options on the command line.
 #[derive(Debug, Default)]
 pub struct Builder {
     rules: Vec<Rule>,
@@ -23,12 +23,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// No rules yet. `reading` holds for all rules, wherever its options stand.
+    /// A builder without rules. `reading` applies to all rules, wherever its options are on the command line.
     pub fn new(reading: Reading) -> Self {
         Self { reading, ..Self::default() }
     }
 
-    /// The patterns that the user lets cvs ignore, words between white space: `$HOME/.cvsignore` and `$CVSIGNORE`.
+    /// Sets the user's patterns for cvs, words between white space: `$HOME/.cvsignore` and `$CVSIGNORE`.
     pub fn cvs_words(&mut self, words: &[u8]) {
         self.cvs_words = words.to_vec();
     }
@@ -36,7 +36,7 @@ impl Builder {
     /// `--exclude PATTERN`.
     ///
     /// # Errors
-    /// As every method here: where a rule isn't one or a file can't be read.
+    /// As for every method here: if a rule is invalid or a file can't be read.
     pub fn exclude(&mut self, pattern: &[u8]) -> Result<(), FilterError> {
         self.option("--exclude", pattern, Prefixes::Old(false))
     }
@@ -44,7 +44,7 @@ impl Builder {
     /// `--include PATTERN`.
     ///
     /// # Errors
-    /// As [`Builder::exclude`].
+    /// The errors of [`Builder::exclude`].
     pub fn include(&mut self, pattern: &[u8]) -> Result<(), FilterError> {
         self.option("--include", pattern, Prefixes::Old(true))
     }
@@ -52,7 +52,7 @@ impl Builder {
     /// `--filter RULE`.
     ///
     /// # Errors
-    /// As [`Builder::exclude`].
+    /// The errors of [`Builder::exclude`].
     pub fn filter(&mut self, rule: &[u8]) -> Result<(), FilterError> {
         self.option("--filter", rule, Prefixes::All)
     }
@@ -60,7 +60,7 @@ impl Builder {
     /// `--exclude-from FILE`; `-` is standard input.
     ///
     /// # Errors
-    /// As [`Builder::exclude`].
+    /// The errors of [`Builder::exclude`].
     pub fn exclude_from(&mut self, file: &Path) -> Result<(), FilterError> {
         self.file(file, Syntax::option(Prefixes::Old(false), self.reading), 0)
     }
@@ -68,12 +68,12 @@ impl Builder {
     /// `--include-from FILE`; `-` is standard input.
     ///
     /// # Errors
-    /// As [`Builder::exclude`].
+    /// The errors of [`Builder::exclude`].
     pub fn include_from(&mut self, file: &Path) -> Result<(), FilterError> {
         self.file(file, Syntax::option(Prefixes::Old(true), self.reading), 0)
     }
 
-    /// `--cvs-exclude`: its rules stand behind all others.
+    /// `--cvs-exclude`: its rules come after all others.
     pub fn cvs_exclude(&mut self) {
         self.cvs_exclude = true;
     }
@@ -136,14 +136,14 @@ impl Builder {
         Ok(())
     }
 
-    /// A file that each directory may have counts where it was named first.
+    /// True if the merge file was already named: only its first position counts.
     fn has_merge(&self, rule: &Rule) -> bool {
         let Rule::Merge(new) = rule else { return false };
         self.rules.iter().any(|rule| matches!(rule, Rule::Merge(old) if old.name == new.name))
     }
 
-    /// Adds cvs' own patterns, which are perishable, and the user's words. A lone `!` among these takes back what stands before
-    /// it, and no other rule.
+    /// Adds cvs' own patterns, which are perishable, and the user's words. A single `!` among these only removes the
+    /// words and patterns before it, and no other rule.
     fn add_cvs(&mut self, rule: &PatternRule) -> Result<(), FilterError> {
         let own = |word: &[u8]| PatternRule { pattern: word.to_vec(), perishable: true, ..rule.clone() };
         let mut rules: Vec<Rule> = cvs::patterns().map(|word| Rule::Pattern(own(word))).collect();
@@ -161,7 +161,7 @@ impl Builder {
             match said {
                 Said::Clear => rules.clear(),
                 Said::Rule(rule) => rules.push(rule),
-                // Words are nothing else.
+                // Words can't be anything else.
                 Said::CvsPatterns(_) | Said::MergeFile(..) => {}
             }
         }
@@ -169,7 +169,7 @@ impl Builder {
     }
 }
 
-/// A file's contents; `None` where it is too long.
+/// A file's contents; `None` if the file is too long.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     if path == Path::new("-") {
         limited(io::stdin().lock())
@@ -178,7 +178,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// All that `from` has; `None` where that is more than [`MAX_FILE`].
+/// All bytes of `from`; `None` if they are more than [`MAX_FILE`].
 pub(super) fn limited(from: impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut text = Vec::new();
     from.take(MAX_FILE as u64 + 1).read_to_end(&mut text)?;

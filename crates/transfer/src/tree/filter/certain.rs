@@ -1,18 +1,18 @@
-//! The rules of a command line as far as they hold whatever a sender has in its tree: the end that asked can hold it to
-//! these.
+//! Those rules of a command line that apply whatever a sender has in its tree. The end that sent the request can hold
+//! the sender to them.
 
 use linerate_wire::filter::{Rule, Rules, Sides};
 use linerate_wire::path::RelPath;
 
 use super::rule::{Base, Compiled};
 
-/// Rules that decide without a look at the sender's tree. A merge file there may include anything, and so may a rule that
-/// is matched against an absolute path there: nothing behind one of these is certain.
+/// Rules that decide without knowledge of the sender's tree. A merge file there may include anything, and so may a rule
+/// that is matched against an absolute path there, so rules after one of these aren't certain.
 #[derive(Clone, Debug, Default)]
 pub struct Certain(Vec<Compiled>);
 
 impl Certain {
-    /// Takes those of `rules` that are certain, and by which a sender leaves entries out.
+    /// Selects those of `rules` that are certain, and by which a sender leaves entries out.
     pub fn new(rules: &Rules) -> Self {
         let mut certain = Vec::new();
         for rule in rules.as_slice() {
@@ -27,13 +27,13 @@ impl Certain {
         Self(certain)
     }
 
-    /// True where nothing is certain to be left out.
+    /// True if no entry is certain to be left out.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// True where every sender leaves out `path`, relative to the source. The directories above it are asked for
-    /// themselves.
+    /// True if every sender leaves out `path`, relative to the source. The directories above it must be checked
+    /// separately.
     pub fn excludes(&self, path: &RelPath, is_directory: bool) -> bool {
         let decides = self.0.iter().find(|rule| rule.applies(path.as_bytes(), is_directory));
         decides.is_some_and(|rule| !rule.include)

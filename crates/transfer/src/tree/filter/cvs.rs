@@ -1,6 +1,6 @@
 //! The names that cvs ignores, for `--cvs-exclude` and the rules with `C`.
 
-/// The file in each directory that names more of it.
+/// The file in each directory that contains further names.
 pub(super) const FILE: &[u8] = b".cvsignore";
 
 /// Names that are ignored everywhere: rsync(1), `--cvs-exclude`.

@@ -1,4 +1,4 @@
-//! A list of files: exactly what is to be sent.
+//! A list of files: exactly the paths to send.
 
 use linerate_wire::filter::ListedPath;
 use linerate_wire::path::{BadPath, RelPath, printable};
@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::parse::lines;
 
-/// The most paths of one list, with the directories on the way to them.
+/// The most paths of one list, including their parent directories.
 pub const MAX_LISTED: usize = 4_000_000;
 /// The most memory that the paths of one list may take, in MiB. In a pull both ends keep the list.
 pub const MAX_LISTED_MIB: usize = 160;
-/// Bytes in memory of a path beside its own, about.
+/// The approximate memory of a path in addition to its own bytes.
 const AROUND: usize = 64;
 
 /// Why a list isn't accepted.
@@ -21,9 +21,9 @@ pub enum FilesFromError {
         "reading the list of files, line {line}: '{shown}' can't be sent: {error}; name paths below the source"
     )]
     Path {
-        /// Which, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// The line, safe on a terminal.
+        /// The line, escaped so that it is safe on a terminal.
         shown: String,
         /// The fault.
         error: BadPath,
@@ -36,39 +36,40 @@ pub enum FilesFromError {
     TooMany,
 }
 
-/// Whether a list selects one path.
+/// What a list says about one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// The path is to be sent: it is listed, on the way to something listed, or in a directory whose contents are wanted.
+    /// The path is sent: it is listed, it is a parent of a listed path, or it is in a directory whose contents are
+    /// wanted.
     pub sent: bool,
-    /// A directory: something in it is to be sent.
+    /// If the path is a directory, entries in it are sent.
     pub entered: bool,
-    /// The path is to be sent only where it is a directory: it is on the way to something listed.
+    /// The path is sent only if it is a directory: it is a parent of a listed path.
     pub as_directory: bool,
 }
 
 impl Selected {
-    /// Whether a directory, or something else, of this name is to be sent.
+    /// Whether an entry of this name is sent, if it is a directory or isn't.
     pub fn admits(&self, is_directory: bool) -> bool {
         self.sent && (is_directory || !self.as_directory)
     }
 }
 
-/// The paths of a list, those below each source for themselves.
+/// The paths of a list, separately for each source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilesFrom {
     /// By the sources' numbers on the command line.
     sources: BTreeMap<u32, ListedSource>,
-    /// How many paths all of them have.
+    /// The number of paths of all sources.
     count: usize,
-    /// Bytes in memory of all of them, about.
+    /// The approximate memory of all paths, in bytes.
     bytes: usize,
 }
 
 /// The paths of a list that are below one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedSource {
-    /// Every path that is listed or on the way to one.
+    /// Every path that is listed, and its parents.
     known: BTreeMap<RelPath, Mention>,
 }
 
@@ -82,12 +83,12 @@ struct Mention {
 }
 
 impl FilesFrom {
-    /// Reads a list of what is below the only source: a path a line, or ended by zero bytes. Slashes in front are taken away;
-    /// empty lines are passed over, and so are those that begin with `#` or `;`, unless zero bytes end the names: then they
-    /// are names.
+    /// Reads a list of paths below the only source, separated by newlines or by zero bytes. Leading slashes are
+    /// removed. Empty names are ignored. Names that begin with `#` or `;` are ignored too, unless names end with zero
+    /// bytes.
     ///
     /// # Errors
-    /// If a path has `..`, is too long, or there are too many.
+    /// If a path contains `..` or is too long, or there are too many paths.
     pub fn parse(text: &[u8], nul: bool) -> Result<Self, FilesFromError> {
         let mut list = Self::default();
         for (number, line) in names(text, nul) {
@@ -96,16 +97,16 @@ impl FilesFrom {
         Ok(list)
     }
 
-    /// Adds the path that `text` writes, below the source of that number.
+    /// Adds the path in `text`, below the source with that number.
     ///
     /// # Errors
-    /// If it has `..` or is too long, or there are too many.
+    /// If it contains `..` or is too long, or there are too many paths.
     pub fn name(&mut self, argument: u32, text: &[u8]) -> Result<(), FilesFromError> {
         let listed = listed(argument, text);
         self.add(listed.map_err(|error| FilesFromError::Path { line: 1, shown: printable(text), error })?)
     }
 
-    /// Adds one path, such as one from the other end.
+    /// Adds one path, for example one that the other end has sent.
     ///
     /// # Errors
     /// If there are too many.
@@ -118,7 +119,7 @@ impl FilesFrom {
         if is_too_much { Err(FilesFromError::TooMany) } else { Ok(()) }
     }
 
-    /// The paths that the list names, in the order of their sources and of their bytes.
+    /// The paths that the list names, sorted by their sources and bytes.
     pub fn listed(&self) -> impl Iterator<Item = ListedPath> {
         self.sources.iter().flat_map(|(argument, source)| source.listed(*argument))
     }
@@ -130,8 +131,8 @@ impl FilesFrom {
 }
 
 impl FilesFrom {
-    /// The directories that are only on the way to what is listed, and so is everything above them. `whole`: listed ones come with
-    /// all that is in them.
+    /// The directories that are only parents of listed paths, as all directories above them are. With `whole`, listed
+    /// directories include all their contents.
     pub fn implied(&self, whole: bool) -> BTreeSet<RelPath> {
         let mut all = ListedSource::default();
         self.listed().for_each(|listed| {
@@ -157,7 +158,7 @@ impl FilesFromError {
 }
 
 impl ListedSource {
-    /// Adds a path with those on the way to it; gives the bytes in memory of what is new, about.
+    /// Adds a path with its parents; returns the approximate memory of new paths, in bytes.
     fn add(&mut self, listed: ListedPath) -> usize {
         let mut bytes = 0;
         let ancestors = listed.path.ancestors();
@@ -181,7 +182,7 @@ impl ListedSource {
         })
     }
 
-    /// The paths that are named, in the order of their bytes.
+    /// The paths that are named, sorted by their bytes.
     pub fn listed(&self, argument: u32) -> impl Iterator<Item = ListedPath> {
         let listed = self.known.iter().filter(|(_, known)| known.listed);
         listed.map(move |(path, known)| ListedPath { path: path.clone(), contents: known.contents, argument })
@@ -192,19 +193,18 @@ impl ListedSource {
         self.known.get(path).is_some_and(|known| known.listed)
     }
 
-    /// Whether a link at `path` stands for the directory that it leads to: something in that is named.
+    /// Whether a link at `path` is followed as a directory, because a path behind it is listed.
     pub fn leads_through(&self, path: &RelPath) -> bool {
         self.known.get(path).is_some_and(|known| known.on_the_way || known.contents)
     }
 
-    /// Whether `path` is to be sent, and whether a walk has to look into it; `recursive` where the user asked for
-    /// whole trees.
+    /// Whether `path` is sent, and whether a walk has to enter it; `recursive` if the user asked for whole trees.
     pub fn wants(&self, path: &RelPath, recursive: bool) -> Selected {
         let is_in_whole = |above: RelPath| self.is_whole(&above);
         self.wants_in(path, recursive && path.ancestors().any(is_in_whole), recursive)
     }
 
-    /// As [`Self::wants`], where it is known whether the directory that holds `path` is sent as a `whole`.
+    /// As [`Self::wants`], if it is known whether the parent directory of `path` is sent as a `whole`.
     pub fn wants_in(&self, path: &RelPath, whole: bool, recursive: bool) -> Selected {
         if whole || recursive && self.is_whole(path) {
             return Selected { sent: true, entered: true, as_directory: false };
@@ -218,12 +218,12 @@ impl ListedSource {
         }
     }
 
-    /// Whether what is directly in it is wanted.
+    /// Whether the entries directly in it are wanted.
     pub fn has_contents(&self, directory: &RelPath) -> bool {
         self.known.get(directory).is_some_and(|known| known.contents)
     }
 
-    /// Whether a directory at `path` comes with all that is in it, where the user asked for whole trees.
+    /// Whether a directory at `path` is sent with all its contents, if the user asked for whole trees.
     pub fn is_whole(&self, path: &RelPath) -> bool {
         let known = self.known.get(path);
         known.is_some_and(|known| known.listed && (known.contents || !path.is_root()))

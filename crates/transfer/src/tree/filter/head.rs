@@ -1,10 +1,10 @@
-//! The front of a rule: its name and modifiers.
+//! The beginning of a rule: its name and modifiers.
 
 use linerate_wire::filter::{MergeStyle, Sides};
 
 use super::parse::BadRule;
 
-/// The head of a rule: all before its pattern.
+/// The head of a rule: everything before its pattern.
 pub(super) struct Head {
     pub what: HeadKind,
     pub modifiers: Modifiers,
@@ -18,7 +18,7 @@ pub(super) enum HeadKind {
     Clear,
 }
 
-/// The modifiers: letters behind a rule's name.
+/// The modifiers: letters after a rule's name.
 pub(super) struct Modifiers {
     pub sides: Option<Sides>,
     pub negated: bool,
@@ -27,12 +27,12 @@ pub(super) struct Modifiers {
     pub attributes: bool,
     pub inherited: bool,
     pub excludes_itself: bool,
-    /// How a merge file is read; its sides and the like stand in the fields above.
+    /// How a merge file is read; its sides and similar settings are in the fields above.
     pub style: MergeStyle,
 }
 
 impl Modifiers {
-    /// The modifiers that a rule has from the file in which it stands.
+    /// The modifiers that a rule inherits from its file.
     pub fn of_file(style: MergeStyle) -> Self {
         Self {
             sides: style.sides,
@@ -51,7 +51,7 @@ impl Modifiers {
         MergeStyle { sides, perishable, absolute, ..self.style }
     }
 
-    /// Takes in one letter behind the name of a rule.
+    /// Adds one letter after the name of a rule.
     fn add(&mut self, letter: u8, what: HeadKind, side_is_told: bool) -> Result<(), BadRule> {
         let merges = matches!(what, HeadKind::Merge | HeadKind::DirMerge);
         match letter {
@@ -100,7 +100,7 @@ const NAMES: [(&[u8], u8); 9] = [
     (b"show", b'S'),
 ];
 
-/// A rule's name and its modifiers, and what stands behind the space or underscore that ends them.
+/// A rule's name and modifiers, and the text after the space or underscore that ends them.
 pub(super) fn head_with_modifiers(text: &[u8], file: MergeStyle) -> Result<(Head, &[u8]), BadRule> {
     let (letter, rest) = name(text).ok_or(BadRule::Unknown)?;
     let (what, side) = match letter {
@@ -124,7 +124,7 @@ pub(super) fn head_with_modifiers(text: &[u8], file: MergeStyle) -> Result<(Head
     Ok((Head { what, modifiers }, rest.get(end + 1..).unwrap_or(b"")))
 }
 
-/// The letter of the rule, and its modifiers with what follows them.
+/// The letter of the rule, and its modifiers with the text that follows them.
 fn name(text: &[u8]) -> Option<(u8, &[u8])> {
     for (long, letter) in NAMES {
         match text.strip_prefix(long) {

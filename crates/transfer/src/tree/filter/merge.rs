@@ -1,4 +1,4 @@
-//! Merge files in directories: how they are found and what they add.
+//! Merge files in directories: how they are found, and the rules that they add.
 
 use linerate_wire::filter::{BadRules, DirMerge, MAX_MERGES, MAX_RULES, MergeStyle, PatternRule, Rule};
 use linerate_wire::path::printable;
@@ -19,20 +19,20 @@ use super::scope::{List, MergeFile, Scope, ScopeItem};
 use super::{MAX_FILE, MAX_NESTED, MAX_READ, cvs};
 use crate::tree::bounds::Bounds;
 
-/// Gives a merge file of the directory by its name; `None` where it has none.
+/// Returns a merge file of the directory by its name; `None` if the directory has no such file.
 pub type ReadsMergeFile<'a> = dyn FnMut(&OsStr) -> io::Result<Option<Vec<u8>>> + 'a;
 
-/// Reads the merge file `name` in the held directory `fd`, through no link: what [`Scope::enter`] asks for.
+/// Reads the merge file `name` in the open directory `fd`, as [`Scope::enter`] requests it. A link isn't followed.
 ///
 /// # Errors
-/// If it is a link, can't be read or is larger than [`MAX_FILE`]. What else isn't a regular file counts as
-/// none.
+/// If it is a link, can't be read or is larger than [`MAX_FILE`]. Other entries that aren't regular files count as no
+/// file.
 pub fn merge_file(fd: impl AsFd, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(fd, name, flags, Mode::empty()) {
         Ok(fd) => fd,
         Err(Errno::NOENT) => return Ok(None),
-        // To pass it over would send or delete what the user wanted to keep.
+        // If the link were ignored, entries that the user wanted to keep might be sent or deleted.
         Err(Errno::LOOP) => {
             return Err(io::Error::other("it is a symbolic link; make it a file, or name another"));
         }
@@ -57,7 +57,7 @@ pub(super) struct MergeReader<'a, 'b> {
 }
 
 impl MergeReader<'_, '_> {
-    /// Reads `name`, whose lines are of this `style`.
+    /// Reads `name`, whose lines have this `style`.
     pub fn file(
         &mut self,
         name: &[u8],
@@ -139,7 +139,7 @@ pub(super) fn components(path: &[u8]) -> Vec<&[u8]> {
     path.split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".").collect()
 }
 
-/// Where `above` is, which is absolute or seen from `root`.
+/// The components of the path `above`, which is absolute or relative to `root`.
 pub(super) fn resolved<'a>(root: &[&'a [u8]], above: &'a [u8]) -> Vec<&'a [u8]> {
     let mut way = if above.starts_with(b"/") { Vec::new() } else { root.to_vec() };
     for part in components(above) {
@@ -152,7 +152,7 @@ pub(super) fn resolved<'a>(root: &[&'a [u8]], above: &'a [u8]) -> Vec<&'a [u8]> 
     way
 }
 
-/// A merge file above the transfer: the path is the user's own, so links in it are followed, within the bounds.
+/// Reads a merge file above the transfer. Its path is the user's own, so links in it are followed, within the bounds.
 pub(super) fn merge_file_above(
     bounds: &Bounds,
     directory: &[u8],

@@ -1,7 +1,7 @@
 //! Selects entries: rsync's filter rules, and lists of files.
 //!
-//! A [`Builder`] reads the user's options into [`Rules`], which travel to the far end as they are. Each end makes a
-//! [`Filter`] of them for its side. A walk asks a [`Scope`], of which every directory has its own:
+//! A [`Builder`] reads the user's options into [`Rules`], which are sent to the far end unchanged. Each end makes a
+//! [`Filter`] from them for its side. A walk calls a [`Scope`]; each directory has its own.
 //!
 //! ```text
 //! let filter = Filter::new(&rules, Side::Sender, place);
@@ -10,8 +10,8 @@
 //! let inside = top.enter(&path, &mut |name| merge_file(&fd, name))?;   // for what is in that directory
 //! ```
 //!
-//! Matching needs time that grows with the pattern times the path, whatever stars a pattern has: patterns also come
-//! from files in the tree, which others may have written.
+//! The time for matching is limited by the length of the pattern times the length of the path, whatever stars a pattern
+//! has, because patterns also come from files in the tree, which other users may have written.
 
 pub mod attributes;
 mod builder;
@@ -40,7 +40,7 @@ pub use scope::{Filter, Place, Scope, Side};
 
 /// The largest file with rules in bytes.
 pub const MAX_FILE: usize = 1 << 20;
-/// How deep merge files may name each other.
+/// How deeply merge files may name each other.
 pub const MAX_NESTED: usize = 16;
-/// How many files a merge file in a directory may bring in, itself included.
+/// How many files a merge file in a directory may include, counting itself.
 pub const MAX_READ: usize = 32;

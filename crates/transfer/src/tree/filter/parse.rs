@@ -1,4 +1,4 @@
-//! Reads rules as rsync writes them: one rule of an option, or those of a file.
+//! Parses rules in rsync's syntax: one rule of an option, or the rules of a file.
 
 use linerate_wire::filter::{
     DirMerge, MAX_PATTERN, MAX_RULES, MergeStyle, PatternRule, Reading, Rule, Sides,
@@ -10,7 +10,7 @@ use super::head::{Head, HeadKind, Modifiers, head_with_modifiers};
 /// How the rules of a text are written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syntax {
-    /// The beginnings that a rule may have.
+    /// The prefixes that a rule may have.
     pub prefixes: Prefixes,
     /// The defaults of the file's rules; its `patterns` depends on `prefixes`.
     pub style: MergeStyle,
@@ -18,39 +18,40 @@ pub(super) struct Syntax {
     pub reading: Reading,
 }
 
-/// The beginnings that a rule may have.
+/// The prefixes that a rule may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prefixes {
     /// Everything that `--filter` takes.
     All,
-    /// `- `, `+ ` or `!`, as `--exclude` and `--include` take them; else it includes (`true`) or excludes.
+    /// `- `, `+ ` or `!`, as `--exclude` and `--include` take them; without a prefix the rule includes (`true`) or
+    /// excludes.
     Old(bool),
-    /// Nothing: each is a pattern that includes (`true`) or excludes.
+    /// No prefixes: each rule is a pattern that includes (`true`) or excludes.
     None(bool),
 }
 
-/// One thing that a rule says.
+/// One instruction of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// Add this rule.
     Rule(Rule),
     /// Add the rules of this file.
     MergeFile(Vec<u8>, MergeStyle),
-    /// Add cvs' own patterns, with the words that the user gave for it.
+    /// Add cvs' own patterns, with the user's words for cvs.
     CvsPatterns(PatternRule),
-    /// Forget the rules so far.
+    /// Remove the rules so far.
     Clear,
 }
 
-/// Why a rule isn't one.
+/// Why a rule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
-    /// The rule begins with none of the rules' names.
+    /// The rule doesn't begin with a rule's name.
     #[error(
         "no filter rule begins like this; it takes '- PATTERN', '+ PATTERN', '. FILE', ': FILE', '!' and the like"
     )]
     Unknown,
-    /// A letter behind the rule's name isn't a modifier, or not one of this rule.
+    /// A letter after the rule's name isn't a modifier, or isn't allowed for this rule.
     #[error("the modifier '{}' doesn't belong to this filter rule", .0.escape_ascii())]
     Modifier(u8),
     /// The pattern or file name is missing.
@@ -59,7 +60,7 @@ pub enum BadRule {
     /// Something follows `!`.
     #[error("'!' clears the rules and takes nothing behind it")]
     Trailing,
-    /// A rule of a merge file that has a side names one too.
+    /// A rule of a merge file names a side though the merge file already has one.
     #[error("the rule says for which side it is, which its merge file has said for all")]
     SideTwice,
     /// The pattern is longer than [`MAX_PATTERN`], or has a zero byte.
@@ -68,12 +69,12 @@ pub enum BadRule {
     /// More than [`MAX_RULES`] in one file.
     #[error("there are more than {MAX_RULES} rules")]
     TooMany,
-    /// Modifier `x` in a file of a directory.
+    /// The modifier `x` is used in a file of a directory.
     #[error(
         "a rule for the names of extended attributes ('x') stands on the command line, or in a file that it names, not in a directory's"
     )]
     Xattr,
-    /// A per-directory file asks for a file elsewhere.
+    /// A per-directory file names a file in another directory.
     #[error("a merge file in a directory can only name files in the same directory")]
     Elsewhere,
 }
@@ -90,7 +91,7 @@ impl Syntax {
         Self { prefixes, style, reading }
     }
 
-    /// All rules of one text that stands for itself, such as an option's value.
+    /// All rules of one text, such as an option's value.
     pub fn one(&self, text: &[u8]) -> Result<Vec<Said>, BadRule> {
         let mut said = Vec::new();
         self.rules_of(text, &mut said)?;
@@ -100,7 +101,7 @@ impl Syntax {
     /// All rules of a file's `text`.
     ///
     /// # Errors
-    /// The line, from 1, and what is wrong there.
+    /// The number of the line, from 1, and the fault.
     pub fn file(&self, text: &[u8]) -> Result<Vec<Said>, (usize, BadRule)> {
         let mut said = Vec::new();
         if self.style.words {
@@ -130,7 +131,7 @@ impl Syntax {
         }
     }
 
-    /// Takes one rule from the front of `text` and returns what is behind it.
+    /// Takes one rule from the front of `text` and returns the remaining text.
     fn rule<'a>(&self, text: &'a [u8], said: &mut Vec<Said>) -> Result<&'a [u8], BadRule> {
         let (head, rest) = self.head(text)?;
         let (argument, rest) = self.argument(rest);
@@ -190,7 +191,7 @@ impl Syntax {
         if self.reading.delete_excluded { Sides::Sender } else { Sides::Both }
     }
 
-    /// The plain rule that excludes a merge file itself; it has none of the file's modifiers.
+    /// The rule that excludes a merge file itself; it has none of the file's modifiers.
     fn exclude(&self, name: &[u8]) -> Rule {
         Rule::Pattern(PatternRule {
             include: false,

@@ -1,13 +1,13 @@
-//! One pattern: does it match a path?
+//! Matches one pattern against a path.
 
-/// A pattern, ready to match.
+/// A compiled pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     text: Text,
     reach: PatternReach,
     /// The pattern only matches directories.
     directory_only: bool,
-    /// The pattern ends in `***`: a directory matches with a slash behind it.
+    /// The pattern ends in `***`: a directory matches with a slash appended.
     directory_and_contents: bool,
 }
 
@@ -17,7 +17,7 @@ enum Text {
     Wild(Vec<PatternToken>),
 }
 
-/// True where `written` matches a whole name, which has no slash and may be empty.
+/// True if `written` matches a whole name. The name contains no slash and may be empty.
 pub(crate) fn matches_name(written: &[u8], name: &[u8]) -> bool {
     if name.is_empty() {
         return written.iter().all(|&byte| byte == b'*');
@@ -25,18 +25,18 @@ pub(crate) fn matches_name(written: &[u8], name: &[u8]) -> bool {
     !written.contains(&b'/') && Pattern::new(written).matches(name, false)
 }
 
-/// Which part of a path the pattern is matched against.
+/// The part of a path against which the pattern is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PatternReach {
     /// The last component.
     Name,
-    /// As many last components as the pattern has.
+    /// As many of the last components as the pattern has.
     Tail(usize),
     /// The whole path, from the anchor on.
     Anchored,
-    /// The whole path with a slash in front, since the pattern begins with `**`.
+    /// The whole path with a slash before it, since the pattern begins with `**`.
     FromAnySlash,
-    /// The whole path, or what is behind any slash in it.
+    /// The whole path, or the part after any slash in it.
     BehindAnySlash,
 }
 
@@ -44,15 +44,15 @@ enum PatternReach {
 enum PatternToken {
     /// This byte.
     Byte(u8),
-    /// `?`: any byte but a slash.
+    /// `?`: any byte except a slash.
     One,
-    /// `*`: any bytes but slashes.
+    /// `*`: any bytes except slashes.
     Star,
     /// `**`: any bytes.
     Stars,
-    /// `[...]`: a byte of the class, but no slash.
+    /// `[...]`: a byte of the class, but never a slash.
     Class(Box<Class>),
-    /// A class that isn't closed or has an unknown name: nothing.
+    /// A class that isn't closed or has an unknown name: matches nothing.
     Nothing,
 }
 
@@ -60,7 +60,7 @@ enum PatternToken {
 struct Class([u64; 4]);
 
 impl Pattern {
-    /// Reads `written`. Every text is a pattern.
+    /// Compiles `written`. Every text is a pattern.
     pub fn new(written: &[u8]) -> Self {
         let (body, directory_only) = match written {
             [body @ .., b'/'] if !body.is_empty() => (body, true),
@@ -82,12 +82,12 @@ impl Pattern {
         Self { text, reach, directory_only, directory_and_contents: body.ends_with(b"***") }
     }
 
-    /// True where it begins with a slash.
+    /// True if it begins with a slash.
     pub fn is_anchored(&self) -> bool {
         self.reach == PatternReach::Anchored
     }
 
-    /// True where it matches `path`, which has components and single slashes between them only.
+    /// True if it matches `path`, whose components are separated by single slashes.
     pub fn matches(&self, path: &[u8], is_directory: bool) -> bool {
         if path.is_empty() || (self.directory_only && !is_directory) {
             return false;
@@ -119,7 +119,7 @@ fn starts(path: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 impl Text {
-    /// True where it matches the three parts one behind another.
+    /// True if it matches the three texts joined together.
     fn matches(&self, front: &[u8], path: &[u8], end: &[u8]) -> bool {
         match self {
             Text::Literal(text) => text == path,
@@ -134,7 +134,7 @@ impl Text {
         }
     }
 
-    /// True where it matches all of `path`, or what is behind a slash in it, with `end` behind that.
+    /// True if it matches all of `path` followed by `end`, or the part after any slash.
     fn matches_behind_any_slash(&self, path: &[u8], end: &[u8]) -> bool {
         match self {
             Text::Literal(text) => starts(path).any(|at| text == &path[at..]),
@@ -150,11 +150,11 @@ impl Text {
     }
 }
 
-/// Words of a set of states: a pattern has no more tokens than bytes.
+/// The most words of a set of states: a pattern has at most as many tokens as bytes.
 const MOST_WORDS: usize = linerate_wire::filter::MAX_PATTERN / 64 + 1;
 
-/// Follows all tokens that may be next, in sets of `WORDS` words: time grows with the pattern times the bytes,
-/// whatever stars are in it. Where it `begins_anew`, a match may begin behind any slash.
+/// Follows all possible next tokens in parallel, in sets of `WORDS` words: the time is limited by the length of the
+/// pattern times the number of bytes, whatever stars it has. With `begins_anew`, a match may begin after any slash.
 fn run<const WORDS: usize>(
     tokens: &[PatternToken],
     bytes: impl Iterator<Item = u8>,
@@ -192,7 +192,7 @@ fn step(next: &mut [u64], tokens: &[PatternToken], at: usize, byte: u8) {
     }
 }
 
-/// Adds a state, and those behind it that need no byte.
+/// Adds a state, and the states after it that need no byte.
 fn add(states: &mut [u64], tokens: &[PatternToken], mut at: usize) {
     loop {
         states[at / 64] |= 1 << (at % 64);
@@ -226,7 +226,7 @@ fn stars(rest: &[u8]) -> (PatternToken, &[u8]) {
 }
 
 impl Class {
-    /// Reads what is behind `[`; `None` where it isn't closed or names an unknown class.
+    /// Parses the text after `[`; `None` if the class isn't closed or has an unknown name.
     fn read(text: &[u8]) -> Option<(PatternToken, &[u8])> {
         let (negated, mut text) = match text {
             [b'!' | b'^', rest @ ..] => (true, rest),
@@ -249,7 +249,7 @@ impl Class {
     fn add_named<'a>(&mut self, text: &'a [u8]) -> Option<&'a [u8]> {
         let end = text.iter().position(|&b| b == b']')?;
         let Some(name) = text[..end].strip_suffix(b":") else {
-            // Not a name: the bracket stands for itself, and the colon is read again.
+            // Not a class name: the bracket is literal, and the colon is read again.
             self.add(b'[');
             self.add(b':');
             return Some(text);

@@ -1,4 +1,4 @@
-//! A rule that is ready to match, and from where its pattern counts.
+//! A rule that is ready to match, with the base of its pattern.
 
 use linerate_wire::filter::PatternRule;
 use std::borrow::Cow;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use super::pattern::Pattern;
 
-/// Where a rule's slash in front stands, seen from the transfer's root.
+/// The directory that a rule's leading slash means, relative to the transfer's root.
 #[derive(Clone, Debug)]
 pub(super) enum Base {
-    /// In this directory below the root; empty is the root itself.
+    /// This directory below the root; empty means the root itself.
     Below(Arc<[u8]>),
-    /// In a directory above the root: the path that leads from there to the root, without a slash in front.
+    /// A directory above the root: the path that leads from there to the root, without a leading slash.
     Above(Arc<[u8]>),
 }
 
 /// A rule that is ready to match.
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
-    /// Its decision.
+    /// True if it includes, false if it excludes.
     pub include: bool,
-    /// The rule doesn't count in a directory that is being deleted.
+    /// The rule doesn't apply in a directory that is being deleted.
     pub perishable: bool,
     negated: bool,
     base: Base,
@@ -35,7 +35,7 @@ impl Base {
 }
 
 impl Compiled {
-    /// Prepares `rule`, which stood in a file at `base`; `root` is the absolute path of the transfer's root.
+    /// Prepares `rule`, which was in a file at `base`; `root` is the absolute path of the transfer's root.
     pub fn new(rule: &PatternRule, base: &Base, root: &[u8]) -> Self {
         let pattern = Pattern::new(&rule.pattern);
         let base = match (rule.absolute, pattern.is_anchored()) {
@@ -47,7 +47,7 @@ impl Compiled {
         Self { include, perishable, negated, base, pattern }
     }
 
-    /// True where it decides about `path`, which is below the transfer's root.
+    /// True if it decides about `path`, which is below the transfer's root.
     pub fn applies(&self, path: &[u8], is_directory: bool) -> bool {
         let matches = match self.seen(path) {
             Some(seen) => self.pattern.matches(&seen, is_directory),
@@ -56,7 +56,7 @@ impl Compiled {
         matches != self.negated
     }
 
-    /// `path` from the rule's base on; `None` where it isn't below that.
+    /// `path` relative to the rule's base; `None` if it isn't below the base.
     fn seen<'a>(&self, path: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         match &self.base {
             Base::Below(directory) if directory.is_empty() => Some(path.into()),
@@ -66,7 +66,7 @@ impl Compiled {
     }
 }
 
-/// One path behind another, with a slash between them where neither is empty.
+/// Joins two paths, with a slash between them if neither is empty.
 pub(super) fn joined<'a>(front: &[u8], path: &'a [u8]) -> Cow<'a, [u8]> {
     match (front.is_empty(), path.is_empty()) {
         (true, _) => path.into(),

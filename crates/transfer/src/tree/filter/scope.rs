@@ -1,4 +1,4 @@
-//! The rules as they hold in one directory, with those of its merge files.
+//! The rules that apply in one directory, including those of its merge files.
 
 use linerate_wire::filter::{BadRules, DirMerge, MAX_RULES, PatternRule, Reading, Rule, Rules, Sides};
 use linerate_wire::path::RelPath;
@@ -10,10 +10,10 @@ use super::merge::{MergeReader, ReadsMergeFile, components, merge_file_above, re
 use super::rule::{Base, Compiled, joined};
 use crate::tree::bounds::Bounds;
 
-/// How many directories with a merge file may lie one in another.
+/// The deepest nesting of directories that have a merge file.
 const MAX_INHERITED: usize = 1024;
 
-/// For which end rules are asked.
+/// The end for which rules are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Excluded entries aren't sent.
@@ -23,7 +23,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Whether a rule for `sides` counts here.
+    /// Whether a rule for `sides` applies here.
     pub(super) fn has(self, sides: Sides) -> bool {
         match sides {
             Sides::Both => true,
@@ -33,16 +33,15 @@ impl Side {
     }
 }
 
-/// The place of the paths that a filter is asked about.
+/// The location to which a filter's paths are relative.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The absolute path of the transfer's root: the directory of which the destination is the image.
+    /// The absolute path of the transfer's root: the directory to which the destination corresponds.
     pub root: Vec<u8>,
-    /// The path from there to the source, so to the path of which all paths are relative: the source's own name
-    /// where it gets a directory of that name at the destination, empty where what is in it lands in the
-    /// destination itself.
+    /// The path from there to the source, to which all paths are relative. It is the source's own name if the
+    /// destination gets a directory of that name; it is empty if the source's contents land in the destination itself.
     pub prefix: RelPath,
-    /// The bounds within which merge files above the transfer may be read. The root is seen from there.
+    /// The bounds within which merge files above the transfer may be read. The root's path is relative to them.
     pub bounds: Bounds,
 }
 
@@ -59,31 +58,31 @@ pub(super) struct Inner {
     merges: Vec<MergeFile>,
 }
 
-/// The rules as they hold for what is in one directory.
+/// The rules that apply to the entries of one directory.
 #[derive(Clone, Debug)]
 pub struct Scope {
     pub(super) filter: Arc<Inner>,
     pub(super) merges: Vec<MergeFile>,
-    /// The directories above were asked.
+    /// The parent directories were searched for merge files.
     is_inside: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum ScopeItem {
     Pattern(Compiled),
-    /// The rules of the scope's merge of this number.
+    /// The rules of the scope's merge file with this number.
     Merge(usize),
 }
 
 /// A per-directory merge file and its rules here.
 #[derive(Clone, Debug)]
 pub(super) struct MergeFile {
-    /// `None` where a clearing rule took it away.
+    /// `None` if a clearing rule removed it.
     pub spec: Option<Arc<DirMerge>>,
     pub list: Option<Arc<List>>,
 }
 
-/// Rules of one directory's file, and those of the directories above it.
+/// The rules of one directory's file, and those of its parent directories.
 #[derive(Debug)]
 pub(super) struct List {
     pub items: Vec<ScopeItem>,
@@ -93,7 +92,7 @@ pub(super) struct List {
 }
 
 impl Filter {
-    /// The rules of `side` for the paths of `place`.
+    /// The rules of `side`, for paths relative to `place`.
     pub fn new(rules: &Rules, side: Side, place: Place) -> Self {
         let mut inner =
             Inner { side, reading: rules.reading(), place, items: Vec::new(), merges: Vec::new() };
@@ -116,14 +115,14 @@ impl Filter {
         Self(Arc::new(Inner { place, ..inner.clone() }))
     }
 
-    /// The rules for the source itself. No merge file was read yet.
+    /// The rules for the source itself, before any merge file was read.
     pub fn scope(&self) -> Scope {
         Scope { filter: self.0.clone(), merges: self.0.merges.clone(), is_inside: false }
     }
 }
 
 impl Inner {
-    /// The rule, where it counts on this side; `base` is where a slash in front of it stands.
+    /// Compiles the rule if it applies on this side; `base` is the directory that a leading slash means.
     pub fn compiled(&self, rule: &PatternRule, base: &Base) -> Option<ScopeItem> {
         let counts = self.side.has(rule.sides) && !rule.attributes;
         counts.then(|| ScopeItem::Pattern(Compiled::new(rule, base, &self.place.root)))
@@ -131,23 +130,23 @@ impl Inner {
 }
 
 impl Scope {
-    /// True where `path`, relative to the source, is left out (at the sender), or protected (at the receiver). A
-    /// directory that is left out isn't descended into. The transfer's root itself is never left out.
+    /// True if `path`, relative to the source, is left out (at the sender) or protected (at the receiver). A directory
+    /// that is left out isn't entered. The transfer's root itself is never left out.
     pub fn excludes(&self, path: &RelPath, is_directory: bool) -> bool {
         self.asked(path, is_directory, false)
     }
 
-    /// As [`Scope::excludes`], for what is in a directory that is being deleted: perishable rules don't count.
+    /// As [`Scope::excludes`], for entries in a directory that is being deleted: perishable rules don't apply.
     pub fn protects_in_deleted(&self, path: &RelPath, is_directory: bool) -> bool {
         self.asked(path, is_directory, true)
     }
 
-    /// The rules for what is in `directory`, which this scope's walk found. `read` returns the merge files that are in
-    /// it; those above the transfer are read as they are found by their paths.
+    /// The rules for the entries of `directory`, which this scope's walk found. `read` returns the merge files in it;
+    /// merge files above the transfer are read by their paths.
     ///
     /// # Errors
-    /// If a merge file can't be read or isn't one. What is in the directory must then be neither sent nor
-    /// deleted, since nobody knows what the user wanted.
+    /// If a merge file can't be read or is invalid. The directory's entries must then be neither sent nor deleted,
+    /// since the user's rules aren't known.
     pub fn enter(&self, directory: &RelPath, read: &mut ReadsMergeFile) -> Result<Scope, FilterError> {
         let mut inside = self.clone();
         if inside.merges.is_empty() {
@@ -183,7 +182,7 @@ impl Scope {
         })
     }
 
-    /// Reads merge files in the directories above the first one that is entered.
+    /// Reads merge files in the parents of the first directory that is entered.
     fn enter_above(&mut self, first: &[u8]) -> Result<(), FilterError> {
         let filter = self.filter.clone();
         let root = components(&filter.place.root);
@@ -213,7 +212,7 @@ impl Scope {
         read: &mut ReadsMergeFile,
     ) -> Result<(), FilterError> {
         let mut number = 0;
-        // A merge file may name further ones, which are then read in the same directory.
+        // A merge file may name further merge files, which are then read in the same directory.
         while number < self.merges.len() {
             if let Some(spec) = self.merges[number].spec.clone()
                 && is_asked(&spec)
@@ -238,7 +237,7 @@ impl Scope {
     }
 }
 
-/// A merge's lists, that of the deepest directory first.
+/// The lists of a merge file, that of the deepest directory first.
 fn lists(merge: &MergeFile) -> impl Iterator<Item = &Arc<List>> {
     std::iter::successors(merge.list.as_ref(), |list| list.inherited.as_ref())
 }

@@ -1,23 +1,23 @@
 //! Names of users and groups, and their numbers.
 //!
-//! The host's files are read first. Whoever isn't in them may be known to another service (LDAP, systemd), which
-//! `getent` asks: the C library's own calls would load code that the static program can't be sure to fit.
+//! The host's files are read first. Users who aren't in them may be known to another service (LDAP, systemd), which
+//! `getent` queries. The C library's own functions would load code that may not be compatible with a static program.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-/// Questions to `getent` at most, since a peer may name anybody.
+/// The most calls of `getent`, since a peer may name any number of users.
 const MAX_QUESTIONS: usize = 1000;
-/// The most that is read of an answer, or of a file, in bytes.
+/// The most bytes that are read of an answer or of a file.
 const MAX_TEXT: u64 = 64 << 20;
 
 /// Users, or groups.
 #[derive(Debug)]
 pub struct Accounts {
     database: &'static str,
-    /// `None` until somebody asks.
+    /// `None` until the first query.
     known: Option<KnownNames>,
     questions: usize,
 }
@@ -25,7 +25,7 @@ pub struct Accounts {
 #[derive(Debug, Default)]
 struct KnownNames {
     names: HashMap<u32, String>,
-    /// `None` for names that nobody has.
+    /// The number is `None` for names that don't exist.
     numbers: HashMap<String, Option<u32>>,
 }
 
@@ -40,7 +40,7 @@ impl Accounts {
         Self { database: "group", known: None, questions: 0 }
     }
 
-    /// The name of `number`; empty where it has none.
+    /// The name of `number`; empty if it has none.
     pub fn name(&mut self, number: u32) -> String {
         if let Some(name) = self.known().names.get(&number) {
             return name.clone();
@@ -54,7 +54,7 @@ impl Accounts {
         name
     }
 
-    /// The number of `name`, where it has one.
+    /// The number of `name`, if it exists.
     pub fn number(&mut self, name: &str) -> Option<u32> {
         if let Some(number) = self.known().numbers.get(name) {
             return *number;
@@ -71,7 +71,7 @@ impl Accounts {
     fn known(&mut self) -> &mut KnownNames {
         let file = format!("/etc/{}", self.database);
         self.known.get_or_insert_with(|| {
-            // Without the file nobody has a name, which is no error.
+            // Without the file there are no names, which isn't an error.
             KnownNames::of(&fs::File::open(file).map(read).unwrap_or_default())
         })
     }
@@ -86,7 +86,7 @@ impl Accounts {
             .spawn()
             .ok()?;
         let answer = asked.stdout.take().map(read).unwrap_or_default();
-        // Its exit code doesn't matter: the line is there or not.
+        // The exit code doesn't matter: the line was printed or not.
         let _ = asked.wait();
         answer.lines().find_map(parse)
     }
@@ -105,12 +105,12 @@ impl KnownNames {
 
 fn read(from: impl Read) -> String {
     let mut bytes = Vec::new();
-    // A file that can't be read holds no names.
+    // A file that can't be read contains no names.
     let _ = from.take(MAX_TEXT).read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A line of passwd(5) or group(5): name, password, number, and what isn't of interest.
+/// Parses a line of passwd(5) or group(5): name, password, number, and fields that aren't needed.
 fn parse(line: &str) -> Option<(String, u32)> {
     let mut fields = line.split(':');
     let name = fields.next().filter(|name| is_plain(name))?;
@@ -118,7 +118,7 @@ fn parse(line: &str) -> Option<(String, u32)> {
     Some((name.to_owned(), number))
 }
 
-/// Can be a name: nothing that those files, or a command line, would take for something else.
+/// True for a possible name: it contains nothing that those files, or a command line, would misread.
 fn is_plain(name: &str) -> bool {
     let odd = |c: char| c == ':' || c.is_control();
     !name.is_empty() && name.len() <= 255 && !name.starts_with(['-', '+', '#']) && !name.contains(odd)
@@ -154,7 +154,7 @@ mod tests {
             ("root", Some(0), Some(0))
         );
         assert_eq!((users.name(3_999_999_999).as_str(), users.number("no such user")), ("", None));
-        // A number isn't taken for the name of whoever has it.
+        // A number isn't taken for a name.
         assert_eq!((users.number("0"), users.number("--help"), users.number("a:b")), (None, None, None));
         assert_eq!(users.questions, 3);
     }

@@ -1,4 +1,4 @@
-//! POSIX ACLs as the kernel hands them out (linux/posix_acl_xattr.h): a version, then tag, permissions and number of each
+//! POSIX ACLs in the kernel's format (linux/posix_acl_xattr.h): a version, then tag, permissions and number of each
 //! entry, all little endian.
 
 use linerate_wire::entry::{AclEntry, AclTag};
@@ -6,7 +6,7 @@ use rustix::fs::Mode;
 
 const VERSION: u32 = 2;
 const ENTRY: usize = 8;
-/// The number of an entry that names nobody.
+/// The number in an entry that names no user or group.
 const NOBODY: u32 = u32::MAX;
 
 const USER_OBJ: u16 = 1;
@@ -16,7 +16,7 @@ const GROUP: u16 = 8;
 const MASK: u16 = 16;
 const OTHER: u16 = 32;
 
-/// Whose number an entry names.
+/// Whether a number is a user's or a group's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// A user's.
@@ -25,7 +25,8 @@ pub enum Who {
     Group,
 }
 
-/// Reads the kernel's form; `name` returns the name of a number, which may be empty. `None` where the bytes aren't an ACL.
+/// Parses the kernel's format; `name` returns the name of a number, which may be empty. `None` if the bytes aren't an
+/// ACL.
 pub fn decode(value: &[u8], mut name: impl FnMut(Who, u32) -> String) -> Option<Vec<AclEntry>> {
     let (version, entries) = value.split_first_chunk::<4>()?;
     if u32::from_le_bytes(*version) != VERSION || entries.len() % ENTRY != 0 {
@@ -50,7 +51,8 @@ fn decode_entry(entry: &[u8], name: &mut impl FnMut(Who, u32) -> String) -> Opti
     Some(AclEntry { tag, permissions })
 }
 
-/// Writes the kernel's form, in the order that the kernel asks for; `number` returns the number of a named user or group.
+/// Writes the kernel's format, in the order that the kernel requires; `number` returns the number of a named user or
+/// group.
 pub fn encode(acl: &[AclEntry], mut number: impl FnMut(Who, u32, &str) -> u32) -> Vec<u8> {
     let mut entries: Vec<(u16, u32, u16)> = acl
         .iter()
@@ -76,8 +78,8 @@ pub fn encode(acl: &[AclEntry], mut number: impl FnMut(Who, u32, &str) -> u32) -
     value
 }
 
-/// An ACL whose entries for the owner, for others and for the mask say what `mode` does, as they do where both are one file's: by
-/// itself it opens nothing that the mode wouldn't. Without a mode, as it is.
+/// An ACL whose entries for the owner, for others and for the mask are taken from `mode`, as they always agree on a
+/// file. Such an ACL grants nothing that the mode doesn't permit. Without a mode, the ACL is unchanged.
 pub fn within(acl: &[AclEntry], mode: Option<Mode>) -> Vec<AclEntry> {
     let Some(mode) = mode else { return acl.to_vec() };
     let has_mask = acl.iter().any(|entry| entry.tag == AclTag::Mask);
@@ -92,15 +94,15 @@ pub fn within(acl: &[AclEntry], mode: Option<Mode>) -> Vec<AclEntry> {
     acl.iter().map(|entry| AclEntry { permissions: permissions(entry), tag: entry.tag.clone() }).collect()
 }
 
-/// The mode of what can't have this ACL. With it the group's bits were its mask: without it they must give the group no more than
-/// the ACL does.
+/// The mode of an entry that can't have this ACL. With the ACL, the mode's group bits would be its mask; without it,
+/// they must give the group no more than the ACL does.
 pub fn without(acl: &[AclEntry], mode: Mode) -> Mode {
     let group = acl.iter().find(|entry| entry.tag == AclTag::GroupObj);
     let rights = group.map_or(7, |entry| u32::from(entry.permissions & 7));
     mode & !Mode::from_raw_mode((!rights & 7) << 3)
 }
 
-/// The permissions that a mode shows of an ACL.
+/// The mode's permissions as the ACL determines them.
 pub fn permissions(acl: &[AclEntry]) -> Mode {
     let of =
         |tag: AclTag| acl.iter().find(|entry| entry.tag == tag).map(|entry| u32::from(entry.permissions & 7));
@@ -109,7 +111,7 @@ pub fn permissions(acl: &[AclEntry]) -> Mode {
     Mode::from_raw_mode(user << 6 | group << 3 | other)
 }
 
-/// True where owner, group and others are all that it names: the mode says the same.
+/// True if it contains only entries for the owner, the group and others: the mode then says the same.
 pub fn is_mode(acl: &[AclEntry]) -> bool {
     let plain = |entry: &AclEntry| matches!(entry.tag, AclTag::UserObj | AclTag::GroupObj | AclTag::Other);
     acl.iter().all(plain)
@@ -142,7 +144,7 @@ mod tests {
     #[test]
     fn the_kernels_form_comes_back() {
         let value = encode(&acl(), |_, number, _| number);
-        // As `getfattr -n system.posix_acl_access -e hex` shows it.
+        // As printed by `getfattr -n system.posix_acl_access -e hex`.
         let expected: Vec<u8> = [
             &[2, 0, 0, 0][..],
             &[1, 0, 7, 0, 255, 255, 255, 255, 2, 0, 5, 0, 232, 3, 0, 0],

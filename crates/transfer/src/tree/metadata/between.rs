@@ -1,5 +1,5 @@
-//! The users to whom an entry is open while its owner, its ACL and its mode are given one after the other: none
-//! but those who may use it before, and those who may at the end.
+//! The users who have access to an entry while its owner, its ACL and its mode are set one after the other: only those
+//! who may use it before, and those who may use it at the end.
 //!
 //! The order of [`MetadataWriter::give`], and what is open between two of its steps:
 //!
@@ -21,22 +21,23 @@ use super::write::{MetadataTarget, MetadataWriter, set_mode};
 
 const ALL: Mode = Mode::from_raw_mode(0o777);
 
-/// Changes to an existing file or directory, beside its mode.
+/// Changes to an existing file or directory, in addition to its mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetadataChanges {
     /// Its owner or its group.
     pub owner: bool,
-    /// Its ACL: there is one, or will be, and the two differ.
+    /// Its ACL: it has or will have one, and the two differ.
     pub acl: bool,
 }
 
 impl MetadataWriter {
-    /// With what mode a file is made that gets `mode` in the end: without bits that give rights before it is whole, for its owner
-    /// alone where others than now will have its rights, and so that attributes can be set, which only root can where the owner
-    /// may not write. `may_have_acl`: it may have an ACL that it won't keep.
+    /// The mode with which a file is created that will get `mode` in the end. It has no bits that give rights before
+    /// the file is complete. It gives access only to the file's owner if other users than now will have the group's
+    /// rights. And it permits setting attributes, which only root can do if the owner may not write. `may_have_acl`:
+    /// the file may have an ACL that it won't keep.
     pub fn first_mode(&self, entry: &Entry, mode: Mode, may_have_acl: bool) -> Mode {
         if self.fakes {
-            // The file may stand for what its owner can't write, or is another's.
+            // The file may stand for an entry that its owner can't write, or that belongs to another user.
             return Mode::RUSR | Mode::WUSR;
         }
         let open = if self.is_private(entry, may_have_acl) { Mode::RWXU } else { ALL };
@@ -45,16 +46,16 @@ impl MetadataWriter {
         mode & open | needed
     }
 
-    /// True where what lands of `entry` is for its owner alone until it has its owner, group and ACL: until then a group's bits
-    /// mean another group, or the mask of another ACL.
+    /// True if only its owner may access `entry` until its owner, group and ACL are set: until then the mode's group
+    /// bits refer to another group, or are the mask of another ACL.
     pub fn is_private(&self, entry: &Entry, may_have_acl: bool) -> bool {
         let is_given =
             |extra: &Extra| extra.owner.is_some() || !extra.acl.is_empty() || !extra.default_acl.is_empty();
         may_have_acl || entry.extra.as_deref().is_some_and(is_given)
     }
 
-    /// Closes a directory that was there and will have the mode `last`, to all that may not use it at the end, or may not yet.
-    /// This user's own rights stay. `is_right`: its owner, group and ACL are those of `entry` already.
+    /// Restricts an existing directory, which will get the mode `last`, to users who may use it both now and at the
+    /// end. This user's own rights stay. `is_right`: its owner, group and ACL already equal those of `entry`.
     ///
     /// # Errors
     /// The errors of stat(2) and chmod(2).
@@ -75,8 +76,9 @@ impl MetadataWriter {
         if closed == had { Ok(()) } else { set_mode(fd, closed) }
     }
 
-    /// Before more than one of owner, ACL and mode change of something that was there: leaves of its mode what is right all the
-    /// time, and gives the one that it had. `None` where nothing is to be done, since a single change has nothing between.
+    /// Called before several of owner, ACL and mode of an existing entry change: reduces its mode to the rights that
+    /// are valid before and after, and returns its former mode. `None` if nothing has to be done, since a single change
+    /// has no intermediate state.
     pub(super) fn close(
         &self,
         fd: BorrowedFd<'_>,
@@ -112,9 +114,9 @@ impl MetadataWriter {
     }
 }
 
-/// The most that is right for everybody both under a mode that something has and under its `last` one. Where the group changes, who
-/// is of the old one will be one of the others, and who is of the new one was; where an ACL does, the group's bits are a mask, and
-/// who may do what isn't said by the mode.
+/// The most rights that everybody has under both the current mode and the `last` one. If the group changes, members of
+/// the old group will count as others, and members of the new one count as others now. If an ACL changes, the group's
+/// bits are a mask, and the mode doesn't show the rights of named users.
 fn between(had: Mode, last: Mode, changes: MetadataChanges) -> Mode {
     let both = had & last & ALL;
     if changes.acl {

@@ -21,22 +21,22 @@ pub struct Differences {
     pub xattrs: bool,
 }
 
-/// Compares entries with what is there, one after the other.
+/// Compares the sender's entries with existing ones, one after the other.
 pub struct Comparing {
     keep: Keep,
     reader: Reader,
 }
 
 impl Comparing {
-    /// Compares what `keep` asks for, and no attributes that the rules of `writer` leave out.
+    /// Compares the properties in `keep`, but no attributes that the rules of `writer` leave out.
     pub fn new(keep: Keep, writer: &MetadataWriter) -> Self {
-        // Attributes alone need a look beyond the file's status; ACLs are compared by number.
+        // Only attributes and ACLs need more than the file's stat; ACLs are compared by number.
         let read = Keep { xattrs: keep.xattrs, acls: keep.acls, numeric_ids: true, ..Keep::NOTHING };
         let reader = Reader::new(read).with_rules(writer.rules().clone());
         Self { keep, reader: reader.with_fakes(writer.fakes().then_some(Faked::Stored)) }
     }
 
-    /// The differences between `entry` and the file `at` a place, which was seen as `there`, as far as `writer` may
+    /// The differences between `entry` and the file `at` its place, whose stat is `there`, as far as `writer` may
     /// change them.
     pub fn differences(
         &mut self,
@@ -53,7 +53,7 @@ impl Comparing {
             return Differences { owner, group, ..Differences::default() };
         }
         let mut has = Extra::default();
-        // Attributes that can't be read count as missing; the writer reports it.
+        // Attributes that can't be read count as missing; the writer reports that.
         let _ = self.reader.attributes(&mut has, there, at);
         Differences {
             owner,
@@ -71,7 +71,7 @@ impl Comparing {
         let there = |acl: &[AclEntry]| acl::encode(acl, |_: Who, number, _| number);
         let differ =
             |wanted: &[AclEntry], has: &[AclEntry]| wanted.len() != has.len() || here(wanted) != there(has);
-        // The part of an ACL that the mode says is compared with the mode.
+        // The part of an ACL that equals the mode is compared with the mode.
         let mode = Some(Mode::from_raw_mode(entry.mode));
         differ(&acl::within(&wanted.acl, mode), &acl::within(&has.acl, mode))
             || entry.kind == Kind::Directory && differ(&wanted.default_acl, &has.default_acl)

@@ -1,6 +1,7 @@
-//! `--fake-super`: what only root could make is stored in attributes of ordinary files, in rsync's form. `user.rsync.%stat` has type and
-//! mode (octal), device numbers, owner and group: `20644 1,3 0:0`. `user.rsync.%aacl` and `user.rsync.%dacl` are ACLs, and an attribute
-//! `NAME` that isn't a user's own is `user.rsync.NAME`.
+//! `--fake-super`: properties that only root could set are stored in attributes of ordinary files, in rsync's format.
+//! `user.rsync.%stat` contains type and mode (octal), device numbers, owner and group: `20644 1,3 0:0`.
+//! `user.rsync.%aacl` and `user.rsync.%dacl` are ACLs. An attribute `NAME` outside `user.` is stored as
+//! `user.rsync.NAME`.
 
 use linerate_wire::entry::{AclEntry, AclTag, Kind, MAX_ACL};
 use rustix::fs::{FileType, Mode, RawMode, Stat};
@@ -14,14 +15,14 @@ pub const STAT: &str = "user.rsync.%stat";
 pub const ACCESS: &str = "user.rsync.%aacl";
 /// A directory's default ACL.
 pub const DEFAULT: &str = "user.rsync.%dacl";
-/// Before the names of attributes that only root may set.
+/// The prefix of stored attributes that only root may set.
 const PREFIX: &[u8] = b"user.rsync.";
-/// The most bytes that are read of [`STAT`]. Its numbers take no more.
+/// The most bytes that are read of [`STAT`]. Its numbers need no more.
 pub const MOST: usize = 255;
 
-/// An entry of an ACL that the mode says.
+/// Marks an entry of an ACL whose permissions are in the mode.
 const NO_ENTRY: u32 = 0x80;
-/// A named entry is a user's, and not a group's.
+/// Marks a named entry as a user's and not a group's.
 const IS_USER: u32 = 1 << 31;
 const NUMBER: usize = 4;
 
@@ -30,17 +31,17 @@ const NUMBER: usize = 4;
 pub struct FakeStat {
     /// Type and permissions.
     pub mode: u32,
-    /// A device's numbers; zeros for others.
+    /// A device's numbers; zeros for other kinds.
     pub device: (u32, u32),
     /// The owner's number.
     pub uid: u32,
-    /// The group's.
+    /// The group's number.
     pub gid: u32,
 }
 
 impl FakeStat {
-    /// Reads the attribute of a file that is `real`. `None` where it says nothing that such a file can stand for: a directory stands
-    /// for directories alone.
+    /// Parses the attribute of a file of the type `real`. `None` if the value isn't something that such a file can
+    /// stand for: a directory stands only for directories.
     pub fn parse(value: &[u8], real: FileType) -> Option<Self> {
         let text = std::str::from_utf8(value).ok()?;
         let mut parts = text.split_ascii_whitespace();
@@ -62,7 +63,7 @@ impl FakeStat {
         format!("{mode:o} {major},{minor} {uid}:{gid}")
     }
 
-    /// The status that the file is said to have.
+    /// The stat that the attribute declares for the file.
     pub fn apply(&self, real: &Stat) -> Stat {
         let mut seen = *real;
         let (major, minor) = self.device;
@@ -72,12 +73,12 @@ impl FakeStat {
         seen
     }
 
-    /// The mode that the file itself has.
+    /// The mode of the file itself.
     pub fn real_mode(&self) -> Mode {
         real_mode(self.mode)
     }
 
-    /// True where the file itself, with [`FakeStat::real_mode`], is all that this says.
+    /// True if the file itself, with [`FakeStat::real_mode`], has all that this value declares.
     pub fn is_real(&self, real: &Stat) -> bool {
         let kind = FileType::from_raw_mode(self.mode);
         kind == FileType::from_raw_mode(real.st_mode)
@@ -86,8 +87,8 @@ impl FakeStat {
     }
 }
 
-/// The mode of a file that stands for one with this type and mode: its owner may use it, whatever it stands for, and it gives nobody
-/// another's rights.
+/// The mode of a file that stands for an entry with this type and mode. Its owner may use it in any case, and it has no
+/// set-id bits.
 pub fn real_mode(mode: RawMode) -> Mode {
     let needed = match FileType::from_raw_mode(mode) {
         FileType::Directory => Mode::RWXU,
@@ -117,7 +118,7 @@ pub fn kind_of(kind: &Kind) -> (u32, (u32, u32)) {
     }
 }
 
-/// True for the attributes that stand for something else than attributes.
+/// True for attributes that don't stand for an attribute.
 pub fn is_own(name: &[u8]) -> bool {
     [STAT, ACCESS, DEFAULT].iter().any(|own| own.as_bytes() == name)
 }
@@ -127,14 +128,14 @@ pub fn stored(name: &[u8]) -> Vec<u8> {
     if name.starts_with(b"user.") { name.to_vec() } else { [PREFIX, name].concat() }
 }
 
-/// The name for which `stored` stands.
+/// The name of the attribute for which `stored` stands.
 pub fn meant(stored: &[u8]) -> &[u8] {
     let name = stored.strip_prefix(PREFIX).filter(|name| is_name(name) && !name.starts_with(b"%"));
-    // A user's own attribute is stored under its own name.
+    // A user attribute is stored under its own name.
     name.filter(|name| !name.starts_with(b"user.") && !name.starts_with(b"system.")).unwrap_or(stored)
 }
 
-/// Reads an ACL of a file with `mode`; `name` returns the name of a number. `None` where the bytes aren't an ACL.
+/// Parses an ACL of a file with `mode`; `name` returns the name of a number. `None` if the bytes aren't an ACL.
 pub fn decode_acl(
     value: &[u8],
     mode: u32,
@@ -170,7 +171,8 @@ pub fn decode_acl(
     Some(acl)
 }
 
-/// The form of an ACL that isn't empty. Of an `access` ACL the mode says what its owner and others may.
+/// The stored format of an ACL that isn't empty. In an `access` ACL, the mode contains the permissions of the owner and
+/// others.
 pub fn encode_acl(acl: &[AclEntry], access: bool, mut number: impl FnMut(Who, u32, &str) -> u32) -> Vec<u8> {
     let (mut own, mut named) = ([NO_ENTRY; 4], Vec::new());
     for AclEntry { tag, permissions } in acl {
@@ -181,13 +183,13 @@ pub fn encode_acl(acl: &[AclEntry], access: bool, mut number: impl FnMut(Who, u3
             AclTag::Mask => own[2] = bits,
             AclTag::Other if !access => own[3] = bits,
             AclTag::UserObj | AclTag::Other => {}
-            // Users come before groups, each by their numbers.
+            // Users come before groups, each sorted by number.
             AclTag::User(id, name) => named.push((0, number(Who::User, *id, name), bits | IS_USER)),
             AclTag::Group(id, name) => named.push((1, number(Who::Group, *id, name), bits)),
         }
     }
     if access && own[1] == own[2] {
-        // With a mask, that is what the mode says of the group.
+        // With a mask, the mode's group bits are the mask.
         own[1] = NO_ENTRY;
     }
     named.sort_unstable();

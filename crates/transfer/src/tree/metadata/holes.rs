@@ -1,57 +1,57 @@
-//! Holes of a file: where it has bytes, and where it only says that they are zero.
+//! Holes of a file: ranges that take no space and read as zeros.
 
 use rustix::fs::{FallocateFlags, SeekFrom, Stat, seek};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// Bytes of zeros that become a hole at least.
+/// The fewest zero bytes that become a hole.
 const BLOCK: usize = 4096;
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ: usize = 256 << 10;
 
-/// The next run of a file: data or a hole.
+/// The next range of a file: data or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// Bytes that are there: how many.
+    /// Data of this number of bytes.
     Data(u64),
-    /// Bytes of a hole: how many.
+    /// A hole of this number of bytes.
     Hole(u64),
 }
 
 impl Run {
-    /// This run, of data no more than `most` bytes.
+    /// This run, limited to `most` bytes if it is data.
     pub fn up_to(self, most: u64) -> Self {
         if let Self::Data(length) = self { Self::Data(length.min(most)) } else { self }
     }
 }
 
-/// True where a file takes less space than it has bytes.
+/// True if a file takes less space than its size.
 pub fn has_holes(stat: &Stat) -> bool {
     stat.st_blocks.saturating_mul(512) < stat.st_size
 }
 
-/// The data or hole at `from`, up to its end or `end`; never empty. A file system without holes has data only.
+/// The data or hole at `from`, up to its end or `end`; never empty. A file system without holes has only data.
 pub fn next_run(fd: BorrowedFd<'_>, from: u64, end: u64) -> Run {
     let to = |at: u64| at.clamp(from, end) - from;
-    // The offset that several threads move belongs to nobody: all reads name theirs.
+    // Several threads move the descriptor's offset, so no read depends on it: all reads state their own.
     match seek(fd, SeekFrom::Data(from)) {
         Ok(data) if data > from => Run::Hole(to(data)),
         Ok(_) => match seek(fd, SeekFrom::Hole(from)) {
             Ok(hole) if hole > from => Run::Data(to(hole)),
             _ => Run::Data(end - from),
         },
-        // No data behind it, unless the file has become shorter, which reading finds.
+        // No data follows, unless the file has become shorter, which reading detects.
         Err(Errno::NXIO) if seek(fd, SeekFrom::End(0)).is_ok_and(|size| size >= end) => Run::Hole(end - from),
         Err(_) => Run::Data(end - from),
     }
 }
 
-/// Makes holes of whole blocks of zeros in a file of `size` bytes. What is a hole already is passed over, unless all its room
-/// `is_taken`: file systems call room that nothing was written into a hole, too.
+/// Turns whole blocks of zeros into holes in a file of `size` bytes. Existing holes are skipped, unless all space
+/// `is_taken`: file systems also report allocated space that was never written as a hole.
 ///
 /// # Errors
-/// The errors of pread(2) and fallocate(2): `EOPNOTSUPP` where the file system knows no holes.
+/// The errors of pread(2) and fallocate(2): `EOPNOTSUPP` if the file system has no holes.
 pub fn dig(file: BorrowedFd<'_>, size: u64, is_taken: bool) -> Result<(), Errno> {
     let mut buffer = vec![0; READ];
     let (mut at, mut zeros) = (0, 0..0);
@@ -85,7 +85,7 @@ fn punch(file: BorrowedFd<'_>, zeros: &mut Range<u64>) -> Result<(), Errno> {
     if start == end {
         return Ok(());
     }
-    // The file's last block goes as a whole.
+    // The file's last block is removed as a whole.
     let end = end.next_multiple_of(BLOCK as u64);
     rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, end - start)
 }

@@ -1,4 +1,4 @@
-//! `--usermap` and `--groupmap`: owners and groups that others stand for here.
+//! `--usermap` and `--groupmap`: mapping of the sender's owners and groups to this host's.
 
 use linerate_wire::control::{Details, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES};
 
@@ -6,7 +6,7 @@ use super::accounts::Accounts;
 use super::acl::Who;
 use crate::tree::filter::matches_name;
 
-/// Owners and groups that others stand for, with this host's numbers.
+/// The mapping of owners and groups, with this host's numbers.
 #[derive(Debug, Default)]
 pub struct Identities {
     users: Vec<(IdentityFrom, u32)>,
@@ -14,7 +14,8 @@ pub struct Identities {
 }
 
 impl Identities {
-    /// The rules of `details`; without those whose users or groups this host doesn't have, which `unknown` is told.
+    /// The rules of `details`, without those whose target users or groups this host doesn't have. Those are reported to
+    /// `unknown`.
     pub fn find(details: &Details, mut unknown: impl FnMut(&'static str, &str)) -> Self {
         let mut found = |rules: &[IdentityRule], option, mut accounts: Accounts| {
             let rules = rules.iter().take(MAX_IDENTITY_RULES);
@@ -33,7 +34,7 @@ impl Identities {
         }
     }
 
-    /// The number of the user or group that stands for `number`, called `name` at the sender; `None` where no rule fits.
+    /// The number to which `number` is mapped, whose name is `name` at the sender; `None` if no rule matches.
     pub fn of(&self, who: Who, number: u32, name: &str) -> Option<u32> {
         let rules = match who {
             Who::User => &self.users,
@@ -51,7 +52,7 @@ fn fits(from: &IdentityFrom, number: u32, name: &str) -> bool {
     }
 }
 
-/// A number stands for itself, whoever has it as a name.
+/// A number is taken literally, even if a user has it as a name.
 fn number(accounts: &mut Accounts, to: &str) -> Option<u32> {
     let is_number = !to.is_empty() && to.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { to.parse().ok() } else { accounts.number(to) }

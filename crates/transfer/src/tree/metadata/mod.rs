@@ -1,6 +1,6 @@
-//! The parts of an entry that an archive keeps beside contents, mode and times: owners, extended attributes,
-//! ACLs, names of one file, holes. [`read`] is the sender's half, [`write`] the receiver's; [`fake`] is how rsync stores what only root
-//! could make, and `store` the receiver's half of that.
+//! The properties that an archive keeps in addition to contents, mode and times: owners, extended attributes, ACLs,
+//! hard links, holes. [`read`] is the sender's half, [`write`] the receiver's. [`fake`] is rsync's format for
+//! properties that only root could set, and `store` the receiver's half of that.
 
 pub mod accounts;
 pub mod acl;
@@ -17,14 +17,14 @@ use linerate_wire::control::Keep;
 use linerate_wire::entry::{Extra, Kind, MAX_ACL, MAX_XATTRS};
 use std::collections::HashSet;
 
-/// Under these names the kernel hands out ACLs, which travel by themselves.
+/// The names of the attributes in which the kernel provides ACLs; ACLs are sent separately.
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 
-/// Attributes that mean something to the host that they are on, and nothing good to another: labels of its security policy (SELinux,
-/// Smack, AppArmor), what it has measured and signed (IMA, EVM), and where the layers of its overlays lead to. By one of another's,
-/// a file would be run as what it isn't, or a directory would show what lies elsewhere. XFS shows each ACL once more in a form of
-/// its own; ACLs travel by themselves.
+/// Attributes that have a meaning only on their own host, and could do harm on another: labels of its security policy
+/// (SELinux, Smack, AppArmor), its measurements and signatures (IMA, EVM), and the locations of its overlays' layers.
+/// With another host's attribute, a file could be run with wrong rights, or a directory could show contents from
+/// elsewhere. XFS also provides each ACL in a format of its own; ACLs are sent separately.
 const OF_THE_HOST: [&[u8]; 8] = [
     b"security.apparmor",
     b"security.evm",
@@ -36,18 +36,19 @@ const OF_THE_HOST: [&[u8]; 8] = [
     b"trusted.SGI_ACL_",
 ];
 
-/// Whether an extended attribute is one that is kept, sent, set, removed and compared. What the kernel computes isn't, nor is what
-/// is the host's own. An ordinary user may set its own ones only.
+/// Whether an extended attribute is kept, sent, set, removed and compared. Attributes that the kernel computes aren't
+/// kept, and neither are the host's own. An ordinary user may only set user attributes.
 pub(crate) fn is_kept(name: &[u8], is_root: bool) -> bool {
     if name.starts_with(b"user.") {
         return true;
     }
-    // By their beginnings: Smack's labels have six names, and an overlay's attributes ten.
+    // Compared by prefixes: Smack has six label names, and overlays have ten attributes.
     let is_of_the_host = OF_THE_HOST.iter().any(|of| name.starts_with(of));
     is_root && !name.starts_with(b"system.") && !is_of_the_host
 }
 
-/// Why an entry of this kind, with these extras, isn't one that an honest sender would send under `keep`.
+/// The reason why an honest sender wouldn't send an entry of this kind, with these extras, under `keep`; `None` if it
+/// would.
 pub fn unasked(kind: &Kind, extra: Option<&Extra>, keep: &Keep) -> Option<&'static str> {
     let asked = match kind {
         Kind::File { .. } | Kind::Directory | Kind::Symlink { .. } => true,
@@ -86,7 +87,7 @@ fn unasked_extra(extra: &Extra, keep: &Keep) -> Option<&'static str> {
     (!all_named).then_some("an extended attribute without a name of its own")
 }
 
-/// A namespace, a dot, and something behind it (xattr(7)).
+/// True for a namespace, a dot, and at least one more byte (xattr(7)).
 fn is_name(name: &[u8]) -> bool {
     let dot = name.iter().position(|&byte| byte == b'.');
     name.len() <= 255 && !name.contains(&0) && dot.is_some_and(|at| at > 0 && at + 1 < name.len())

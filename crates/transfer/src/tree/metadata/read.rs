@@ -1,4 +1,4 @@
-//! The sender's half: what the scan finds of an entry beside its mode and times.
+//! The sender's half: the properties of an entry that the scan reads in addition to mode and times.
 
 use linerate_sys::xattr::list_at;
 use linerate_wire::control::Keep;
@@ -16,38 +16,38 @@ use super::{ACCESS, DEFAULT, fake, is_kept};
 use crate::tree::filter::attributes::AttributeRules;
 use crate::tree::reading::append_from;
 
-/// The most that the kernel hands out, of names and of a value (limits.h).
+/// The most bytes of all names, or of a value, that the kernel returns (limits.h).
 const LARGEST: usize = 64 << 10;
-/// A buffer that suffices for most: the kernel takes as much memory for each call as it is offered.
+/// The size of a buffer that is usually large enough. The kernel allocates the offered size for each call.
 const USUAL: usize = 512;
 
-/// No symbolic link's text has more bytes (limits.h).
+/// The longest text of a symbolic link in bytes (limits.h).
 const LONGEST_LINK: usize = 4095;
 
 static NO_LISTXATTRAT: AtomicBool = AtomicBool::new(false);
 
-/// Where an entry is.
+/// The location of an entry.
 #[derive(Clone, Copy)]
 pub enum At<'a> {
     /// A name in an open directory.
     In(BorrowedFd<'a>, &'a [u8]),
-    /// Open itself, if only as a path.
+    /// An open descriptor of it, perhaps with `O_PATH`.
     Open(BorrowedFd<'a>),
 }
 
-/// The attributes that are read where some of them stand for others (`--fake-super`).
+/// Which attributes are read if some of them stand for others (`--fake-super`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faked {
-    /// All, each as what it stands for.
+    /// All, each as the attribute that it stands for.
     All,
-    /// The attributes that can be stored.
+    /// Only the attributes that can be stored.
     Stored,
 }
 
-/// Reads what `keep` asks for, one entry after the other.
+/// Reads the properties in `keep`, one entry after the other.
 pub struct Reader {
     keep: Keep,
-    /// Attributes that are left out by their names.
+    /// Excludes attributes by their names.
     rules: AttributeRules,
     fakes: Option<Faked>,
     users: Accounts,
@@ -56,7 +56,7 @@ pub struct Reader {
     names: Vec<u8>,
     value: Vec<u8>,
     path: Vec<u8>,
-    /// The way to attributes leads through /proc.
+    /// Attributes can be read through /proc.
     has_proc: bool,
 }
 
@@ -64,12 +64,12 @@ pub struct Reader {
 struct FirstName {
     source: u32,
     path: RelPath,
-    /// Names that haven't come.
+    /// The number of names that haven't been found yet.
     left: u128,
 }
 
 impl Reader {
-    /// A reader that hasn't seen any entry.
+    /// A reader that hasn't read any entry.
     pub fn new(keep: Keep) -> Self {
         let room = if keep.xattrs || keep.acls { LARGEST } else { 0 };
         Self {
@@ -92,17 +92,17 @@ impl Reader {
         self
     }
 
-    /// This reader, where attributes stand for others as `fakes` says.
+    /// This reader, with attributes that stand for others as `fakes` states.
     pub fn with_fakes(mut self, fakes: Option<Faked>) -> Self {
         self.fakes = fakes;
         self
     }
 
-    /// Fills in what is to be kept of an entry, which may be known to be `bare` of attributes; of a file that came before
-    /// under another name, that it did.
+    /// Adds the kept properties of an entry, which may be known to have no attributes (`bare`). If the file was found
+    /// before under another name, the entry becomes a hard link to that name.
     ///
     /// # Errors
-    /// Why some of it can't be read; the entry goes without.
+    /// The reason why a property can't be read; the entry is sent without it.
     pub fn complete(&mut self, entry: &mut Entry, stat: &Stat, at: At<'_>, bare: bool) -> Result<(), String> {
         let linked = self.keep.hard_links && stat.st_nlink > 1 && entry.kind != Kind::Directory;
         if linked && let Some(first) = self.first_name(entry, stat) {
@@ -118,7 +118,7 @@ impl Reader {
         read
     }
 
-    /// The first name of the file that `entry` is one more name of; `None` where this is the first.
+    /// The first name of the file to which `entry` is a further hard link; `None` if this is the first name.
     fn first_name(&mut self, entry: &Entry, stat: &Stat) -> Option<Kind> {
         let file = (stat.st_dev, stat.st_ino);
         let left = u128::from(stat.st_nlink);
@@ -144,10 +144,10 @@ impl Reader {
         Owner { uid, gid, user: self.users.name(uid), group: self.groups.name(gid) }
     }
 
-    /// Adds the extended attributes and ACLs that are asked for, of what is seen as `stat`.
+    /// Adds the extended attributes and ACLs that are requested, of an entry whose stat is `stat`.
     ///
     /// # Errors
-    /// Why some can't be read.
+    /// The reason why some can't be read.
     pub(super) fn attributes(&mut self, extra: &mut Extra, stat: &Stat, at: At<'_>) -> Result<(), String> {
         if self.names.is_empty() {
             return Ok(());
@@ -158,7 +158,7 @@ impl Reader {
         let mut names = std::mem::take(&mut self.names);
         let read = self.list(&mut names, at).and_then(|length| {
             let listed = names[..length].split(|&byte| byte == 0).filter(|name| !name.is_empty());
-            // All are tried; the first error is reported.
+            // All are read; the first error is reported.
             listed.map(|name| self.attribute(extra, name, stat, at)).fold(Ok(()), Result::and)
         });
         self.names = names;
@@ -188,7 +188,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads an attribute, as [`Self::attribute`] does, where attributes are stored as rsync does it.
+    /// Reads an attribute as [`Self::attribute`] does, if attributes are stored in rsync's format.
     fn faked_attribute(
         &mut self,
         extra: &mut Extra,
@@ -213,7 +213,7 @@ impl Reader {
             return Ok(());
         }
         let other = extra.xattrs.iter().position(|(there, _)| there == name);
-        // The stored attribute counts more than the one that the file has itself.
+        // The stored attribute takes precedence over the file's own.
         if other.is_some() && stored == name || !self.get(stored, at)? {
             return Ok(());
         }
@@ -227,7 +227,7 @@ impl Reader {
         self.acl_by(extra, (name, DEFAULT), at, |value, name| acl::decode(value, name))
     }
 
-    /// Adds the ACL `name`, which is a default ACL by the name `default`.
+    /// Adds the ACL in the attribute `name`, or the default ACL if the name is `default`.
     fn acl_by(
         &mut self,
         extra: &mut Extra,
@@ -254,25 +254,25 @@ impl Reader {
         Ok(())
     }
 
-    /// A look whether something has no attributes; `None` where attributes aren't asked for.
+    /// A function that checks whether an entry has no attributes; `None` if attributes aren't requested.
     pub fn baring(&self) -> Option<impl Fn(At<'_>) -> bool + Sync + use<>> {
         let asks = !self.names.is_empty() && self.has_proc;
         asks.then_some(|at: At<'_>| {
             let mut path = Vec::new();
             write_path(&mut path, at);
-            // No name fits into one byte. Into no bytes at all everything fits: rustix gives 0 then, whatever is there.
+            // No name fits into one byte. A buffer of no bytes would always fit: rustix then returns 0 in any case.
             matches!(llistxattr(path.as_slice(), &mut [0; 1]), Ok(0) | Err(Errno::OPNOTSUPP))
         })
     }
 
-    /// Lists the attributes into `names`; returns how many bytes of names there are.
+    /// Lists the attributes into `names`; returns the total length of the names in bytes.
     fn list(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
         let listed = match self.list_into(&mut names[..USUAL], at) {
             Err(Errno::RANGE) => self.list_into(names, at),
             listed => listed,
         };
         match listed {
-            // No such thing there; or it has vanished, which its reader will report.
+            // The file system has no attributes; or the entry has vanished, which later code reports.
             Err(Errno::OPNOTSUPP | Errno::NOENT) => Ok(0),
             listed => listed,
         }
@@ -284,7 +284,7 @@ impl Reader {
             return self.list_by_path(names, at);
         }
         match list_at(directory, name, names) {
-            // A filter that is older than the call answers with EPERM.
+            // A seccomp filter that is older than the call returns EPERM.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let listed = self.list_by_path(names, at);
                 NO_LISTXATTRAT.store(listed.is_ok(), Ordering::Relaxed);
@@ -302,7 +302,7 @@ impl Reader {
         }
     }
 
-    /// Makes `self.value` the value of an attribute; false where it is gone by now.
+    /// Reads an attribute into `self.value`; false if it no longer exists.
     fn get(&mut self, name: &[u8], at: At<'_>) -> Result<bool, Errno> {
         write_path(&mut self.path, at);
         let (path, value) = (self.path.as_slice(), self.value.as_mut_slice());
@@ -325,13 +325,13 @@ impl Reader {
     }
 }
 
-/// The status that a file with the status `real` stands for: by its attribute, as rsync's `--fake-super` writes it.
+/// The stat that a file with the stat `real` stands for, by its attribute in the format of rsync's `--fake-super`.
 ///
 /// # Errors
-/// The errors of getxattr(2); `EINVAL` where the attribute says nothing that such a file can stand for.
+/// The errors of getxattr(2); `EINVAL` if the attribute isn't valid for such a file.
 pub fn seen(at: At<'_>, real: &Stat) -> Result<Stat, Errno> {
     let kind = FileType::from_raw_mode(real.st_mode);
-    // Nothing else has attributes of users.
+    // Other entries have no user attributes.
     if !matches!(kind, FileType::RegularFile | FileType::Directory) {
         return Ok(*real);
     }
@@ -347,16 +347,17 @@ pub fn seen(at: At<'_>, real: &Stat) -> Result<Stat, Errno> {
             Ok(said.apply(real))
         }
         Err(Errno::RANGE) => Err(Errno::INVAL),
-        // Or it has vanished, which its reader will report.
+        // The entry has no such attribute; or it has vanished, which later code reports.
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOENT) => Ok(*real),
         Err(error) => Err(error),
     }
 }
 
-/// The text of the link for which a file stands, which is what is in it.
+/// The text of the link for which a file stands: the file's contents.
 ///
 /// # Errors
-/// The errors of open(2) and read(2); `ENAMETOOLONG` where no link has so much, `EINVAL` where it is empty or no file.
+/// The errors of open(2) and read(2); `ENAMETOOLONG` if the file is longer than any link's text, `EINVAL` if it is
+/// empty or not a file.
 pub fn faked_link(at: At<'_>) -> Result<Vec<u8>, Errno> {
     let mut path = Vec::new();
     write_path(&mut path, at);
@@ -375,7 +376,7 @@ pub fn faked_link(at: At<'_>) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// Makes `path` the entry's below /proc, which leads through the descriptor and so never through a link.
+/// Sets `path` to the entry's path below /proc, which leads through the descriptor and so never follows a link.
 fn write_path(path: &mut Vec<u8>, at: At<'_>) {
     path.clear();
     let (fd, name) = match at {

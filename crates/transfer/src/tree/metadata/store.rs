@@ -1,4 +1,5 @@
-//! The receiver's half of `--fake-super`: what only root could give is stored in attributes of what landed, in rsync's form.
+//! The receiver's half of `--fake-super`: properties that only root could set are stored in attributes of the received
+//! entries, in rsync's format.
 
 use linerate_wire::entry::{AclEntry, Entry, Extra, Kind};
 use rustix::fs::{Mode, Stat};
@@ -10,7 +11,7 @@ use super::read::{At, seen};
 use super::write::{Loss, MetadataTarget, MetadataWriter, remove_xattr, set_mode, set_xattr, xattr_names};
 
 impl MetadataWriter {
-    /// The status of what is held, as this end sees it: what it stands for.
+    /// The stat of an open entry as this end sees it: the stat that the entry stands for.
     ///
     /// # Errors
     /// The errors of stat(2).
@@ -18,16 +19,16 @@ impl MetadataWriter {
         Ok(self.seen_at(At::Open(fd), rustix::fs::fstat(fd)?))
     }
 
-    /// The status of what has the status `real` itself, as this end sees it. An attribute that says nothing counts as none:
-    /// it will be replaced.
+    /// The stat that an entry with the stat `real` stands for. An invalid attribute is ignored, since it will be
+    /// replaced.
     pub fn seen_at(&self, at: At<'_>, real: Stat) -> Stat {
         self.seen_as(at, &real).unwrap_or(real)
     }
 
-    /// As [`Self::seen_at`], but an attribute that says nothing is an error.
+    /// As [`Self::seen_at`], but an invalid attribute is an error.
     ///
     /// # Errors
-    /// As [`seen`]: `EINVAL` where the attribute says nothing.
+    /// The errors of [`seen`]: `EINVAL` if the attribute is invalid.
     pub fn seen_as(&self, at: At<'_>, real: &Stat) -> Result<Stat, Errno> {
         if self.fakes { seen(at, real) } else { Ok(*real) }
     }
@@ -69,7 +70,7 @@ impl MetadataWriter {
         }
     }
 
-    /// The status that is to be stored for an entry. The properties that aren't kept stay as they are `there`.
+    /// The stat to store for an entry. Properties that aren't kept stay as they are in `there`.
     fn said(&self, entry: &Entry, mode: Option<Mode>, there: &Stat) -> FakeStat {
         let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
         let given = owner.map(|owner| self.numbers(owner));
@@ -88,11 +89,11 @@ impl MetadataWriter {
             self.remove_stored(fd, extra)?;
         }
         let kept = extra.xattrs.iter().filter(|(name, _)| self.keeps(name));
-        // All are tried; the first error is reported.
+        // All are set; the first error is reported.
         kept.map(|(name, value)| set_xattr(fd, &fake::stored(name), value)).fold(Ok(()), Result::and)
     }
 
-    /// Stored attributes that the sender's entry lacks.
+    /// Removes stored attributes that the sender's entry doesn't have.
     fn remove_stored(&self, fd: BorrowedFd<'_>, extra: &Extra) -> Result<(), Errno> {
         let names = xattr_names(fd)?;
         let wanted = |name: &[u8]| extra.xattrs.iter().any(|(wanted, _)| wanted == name);

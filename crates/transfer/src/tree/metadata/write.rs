@@ -1,4 +1,4 @@
-//! The receiver's half: gives what landed its owner, attributes, ACLs and mode, through a held descriptor.
+//! The receiver's half: sets the owner, attributes, ACLs and mode of received entries, through an open descriptor.
 
 use linerate_wire::control::{Details, Keep};
 use linerate_wire::entry::{AclEntry, Entry, Extra, Owner};
@@ -15,52 +15,52 @@ use super::{ACCESS, DEFAULT, fake, is_kept};
 use crate::base::lock::lock;
 use crate::tree::filter::attributes::AttributeRules;
 
-/// Something of an entry that could not be kept.
+/// A property of an entry that could not be kept.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Loss(pub(super) &'static str, pub(super) Errno);
 
 impl Loss {
-    /// A link or a special file isn't safe to touch.
+    /// The error that a link or a special file can't be changed safely.
     pub fn of_held(error: Errno) -> Self {
         Self("owner, mode and attributes", error)
     }
 
-    /// A message for people; the same for all entries that lost the same for the same reason.
+    /// A message for the user. It is equal for all entries that lost the same property for the same reason.
     pub fn message(&self) -> String {
         format!("its {} could not be kept: {}", self.0, self.1)
     }
 }
 
-/// The object that gets metadata.
+/// The entry that gets metadata.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum MetadataTarget {
-    /// An entry that this transfer made, with this mode. If it `inherits`, its directory's default ACL has changed
-    /// that.
+    /// An entry that this transfer has created with the mode `made`. If it `inherits`, its directory's default ACL has
+    /// changed that mode.
     New {
-        /// The mode that it was made with.
+        /// The mode with which it was created.
         made: Mode,
         /// The directory has a default ACL.
         inherits: bool,
     },
     /// A link, which has no mode and no ACL.
     Link,
-    /// A directory, which may have been there before.
+    /// A directory, which may have existed before.
     Directory,
-    /// Something else that was there before.
+    /// Another entry that existed before.
     Existing,
 }
 
-/// Gives entries what `keep` asks for.
+/// Sets the properties in `keep` on entries.
 pub struct MetadataWriter {
     pub(super) keep: Keep,
-    /// Attributes that are left as they are by their names.
+    /// Attributes whose names match stay unchanged.
     rules: AttributeRules,
     pub(super) is_root: bool,
-    /// Properties that only root could give are stored in attributes.
+    /// Properties that only root could set are stored in attributes.
     pub(super) fakes: bool,
     /// The groups of an ordinary user.
     member_of: Vec<u32>,
-    /// The users and groups that stand for others.
+    /// The mapping of users and groups.
     identities: Identities,
     accounts: Mutex<(Accounts, Accounts)>,
 }
@@ -78,7 +78,7 @@ impl MetadataWriter {
         Self { keep, rules, is_root, fakes: false, member_of, identities, accounts }
     }
 
-    /// This writer, as `details` say; `unknown` gets the names that this host doesn't know.
+    /// This writer with the settings in `details`; `unknown` receives the names that this host doesn't know.
     pub fn with(mut self, details: &Details, unknown: impl FnMut(&'static str, &str)) -> Self {
         self.identities = Identities::find(details, unknown);
         self.fakes = details.fakes.receiver();
@@ -86,13 +86,13 @@ impl MetadataWriter {
         self
     }
 
-    /// This writer, which leaves attributes that `rules` leave out as they are.
+    /// This writer; attributes that `rules` exclude stay unchanged.
     pub fn with_rules(mut self, rules: AttributeRules) -> Self {
         self.rules = rules;
         self
     }
 
-    /// Which attributes stay as they are.
+    /// The rules for attributes that stay unchanged.
     pub fn rules(&self) -> &AttributeRules {
         &self.rules
     }
@@ -101,17 +101,18 @@ impl MetadataWriter {
     pub(super) fn keeps(&self, name: &[u8]) -> bool {
         is_kept(name, self.is_root)
             && !self.rules.leave_out(name)
-            // The attributes of `--fake-super` say what the file itself is.
+            // The attributes of `--fake-super` describe the file itself.
             && !(self.fakes && fake::is_own(name))
     }
 
-    /// True where properties that only root could give are stored in attributes (`--fake-super`).
+    /// True if properties that only root could set are stored in attributes (`--fake-super`).
     pub fn fakes(&self) -> bool {
         self.fakes
     }
 
-    /// Gives all but times: owner, attributes, ACLs, and last the mode, where it is known. Each step undoes what must not be lost
-    /// of the ones behind it: a new owner takes setuid and capabilities away. What is open between two of them: [`super::between`].
+    /// Sets everything except times: owner, attributes, ACLs, and last the mode, if it is known. A step may destroy the
+    /// result of a later one if the order is changed: a new owner removes setuid and capabilities. [`super::between`]
+    /// describes who has access between two steps.
     pub fn give(
         &self,
         fd: BorrowedFd<'_>,
@@ -155,8 +156,8 @@ impl MetadataWriter {
         losses
     }
 
-    /// Gives owner and group as far as this process may, and returns the mode without the bits that would now give another's
-    /// rights.
+    /// Sets owner and group as far as this process may, and returns the mode without the bits that would now give
+    /// another user's rights.
     fn give_owner(
         &self,
         fd: BorrowedFd<'_>,
@@ -188,8 +189,8 @@ impl MetadataWriter {
         mode.map(|mode| mode & !lost)
     }
 
-    /// `mode` without the bits that an ordinary user can't give to what is `there`: setuid and setgid for an owner and a group that
-    /// it won't have.
+    /// `mode` without the bits that an ordinary user can't set on the entry with the stat `there`: setuid and setgid,
+    /// if it won't have the right owner or group.
     pub fn keepable(&self, entry: &Entry, mode: Mode, there: &Stat) -> Mode {
         let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
         let Some(owner) = owner.filter(|_| !self.is_root) else { return mode };
@@ -200,8 +201,8 @@ impl MetadataWriter {
         mode & !lost
     }
 
-    /// The numbers of an owner here, as with rsync: root is root everywhere, whoever has a name here is who has it there,
-    /// and the others are their numbers.
+    /// The numbers of an owner at this host, by rsync's rules: root is always root; a name that exists here gets its
+    /// number here; otherwise the sender's number is used.
     pub(super) fn numbers(&self, owner: &Owner) -> (u32, u32) {
         (self.number(Who::User, owner.uid, &owner.user), self.number(Who::Group, owner.gid, &owner.group))
     }
@@ -240,11 +241,11 @@ impl MetadataWriter {
             self.remove_others(fd, extra)?;
         }
         let kept = extra.xattrs.iter().filter(|(name, _)| self.keeps(name));
-        // All are tried; the first error is reported.
+        // All are set; the first error is reported.
         kept.map(|(name, value)| set_xattr(fd, name, value)).fold(Ok(()), Result::and)
     }
 
-    /// Lets an ordinary user write attributes of what was there, and gives the mode that it had, where that forbade it.
+    /// Lets an ordinary user write attributes of an existing entry; returns its former mode if that forbade it.
     fn open_up(&self, fd: BorrowedFd<'_>, what: MetadataTarget) -> Option<Mode> {
         let needed = match what {
             MetadataTarget::Directory => Mode::RWXU,
@@ -257,7 +258,7 @@ impl MetadataWriter {
         let_in(fd, needed).unwrap_or(None)
     }
 
-    /// Attributes that an existing directory has and the sender's lacks.
+    /// Removes attributes that an existing directory has and the sender's doesn't.
     fn remove_others(&self, fd: BorrowedFd<'_>, extra: &Extra) -> Result<(), Errno> {
         let names = xattr_names(fd)?;
         let wanted = |name: &[u8]| extra.xattrs.iter().any(|(wanted, _)| wanted == name);
@@ -284,12 +285,12 @@ impl MetadataWriter {
         acl::encode(acl, |who, number, name| self.number(who, number, name))
     }
 
-    /// True where what was there has another ACL than it is to have.
+    /// True if an existing entry has a different ACL than it should have.
     pub(super) fn acl_changes(&self, fd: BorrowedFd<'_>, extra: &Extra) -> bool {
         if !self.keep.acls {
             return false;
         }
-        // Most have none: for those no memory is taken.
+        // Most entries have none, and need no memory here.
         let Ok(length) = rustix::fs::getxattr_query(through_proc(fd), ACCESS) else {
             return !extra.acl.is_empty();
         };
@@ -299,7 +300,7 @@ impl MetadataWriter {
     }
 }
 
-/// A mode that something new has already isn't given once more.
+/// False if a new entry already has the mode.
 fn needs_mode(what: MetadataTarget, mode: Mode) -> bool {
     match what {
         MetadataTarget::New { made, inherits } => inherits || made != mode,
@@ -308,7 +309,7 @@ fn needs_mode(what: MetadataTarget, mode: Mode) -> bool {
     }
 }
 
-/// The names of the attributes, each with a zero byte behind it; none where there are no attributes.
+/// The names of the attributes, each followed by a zero byte; empty if there are no attributes.
 pub fn xattr_names(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let mut names = vec![0; 64 << 10];
     let length = match rustix::fs::listxattr(through_proc(fd), names.as_mut_slice()) {
@@ -319,20 +320,20 @@ pub fn xattr_names(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     Ok(names)
 }
 
-/// The ways below take descriptors that are mere paths too, which these calls refuse.
+/// A path that works for descriptors with `O_PATH` too, which the direct system calls refuse.
 pub fn through_proc(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
 fn chown(fd: BorrowedFd<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
-    // The largest number means "leave it" to the kernel.
+    // For the kernel, the largest number means "leave unchanged".
     if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
         return Err(Errno::INVAL);
     }
     rustix::fs::chownat(fd, "", uid.map(Uid::from_raw), gid.map(Gid::from_raw), AtFlags::EMPTY_PATH)
 }
 
-/// Sets a mode, also through a descriptor that is a mere path.
+/// Sets a mode, also through a descriptor with `O_PATH`.
 ///
 /// # Errors
 /// The errors of chmod(2).
@@ -343,7 +344,7 @@ pub fn set_mode(fd: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
     }
 }
 
-/// Adds what is `needed` to a mode, and returns the earlier mode; `None` where that mode already had them.
+/// Adds the `needed` bits to a mode, and returns the earlier mode; `None` if that already had them.
 ///
 /// # Errors
 /// The errors of chmod(2).
@@ -369,15 +370,15 @@ pub(super) fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno>
         other => other,
     };
     match removed {
-        // There is none, or none can be.
+        // There is no such attribute, or the file system has none.
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
         other => other,
     }
 }
 
-/// The permissions of a directory's default ACL, by which what is made in it gets an ACL; none where it has none.
+/// The permissions in a directory's default ACL, from which new entries get an ACL; `None` if there is no default ACL.
 pub fn default_permissions(directory: BorrowedFd<'_>) -> Option<Mode> {
-    // Most have none: for those no memory is taken.
+    // Most entries have none, and need no memory here.
     let length =
         rustix::fs::getxattr_query(through_proc(directory), DEFAULT).ok().filter(|length| *length > 0)?;
     let mut value = vec![0; length];
@@ -442,7 +443,7 @@ mod tests {
         let made = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(made.path(), PermissionsExt::from_mode(0o555)).unwrap();
         let held = File::open(made.path()).unwrap();
-        // A file system without attributes says so; the mode is the same either way.
+        // A file system without attributes reports an error; the mode is the same in both cases.
         let losses = writer(ALL, false).give(held.as_fd(), &commented(), None, MetadataTarget::Directory);
         assert!(losses.iter().all(|loss| loss.1 == Errno::OPNOTSUPP), "{losses:?}");
         assert_eq!(made.path().metadata().unwrap().mode() & 0o7777, 0o555);

@@ -1,5 +1,5 @@
-//! Directories that are reached by links: those that the user's list names, and those at the destination that count as what they lead
-//! to.
+//! Directories that are reached by links: links in the user's list of files, and links at the destination that count as
+//! the directories to which they lead.
 
 use linerate_wire::path::RelPath;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -16,11 +16,11 @@ use crate::tree::filter::Place;
 use crate::tree::metadata::write::through_proc;
 
 impl Root {
-    /// The directory that the link at `path` leads to, wherever that is within the bounds; from now on what is below it is found by
-    /// `path` too. The user has named it by that.
+    /// The directory to which the link at `path` leads, anywhere within the bounds. From now on entries below it can
+    /// also be opened by `path`, since the user has listed them so.
     ///
     /// # Errors
-    /// The errors of open(2); `ELOOP` where the link leads out of the bounds.
+    /// The errors of open(2); `ELOOP` if the link leads out of the bounds.
     pub(crate) fn follow_way(&self, path: &RelPath) -> Result<Arc<Directory>, Errno> {
         let known = lock(&self.held).get(path).cloned();
         if let (Some(held), true) = (known, self.ways.has(path)) {
@@ -40,7 +40,7 @@ impl Root {
         Some(self.follow_way(&way).and_then(|held| resolve(held.as_fd(), &below, flags)))
     }
 
-    /// The directory at `path`, behind links that are at directories on the way to what is listed alone.
+    /// The directory at `path` behind links that are only at parents of listed paths.
     pub(super) fn behind_implied(&self, path: &RelPath) -> Option<Result<OwnedFd, Errno>> {
         let (way, below) = self.implied.on_the_way_to(path)?;
         let reached = self.behind_links(&way);
@@ -66,7 +66,8 @@ impl Root {
         Ok(fd)
     }
 
-    /// True where the directory at `path` is there by another path too, of those that links make, or that have an entry of their own.
+    /// True if the directory at `path` can also be reached by another path: one with links, or one that has an entry of
+    /// its own.
     pub(crate) fn has_other_paths(
         &self,
         path: &RelPath,
@@ -81,17 +82,17 @@ impl Root {
         !only || self.real_path(held).is_none_or(|real| real != *path && is_own(&real))
     }
 
-    /// Where a directory really is, below this one.
+    /// The real path of a directory, below this root.
     fn real_path(&self, held: &Directory) -> Option<RelPath> {
         let real = |fd| rustix::fs::readlink(through_proc(fd), Vec::new()).ok().map(CString::into_bytes);
         let (top, real) = (real(self.top.as_fd())?, real(held.as_fd())?);
         RelPath::new(real.strip_prefix(top.as_slice())?.strip_prefix(b"/")?).ok()
     }
 
-    /// True where the directory was reached by a link that counts as it.
+    /// True if the directory was reached by a link that counts as a directory.
     pub(crate) fn is_behind_a_link(&self, directory: BorrowedFd<'_>) -> bool {
         let behind = lock(&self.behind_links);
-        // Where no more such directories are remembered, any may be one.
+        // If the limit of remembered directories is reached, any directory may be one.
         !behind.is_empty()
             && rustix::fs::fstat(directory).map_or(true, |stat| {
                 behind.len() == MAX_BEHIND_LINKS || behind.contains_key(&(stat.st_dev, stat.st_ino))
@@ -103,10 +104,10 @@ impl Root {
     }
 }
 
-/// The directory at `path`, on the way to which there are links; none of them leads out of what is below `top`.
+/// The directory at `path`, which contains links; none of them may lead outside `top`.
 ///
 /// # Errors
-/// The errors of openat2(2): `ELOOP` where one leads out, or where the kernel hasn't that call.
+/// The errors of openat2(2): `ELOOP` if a link leads outside, or the kernel lacks the call.
 fn behind_links(top: BorrowedFd<'_>, path: &RelPath) -> Result<OwnedFd, Errno> {
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let open = |access| {

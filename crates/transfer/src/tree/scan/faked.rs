@@ -1,4 +1,4 @@
-//! Files that stand for something else by rsync's attributes (`--fake-super`).
+//! Files that stand for another kind of entry by rsync's attributes (`--fake-super`).
 
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -6,17 +6,17 @@ use rustix::io::Errno;
 use crate::tree::metadata::fake::STAT;
 use crate::tree::metadata::read::{At, faked_link, seen};
 
-/// The status that is sent for something with the status `real`, and whether that says another kind than `real`.
+/// The stat that is sent for an entry with the stat `real`, and whether its kind differs from that of `real`.
 pub fn look(at: At<'_>, real: Result<Stat, Errno>, fakes: bool) -> (Result<Stat, Errno>, bool) {
     let stat = if fakes { real.and_then(|real| seen(at, &real)) } else { real };
     let kind = |stat: Result<Stat, Errno>| stat.map(|stat| FileType::from_raw_mode(stat.st_mode));
     (stat, kind(stat) != kind(real))
 }
 
-/// A link's text, also of a file that stands for one where it `fakes`.
+/// A link's text; with `fakes`, also that of a file that stands for a link.
 pub fn link_target(at: At<'_>, fakes: bool) -> Result<Vec<u8>, Errno> {
     let At::In(directory, name) = at else {
-        // A link is never opened itself.
+        // A link itself is never opened.
         return if fakes { faked_link(at) } else { Err(Errno::LOOP) };
     };
     match rustix::fs::readlinkat(directory, name, Vec::new()) {

@@ -1,4 +1,4 @@
-//! Entries that aren't sent because of their kind, and how that is reported.
+//! Entries that aren't sent because of their kind, and the reports about them.
 
 use linerate_wire::entry::Kind;
 use linerate_wire::path::{RelPath, printable};
@@ -7,7 +7,7 @@ use rustix::fs::FileType;
 use super::{ScanWalk, Taker};
 use crate::tree::safe_link::leads_out;
 
-/// The kind's name in a message.
+/// The name of a kind in a message.
 pub fn named(kind: FileType) -> &'static str {
     match kind {
         FileType::Fifo => "a fifo",
@@ -18,13 +18,13 @@ pub fn named(kind: FileType) -> &'static str {
     }
 }
 
-/// In rsync's words, which its users look for.
+/// The message about an ignored link, in rsync's words, for which its users look.
 pub fn ignored_link(path: &RelPath, target: &[u8]) -> String {
     let (path, target) = (printable(path.as_bytes()), printable(target));
     format!("ignoring unsafe symlink \"{path}\" -> \"{target}\"")
 }
 
-/// The kind of an entry that isn't kept: a receiver knows by it that the entry is a mere name.
+/// The kind that is sent for an entry whose kind isn't kept: it shows the receiver that only the name is sent.
 pub fn left_out(kind: FileType) -> Kind {
     match kind {
         FileType::BlockDevice | FileType::CharacterDevice => {
@@ -35,7 +35,7 @@ pub fn left_out(kind: FileType) -> Kind {
 }
 
 impl<T: Taker> ScanWalk<'_, '_, T> {
-    /// The path as rules and links see it: with rsync's names, the source's own name is a directory above it.
+    /// The path that rules and checks of links use: with rsync's names, the source's own name is its first component.
     pub(super) fn seen(&self, source: usize, path: &RelPath) -> RelPath {
         let name = &self.scanner.sources[source].source.name;
         let own = if self.scanner.selection.like_rsync { name.as_bytes() } else { b"" };

@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 
 /// The names of a directory, without `.` and `..`.
 pub enum Listing {
-    /// As the file system has them.
+    /// In the order of the file system.
     Read(Dir),
-    /// In rsync's order; behind them the error by which the list ended.
+    /// In rsync's order, and then the error that ended the list, if any.
     Sorted(std::vec::IntoIter<Vec<u8>>, Option<Errno>),
 }
 
@@ -21,8 +21,8 @@ impl Listing {
         }
     }
 
-    /// Reads the names: first those of what isn't a directory, then those of directories, in the order of their bytes with a
-    /// slash behind them. A link to a directory counts as a directory where `follows` is true for its name.
+    /// Reads the names: first those of entries that aren't directories, then those of directories, sorted by their
+    /// bytes with a slash appended. A link to a directory counts as a directory if `follows` returns true for its name.
     pub fn sorted(mut dir: Dir, fd: &OwnedFd, follows: impl Fn(&[u8]) -> bool) -> Self {
         let (mut found, mut ended) = (Vec::new(), None);
         while let Some(read) = read_name(&mut dir) {

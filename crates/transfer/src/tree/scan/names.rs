@@ -1,4 +1,4 @@
-//! The names of a directory, looked at: one after the other, or several at a time.
+//! Looks up the names of a directory, one by one or several at a time.
 
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
@@ -8,21 +8,21 @@ use super::faked::look;
 use super::{ScanLevel, ScanWalk, Taker};
 use crate::tree::metadata::read::At;
 
-/// Names of a directory that are looked at together.
+/// The number of names that are looked up together.
 const TOGETHER: usize = 64;
 
-/// A name in a directory, looked at.
+/// A name in a directory, with its stat.
 pub(super) struct Looked {
     pub(super) name: Vec<u8>,
     pub(super) stat: Result<Stat, Errno>,
-    /// The entry is a file that stands for something else.
+    /// The entry is a file that stands for another kind of entry.
     pub(super) faked: bool,
     /// The entry is known to have no attributes.
     pub(super) bare: bool,
 }
 
 impl<T: Taker> ScanWalk<'_, '_, T> {
-    /// The next name in a directory, looked at; `None` at its end.
+    /// The next name in a directory, with its stat; `None` at the directory's end.
     pub(super) fn next(&mut self, source: usize, level: &mut ScanLevel) -> Option<Looked> {
         while level.ahead.is_empty() {
             let (selection, list) = (self.scanner.selection, (self.list(source), level.whole));
@@ -33,7 +33,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
             let names: Vec<_> =
                 names.into_iter().filter(|name| selection.may_want(list, &level.path, name)).collect();
-            // Looked at one after the other, attributes are read when it is known whose are sent.
+            // If names are looked up one by one, attributes are read after it is known which entries are sent.
             let is_bare = if self.several.wait() { self.reader.baring() } else { None };
             let fakes = selection.fakes;
             let look = |name: Vec<u8>| {
@@ -48,7 +48,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         level.ahead.pop_front()
     }
 
-    /// The next name in a directory; `None` at its end, and where it can't be listed, which is reported.
+    /// The next name in a directory; `None` at its end, or, after reporting it, if the directory can't be listed.
     fn next_name(&self, source: usize, level: &mut ScanLevel) -> Option<Vec<u8>> {
         match level.listing.next()? {
             Ok(name) => Some(name),

@@ -1,4 +1,4 @@
-//! Reports what isn't sent, and why.
+//! Reports entries that aren't sent, and why.
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::path::RelPath;

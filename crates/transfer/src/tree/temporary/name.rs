@@ -1,4 +1,4 @@
-//! Names of files that don't have their own yet.
+//! Names of files that don't have their final names yet.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -10,13 +10,14 @@ const PREFIX: &str = ".linerate.";
 /// The beginning of journals' names.
 pub const JOURNAL: &str = ".linerate.journal.";
 
-/// Hexadecimal digits that end a journal's name.
+/// The number of hexadecimal digits at the end of a journal's name.
 pub const JOURNAL_DIGITS: usize = 32;
 
-/// Hexadecimal digits of a nonce, and of a number at most.
+/// The number of hexadecimal digits of a nonce, and the most digits of a number.
 const DIGITS: usize = 16;
 
-/// A temporary name: the transfer that made it, and a number. It can hold nothing else: no directory, no other file.
+/// A temporary name: the nonce of the transfer that made it, and a number. It can express nothing else, so it can't
+/// name a directory or another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Name {
@@ -25,12 +26,12 @@ pub struct Name {
 }
 
 impl Name {
-    /// The name with this number of the transfer that `nonce` distinguishes from others.
+    /// The temporary name with this number, of the transfer that `nonce` identifies.
     pub fn new(nonce: [u8; 8], number: u64) -> Self {
         Self { nonce, number }
     }
 
-    /// Reads a name; `None` for one that [`Name::write`] doesn't write.
+    /// Parses a name; `None` if [`Name::write`] wouldn't write it.
     pub fn parse(name: &[u8]) -> Option<Self> {
         let rest = name.strip_prefix(PREFIX.as_bytes())?;
         let (nonce, number) = (rest.get(..DIGITS)?, rest.get(DIGITS..)?.strip_prefix(b".")?);
@@ -38,12 +39,12 @@ impl Name {
         (read.text().as_bytes() == name).then_some(read)
     }
 
-    /// As the file system takes it.
+    /// The name in the form that file system calls take.
     pub fn write(&self) -> OsString {
         self.text().into()
     }
 
-    /// The part that all names of one transfer share.
+    /// The nonce that all names of one transfer share.
     pub fn nonce(&self) -> [u8; 8] {
         self.nonce
     }
@@ -53,7 +54,7 @@ impl Name {
     }
 }
 
-/// The part that all temporary names of one transfer have in common; `None` for another name.
+/// The nonce that all temporary names of one transfer share; `None` for another kind of name.
 pub fn nonce_of(name: &[u8]) -> Option<[u8; 8]> {
     Name::parse(name).map(|name| name.nonce)
 }
@@ -65,8 +66,8 @@ pub fn is_journal(name: &[u8]) -> bool {
         .is_some_and(|key| key.len() == JOURNAL_DIGITS && key.iter().all(is_digit))
 }
 
-/// True for a name that this program gives to its temporary files and journals alone: it is neither sent, taken from a peer nor
-/// deleted. Other names that begin like these are a user's own.
+/// True for a name that only this program's temporary files and journals have. Such an entry is neither sent, accepted
+/// from a peer nor deleted. Other names with the same beginning belong to the user.
 pub fn is_reserved(name: &OsStr) -> bool {
     is_journal(name.as_bytes()) || Name::parse(name.as_bytes()).is_some()
 }

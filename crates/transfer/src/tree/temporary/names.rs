@@ -1,4 +1,4 @@
-//! The names that a transfer gives.
+//! The temporary names of a transfer.
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -8,25 +8,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::Name;
 use crate::tree::root::Directory;
 
-/// Writes down that names may be left; where it fails, nothing gets one.
+/// Records that temporary names may be left over; if it fails, no name is given.
 type Announce<'a> = &'a (dyn Fn() -> Result<(), Errno> + Sync);
 
 /// Makes temporary names that no other transfer makes.
 pub struct Names<'a> {
     nonce: [u8; 8],
     next: AtomicU64,
-    /// Set where the destination's file system doesn't know files without a name.
+    /// Set if the destination's file system doesn't support files without a name.
     pub(super) named_only: AtomicBool,
-    /// How files that are there are opened.
+    /// How existing files are opened.
     pub(super) access: OFlags,
-    /// To be called before the first of them is in a directory.
+    /// Called before the first name exists in a directory.
     announce: Announce<'a>,
     announced: AtomicBool,
 }
 
 impl<'a> Names<'a> {
-    /// Names of the transfer that the first eight bytes of `nonce` distinguish from others; its new files are for writing
-    /// and reading, and those that are there for reading where they are `read_back`.
+    /// Names of the transfer that the first eight bytes of `nonce` identify. New files are opened for writing and
+    /// reading; existing files are opened for reading only if they are `read_back`.
     pub fn new(nonce: &[u8], read_back: bool) -> Self {
         let mut of_transfer = [0; 8];
         of_transfer.iter_mut().zip(nonce).for_each(|(to, from)| *to = *from);
@@ -42,13 +42,13 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// These names, which call `announce` before the first of them is in a directory. Whatever ends this process then, the
-    /// next run of the command knows that there may be some.
+    /// These names; `announce` is called before the first of them exists in a directory. However this process then
+    /// ends, the next run of the command knows that there may be such names.
     pub fn announced_by(self, announce: Announce<'a>) -> Self {
         Self { announce, ..self }
     }
 
-    /// An empty file in `directory` that has no name, or has none any more, for reading and writing.
+    /// An empty file in `directory` for reading and writing. It has no name, or its name was already removed.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -66,7 +66,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// A name that something gets now.
+    /// A name for an entry that is created now.
     pub(super) fn given(&self) -> Result<Name, Errno> {
         if !self.announced.load(Ordering::Acquire) {
             (self.announce)()?;
