@@ -114,12 +114,12 @@ impl Ethtool {
             *to = *from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = self.buffer.as_mut_ptr().cast();
-        // SAFETY: `request` and the buffer that it points to outlive the call. The kernel writes either a
-        // structure of at most 196 bytes; or a header of at most 48 bytes and as many words as the request
-        // has room for (at most 65,536), or at most 3 x 127 words of link modes; or a header of at most 16
-        // bytes and either the requested bytes of a module (at most 2,048), or one name (32 bytes) or value
-        // (8) for each string of a set. `count` has just refused more than MOST of them, and the buffer has
-        // room for twice as many names. From a request that changes something it reads no more than that.
+        // SAFETY: `request` and the buffer that it points to outlive the call. The kernel writes one of these.
+        // A structure of at most 196 bytes. A header of at most 48 bytes with at most the number of words that the
+        // request states (65,536 at most), or with 3 x 127 words of link modes. A header of at most 16 bytes with the
+        // requested bytes of a module (2,048 at most), or with one name (32 bytes) or value (8) for each string of a
+        // set. `count` has just refused more than MOST strings, and the buffer has room for twice that number of
+        // names. The kernel never reads more than that from a request that changes something.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         // A change of features returns flags, which are positive.

@@ -103,7 +103,7 @@ pub struct PortLink {
     pub supported: Vec<u32>,
     /// Modes that the port offers to the other end.
     pub offered: Vec<u32>,
-    /// Modes that the other end offers; empty where the driver doesn't report them.
+    /// Modes that the other end offers; empty if the driver doesn't report them.
     pub partner: Vec<u32>,
 }
 

@@ -266,12 +266,12 @@ impl EndWindow {
         self.threads >= FULL_THREAD
     }
 
-    /// True where the host of this end could run more threads.
+    /// True if the host of this end could run more threads.
     fn has_processors(&self) -> bool {
         self.host < BUSY
     }
 
-    /// True where the threads of this end wait for files.
+    /// True if the threads of this end wait for files.
     fn is_storage_bound(&self) -> bool {
         self.files >= MOST_OF_IT && self.threads < MOST_OF_IT
     }

@@ -52,11 +52,11 @@ impl Landing {
 
     /// Decides where `sources` land for a destination as the user wrote it.
     ///
-    /// - An existing directory takes every source under its own name; a link to one is followed where nobody else can
-    ///   turn it.
-    /// - A name that ends in a slash is a directory too, and is made where it is missing.
-    /// - Else a single source gets the destination's name; its parent must exist. A link of that name is replaced, and
-    ///   never followed: a sender may have put it there the last time.
+    /// - An existing directory takes every source under its own name; a link to one is followed if no other user can
+    ///   change it.
+    /// - A name that ends in a slash is a directory too, and is created if it is missing.
+    /// - Else a single source gets the destination's name; its parent must exist. A link of that name is replaced and
+    ///   never followed, since a sender may have created it in an earlier run.
     ///
     /// # Errors
     /// If the destination can't take the sources.

@@ -58,7 +58,7 @@ impl Hashing {
         self.parts.push(DigestPart { offset, length, digest });
     }
 
-    /// Ends the hash early: the bytes so far are a part and a subtree, and not the whole file.
+    /// This hash as that of a part: the bytes so far are a subtree of the file, and not the whole file.
     pub fn as_part(self) -> Self {
         Self { whole: false, ..self }
     }

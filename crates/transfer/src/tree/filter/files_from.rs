@@ -49,7 +49,7 @@ pub struct Selected {
 }
 
 impl Selected {
-    /// Whether an entry of this name is sent, if it is a directory or isn't.
+    /// Whether the entry of this path is sent; `is_directory` states its kind.
     pub fn admits(&self, is_directory: bool) -> bool {
         self.sent && (is_directory || !self.as_directory)
     }

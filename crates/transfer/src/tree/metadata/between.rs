@@ -1,16 +1,16 @@
 //! The users who have access to an entry while its owner, its ACL and its mode are set one after the other: only those
 //! who may use it before, and those who may use it at the end.
 //!
-//! The order of [`MetadataWriter::give`], and what is open between two of its steps:
+//! The steps of [`MetadataWriter::give`] in order, and the rights after each step:
 //!
-//! | behind | who may do what |
+//! | after | who may do what |
 //! | --- | --- |
-//! | the making, or [`MetadataWriter::close`] | what is new: its owner, this user. What was there: who might before and may at the end |
-//! | group, owner | the same bits: of something new the owner's alone, of what was there those that the old and the new group, and others, have before and at the end |
+//! | creation, or [`MetadataWriter::close`] | new entry: its owner, this user. Existing entry: users who had the right before and will have it at the end |
+//! | group, owner | the same bits. New entry: only the owner's. Existing entry: those that the old group, the new group and others all have before and at the end |
 //! | attributes | the same |
-//! | default ACL | the same: it says nothing of the directory itself |
-//! | ACL, cut to the mode | as at the end |
-//! | mode | the end |
+//! | default ACL | the same: it doesn't affect the directory itself |
+//! | ACL, limited to the mode | as at the end |
+//! | mode | the final state |
 
 use linerate_wire::entry::{Entry, Extra};
 use rustix::fs::{Mode, Stat};
