@@ -4,8 +4,8 @@
 use linerate_wire::control::{DividedFile, LEAST_PIECE, MAX_DIVIDED, MAX_PIECES};
 use serde::{Deserialize, Serialize};
 
-use crate::balance::Burden;
 use crate::catalogue::EntryStamp;
+use crate::shards::Burden;
 
 /// A file up to this many bytes is never divided: starting one more task for it would take longer.
 const LEAST_DIVIDED: u64 = 16 << 20;
@@ -212,7 +212,7 @@ pub fn key(plan: &str, round: u32, file: &DividedFile) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::{Cutter, assign_over, evenness};
+    use crate::shards::{Cutter, assign_over, evenness};
     use linerate_wire::entry::Timestamp;
     use linerate_wire::path::RelPath;
     use proptest::prelude::*;

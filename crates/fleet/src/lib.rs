@@ -5,15 +5,15 @@
 //! is there already. Claims spare work and keep the state readable; nothing is wrong where one fails.
 
 pub mod attempt;
-pub mod balance;
 pub mod catalogue;
 pub mod claim;
 pub mod divide;
 pub mod export;
-pub mod making;
 pub mod manifest;
 pub mod plan;
+pub mod planner;
 pub mod report;
+pub mod shards;
 pub mod simulate;
 pub mod slurm;
 pub mod status;

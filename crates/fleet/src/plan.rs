@@ -10,8 +10,8 @@ use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::balance::{Burden, evenness};
 use crate::divide::{PieceRange, PlannedFile, key};
+use crate::shards::{Burden, evenness};
 
 /// The version of the plan's files; it grows with changes that are not additions.
 pub const SCHEMA: u32 = 2;

@@ -3,7 +3,7 @@
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
-use linerate_bench::stats::{best_stream, gate, outcome, ratio};
+use linerate_bench::stats::{best_stream, bound_rows, outcome, ratio};
 
 use crate::figure::{Shown, time_unit};
 use crate::number::{count, short};
@@ -13,7 +13,7 @@ use crate::summary::{State, Summary, ends, tip};
 /// and the number of its runs that something else disturbed.
 pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> String {
     let finding = capital(record, &finding(record, summaries, figures));
-    let bounds = outcome(&gate(record)).map(|outcome| format!("{outcome}."));
+    let bounds = outcome(&bound_rows(record)).map(|outcome| format!("{outcome}."));
     let disturbed: usize = summaries.iter().map(|s| s.disturbed.len()).sum();
     let runs = count(record.runs.len() as u64, "run was", "runs were");
     let disturbed = (disturbed > 0).then(|| format!("{disturbed} of {runs} disturbed."));

@@ -5,13 +5,13 @@
 //! themselves are behind [`Controls`].
 
 pub mod course;
+pub mod dead_mans_switch;
 pub mod journal;
 pub mod keep;
 mod live;
 pub mod owner;
 pub mod plan;
 pub mod surroundings;
-pub mod switch;
 #[cfg(test)]
 mod testing;
 

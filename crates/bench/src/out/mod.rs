@@ -1,8 +1,8 @@
 //! Output for terminals: plain text, at most 100 columns wide.
 
+mod bounds_table;
 mod compare_table;
 mod estimate;
-mod gate_table;
 mod grid;
 mod head;
 mod plan;
@@ -10,9 +10,9 @@ mod printed;
 mod progress;
 mod table;
 
+pub use bounds_table::bounds_table;
 pub use compare_table::{compare_table, equal_table};
 pub use estimate::estimate;
-pub use gate_table::gate_table;
 #[cfg(test)]
 pub(crate) use head::about;
 pub use head::headline;

@@ -216,7 +216,7 @@ pub enum Streams {
     Auto,
 }
 
-/// A bound, or a comparison without one: a row of the gate.
+/// A bound, or a comparison without one: a row of the table of bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundSpec {
     /// Its name for people.

@@ -1,13 +1,13 @@
 //! Statistics of runs: figures, medians with intervals over blocks, ceilings, bounds.
 
 mod bootstrap;
+mod bounds;
 mod ceiling;
 mod difference;
 mod differences;
 mod drift;
 mod figure;
 mod fit;
-mod gate;
 mod order;
 mod printed;
 mod repeats;
@@ -18,12 +18,12 @@ mod student;
 mod summary;
 
 pub use bootstrap::{Estimate, Interval, LEAST_BLOCKS, RESAMPLES};
+pub use bounds::{BoundRow, BoundVerdict, bound_rows, outcome};
 pub use ceiling::{above_ceiling, are_at_one_ceiling, payload_ceiling, reached_ceiling};
 pub use difference::{Called, Difference};
 pub use differences::{DifferenceRow, Differences};
 pub use drift::{Drift, drift_statement, drifts};
 pub use figure::{estimate, figure, figures, good_runs, measures, paired, ratio, runs};
-pub use gate::{BoundVerdict, GateRow, gate, outcome};
 pub use printed::PrintedRow;
 pub use repeats::{REPEAT, Repeats};
 pub use scaling::{Growth, Trend};

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Context;
-use linerate_bench::out::{gate_table, headline, printed_table, table};
+use linerate_bench::out::{bounds_table, headline, printed_table, table};
 use linerate_bench::record::{Outcome, Record};
 use linerate_bench::stats::{
-    CaseSummary, Drift, GateRow, PrintedRow, drift_statement, drifts, gate, summaries,
+    BoundRow, CaseSummary, Drift, PrintedRow, bound_rows, drift_statement, drifts, summaries,
 };
 use linerate_bench::store;
 use linerate_sys::replace::replace;
@@ -35,7 +35,7 @@ struct StudyResult<'a> {
     blocks: u32,
     seed: u64,
     cases: Vec<CaseSummary>,
-    bounds: &'a [GateRow],
+    bounds: &'a [BoundRow],
     printed: Vec<PrintedRow>,
     ok: bool,
     results: &'a Path,
@@ -49,8 +49,8 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
     replace(&page, linerate_report::html(record).as_bytes())
         .with_context(|| format!("writing {}", page.display()))?;
     write_figures(record, dir)?;
-    let rows = gate(record);
-    let fails = rows.iter().any(GateRow::fails);
+    let rows = bound_rows(record);
+    let fails = rows.iter().any(BoundRow::fails);
     if json {
         let cases = summaries(record, record.baseline.as_deref());
         say::json(&StudyResult {
@@ -74,7 +74,7 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
         }
         say!("\n{}", drift_statement(&drifts(record)));
         if !rows.is_empty() {
-            say!("\n{}", gate_table(record, &rows));
+            say!("\n{}", bounds_table(record, &rows));
         }
         say!("\nreport: {}", page.display());
     }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use linerate_fleet::catalogue::{EntryKind, EntryStamp};
-use linerate_fleet::making::{PlanMaker, PlanRequest, ShardCount};
 use linerate_fleet::plan::PlanDirectory;
+use linerate_fleet::planner::{PlanMaker, PlanRequest, ShardCount};
 use linerate_transfer::bounds::Bounds;
 use linerate_transfer::sender::{Finding, Selection, SourceRoot, find_sources};
 use linerate_transfer::session::{Meters, Reporter};

@@ -1,11 +1,11 @@
 //! The page: a finding, the figures, and everything that they rest on.
 
+mod bounds;
 mod cases;
 mod columns;
 mod doctor;
 mod facts;
 mod figures;
-mod gate;
 mod method;
 mod printed;
 mod runs;
@@ -80,7 +80,7 @@ fn sections(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -
         @if record.shared_processors { (shared_note()) }
         @if record.b_is_guest_of_a { (guest_note()) }
         (cases::section(record, summaries))
-        (gate::section(record))
+        (bounds::section(record))
         (printed::section(record, summaries))
         (doctor::section(record))
         (cases::troubles(summaries))

@@ -8,7 +8,7 @@ use linerate_treat::journal::{Shelf, TreatmentEvent, TreatmentJournal, Treatment
 use linerate_treat::keep::System;
 use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
 use linerate_treat::surroundings::{Entrance, Whereabouts, is_apart, uptime};
-use linerate_treat::{LiveControls, switch};
+use linerate_treat::{LiveControls, dead_mans_switch};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -115,7 +115,7 @@ fn applied_steps(
     shelf.tidy();
     let mut journal = shelf.begin(plan.steps.clone(), wanted.confirm_within).map_err(Failure::failed)?;
     let command = switch_command(&shelf, &journal.id);
-    let started = switch::start(&mut journal, command);
+    let started = dead_mans_switch::start(&mut journal, command);
     if let Err(why) = started {
         // Nothing was changed.
         let _ = course::take_back(&mut journal, &mut LiveControls, TakenBy::User);

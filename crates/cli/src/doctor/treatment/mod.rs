@@ -10,7 +10,7 @@ use linerate_doctor::check::CHECKS;
 use linerate_doctor::{Finding, Severity};
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentStanding, USUAL};
 use linerate_treat::plan::{LeftOut, TreatmentPlan};
-use linerate_treat::{LiveControls, switch};
+use linerate_treat::{LiveControls, dead_mans_switch};
 use linerate_wire::path::printable;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -307,7 +307,7 @@ fn print<T: Serialize>(args: &DoctorArgs, report: &T, text: impl Fn(&T) -> Strin
 /// If the journal can't be read or written.
 pub fn stand_by(args: &SwitchArgs) -> Result<Code, Failure> {
     let shelf = Shelf::open(&args.state).map_err(Failure::failed)?;
-    switch::stand(&shelf, &args.id, args.starter, &mut LiveControls).map_err(Failure::failed)?;
+    dead_mans_switch::stand(&shelf, &args.id, args.starter, &mut LiveControls).map_err(Failure::failed)?;
     Ok(Code::Done)
 }
 

@@ -9,9 +9,9 @@ use crate::metric::Metric;
 use crate::record::{Bound, Limit, Outcome, Record, Relation, Run};
 use crate::spec::expression::Expression;
 
-/// A row of the gate.
+/// A bound, judged by a record.
 #[derive(Clone, Debug, Serialize)]
-pub struct GateRow {
+pub struct BoundRow {
     /// The bound.
     pub bound: Bound,
     /// The value over blocks; `None` if no block gave one.
@@ -54,12 +54,12 @@ pub enum BoundVerdict {
 
 /// Every bound of a record. A run that a bound needs and that failed makes it missed: nothing is dropped
 /// silently.
-pub fn gate(record: &Record) -> Vec<GateRow> {
+pub fn bound_rows(record: &Record) -> Vec<BoundRow> {
     record.bounds.iter().map(|bound| row(record, bound)).collect()
 }
 
 /// How many bounds hold, and what became of the others, for people; `None` if no row has a limit.
-pub fn outcome(rows: &[GateRow]) -> Option<String> {
+pub fn outcome(rows: &[BoundRow]) -> Option<String> {
     let of = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     let all = rows.iter().filter(|row| row.bound.limit.is_some()).count();
     let held = format!("{} of {all} bounds hold", of("ok"));
@@ -70,7 +70,7 @@ pub fn outcome(rows: &[GateRow]) -> Option<String> {
     (all > 0).then(|| held + &others.collect::<String>())
 }
 
-impl GateRow {
+impl BoundRow {
     /// True if the bound holds.
     pub fn holds(&self) -> bool {
         self.verdict == BoundVerdict::Ok
@@ -110,7 +110,7 @@ impl BoundVerdict {
     }
 }
 
-fn row(record: &Record, bound: &Bound) -> GateRow {
+fn row(record: &Record, bound: &Bound) -> BoundRow {
     let bound = bound.clone();
     let cases: Vec<&str> = record.cases.iter().map(|case| case.id.as_str()).collect();
     let expression = match Expression::parse(&bound.expression, &cases) {
@@ -142,11 +142,11 @@ fn row(record: &Record, bound: &Bound) -> GateRow {
             verdict => verdict,
         },
     };
-    GateRow { bound, value: worst.unwrap_or(estimate.map(|e| e.median)), estimate, verdict }
+    BoundRow { bound, value: worst.unwrap_or(estimate.map(|e| e.median)), estimate, verdict }
 }
 
-fn missed(bound: Bound, reason: String) -> GateRow {
-    GateRow { bound, estimate: None, value: None, verdict: BoundVerdict::Missed { reason } }
+fn missed(bound: Bound, reason: String) -> BoundRow {
+    BoundRow { bound, estimate: None, value: None, verdict: BoundVerdict::Missed { reason } }
 }
 
 /// The value that is furthest towards the wrong side.
@@ -238,7 +238,7 @@ mod tests {
     fn ratios_are_taken_inside_a_block() {
         let mut record = five([9.0, 9.3, 9.6, 9.9, 9.6], 3.0);
         record.bounds = vec![bound("payload_rate(cp) / payload_rate(scp)", Relation::AtLeast, 3.0)];
-        let row = gate(&record).remove(0);
+        let row = bound_rows(&record).remove(0);
         assert!(row.holds());
         assert!((row.value.unwrap() - 3.2).abs() < 1e-6);
         let Interval::Known(low, high) = row.estimate.unwrap().interval else { panic!("{row:?}") };
@@ -252,7 +252,7 @@ mod tests {
             bound("payload_rate(cp) / payload_rate(scp)", Relation::AtLeast, 3.1),
             bound("payload_rate(cp) / payload_rate(scp)", Relation::AtMost, 3.1),
         ];
-        let rows = gate(&record);
+        let rows = bound_rows(&record);
         assert!(!rows[0].holds() && rows[1].holds());
     }
 
@@ -264,7 +264,7 @@ mod tests {
             bound("payload_rate(cp) / payload_rate(scp)", Relation::AtLeast, 1.0),
             bound("payload_rate(cp)", Relation::AtLeast, 1.0),
         ];
-        let rows = gate(&record);
+        let rows = bound_rows(&record);
         assert!(matches!(&rows[0].verdict, BoundVerdict::Missed { reason } if reason.contains("disk full")));
         assert_eq!(rows[0].estimate.unwrap().blocks, 4);
         assert!(rows[1].holds());
@@ -274,23 +274,23 @@ mod tests {
     fn a_missing_tool_or_figure_or_run_is_missed() {
         let mut record = five([9.0; 5], 3.0);
         record.bounds = vec![bound("peak_rss(cp)", Relation::AtMost, 1.0)];
-        assert!(!gate(&record)[0].holds());
+        assert!(!bound_rows(&record)[0].holds());
         record.bounds[0].expression = "payload_rate(cp)".into();
         record.runs.retain(|run| run.block < 4);
-        let row = gate(&record).remove(0);
+        let row = bound_rows(&record).remove(0);
         assert!(
             matches!(&row.verdict, BoundVerdict::Missed { reason } if reason.contains("4 of 5")),
             "{row:?}"
         );
         record.runs[0].outcome = Outcome::Unavailable { reason: "cp isn't installed".into() };
-        let row = gate(&record).remove(0);
+        let row = bound_rows(&record).remove(0);
         assert!(row.fails() && row.verdict.word() == "unavailable", "{row:?}");
         assert!(row.verdict.reason().unwrap().contains("installed"), "{row:?}");
         assert_eq!(outcome(&[row]).unwrap(), "0 of 1 bounds hold, 1 unavailable");
         record.runs[2].outcome = Outcome::Failed { reason: "disk full".into() };
-        assert_eq!(gate(&record)[0].verdict.word(), "MISSED", "a failure is no missing program");
+        assert_eq!(bound_rows(&record)[0].verdict.word(), "MISSED", "a failure is no missing program");
         record.bounds[0].expression = "payload_rate(zebra)".into();
-        assert!(!gate(&record)[0].holds());
+        assert!(!bound_rows(&record)[0].holds());
     }
 
     #[test]
@@ -302,9 +302,9 @@ mod tests {
             }
         }
         record.bounds = vec![bound("max(peak_rss(*))", Relation::AtMost, 90.0)];
-        assert_eq!(gate(&record)[0].verdict, BoundVerdict::NotShown, "20, 40, 60, 80, 100");
+        assert_eq!(bound_rows(&record)[0].verdict, BoundVerdict::NotShown, "20, 40, 60, 80, 100");
         record.bounds[0].every_block = true;
-        let row = gate(&record).remove(0);
+        let row = bound_rows(&record).remove(0);
         assert_eq!((row.verdict.word(), row.value), ("MISSED", Some(100.0)));
     }
 
@@ -312,13 +312,13 @@ mod tests {
     fn fewer_than_five_blocks_are_not_judged_unless_each_must_hold() {
         let mut record = record(&["cp"], 1, vec![run("cp", 0, measured(9.0, 1.0))]);
         record.bounds = vec![bound("payload_rate(cp)", Relation::AtLeast, 8.0)];
-        let row = gate(&record).remove(0);
+        let row = bound_rows(&record).remove(0);
         assert!(!row.holds() && !row.fails() && row.verdict == BoundVerdict::NotJudged);
         assert_eq!(row.value, Some(9.0));
         record.bounds[0].every_block = true;
-        assert!(gate(&record)[0].holds());
+        assert!(bound_rows(&record)[0].holds());
         record.runs[0].outcome = Outcome::Failed { reason: "no".into() };
-        assert!(gate(&record)[0].fails());
+        assert!(bound_rows(&record)[0].fails());
     }
 
     #[test]
@@ -326,13 +326,15 @@ mod tests {
         let mut record = five([9.0, 9.3, 9.6, 9.9, 9.6], 3.0);
         let verdict = |record: &mut Record, relation, limit| {
             record.bounds = vec![bound("payload_rate(cp) / payload_rate(scp)", relation, limit)];
-            gate(record).remove(0).verdict.word()
+            bound_rows(record).remove(0).verdict.word()
         };
         let words = [3.0, 3.1, 3.2, 3.4].map(|limit| verdict(&mut record, Relation::AtLeast, limit));
         assert_eq!(words, ["ok", "not shown", "not shown", "MISSED"]);
         let words = [2.9, 3.25, 3.301].map(|limit| verdict(&mut record, Relation::AtMost, limit));
         assert_eq!(words, ["MISSED", "not shown", "ok"]);
-        assert!(gate(&record)[0].holds() && outcome(&gate(&record)).unwrap() == "1 of 1 bounds hold");
+        assert!(
+            bound_rows(&record)[0].holds() && outcome(&bound_rows(&record)).unwrap() == "1 of 1 bounds hold"
+        );
     }
 
     #[test]
@@ -344,9 +346,9 @@ mod tests {
             measures.disturbed = Some("steal".into());
         };
         disturb(&mut record, 4);
-        assert_eq!(gate(&record)[0].verdict, BoundVerdict::NotShown, "a quiet block misses it, too");
+        assert_eq!(bound_rows(&record)[0].verdict, BoundVerdict::NotShown, "a quiet block misses it, too");
         disturb(&mut record, 9);
-        let row = gate(&record).remove(0);
+        let row = bound_rows(&record).remove(0);
         assert!(row.verdict == BoundVerdict::Disturbed && row.fails());
         assert_eq!(outcome(&[row]).unwrap(), "0 of 1 bounds hold, 1 disturbed");
     }
@@ -356,7 +358,7 @@ mod tests {
         let mut record = five([9.5; 5], 9.5);
         record.bounds = vec![bound("payload_rate(cp) / payload_rate(scp)", Relation::AtLeast, 0.9)];
         record.bounds[0].limit = None;
-        let reason = |record: &Record| gate(record).remove(0).verdict.reason().map(str::to_owned);
+        let reason = |record: &Record| bound_rows(record).remove(0).verdict.reason().map(str::to_owned);
         assert_eq!(reason(&record), None, "nothing is known of the link");
         let link: crate::record::Link = serde_json::from_str(
             r#"{"bits_per_second":10000000000,"mtu":1500,"kind":"veth","frame_overhead_bytes":14}"#,
@@ -373,11 +375,11 @@ mod tests {
         let mut record = five([9.0; 5], 3.0);
         record.bounds = vec![bound("payload_rate(cp) / payload_rate(scp)", Relation::AtLeast, 9.0)];
         record.bounds[0].limit = None;
-        let row = gate(&record).remove(0);
+        let row = bound_rows(&record).remove(0);
         assert!((row.value.unwrap() - 3.0).abs() < 1e-6 && !row.holds() && !row.fails());
         assert_eq!(outcome(&[row]), None);
         record.runs[0].outcome = Outcome::Unavailable { reason: "cp isn't installed".into() };
-        let row = gate(&record).remove(0);
+        let row = bound_rows(&record).remove(0);
         assert!(row.verdict.reason().unwrap().contains("installed") && row.value.is_some());
         let text = serde_json::to_string(&record.bounds[0]).unwrap();
         assert!(!text.contains("limit") && serde_json::from_str::<Bound>(&text).unwrap().limit.is_none());

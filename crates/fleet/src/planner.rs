@@ -11,7 +11,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::balance::{Burden, Cutter, MAX_SHARDS, assign_over};
 use crate::catalogue::{
     CatalogueReader, CatalogueWriter, CataloguedEntry, EntryKind, EntryStamp, IN_NONE, IN_PLACE, IN_SEVERAL,
 };
@@ -20,6 +19,7 @@ use crate::plan::{
     CATALOGUE_FILE, DIVIDED_FILE, FleetPart, FleetPlan, FoundSums, GONE_FILE, PlanDirectory, PlannedShard,
     SCHEMA, round_path,
 };
+use crate::shards::{Burden, Cutter, MAX_SHARDS, assign_over};
 use earlier::EarlierRound;
 use lists::{DividedLists, ListWriter};
 use owners::{EntryPlace, Owners, is_large};

@@ -1,7 +1,7 @@
 //! The rows that the study must reach, and those that it only compares.
 
 use linerate_bench::record::{Bound, Record, Relation};
-use linerate_bench::stats::{BoundVerdict, Estimate, GateRow, gate, outcome};
+use linerate_bench::stats::{BoundRow, BoundVerdict, Estimate, bound_rows, outcome};
 use maud::{Markup, html};
 
 use super::scrolling;
@@ -13,12 +13,12 @@ pub(crate) fn section(record: &Record) -> Markup {
     if record.bounds.is_empty() {
         return html! {};
     }
-    let rows = gate(record);
+    let rows = bound_rows(record);
     let outcome = outcome(&rows);
-    let name = if outcome.is_some() { "Gate" } else { "Comparisons" };
+    let name = if outcome.is_some() { "Bounds" } else { "Comparisons" };
     html! {
         section {
-            h2 id="gate" { (name) }
+            h2 id="bounds" { (name) }
             p class="lead" {
                 "Each value is computed inside each block: the median over blocks, and its 95 % interval."
                 @if let Some(outcome) = &outcome { " A bound holds where the whole interval does: " (outcome) "." }
@@ -28,7 +28,7 @@ pub(crate) fn section(record: &Record) -> Markup {
     }
 }
 
-fn table(rows: &[GateRow], judges: bool) -> Markup {
+fn table(rows: &[BoundRow], judges: bool) -> Markup {
     html! {
         table {
             thead {
@@ -44,7 +44,7 @@ fn table(rows: &[GateRow], judges: bool) -> Markup {
     }
 }
 
-fn line(row: &GateRow, judges: bool) -> Markup {
+fn line(row: &BoundRow, judges: bool) -> Markup {
     let bound = &row.bound;
     html! {
         tr {
@@ -70,7 +70,7 @@ fn verdict(verdict: &BoundVerdict) -> Markup {
     html! { span class=(class) { (words) @if let Some(reason) = verdict.reason() { (colon) (reason) } } }
 }
 
-fn value(row: &GateRow) -> Markup {
+fn value(row: &BoundRow) -> Markup {
     let unit = &row.bound.unit;
     html! {
         @match row.value {

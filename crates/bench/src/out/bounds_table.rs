@@ -1,13 +1,13 @@
-//! The gate's rows.
+//! The table of bounds.
 
 use linerate_quantity::three;
 
 use super::grid::{Grid, wrap};
 use crate::record::{Record, Relation};
-use crate::stats::{BoundVerdict, GateRow, Interval, LEAST_BLOCKS, outcome};
+use crate::stats::{BoundRow, BoundVerdict, Interval, LEAST_BLOCKS, outcome};
 
 /// The rows, the reasons of those that don't hold, and the outcome.
-pub fn gate_table(record: &Record, rows: &[GateRow]) -> String {
+pub fn bounds_table(record: &Record, rows: &[BoundRow]) -> String {
     let judges = rows.iter().any(|row| row.bound.limit.is_some());
     let mut heading = vec!["row", "value", "95 % interval"];
     heading.extend(judges.then_some(["bound", ""]).into_iter().flatten());
@@ -20,7 +20,7 @@ pub fn gate_table(record: &Record, rows: &[GateRow]) -> String {
     }
     let mut lines = grid.lines();
     lines.push(String::new());
-    let not_judged = |row: &&GateRow| row.verdict == BoundVerdict::NotJudged;
+    let not_judged = |row: &&BoundRow| row.verdict == BoundVerdict::NotJudged;
     for row in rows.iter().filter(|row| !not_judged(row) && lack(row).is_none()) {
         if let Some(reason) = row.verdict.reason() {
             let text = format!("{} {}: {reason}", row.verdict.word(), row.bound.name);
@@ -38,11 +38,11 @@ pub fn gate_table(record: &Record, rows: &[GateRow]) -> String {
 }
 
 /// Why a row without a bound has no value.
-fn lack(row: &GateRow) -> Option<&str> {
+fn lack(row: &BoundRow) -> Option<&str> {
     row.verdict.reason().filter(|_| row.bound.limit.is_none() && row.value.is_none())
 }
 
-fn cells(row: &GateRow) -> Vec<String> {
+fn cells(row: &BoundRow) -> Vec<String> {
     let interval = match row.estimate.map(|estimate| estimate.interval) {
         Some(_) if row.bound.every_block => "worst block".into(),
         Some(Interval::Known(low, high)) => format!("{} to {}", three(low), three(high)),
@@ -71,7 +71,7 @@ fn cells(row: &GateRow) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::record::{Bound, Limit};
-    use crate::stats::gate;
+    use crate::stats::bound_rows;
     use crate::testing::{measured, record, run};
 
     #[test]
@@ -87,20 +87,20 @@ mod tests {
             every_block: false,
         };
         record.bounds = vec![bound("fast", Relation::AtLeast, 9.0), bound("slow", Relation::AtMost, 1.0)];
-        let text = gate_table(&record, &gate(&record));
+        let text = bounds_table(&record, &bound_rows(&record));
         assert!(text.contains("fast   9.20   9.00 to 9.40  >= 9.00 Gbit/s      ok"), "{text}");
         assert!(text.contains("MISSED slow: the value is beyond the bound"), "{text}");
         assert!(text.ends_with("1 of 2 bounds hold, 1 missed."), "{text}");
         record.blocks = 2;
         record.runs.truncate(2);
-        let text = gate_table(&record, &gate(&record));
+        let text = bounds_table(&record, &bound_rows(&record));
         assert!(
             text.ends_with("0 of 2 bounds hold, 2 not judged (2 blocks: an interval takes 5)."),
             "{text}"
         );
         record.bounds.iter_mut().for_each(|bound| bound.limit = None);
         record.bounds[1].expression = "score(cp)".into();
-        let text = gate_table(&record, &gate(&record));
+        let text = bounds_table(&record, &bound_rows(&record));
         assert!(text.contains("fast  9.05 Gbit/s") && !text.contains("hold"), "{text}");
         assert!(text.contains("slow  only 0 of 2 blocks gave a value"), "{text}");
     }
