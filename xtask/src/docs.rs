@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::commands::{Programs, words};
+use crate::sizes;
 
 /// The directory of the crates.
 const CRATES: &str = "crates";
@@ -32,6 +33,7 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
         let unknown = page.commands.iter().filter_map(|command| programs.unknown(command));
         wrong.extend(dead.chain(unknown).map(|what| format!("{shown}: {what}")));
     }
+    wrong.extend(sizes::unstated(repository));
     let (links, commands) =
         pages.values().fold((0, 0), |(l, c), p| (l + p.links.len(), c + p.commands.len()));
     if !wrong.is_empty() {

@@ -21,7 +21,7 @@ enum Sized {
 
 /// Pages, and the words before a size in MB.
 const STATED: [(&str, &str, Sized); 6] = [
-    ("README.md", "`linerate cp` brings its agent, ", Sized::Brought),
+    ("README.md", "So does the agent, ", Sized::Brought),
     ("docs/architecture.md", "stay at home, with the ", Sized::AtHome),
     ("docs/architecture.md", "| in all | ", Sized::Agent),
     ("docs/guide/copying.md", "there and says so: ", Sized::Brought),
@@ -61,6 +61,14 @@ pub fn check(repository: &Path, program: &Path, agent: &Path) -> anyhow::Result<
     Ok(())
 }
 
+/// The pages that don't state their sizes.
+pub fn unstated(repository: &Path) -> impl Iterator<Item = String> {
+    STATED.iter().filter_map(|(page, words, _)| {
+        let error = stated(repository, page, words).err()?;
+        Some(format!("{error:#}: xtask/src/sizes.rs has the words before each size"))
+    })
+}
+
 /// The number behind these words of a page.
 fn stated(repository: &Path, page: &str, words: &str) -> anyhow::Result<f64> {
     let text = fs::read_to_string(repository.join(page)).with_context(|| format!("reading {page}"))?;
@@ -76,9 +84,7 @@ mod tests {
     #[test]
     fn every_page_states_its_sizes() {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for (page, words, _) in STATED {
-            assert!(stated(repository, page, words).unwrap() > 1.0, "{page}: {words}");
-        }
+        assert_eq!(unstated(repository).collect::<Vec<_>>(), [""; 0]);
         assert!(stated(repository, "README.md", "no such words").is_err());
     }
 
