@@ -1,16 +1,18 @@
-//! The race of a fleet with one pair of hosts: four hosts that see the source, four that see the destination, and a large file among
-//! many small ones. The file systems of both sites are one memory, so that only links and processors count.
+//! The race of a fleet with one pair of hosts: two sites of four hosts, and a large file among many small ones. The file systems
+//! of both sites are one memory, so that only links and processors count. Then the times of 1, 2 and 4 pairs are compared
+//! with those that `linerate fleet simulate` computes.
 
 use anyhow::{Context, ensure};
+use linerate_lab::{Lab, LabOptions, parse_link};
 use serde_json::Value;
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use super::Spread;
 use super::bed::make_files;
-use super::switched::SwitchedBed;
 use crate::call;
 
 /// The case's name on the command line.
@@ -26,6 +28,8 @@ const LARGE: usize = 400_000_000;
 /// The result of a run of the fleet.
 struct FleetTime {
     seconds: f64,
+    /// Without the plan.
+    of_tasks: f64,
     /// The slowest shard's seconds for the mean one's.
     balance: f64,
 }
@@ -35,21 +39,21 @@ pub fn run(program: &Path, blocks: usize, rate: &str) -> anyhow::Result<()> {
     println!(
         "{NAME}: {FILES} files and one of 0.4 GB, from {HOSTS} hosts to {HOSTS} hosts, each with a link of {rate}"
     );
-    let bed = SwitchedBed::up(program, NAME, 2 * HOSTS, rate)?;
+    let bed = FleetBed::up(program, rate)?;
     let mut random = fastrand::Rng::with_seed(7);
-    make_files(&bed.path("tree/small"), FILES, FILE, &mut random)?;
-    make_files(&bed.path("tree/large"), 1, LARGE, &mut random)?;
-    // The program is at all hosts then.
-    pair(&bed)?;
-    fleet(&bed)?;
+    make_files(&bed.source("tree/small"), FILES, FILE, &mut random)?;
+    make_files(&bed.source("tree/large"), 1, LARGE, &mut random)?;
+    // The program is at the far end then.
+    bed.pair()?;
+    bed.fleet("tree", HOSTS)?;
     let (mut pairs, mut fleets) = (Vec::new(), Vec::new());
     for _ in 0..blocks {
         if fastrand::bool() {
-            pairs.push(pair(&bed)?);
-            fleets.push(fleet(&bed)?);
+            pairs.push(bed.pair()?);
+            fleets.push(bed.fleet("tree", HOSTS)?);
         } else {
-            fleets.push(fleet(&bed)?);
-            pairs.push(pair(&bed)?);
+            fleets.push(bed.fleet("tree", HOSTS)?);
+            pairs.push(bed.pair()?);
         }
     }
     let ratio = fleets.iter().zip(&pairs).map(|(fleet, pair)| fleet.seconds / pair);
@@ -60,67 +64,144 @@ pub fn run(program: &Path, blocks: usize, rate: &str) -> anyhow::Result<()> {
         Spread::of(ratio),
         Spread::of(fleets.iter().map(|fleet| fleet.balance)),
     );
+    compare_with_simulation(&bed, blocks, rate)?;
+    Ok(bed.lab.down()?)
+}
+
+/// Prints the times of fleets of 1, 2 and 4 pairs beside those that the simulation computes from what small runs of one pair
+/// have cost.
+fn compare_with_simulation(bed: &FleetBed, blocks: usize, rate: &str) -> anyhow::Result<()> {
+    make_files(&bed.source("one"), 1, 1, &mut fastrand::Rng::with_seed(7))?;
+    make_files(&bed.source("empty"), FILES, 0, &mut fastrand::Rng::with_seed(7))?;
+    let of_tasks = |tree| anyhow::Ok(bed.fleet(tree, 1)?.of_tasks);
+    let task = (0..blocks).map(|_| of_tasks("one")).collect::<Result<Vec<_>, _>>()?;
+    let task = Spread::of(task.into_iter()).median;
+    let empty = (0..blocks).map(|_| of_tasks("empty")).collect::<Result<Vec<_>, _>>()?;
+    let files_per_second = FILES as f64 / (Spread::of(empty.into_iter()).median - task).max(1e-3);
+    println!("  one pair: {task:.2} s for a task, {files_per_second:.0} files/s");
+    for nodes in [1, 2, HOSTS] {
+        let times = (0..blocks).map(|_| Ok(bed.fleet("tree", nodes)?.of_tasks)).collect::<anyhow::Result<Vec<_>>>()?;
+        // The plan of the last run says what there is to move.
+        let computed = bed.simulate(nodes, rate, task, files_per_second)?;
+        let ratios = times.iter().map(|seconds| seconds / computed);
+        println!(
+            "  {nodes} of {HOSTS} pairs: {:.2} s, computed {computed:.2} s: measured / computed {:.3}",
+            Spread::of(times.iter().copied()),
+            Spread::of(ratios)
+        );
+    }
     Ok(())
 }
 
-fn pair(bed: &SwitchedBed) -> anyhow::Result<f64> {
-    forget(bed);
-    let begun = Instant::now();
-    let mut command = bed.command(0);
-    command.args(["sync", "-a", "-q", "--rsh"]).arg(bed.shell()).arg(bed.path("tree"));
-    end(command.arg(destination(bed)).spawn()?, "the pair")?;
-    Ok(begun.elapsed().as_secs_f64())
+/// Two sites of hosts.
+struct FleetBed {
+    program: PathBuf,
+    lab: Lab,
 }
 
-/// The plan counts, too.
-fn fleet(bed: &SwitchedBed) -> anyhow::Result<FleetTime> {
-    forget(bed);
-    let begun = Instant::now();
-    let mut plan = bed.command(0);
-    let others: Vec<_> = (HOSTS + 1..2 * HOSTS).map(|host| host.to_string()).collect();
-    plan.args([
-        "fleet",
-        "plan",
-        "-q",
-        "--shards",
-        &HOSTS.to_string(),
-        "--hosts",
-        &others.join(","),
-        "--into",
-    ]);
-    end(plan.arg(bed.path("plan")).arg(bed.path("tree")).arg(destination(bed)).spawn()?, "the plan")?;
-    let start = |host: usize| {
-        let mut task = bed.command(host);
-        task.args(["fleet", "run", "-q", "--shard", &host.to_string(), "--rsh"]).arg(bed.shell());
-        task.arg(bed.path("plan")).spawn().context("starting a task")
-    };
-    let tasks = (0..HOSTS).map(start).collect::<Result<Vec<_>, _>>()?;
-    tasks.into_iter().try_for_each(|task| end(task, "a task"))?;
-    let seconds = begun.elapsed().as_secs_f64();
-    call(Command::new("diff").arg("-r").args([bed.path("tree"), bed.path("copy")]))?;
-    Ok(FleetTime { seconds, balance: balance(bed)? })
-}
+impl FleetBed {
+    fn up(program: &Path, rate: &str) -> anyhow::Result<Self> {
+        let sites = Some(format!("2x{HOSTS}").parse()?);
+        let lab = Lab::up(&LabOptions { sites, host_link: parse_link(rate)?, ..LabOptions::default() })?;
+        Ok(Self { program: program.to_owned(), lab })
+    }
 
-fn balance(bed: &SwitchedBed) -> anyhow::Result<f64> {
-    let mut status = bed.command(0);
-    let status = status.args(["fleet", "status", "--json"]).arg(bed.path("plan"));
-    let output = status.stdout(std::process::Stdio::piped()).output().context("starting status")?;
-    let status: Value = serde_json::from_slice(&output.stdout).context("reading the status")?;
-    ensure!(status["divided"] == 1, "the large file isn't divided: {status}");
-    let parts = status["parts"].as_array().context("a status without parts")?;
-    let seconds = |part: &Value| part["attempt"]["progress"]["seconds"].as_f64().unwrap_or(0.0);
-    let seconds: Vec<f64> = parts.iter().take(HOSTS).map(seconds).collect();
-    Ok(seconds.iter().fold(0.0, |most: f64, one| most.max(*one)) * HOSTS as f64 / seconds.iter().sum::<f64>())
-}
+    /// A path that the first site's hosts see.
+    fn source(&self, name: &str) -> PathBuf {
+        self.lab.sites()[0].directory.join(name)
+    }
 
-fn destination(bed: &SwitchedBed) -> String {
-    format!("{HOSTS}:{}", bed.path("copy").display())
-}
+    fn copy(&self) -> PathBuf {
+        self.lab.sites()[1].directory.join("copy")
+    }
 
-fn forget(bed: &SwitchedBed) {
-    for name in ["copy", "plan"] {
-        // It may not be there.
-        let _ = fs::remove_dir_all(bed.path(name));
+    /// The copy at a host of the second site.
+    fn destination(&self) -> OsString {
+        format!("{}:{}", self.lab.sites()[1].hosts[0].name, self.copy().display()).into()
+    }
+
+    /// The program on a host of the first site, without its arguments.
+    fn command(&self, host: usize) -> anyhow::Result<Command> {
+        let mut command = self.lab.sites()[0].hosts[host].place().command(&[self.program.clone().into()])?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    fn pair(&self) -> anyhow::Result<f64> {
+        self.forget();
+        let begun = Instant::now();
+        let mut command = self.command(0)?;
+        command.args(["sync", "-a", "-q", "-F"]).arg(self.lab.ssh_config()).arg(self.source("tree"));
+        end(command.arg(self.destination()).spawn()?, "the pair")?;
+        Ok(begun.elapsed().as_secs_f64())
+    }
+
+    /// A copy of a tree by some of the pairs.
+    fn fleet(&self, tree: &str, pairs: usize) -> anyhow::Result<FleetTime> {
+        self.forget();
+        let begun = Instant::now();
+        let mut plan = self.command(0)?;
+        plan.args(["fleet", "plan", "-q", "--shards", &pairs.to_string()]);
+        let others = self.lab.sites()[1].hosts[1..pairs].iter().map(|host| host.name.as_str());
+        let others = others.collect::<Vec<_>>().join(",");
+        if !others.is_empty() {
+            plan.args(["--hosts", &others]);
+        }
+        plan.arg("--into").arg(self.source("plan")).arg(self.source(tree)).arg(self.destination());
+        end(plan.spawn()?, "the plan")?;
+        let planned = begun.elapsed().as_secs_f64();
+        let tasks = (0..pairs).map(|host| self.start_task(host)).collect::<Result<Vec<_>, _>>()?;
+        tasks.into_iter().try_for_each(|task| end(task, "a task"))?;
+        let seconds = begun.elapsed().as_secs_f64();
+        call(Command::new("diff").arg("-r").args([self.source(tree), self.copy()]))?;
+        Ok(FleetTime { seconds, of_tasks: seconds - planned, balance: self.balance(pairs)? })
+    }
+
+    fn start_task(&self, host: usize) -> anyhow::Result<Child> {
+        let mut task = self.command(host)?;
+        task.args(["fleet", "run", "-q", "--shard", &host.to_string(), "-F"]).arg(self.lab.ssh_config());
+        task.arg(self.source("plan")).spawn().context("starting a task")
+    }
+
+    fn balance(&self, pairs: usize) -> anyhow::Result<f64> {
+        let status = self.json(&["status"], &[self.source("plan").into()])?;
+        ensure!(pairs == 1 || status["divided"] == 1, "the large file isn't divided: {status}");
+        let parts = status["parts"].as_array().context("a status without parts")?;
+        let seconds = |part: &Value| part["attempt"]["progress"]["seconds"].as_f64().unwrap_or(0.0);
+        let seconds: Vec<f64> = parts.iter().take(pairs).map(seconds).collect();
+        let most = seconds.iter().fold(0.0, |most: f64, one| most.max(*one));
+        Ok(most * pairs as f64 / seconds.iter().sum::<f64>())
+    }
+
+    /// The seconds that the simulation computes for the last plan. The pairs share this machine's processors.
+    fn simulate(&self, pairs: usize, rate: &str, task: f64, files: f64) -> anyhow::Result<f64> {
+        let processors = std::thread::available_parallelism()?.get() as f64 / pairs as f64;
+        let words = [
+            "simulate".to_owned(),
+            format!("--nodes={pairs}"),
+            format!("--link={rate}"),
+            format!("--per-task={task:.3}s"),
+            format!("--files-per-second={files:.1}"),
+            format!("--processors={processors}"),
+        ];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let computed = self.json(&words, &["--plan".into(), self.source("plan").into()])?;
+        computed["seconds"].as_f64().context("a simulation without seconds")
+    }
+
+    /// What a command of fleets prints as JSON.
+    fn json(&self, words: &[&str], more: &[OsString]) -> anyhow::Result<Value> {
+        let mut command = self.command(0)?;
+        let output = command.arg("fleet").args(words).arg("--json").args(more).stdout(Stdio::piped()).output()?;
+        serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("fleet {words:?}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+
+    fn forget(&self) {
+        for path in [self.copy(), self.source("plan")] {
+            // It may not be there.
+            let _ = fs::remove_dir_all(path);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-use linerate_lab::{End, Lab, LabError, LabOptions, Wan};
+use linerate_lab::{End, Lab, LabError, LabOptions, SlurmWish, Wan};
 use linerate_remote::binary::Binary;
 use linerate_testing::{is_root, skip};
 use tempfile::TempDir;
@@ -84,6 +84,13 @@ pub fn case_with_path(link: &str, rtt: &str) -> Option<Case> {
     let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
     let wan = Wan { rtt: rtt.parse().expect("a round trip"), ..Wan::default() };
     Some(Case::new(Arc::new(Bed::up(link, LabOptions { wan: Some(wan), ..LabOptions::default() })?), share))
+}
+
+/// The same with two sites of hosts, beside other tests: the near host is `s1h1`, the far one `s2h1`.
+pub fn case_with_sites(shape: &str, slurm: SlurmWish) -> Option<Case> {
+    let share = Share::Some(PROCESSORS.read().unwrap_or_else(PoisonError::into_inner));
+    let sites = Some(shape.parse().expect("a shape"));
+    Some(Case::new(Arc::new(Bed::up("open", LabOptions { sites, slurm, ..LabOptions::default() })?), share))
 }
 
 /// The same with several such links.

@@ -83,7 +83,6 @@ BY_REASON = {
         "journalctl LINERATE_EVENT=problem -o json | jq -r .LINERATE_PATH",
     ],
     "a job of another run, which e2e::between::detached has": ["linerate attach --cancel hostB:3f9c01d2"],
-    "a cluster, which e2e::fleet starts": ["linerate fleet submit PLAN --partition dtn --tasks 16 --time 4:00:00"],
     "a guest of the lab in the line before it": ["ssh -F $LINERATE_LAB_SSH_CONFIG g0 'uname -a; rsync --version'"],
     "it waits for a client; without --once it serves the other lines": ["linerate serve rr --listen 0.0.0.0:5300 --once"],
 }
@@ -101,6 +100,8 @@ EXPECTED = {
 REPLACED = [
     (r"^sudo ", ""),
     (r"\b(user|me|root)@", ""),
+    # The partition of the lab's first site.
+    (r"--partition dtn\b", "--partition site1"),
     (r"--seconds (10|240)\b", "--seconds 1"),
     (r"--ramp 10\b", "--ramp 0.1"),
     (r"--bytes 10G(iB|B)", "--bytes 50MB"),

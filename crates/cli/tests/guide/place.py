@@ -5,8 +5,9 @@ import pathlib
 import re
 import shutil
 import subprocess
+import time
 
-# The hosts of the pages. Each is host b of the lab.
+# The hosts of the pages. Each is host b of the lab; on two sites dtn2 and dtn3 are the second site's next ones.
 HOSTS = "host HOST hostA hostB h1 h2 h3 web1 web2 one two inner gate gate.example.org dtn1 dtn2 dtn3 backup"
 
 # A line's longest time: a guest of the lab boots within it on a slow machine.
@@ -21,6 +22,7 @@ class Place:
         programs = self.directory / "programs"
         programs.mkdir()
         configuration = pathlib.Path(os.environ["LINERATE_LAB_SSH_CONFIG"]).read_text()
+        configuration = re.sub(r"(?m)^Host s2h([23])$", r"Host s2h\1 dtn\1", configuration)
         (self.directory / "ssh_config").write_text(
             re.sub(r"(?m)^Host b\b.*$", f"Host b {HOSTS}", configuration).replace("Port 22\n", "")
         )
@@ -46,6 +48,7 @@ class Place:
     def fill(self):
         """Makes the directories of the pages as they are before each block of lines."""
         directory, work = self.directory, self.work
+        self.end_jobs()
         for name in ("data", "d", "mnt", "srv", "etc", "lustre", "scratch", "share", "home", "var", "work"):
             shutil.rmtree(directory / name, ignore_errors=True)
         for name in ("data/copy", "d/tree", "mnt/copy", "mnt/backup", "srv/tree", "srv/data", "lustre/data",
@@ -64,6 +67,14 @@ class Place:
         (work / "FILE").write_text("a\nb\n")
         shutil.copy(self.directory / "programs/my-ssh", work / "my-ssh")
         shutil.copy(self.directory / "ssh_config", work / "other.conf")
+
+    def end_jobs(self):
+        """Ends what the lab's cluster still does with the directories, if there is one."""
+        if "SLURM_CONF" not in os.environ:
+            return
+        subprocess.run(["scancel", "--user", str(os.getuid())], check=True)
+        while subprocess.run(["squeue", "--noheader"], check=True, stdout=subprocess.PIPE).stdout:
+            time.sleep(0.1)
 
     def of_here(self, line):
         """The line with this place's names for the pages'."""
