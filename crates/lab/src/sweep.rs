@@ -12,6 +12,7 @@ use crate::name::LabName;
 use crate::network;
 use crate::process::{Process, end_all, file_identity, has_variable, in_namespaces};
 use crate::state::{LabHost, LabState, StateRoot};
+use crate::user;
 
 /// Time for a lab's processes to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -191,10 +192,11 @@ fn members(name: &LabName, state: Option<&LabState>) -> Vec<u32> {
     let named = |host: &LabHost| file_identity(&host.namespace_path()).ok();
     let mut found = in_namespaces(&hosts.iter().filter_map(named).collect::<Vec<_>>(), |_| true);
     // A namespace without a file in this mount namespace belonged to a user namespace of this user. Its
-    // number may have been reused since, so each process must also carry the lab's name.
+    // number may have been reused since, so each process must also carry the lab's name, or have a lab's account
+    // file: jobs of Slurm may come without variables.
     let mark = format!("LINERATE_LAB={name}");
     let recorded = state.map(|state| state.namespaces.as_slice()).unwrap_or_default();
-    found.extend(in_namespaces(recorded, |pid| has_variable(pid, &mark)));
+    found.extend(in_namespaces(recorded, |pid| has_variable(pid, &mark) || user::is_in_lab(pid)));
     found.sort_unstable();
     found.dedup();
     found

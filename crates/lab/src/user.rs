@@ -144,6 +144,17 @@ fn admit_this_user() -> Result<(), LabError> {
     overlay("/etc/shadow", "/run/linerate-shadow", &account::admitting_shadow(&user))
 }
 
+/// True if a process is in the user namespace of a lab: none but these have such an account file.
+pub(crate) fn is_in_lab(pid: u32) -> bool {
+    let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    // proc_pid_mountinfo(5): the fourth and fifth fields are the mounted file and its place.
+    let mounted = |line: &str| {
+        let mut fields = line.split(' ').skip(3);
+        fields.next() == Some("/linerate-passwd") && fields.next() == Some("/etc/passwd")
+    };
+    mounts.lines().any(mounted)
+}
+
 fn overlay(path: &'static str, source: &'static str, text: &str) -> Result<(), LabError> {
     let bound = std::fs::write(source, text).and_then(|()| Ok(mount_bind(source, path)?));
     bound.map_err(LabError::file("replacing, for this process alone,", Path::new(path)))

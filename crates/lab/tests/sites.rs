@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{NOBODY, Program, can_make_labs, on, options, remains, text, wait_for_line, within};
@@ -214,6 +214,20 @@ fn an_ordinary_user_gets_sites_in_a_user_namespace() {
     let script = format!("hostname; ssh -F $LINERATE_LAB_SSH_CONFIG s2h2 hostname; {jobs}");
     let words = [&["--sites", "2x2"], slurm, &["sh", "-c", &script]].concat();
     assert_eq!(text(&program.run(&words)), "s1h1\ns2h2\ns2h1\ns2h2\n");
+    if slurm.is_empty() {
+        return;
+    }
+    let script = "sbatch -o /dev/null --wrap 'srun sleep 614'; sbatch -o /dev/null --export=NONE --wrap 'sleep 615'; \
+        while [ $(pgrep -c -u 65534 -f 'sleep 61[45]') -lt 4 ]; do sleep 0.1; done; echo ready; exec sleep 616";
+    let mut child =
+        program.command(&["--sites", "2x2", "--slurm", "sh", "-c", script]).spawn().expect("it starts");
+    wait_for_line(&mut child, "ready");
+    kill(&mut child);
+    let told = program.run(&["true"]);
+    assert!(String::from_utf8_lossy(&told.stderr).contains("left behind by process"), "{told:?}");
+    let left = Command::new("pgrep").args(["-l", "-u", "65534", "-f", "sleep 61[456]|slurmstepd:"]).output();
+    let left = String::from_utf8_lossy(&left.expect("pgrep runs").stdout).into_owned();
+    assert_eq!(left, "", "jobs go with their lab");
 }
 
 #[test]

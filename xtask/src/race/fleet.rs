@@ -80,7 +80,9 @@ fn compare_with_simulation(bed: &FleetBed, blocks: usize, rate: &str) -> anyhow:
     let files_per_second = FILES as f64 / (Spread::of(empty.into_iter()).median - task).max(1e-3);
     println!("  one pair: {task:.2} s for a task, {files_per_second:.0} files/s");
     for nodes in [1, 2, HOSTS] {
-        let times = (0..blocks).map(|_| Ok(bed.fleet("tree", nodes)?.of_tasks)).collect::<anyhow::Result<Vec<_>>>()?;
+        let times = (0..blocks)
+            .map(|_| Ok(bed.fleet("tree", nodes)?.of_tasks))
+            .collect::<anyhow::Result<Vec<_>>>()?;
         // The plan of the last run says what there is to move.
         let computed = bed.simulate(nodes, rate, task, files_per_second)?;
         let ratios = times.iter().map(|seconds| seconds / computed);
@@ -192,7 +194,8 @@ impl FleetBed {
     /// What a command of fleets prints as JSON.
     fn json(&self, words: &[&str], more: &[OsString]) -> anyhow::Result<Value> {
         let mut command = self.command(0)?;
-        let output = command.arg("fleet").args(words).arg("--json").args(more).stdout(Stdio::piped()).output()?;
+        let output =
+            command.arg("fleet").args(words).arg("--json").args(more).stdout(Stdio::piped()).output()?;
         serde_json::from_slice(&output.stdout)
             .with_context(|| format!("fleet {words:?}: {}", String::from_utf8_lossy(&output.stderr)))
     }

@@ -114,7 +114,11 @@ impl<'a> Slurm<'a> {
         let logs = fs::read_dir(&self.top).into_iter().flatten().flatten().map(|entry| entry.path());
         let said = logs.filter(|path| path.extension().is_some_and(|end| end == "log")).map(|path| {
             let said = fs::read(&path).unwrap_or_default();
-            format!("{}:\n{}\n", path.display(), String::from_utf8_lossy(&said[said.len().saturating_sub(2500)..]))
+            format!(
+                "{}:\n{}\n",
+                path.display(),
+                String::from_utf8_lossy(&said[said.len().saturating_sub(2500)..])
+            )
         });
         said.collect::<String>() + &self.say("squeue", args!["--array"])
     }
