@@ -1,6 +1,7 @@
 //! Kinds of machine that linerate is built for, and the compilers that build it for another than this one.
 
 use anyhow::{Context, bail};
+use linerate_remote::program;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -49,22 +50,14 @@ impl Machine {
     /// Where it is for another kind, or no program.
     pub fn check(&self, file: &Path) -> anyhow::Result<()> {
         let mut start = Vec::new();
-        let opened = File::open(file).and_then(|file| file.take(20).read_to_end(&mut start));
-        opened.with_context(|| format!("reading {}", file.display()))?;
-        // ELF's header, elf(5): e_machine is at 18.
-        let is_ours = start.starts_with(b"\x7fELF") && start.get(18..) == Some(&self.elf().to_le_bytes()[..]);
-        if !is_ours && !start.starts_with(b"#!") {
-            bail!("{} is no program for {}", file.display(), self.name());
-        }
-        Ok(())
-    }
-
-    /// EM_X86_64, EM_AARCH64, EM_RISCV.
-    fn elf(&self) -> u16 {
-        match self.name() {
-            "x86_64" => 62,
-            "aarch64" => 183,
-            _ => 243,
+        let opened = File::open(file).and_then(|file| {
+            (&file).take(program::HEAD as u64).read_to_end(&mut start)?;
+            Ok(file.metadata()?.len())
+        });
+        let size = opened.with_context(|| format!("reading {}", file.display()))?;
+        match program::fault(&start, size, self.name()) {
+            Some(why) => bail!("{} is no program for {}: {why}", file.display(), self.name()),
+            None => Ok(()),
         }
     }
 

@@ -159,3 +159,74 @@ fn what_an_agent_can_not_do_is_done_by_the_whole_program() {
     assert_eq!(jobs.err.matches("bringing").count(), 0);
     assert_eq!(installation.kept(), [length(&installation.path("agent")), length(Path::new(PROGRAM))]);
 }
+
+/// A packed agent with a byte changed in its middle.
+fn with_a_changed_byte(packed: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(packed).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    bytes
+}
+
+/// The program for another kind of machine: its header says so, and nothing else is changed.
+fn of_another_machine(installation: &Installation, packed: &Path) {
+    let mut bytes = fs::read(PROGRAM).unwrap();
+    bytes[18] = if std::env::consts::ARCH == "aarch64" { 62 } else { 183 };
+    let program = installation.path("other");
+    fs::write(&program, bytes).unwrap();
+    packed::write(&program, &mut File::create(packed).unwrap()).unwrap();
+}
+
+#[test]
+fn an_agent_that_can_not_be_brought_is_named_and_all_of_the_program_brought() {
+    type Harm = fn(&Installation, &Path);
+    // More of them are tested beside the code that looks; each brings all of the program, which takes time.
+    let harms: [(&str, Harm); 3] = [
+        ("it is a directory", |_, file| {
+            fs::remove_file(file).unwrap();
+            fs::create_dir(file).unwrap();
+        }),
+        ("it is a program for ", of_another_machine),
+        ("can't be brought: it ", |_, file| fs::write(file, with_a_changed_byte(file)).unwrap()),
+    ];
+    for (why, harm) in harms {
+        let installation = Installation::new();
+        let packed = installation.pack_agent(&"that is long enough to be damaged within".repeat(50));
+        harm(&installation, &packed);
+        let file = packed.file_name().unwrap().to_str().unwrap();
+        let run = installation.copy();
+        let run = run.says(&[file, why, "bringing it", "all of it"]);
+        assert!(!run.err.contains("bringing its agent"), "{run}");
+        assert_eq!(installation.kept(), [length(Path::new(PROGRAM))]);
+    }
+}
+
+#[test]
+fn where_nothing_else_fits_the_damaged_agent_is_the_reason() {
+    let installation = Installation::new();
+    let packed = installation.pack_agent(&"that is long enough to be damaged within".repeat(50));
+    let agents = installation.path("usr/lib/linerate/agents");
+    fs::create_dir(&agents).unwrap();
+    let other = if std::env::consts::ARCH == "aarch64" { "x86_64" } else { "aarch64" };
+    let file = agents.join(format!("agent-{other}.gz"));
+    fs::rename(packed, &file).unwrap();
+    // The far host is of that machine.
+    fs::create_dir(installation.path("far")).unwrap();
+    installation.script("far/uname", &format!("echo Linux {other}"));
+    let (home, far) =
+        (installation.path("home").display().to_string(), installation.path("far").display().to_string());
+    let shell = format!("shift\nHOME={home} XDG_CACHE_HOME= PATH={far}:/usr/bin:/bin exec sh -c \"$*\"");
+    installation.script("rsh", &shell);
+    let copy =
+        || installation.run(&["cp", "file", &format!("far:{}", installation.path("copied").display())]);
+    let name = format!("agent-{other}.gz");
+    fs::write(&file, with_a_changed_byte(&file)).unwrap();
+    copy().exits(5).says(&[&name, "the far host is Linux ", "install linerate"]);
+    fs::write(&file, "").unwrap();
+    copy().exits(5).says(&[&format!("{name}: it is empty"), "install linerate"]);
+    // A whole program that is damaged, too.
+    fs::write(agents.join(format!("linerate-{other}")), "").unwrap();
+    copy().exits(5).says(&[&format!("{name}: it is empty"), &format!("linerate-{other}: it is empty")]);
+    fs::remove_dir_all(agents).unwrap();
+    copy().exits(5).says(&["for which no binary is here: install linerate"]);
+}

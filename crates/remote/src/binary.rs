@@ -3,12 +3,13 @@
 
 use aws_lc_rs::digest::{Context, SHA256};
 use flate2::read::MultiGzDecoder;
+use linerate_wire::path::printable;
 use object::read::{Object, ReadCache};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use crate::packed;
+use crate::{packed, program};
 
 /// The running program's file. This path stays valid when another file takes the program's name.
 const OWN: &str = "/proc/self/exe";
@@ -67,7 +68,7 @@ pub struct Binaries {
     pub others: Vec<Binary>,
     /// The agents, for this kind of machine and others.
     pub agents: Vec<Binary>,
-    /// The machines whose packed agents can't be used, each with the reason.
+    /// The machines of agents and programs that aren't used, each with the file and the reason.
     pub unfit: Vec<(String, String)>,
 }
 
@@ -81,12 +82,23 @@ impl Binaries {
         let above = fs::read_link(OWN).ok().and_then(|path| Some(path.parent()?.parent()?.to_owned()));
         let mut binaries = Self { own, others: Vec::new(), agents: Vec::new(), unfit: Vec::new() };
         if let Some(above) = above {
-            binaries.others = programs_in(&above.join(BESIDE));
-            binaries.others.retain(|other| other.machine != binaries.own.machine);
+            binaries.look_for_programs(&above.join(BESIDE));
             binaries.look_for_agents(&above.join(LIBRARY));
             binaries.look_for_agents(&above.join(BESIDE));
         }
         Ok(binaries)
+    }
+
+    /// Adds the programs for other machines in a directory. Files with other names are ignored.
+    fn look_for_programs(&mut self, directory: &Path) {
+        for (arch, file) in named(directory, NAME, "") {
+            let machine = machine(&arch);
+            match Binary::of_program(&arch, &file) {
+                _ if machine == self.own.machine => {}
+                Ok(program) => self.others.push(program),
+                Err(why) => self.unfit.push((machine, format!("{}: {why}", file.display()))),
+            }
+        }
     }
 
     /// Adds the agents in a directory, for machines that have no agent yet.
@@ -112,6 +124,20 @@ impl Binaries {
         program.into_iter().chain(agent).collect()
     }
 
+    /// Removes the agent in `file`, and keeps the reason.
+    pub fn give_up(&mut self, file: &Path, why: &str) {
+        let is_meant = |agent: &mut Binary| agent.file == file;
+        let given_up = self.agents.extract_if(.., is_meant);
+        self.unfit.extend(given_up.map(|agent| (agent.machine, format!("{}: {why}", agent.file.display()))));
+    }
+
+    /// The reasons why the files for a machine can't be brought, fit to be printed; none if there are no such files.
+    pub fn why_unfit(&self, machine: &[u8]) -> Option<String> {
+        let unfit = self.unfit.iter().filter(|(of, _)| of.as_bytes() == machine);
+        let reasons: Vec<_> = unfit.map(|(_, why)| printable(why.as_bytes())).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
     /// The other kinds of machine for which there are binaries, sorted.
     pub fn other_machines(&self) -> Vec<&str> {
         let all = self.others.iter().chain(&self.agents).map(|binary| &*binary.machine);
@@ -120,12 +146,6 @@ impl Binaries {
         machines.dedup();
         machines
     }
-}
-
-/// The programs in a directory, sorted by name. Files with other names are ignored.
-fn programs_in(directory: &Path) -> Vec<Binary> {
-    let program = |(arch, file): (String, PathBuf)| Binary::of(machine(&arch), file).ok();
-    named(directory, NAME, "").into_iter().filter_map(program).collect()
 }
 
 /// The files in a directory whose names are a machine's name between `begin` and `end`, sorted by machine.
@@ -164,6 +184,32 @@ impl Binary {
             }
         };
         Ok(Self { machine, file: path, size, id: format!("{content}-{size}"), packed: None })
+    }
+
+    /// Describes a program's file that lies beside this one, if its beginning fits the machine.
+    fn of_program(arch: &str, path: &Path) -> Result<Self, String> {
+        let (file, mut head) = (program::open(path)?, Vec::new());
+        let said = |error: io::Error| format!("it can't be read: {error}");
+        let size = file.metadata().map_err(said)?.len();
+        file.take(program::HEAD as u64).read_to_end(&mut head).map_err(said)?;
+        if let Some(why) = program::fault(&head, size, arch) {
+            return Err(why);
+        }
+        Self::of(machine(arch), path.to_owned()).map_err(said)
+    }
+
+    /// Checks all of a packed agent by unpacking it.
+    ///
+    /// # Errors
+    /// The reason why it can't be brought, as a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        let Some(hash) = &self.packed else { return Ok(()) };
+        let unpacked = MultiGzDecoder::new(program::open(&self.file)?).take(self.size.saturating_add(1));
+        match sha256(unpacked) {
+            Ok(found) if found == *hash => Ok(()),
+            Ok(_) => Err("it is damaged: what is in it hasn't the SHA-256 of its description".into()),
+            Err(error) => Err(format!("it can't be unpacked: {error}")),
+        }
     }
 
     /// The number of bytes of the file that are sent, unless the file is compressed on the way.
@@ -272,12 +318,28 @@ mod tests {
     fn what_lies_beside_is_found_by_its_name() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["linerate-riscv64", "linerate-aarch64", "linerate-a$(id)", "linerate-", "readme"] {
-            fs::write(directory.path().join(name), "program").unwrap();
+            fs::write(directory.path().join(name), "#!program").unwrap();
         }
-        let found = programs_in(directory.path());
-        let machines: Vec<_> = found.iter().map(|binary| &*binary.machine).collect();
+        let mut binaries = alone();
+        binaries.look_for_programs(directory.path());
+        let machines: Vec<_> = binaries.others.iter().map(|binary| &*binary.machine).collect();
         assert_eq!(machines, ["Linux aarch64", "Linux riscv64"]);
-        assert_eq!(programs_in(&directory.path().join("none")), []);
+        binaries.look_for_programs(&directory.path().join("none"));
+        assert_eq!((binaries.others.len(), binaries.unfit.len()), (2, 0));
+        fs::write(directory.path().join("linerate-aarch64"), "").unwrap();
+        fs::copy(OWN, directory.path().join("linerate-riscv64")).unwrap();
+        let mut binaries = alone();
+        binaries.look_for_programs(directory.path());
+        assert_eq!(binaries.others, []);
+        let why = |machine: &[u8]| binaries.why_unfit(machine).unwrap();
+        assert!(why(b"Linux aarch64").ends_with("linerate-aarch64: it is empty"));
+        assert!(why(b"Linux riscv64").contains("it is a program for "), "{}", why(b"Linux riscv64"));
+    }
+
+    /// Nothing lies beside a program for x86-64.
+    fn alone() -> Binaries {
+        let own = Binary { file: "linerate".into(), ..Binary::of(machine("x86_64"), OWN.into()).unwrap() };
+        Binaries { own, others: Vec::new(), agents: Vec::new(), unfit: Vec::new() }
     }
 
     /// The names of the files that `for_machine` returns.
@@ -291,15 +353,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         for name in ["linerate-aarch64", "linerate-riscv64"] {
-            fs::write(at(name), "program").unwrap();
+            fs::write(at(name), "#!program").unwrap();
         }
         for name in ["agent-x86_64.gz", "agent-aarch64.gz", "agent-s390x.gz"] {
             packed::write(&at("linerate-aarch64"), &mut File::create(at(name)).unwrap()).unwrap();
         }
         fs::write(at("agent-riscv64.gz"), "damaged").unwrap();
-        let own = Binary { file: "linerate".into(), ..Binary::of(machine("x86_64"), OWN.into()).unwrap() };
-        let others = programs_in(directory.path());
-        let mut binaries = Binaries { own, others, agents: Vec::new(), unfit: Vec::new() };
+        let mut binaries = alone();
+        binaries.look_for_programs(directory.path());
         binaries.look_for_agents(directory.path());
         binaries.look_for_agents(directory.path());
         for (machine, agent, program) in [
@@ -313,8 +374,11 @@ mod tests {
             assert_eq!(files(&binaries, machine, FarPart::Program), program);
         }
         assert_eq!(binaries.other_machines(), ["Linux aarch64", "Linux riscv64", "Linux s390x"]);
-        let (machine, why) = &binaries.unfit[0];
-        assert!(machine == "Linux riscv64" && why.contains("agent-riscv64.gz: "), "{why}");
+        let why = binaries.why_unfit(b"Linux riscv64").unwrap();
+        assert!(why.ends_with("agent-riscv64.gz: it is no packed agent"), "{why}");
+        binaries.give_up(&at("agent-s390x.gz"), "it is damaged");
+        assert!(binaries.for_machine(b"Linux s390x", FarPart::Agent).is_empty());
+        assert!(binaries.why_unfit(b"Linux s390x").unwrap().ends_with("agent-s390x.gz: it is damaged"));
     }
 
     #[test]

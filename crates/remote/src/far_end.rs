@@ -71,13 +71,15 @@ pub enum StartError {
     OwnBinary(io::Error),
     /// The far host is a different kind of machine.
     #[error(
-        "the far host is {there}, for which no binary is here: install linerate {version} there, or here the package \
+        "the far host is {there}, for which no binary is here{unfit}: install linerate {version} there, or here the package \
          linerate-agents, which has those for other machines ({BESIDE} beside this program's directory)",
         version = env!("CARGO_PKG_VERSION")
     )]
     Machine {
         /// The output of `uname -sm` there.
         there: String,
+        /// Why what lies here for that can't be brought; empty where nothing does.
+        unfit: String,
     },
     /// No agent could be started there.
     #[error("{0}")]
@@ -100,27 +102,59 @@ impl FarEnd {
         if self.host.is_empty() || self.host.as_bytes().starts_with(b"-") {
             return Err(StartError::Host);
         }
-        let binaries = Binaries::installed().map_err(StartError::OwnBinary)?;
-        let mut agent = self.spawn(&bootstrap_by(&binaries, self.part, self.install, &self.command))?;
+        let mut binaries = Binaries::installed().map_err(StartError::OwnBinary)?;
+        // Each time, there is an agent less that could be brought.
+        loop {
+            if let Some(agent) = self.start_by(&mut binaries, note, interrupted)? {
+                return Ok(agent);
+            }
+        }
+    }
+
+    /// Starts the agent, as [`Self::start`] does; returns none if the far shell waits for a packed agent that is damaged. The
+    /// agent is then removed from `binaries`, and a second login asks for another binary.
+    fn start_by(
+        &self,
+        binaries: &mut Binaries,
+        note: &dyn Fn(&str),
+        interrupted: &AtomicBool,
+    ) -> Result<Option<Agent>, StartError> {
+        let mut agent = self.spawn(&bootstrap_by(binaries, self.part, self.install, &self.command))?;
         let (mut greeting, mut brought) = (Greeting::default(), false);
         let mut login = Login::begin(self.patience);
         loop {
             match agent.next_line(&mut greeting, &login, interrupted)? {
-                Heard::Ready => return Ok(agent),
+                Heard::Ready => return Ok(Some(agent)),
                 Heard::Failed(why) => return Err(StartError::Failed(why)),
                 Heard::Noise => login.heard(),
                 // A retry would fail in the same way.
                 Heard::Wanted { .. } if brought => return Err(agent.never_ready(&greeting)),
                 Heard::Wanted { machine, unpackers } => {
-                    let there = || StartError::Machine { there: printable(&machine) };
-                    let fit = binaries.for_machine(&machine, self.part);
-                    let binary = fit.last().ok_or_else(there)?;
-                    note(&self.announcement(binary, unpackers, &binaries));
-                    self.bring(binary, &mut agent, unpackers)?;
+                    let binary = self.binary(binaries, &machine)?.clone();
+                    if let Err(why) = binary.check() {
+                        agent.leave();
+                        binaries.give_up(&binary.file, &why);
+                        self.binary(binaries, &machine)?;
+                        note(&given_up(&binary, &why));
+                        return Ok(None);
+                    }
+                    note(&self.announcement(&binary, unpackers, binaries));
+                    self.bring(&binary, &mut agent, unpackers)?;
                     (login, brought) = (Login::begin(self.patience), true);
                 }
             }
         }
+    }
+
+    /// The binary that is brought to this kind of machine.
+    fn binary<'a>(&self, binaries: &'a Binaries, machine: &[u8]) -> Result<&'a Binary, StartError> {
+        let there = || StartError::Machine {
+            there: printable(machine),
+            unfit: binaries
+                .why_unfit(machine)
+                .map_or_else(String::new, |why| format!(" that can be brought ({why})")),
+        };
+        binaries.for_machine(machine, self.part).pop().ok_or_else(there)
     }
 
     /// The message that a binary is being copied, with a note on what the copy lacks.
@@ -128,10 +162,9 @@ impl FarEnd {
         let is_whole = binary.packed.is_none();
         let mut lacks = Vec::new();
         if is_whole && self.part == FarPart::Agent {
-            let unfit = binaries.unfit.iter().find(|(machine, _)| *machine == binary.machine);
             let no_agent = "all of it, since no packed agent is beside this program".to_owned();
-            lacks
-                .push(unfit.map_or(no_agent, |(_, why)| format!("all of it: {}", printable(why.as_bytes()))));
+            let unfit = binaries.why_unfit(binary.machine.as_bytes());
+            lacks.push(unfit.map_or(no_agent, |why| format!("all of it: {why}")));
         }
         if is_whole && *binary == binaries.own && !cfg!(target_feature = "crt-static") {
             lacks.push("not static, so that host needs a C library as new as the one here".into());
@@ -218,6 +251,13 @@ impl Agent {
         StartError::Ended { message, code }
     }
 
+    /// Ends a remote shell that waits for a binary.
+    fn leave(self) {
+        let (mut shell, output, input) = self.into_parts();
+        drop((output, input));
+        shell.end();
+    }
+
     /// The remote shell, the agent's output and its input.
     pub fn into_parts(self) -> (RemoteShell, ChildStdout, PatientInput) {
         (self.shell, self.output, self.input)
@@ -246,6 +286,14 @@ impl RemoteShell {
         let _ = self.0.kill();
         (self.0.wait().map_or_else(|error| error.to_string(), |status| status.to_string()), None)
     }
+}
+
+/// Announces that a packed agent isn't brought.
+fn given_up(binary: &Binary, why: &str) -> String {
+    let file = printable(binary.file.as_os_str().as_bytes());
+    format!(
+        "{file} can't be brought: {why}; install it again. Logging in once more, to bring all of linerate"
+    )
 }
 
 /// The far shell's output, in a form that can be appended to a message.

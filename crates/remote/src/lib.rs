@@ -9,3 +9,4 @@ pub mod install;
 pub mod packed;
 pub mod patience;
 pub mod place;
+pub mod program;

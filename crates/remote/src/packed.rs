@@ -4,11 +4,12 @@
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::binary::{Binary, sha256};
 use crate::install::identity;
+use crate::program;
 
 /// The beginning of a packed agent's file name; the machine follows, as `uname -m` prints it.
 pub const NAME: &str = "agent-";
@@ -28,19 +29,26 @@ pub fn write(binary: &Path, packed: &mut impl Write) -> io::Result<()> {
     gzip.finish()?.flush()
 }
 
-/// Describes a packed agent for a machine. Only its header is read.
+/// Describes a packed agent for a machine. Only its two ends are read.
 ///
 /// # Errors
 /// The reason why the agent can't be copied to a host, as the end of a sentence.
 pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
-    let opened = File::open(file).map_err(|error| error.to_string())?;
-    let comment = comment(BufReader::new(opened)).ok_or("it is no packed agent")?;
+    let mut opened = program::open(file)?;
+    let (comment, head) = begin(BufReader::new(&opened)).ok_or("it is no packed agent")?;
     let mut words = comment.splitn(3, ", ");
     let (of, id, hash) = (words.next(), words.next(), words.next());
     if of != Some(&identity()) {
         return Err(format!("it belongs to {}, not to {}", of.unwrap_or_default(), identity()));
     }
     let size = id.and_then(|id| id.rsplit_once('-')?.1.parse().ok());
+    if size.is_some_and(|size| stated_length(&mut opened).is_ok_and(|stated| stated != size as u32)) {
+        return Err("its end is missing, or is that of another file".into());
+    }
+    let arch = machine.rsplit(' ').next().unwrap_or_default();
+    if let Some(why) = size.and_then(|size| program::fault(&head, size, arch)) {
+        return Err(format!("unpacked, {why}"));
+    }
     match (id, size, hash) {
         // The ID and the hash are put into lines for the far shell.
         (Some(id), Some(size), Some(hash)) if is_plain(id) && is_plain(hash) => Ok(Binary {
@@ -54,12 +62,20 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
     }
 }
 
-fn comment(file: impl BufRead) -> Option<String> {
-    let mut gzip = MultiGzDecoder::new(file);
-    // Reading a byte checks that the file is more than a header.
-    gzip.read_exact(&mut [0]).ok()?;
+/// The description, and what the program begins with.
+fn begin(file: impl BufRead) -> Option<(String, Vec<u8>)> {
+    let (mut gzip, mut head) = (MultiGzDecoder::new(file), Vec::new());
+    (&mut gzip).take(program::HEAD as u64).read_to_end(&mut head).ok()?;
     let comment = gzip.header()?.comment()?.to_owned();
-    String::from_utf8(comment).ok()
+    Some((String::from_utf8(comment).ok()?, head)).filter(|(_, head)| !head.is_empty())
+}
+
+/// The length that stands at the end of a file of gzip, RFC 1952: the unpacked one's last 32 bits.
+fn stated_length(file: &mut File) -> io::Result<u32> {
+    let mut last = [0; 4];
+    file.seek(SeekFrom::End(-4))?;
+    file.read_exact(&mut last)?;
+    Ok(u32::from_le_bytes(last))
 }
 
 fn is_plain(word: &str) -> bool {
@@ -89,8 +105,32 @@ mod tests {
             assert!(with_comment(&format!("{ours}, {odd}")).unwrap_err().contains("no sense"), "{odd}");
         }
         let plain = tempfile::NamedTempFile::new().unwrap();
+        assert!(read("Linux x", plain.path()).unwrap_err().contains("it is empty"));
+        std::fs::write(plain.path(), "text").unwrap();
         assert!(read("Linux x", plain.path()).unwrap_err().contains("no packed agent"));
         assert!(read("Linux x", Path::new("/nowhere")).unwrap_err().contains("No such file"));
+    }
+
+    #[test]
+    fn a_cut_file_and_one_for_another_machine_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("agent");
+        write(Path::new("/proc/self/exe"), &mut File::create(&file).unwrap()).unwrap();
+        let here = format!("Linux {}", std::env::consts::ARCH);
+        let agent = read(&here, &file).unwrap();
+        agent.check().unwrap();
+        let other = if here == "Linux aarch64" { "Linux x86_64" } else { "Linux aarch64" };
+        assert!(read(other, &file).unwrap_err().contains("it is a program for"));
+        let whole = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+        assert!(read(&here, &file).unwrap_err().contains("its end is missing"));
+        // What no end shows.
+        let mut damaged = whole;
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        std::fs::write(&file, &damaged).unwrap();
+        let why = read(&here, &file).unwrap().check().unwrap_err();
+        assert!(why.starts_with("it can't be unpacked: ") || why.contains("damaged"), "{why}");
     }
 
     #[test]
