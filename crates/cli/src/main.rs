@@ -40,6 +40,7 @@ use std::process::ExitCode;
 use common::config::apply;
 use common::failure::Failure;
 use common::log;
+use common::numbers::explained;
 use common::recording::not_begun;
 use exit::Code;
 use say::{is_lost, note_loss};
@@ -190,7 +191,7 @@ fn main() -> ExitCode {
 fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> {
     let matches = match command().try_get_matches_from(&words) {
         Ok(matches) => matches,
-        Err(answer) => return Ok(Err(answer)),
+        Err(answer) => return Ok(Err(explained(answer))),
     };
     let given = matches.subcommand().map(|(name, given)| match given.subcommand() {
         // `fleet`'s own subcommands log in; their hosts are named in the plan.
@@ -207,7 +208,10 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
     }
     let behind = words.len().min(2);
     words.splice(behind..behind, added);
-    Ok(command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches)))
+    Ok(command()
+        .try_get_matches_from(words)
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(explained))
 }
 
 /// The words of the command line; a program that is called `rsync` or `scp` does what that does.

@@ -21,7 +21,7 @@ use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
 use crate::common::summary::{Ends, Payload, Summary};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
-use crate::units::{parse_ports, parse_size, parse_streams};
+use crate::units::{parse_ports, parse_size, parse_streams, parse_time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,8 +47,8 @@ pub struct StreamArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "seconds")]
     bytes: Option<u64>,
     /// Send for SECONDS
-    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
-    seconds: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_time)]
+    seconds: Duration,
     /// Send the files below PATH instead of bytes from memory
     ///
     /// They are read again and again; the far end drops the bytes.
@@ -80,7 +80,7 @@ pub fn run(args: StreamArgs) -> Result<Code, Failure> {
 }
 
 fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
-    let (begun, until) = (Instant::now(), args.until()?);
+    let (begun, until) = (Instant::now(), args.until());
     let files = args.read.as_deref().map(Files::below).transpose()?;
     let meters = Meters::default();
     let far_end = args.reach.far_end(&args.host, false)?;
@@ -151,13 +151,8 @@ impl Sending<'_> {
 }
 
 impl StreamArgs {
-    fn until(&self) -> Result<Until, Failure> {
-        if let Some(bytes) = self.bytes {
-            return Ok(Until::Bytes(bytes));
-        }
-        let time = Duration::try_from_secs_f64(self.seconds);
-        time.map(Until::Time)
-            .map_err(|error| Failure(format!("--seconds {}: {error}", self.seconds), Code::Usage))
+    fn until(&self) -> Until {
+        self.bytes.map_or(Until::Time(self.seconds), Until::Bytes)
     }
 
     fn options(&self) -> Options {

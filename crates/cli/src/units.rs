@@ -22,6 +22,17 @@ pub fn parse_ports(text: &str) -> Result<(u16, u16), String> {
     if first == 0 || first > last { Err(wrong()) } else { Ok((first, last)) }
 }
 
+/// Seconds, perhaps with a fraction, that a run can last: at most 2^32, which every clock can add.
+///
+/// # Errors
+/// A message with examples of what to write.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=f64::from(u32::MAX)).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("'{text}' is no time that a run can last; write seconds, as in 10 or 0.5"))
+}
+
 /// A number of streams, or `auto`.
 ///
 /// # Errors
@@ -92,6 +103,10 @@ mod tests {
         assert_eq!(parse_ports("50000-50010"), Ok((50000, 50010)));
         assert_eq!(parse_ports("443"), Ok((443, 443)));
         assert!(parse_ports("9-1").is_err() && parse_ports("70000").is_err() && parse_ports("0").is_err());
+        assert_eq!(parse_time("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["nan", "1e300", "1.8e19", "99999999999999999999", "-1", "x"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
         assert_eq!(parse_streams("auto"), Ok(None));
         assert!(parse_streams("0").is_err() && parse_streams("65").is_err());
     }

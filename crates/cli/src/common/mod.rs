@@ -11,6 +11,7 @@ pub mod look;
 mod losses;
 pub mod member;
 pub mod metrics;
+pub mod numbers;
 pub mod output;
 pub mod reach;
 pub mod recording;

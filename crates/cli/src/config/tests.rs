@@ -64,6 +64,7 @@ fn errors_name_the_line_and_what_to_write() {
         ("port-range = \"9-1\"", 1, "50000-50010"),
         ("compress = 30", 1, "1 to 19"),
         ("timeout = -1", 1, "-1"),
+        ("timeout = 99999999999999999999", 1, "'99999999999999999999': the number is too large"),
         ("port = 70000", 1, "70000"),
         ("agent-command = \"sudo other\"", 1, "linerate"),
         ("option = [\"StrictHostKeyChecking=no\"]", 1, "ssh's own configuration"),

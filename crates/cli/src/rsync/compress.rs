@@ -56,7 +56,7 @@ impl CompressWords {
     /// # Errors
     /// If it is no number.
     pub fn level(&mut self, level: &str) -> Result<(), String> {
-        self.level = Some(level.parse().map_err(|_| "not a number".to_owned())?);
+        self.level = Some(level.parse().map_err(|_| "not a level".to_owned())?);
         self.on.get_or_insert(true);
         Ok(())
     }

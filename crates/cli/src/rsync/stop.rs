@@ -3,12 +3,17 @@
 use linerate_sys::local_time::LocalTime;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::common::numbers::whole;
+
 /// Minutes from now.
 ///
 /// # Errors
 /// If that is no number of minutes.
 pub fn after(text: &str) -> Result<SystemTime, String> {
-    let minutes = text.parse::<u32>().ok().filter(|minutes| *minutes > 0).ok_or("not a number of minutes")?;
+    let minutes: u32 = whole(text, "minutes")?;
+    if minutes == 0 {
+        return Err("not a number of minutes".into());
+    }
     Ok(SystemTime::now() + std::time::Duration::from_secs(u64::from(minutes) * 60))
 }
 

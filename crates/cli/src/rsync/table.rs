@@ -11,6 +11,7 @@ use super::details::Acting;
 use super::info::INFO_HELP;
 use super::line::Line;
 use super::{checked, details, stop};
+use crate::common::numbers::whole;
 use crate::modes;
 use crate::sync::selecting::RuleOption;
 use crate::units::{parse_rate, parse_rsync_size};
@@ -156,7 +157,7 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| line.keep.omit_link_times = false,
     ),
     value(&["modify-window"], Some('@'), |line, value| {
-        let window: i32 = text(value)?.parse().map_err(|_| "not a number of seconds".to_owned())?;
+        let window: i32 = whole(text(value)?, "seconds")?;
         line.sync.window = u32::try_from(window).ok();
         Ok(())
     }),
@@ -259,7 +260,7 @@ pub const OPTIONS: &[RsyncOption] = &[
         |line| line.sync.ignore_errors = false,
     ),
     value(&["max-delete"], None, |line, value| {
-        let most = text(value)?.parse::<i64>().map_err(|error| error.to_string())?;
+        let most = whole::<i64>(text(value)?, "entries")?;
         line.sync.max_delete = u64::try_from(most).ok();
         Ok(())
     }),
@@ -364,7 +365,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     RsyncOption {
         off: Some(|line| line.timeout = 0),
         ..value(&["timeout"], None, |line, value| {
-            line.timeout = text(value)?.parse().map_err(|_| "not a number of seconds".to_owned())?;
+            line.timeout = whole(text(value)?, "seconds")?;
             Ok(())
         })
     },

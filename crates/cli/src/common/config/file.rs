@@ -238,9 +238,11 @@ impl ConfigReader<'_> {
 fn plain(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.as_ref().to_owned()),
-        DeValue::Integer(number) => {
-            i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
-        }
+        // One that is too large is the option's to refuse.
+        DeValue::Integer(number) => Some(
+            i64::from_str_radix(number.as_str(), number.radix())
+                .map_or_else(|_| number.as_str().to_owned(), |number| number.to_string()),
+        ),
         _ => None,
     }
 }

@@ -5,6 +5,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 use std::error::Error;
 
+use crate::common::numbers;
 use crate::common::reach::shell_words;
 
 /// An option that a configuration file may have.
@@ -130,7 +131,10 @@ fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
     let command = Command::new("configuration").no_binary_name(true).disable_help_flag(true).arg(arg);
     let parsed = command.try_get_matches_from([format!("--value={value}")]);
     parsed.map(drop).map_err(|error| {
-        let why = error.source().map_or_else(|| "this is no value of it".to_owned(), ToString::to_string);
+        let why = error.source().map_or_else(
+            || "this is no value of it".to_owned(),
+            |source| numbers::why(source).unwrap_or_else(|| source.to_string()),
+        );
         if why.contains(value) { why } else { format!("'{value}': {why}") }
     })
 }
