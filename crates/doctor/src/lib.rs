@@ -2,6 +2,7 @@
 //!
 //! [`examine_host`] and [`examine_path`] run all [`check::CHECKS`], and order the findings by their cost.
 
+mod along;
 pub mod check;
 mod examine;
 mod finding;
@@ -13,6 +14,7 @@ mod subject;
 #[cfg(test)]
 mod testing;
 
+pub use along::along_route;
 pub use examine::{examine_host, examine_path, examine_path_and_ends, ordered};
 pub use finding::{Citation, Finding, Severity};
 pub use subject::{Host, Need, Path, PathMeasurements, USUAL_RATE};

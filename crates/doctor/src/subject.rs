@@ -150,8 +150,8 @@ impl<'a> Path<'a> {
         self.from.rate().min(self.to.rate())
     }
 
-    /// Bytes of the largest packet that both ends can send, over all their devices: the one in use isn't
-    /// known.
+    /// Bytes of the largest packet that both ends can send, over those of their devices that the route takes; over all where it
+    /// isn't known.
     pub fn mtu(&self) -> u32 {
         let largest = |host: &Host<'_>| host.devices().filter_map(|port| port.mtu.get()).max();
         self.ends().iter().filter_map(largest).min().unwrap_or(USUAL_MTU)
@@ -169,13 +169,13 @@ pub(crate) fn speed(port: &Port) -> Option<f64> {
 }
 
 /// True for ports with a cable, and bonds of them: the speeds of taps and veths are made up.
-fn is_line(port: &Port) -> bool {
+pub(crate) fn is_line(port: &Port) -> bool {
     port.kind.get() != Some(PortKind::Software) || port.bond.known().is_some()
 }
 
 /// Drivers that don't report a state report `unknown`. A port whose state and carrier are both unreadable may
 /// be down, and counts as down.
-fn is_up(port: &Port) -> bool {
+pub(crate) fn is_up(port: &Port) -> bool {
     let state = port.state.known().map(|state| state == "up" || state == "unknown");
     match (state, port.carrier.get()) {
         (Some(state), carrier) => state && carrier != Some(false),

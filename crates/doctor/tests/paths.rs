@@ -10,7 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use linerate_doctor::limiter::Limiter;
-use linerate_doctor::{Finding, Host, Need, Path as Between, PathMeasurements, examine_path_and_ends};
+use linerate_doctor::{
+    Finding, Host, Need, Path as Between, PathMeasurements, along_route, examine_path_and_ends,
+};
 use linerate_host::{Facts, Snapshot};
 
 const FINDS: &str = "finds\n";
@@ -88,7 +90,7 @@ impl Case {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let facts = |text: &str| Facts::of_snapshot(&Snapshot::parse(text).unwrap());
+        let facts = |text: &str| along_route(Facts::of_snapshot(&Snapshot::parse(text).unwrap()));
         let (from, to) = (facts(&self.from), facts(&self.to));
         let host = |name, facts| Host { name, facts, need: Need::OfPorts };
         let path = Between { from: host("a", &from), to: host("b", &to), measured: self.measured };

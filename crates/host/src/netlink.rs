@@ -6,6 +6,7 @@ pub(crate) mod functions;
 mod link;
 pub(crate) mod rules;
 mod shape;
+pub(crate) mod taken;
 
 use std::fmt::Write as _;
 use std::io;

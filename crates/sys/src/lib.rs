@@ -1,6 +1,7 @@
 //! The system calls that no safe library offers, the facts about a process that only procfs has, and private
 //! directories. Only this room contains `unsafe`.
 
+mod bound;
 pub mod ethtool;
 pub mod limits;
 pub mod local_time;
@@ -12,3 +13,5 @@ pub mod tcp;
 pub mod tun;
 pub mod usage;
 pub mod xattr;
+
+pub use bound::bound_device;

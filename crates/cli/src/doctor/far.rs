@@ -2,10 +2,13 @@
 
 use linerate_doctor::PathMeasurements;
 use linerate_doctor::limiter::Limiter;
+use linerate_host::Fact;
+use linerate_host::facts::TakenRoute;
 use linerate_remote::binary::Binaries;
 use linerate_remote::install::again;
 use linerate_remote::place::Place;
 use linerate_wire::path::printable;
+use serde::Deserialize;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -14,11 +17,15 @@ use std::process::Stdio;
 use crate::common::failure::Failure;
 use crate::common::reach::{Reach, interrupted, not_started};
 
-/// The measurements of the doctor on `from`, which reaches `to` by that name, as a user there would.
+/// The measurements of the doctor on `from`, which reaches `to` by that name, as a user there would; and the routes of both.
 ///
 /// # Errors
 /// The reason, as the end of a sentence, if the doctor can't run there or can't measure.
-pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<PathMeasurements, String> {
+pub fn measure(
+    from: &OsStr,
+    to: &OsStr,
+    reach: &Reach,
+) -> Result<(PathMeasurements, [Fact<TakenRoute>; 2]), String> {
     bring(from, reach).map_err(|Failure(message, _)| message)?;
     let binaries =
         Binaries::installed().map_err(|error| format!("reading this program's own binary: {error}"))?;
@@ -31,7 +38,9 @@ pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<PathMeasuremen
     if !output.status.success() {
         return Err(format!("the doctor there ended with {}", output.status));
     }
-    of(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| "its answer makes no sense".into())
+    let told = String::from_utf8_lossy(&output.stdout);
+    let measured = of(&told).ok_or("its answer makes no sense")?;
+    Ok((measured, [0, 1].map(|end| route(&told, end))))
 }
 
 /// Brings this whole program to a host that lacks it.
@@ -59,6 +68,14 @@ fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
     words.extend(reach.no_install.then(|| "--no-install".into()));
     words.extend(["--path".into(), super::HERE.into(), to.to_owned()]);
     words
+}
+
+/// The route of an end in the last line of its output: its own comes first.
+fn route(text: &str, end: usize) -> Fact<TakenRoute> {
+    let told: Option<Value> = text.lines().next_back().and_then(|line| serde_json::from_str(line).ok());
+    let route = told.as_ref().and_then(|told| told.get("hosts")?.get(end)?.get("route"));
+    let route = route.and_then(|route| TakenRoute::deserialize(route).ok()).map(TakenRoute::plain);
+    route.map_or(Fact::NotApplicable, Fact::Known)
 }
 
 /// The measurements in the last line of its output.
@@ -101,6 +118,12 @@ mod tests {
         )
         .unwrap();
         assert_eq!(odd, PathMeasurements::default());
+        let with = |route: &str| format!("x\n{{\"hosts\":[{{}},{{\"route\":{route}}}]}}\n");
+        let told = route(&with(r#"{"ports":["eth1","$(id)"],"table":100,"later":1}"#), 1);
+        let Fact::Known(told) = told else { panic!("{told:?}") };
+        assert_eq!((told.ports, told.table), (vec!["eth1".to_owned()], Some(100)));
+        assert_eq!(route(&with(r#"{"ports":7}"#), 1), Fact::NotApplicable);
+        assert_eq!(route(&with("{}"), 0), Fact::NotApplicable, "an older program");
         assert!(of("").is_none() && of("hello").is_none() && of("{}").is_none());
     }
 }

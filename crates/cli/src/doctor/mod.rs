@@ -11,7 +11,7 @@ mod treatment;
 use clap::{Args, Subcommand};
 use linerate_doctor::check::CHECKS;
 use linerate_doctor::{Finding, Host, Need, PathMeasurements, Severity, examine_host, ordered};
-use linerate_host::facts::usual_paths;
+use linerate_host::facts::{TakenRoute, usual_paths};
 use linerate_host::{Fact, Facts};
 use linerate_wire::path::printable;
 use serde::de::IgnoredAny;
@@ -172,6 +172,9 @@ pub struct Needed {
     pub rate: f64,
     /// The origin of the rate.
     pub because: &'static str,
+    /// The route to the other end, with `--path`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<TakenRoute>,
     /// The number of unreadable facts. Checks that need them found nothing.
     pub unreadable: usize,
     /// Kernel release.
@@ -299,6 +302,7 @@ impl Needed {
             host: host.name.into(),
             rate: host.rate(),
             because,
+            route: None,
             unreadable: unreadable(host.facts),
             kernel: host.facts.kernel.known().cloned(),
             up_seconds: host.facts.strain.up_seconds.get(),

@@ -1,20 +1,28 @@
 //! Both ends of a path, and the measurements between them.
 
 use linerate_doctor::formula::gbit;
-use linerate_doctor::{Need, Path, PathMeasurements, examine_path_and_ends};
-use linerate_host::Facts;
+use linerate_doctor::{Need, Path, PathMeasurements, along_route, examine_path_and_ends};
+use linerate_host::facts::TakenRoute;
+use linerate_host::{Fact, Facts};
 use linerate_wire::path::printable;
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use super::rtt::ServerProbe;
-use super::{HERE, NamedHost, Places, Report, far, host, rtt};
+use super::{HERE, NamedHost, Needed, Places, Report, far, host, rtt};
 use crate::common::failure::Failure;
 use crate::common::reach::Reach;
 use crate::common::summary::Summary;
 use crate::exit::Code;
 use crate::stream::probe;
+
+/// RT_TABLE_MAIN.
+const MAIN_TABLE: u32 = 254;
+
+/// Both ends of a path.
+type NamedEnds = (NamedHost, NamedHost);
 
 /// Asks both, measures, and examines all three.
 pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Result<Report, Failure> {
@@ -26,30 +34,46 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
     // This host measures if it is an end of the path, else the first end.
     let is_here = from == HERE || to == HERE;
     if !is_here {
-        let (near, far) = (host(from, places)?, host(to, places)?);
-        return Ok(report(&near, &far, need, measure_there(from, to, reach)));
+        let ends = (host(from, places)?, host(to, places)?);
+        let (measured, routes) = measure_there(from, to, reach);
+        return Ok(report(over(ends, routes), need, measured));
     }
     let other = if to == HERE { from } else { to };
     // Before anybody logs in: where full packets vanish, ssh waits for its keys without end.
     let seen = rtt::to(other, reach);
     let near = host(OsStr::new(HERE), places)?;
     if seen.black_hole.is_some() {
-        return Ok(report(&near, &unasked(other), need, of_server(seen)));
+        return Ok(report(routed((near, unasked(other)), seen.address), need, of_server(seen)));
     }
     let far = host(other, places)?;
     let begun = Instant::now();
     let measured = measure(other, seen, reach);
     if measured.rate.is_none() {
-        return Ok(report(&near, &far, need, measured));
+        return Ok(report(routed((near, far), seen.address), need, measured));
     }
     // What was lost before says nothing about this path.
-    let ends = (host(OsStr::new(HERE), places)?, host(other, places)?);
+    let now = (host(OsStr::new(HERE), places)?, host(other, places)?);
     let seconds = begun.elapsed().as_secs_f64();
     let since = |now: NamedHost, before: &NamedHost| NamedHost {
         facts: now.facts.since(&before.facts, seconds),
         ..now
     };
-    Ok(report(&since(ends.0, &near), &since(ends.1, &far), need, measured))
+    let ends = (since(now.0, &near), since(now.1, &far));
+    Ok(report(routed(ends, seen.address), need, measured))
+}
+
+/// This host with its route to the other one, which knows its own way back to the login. Where ssh doesn't connect directly, neither
+/// is that of the data.
+fn routed((near, far): NamedEnds, address: Option<SocketAddr>) -> NamedEnds {
+    let back = if address.is_some() { far.facts.route.clone() } else { Fact::NotApplicable };
+    over((near, far), [address.map_or(Fact::NotApplicable, TakenRoute::to), back])
+}
+
+/// Both ends with these routes, and with the ports that they take.
+fn over((near, far): NamedEnds, [there, back]: [Fact<TakenRoute>; 2]) -> NamedEnds {
+    let along =
+        |host: NamedHost, route| NamedHost { facts: along_route(Facts { route, ..host.facts }), ..host };
+    (along(near, there), along(far, back))
 }
 
 /// A host that nothing can be asked of.
@@ -67,15 +91,15 @@ fn of_server(seen: ServerProbe) -> PathMeasurements {
 }
 
 /// A measurement that can't be made is left out, and the reason is printed.
-fn measure_there(from: &OsStr, to: &OsStr, reach: &Reach) -> PathMeasurements {
+fn measure_there(from: &OsStr, to: &OsStr, reach: &Reach) -> (PathMeasurements, [Fact<TakenRoute>; 2]) {
     far::measure(from, to, reach).unwrap_or_else(|why| {
         let host = printable(from.as_bytes());
         tell!("linerate: nothing was measured from {host}: {why}; {}", far::advice(from, to));
-        PathMeasurements::default()
+        Default::default()
     })
 }
 
-fn report(near: &NamedHost, far: &NamedHost, need: Need, measured: PathMeasurements) -> Report {
+fn report((near, far): NamedEnds, need: Need, measured: PathMeasurements) -> Report {
     let path = Path { from: near.view(need), to: far.view(need), measured }.needing();
     let ends = [near.view(need), far.view(need)];
     let slower = if ends[0].rate() <= ends[1].rate() { ends[0] } else { ends[1] };
@@ -85,7 +109,9 @@ fn report(near: &NamedHost, far: &NamedHost, need: Need, measured: PathMeasureme
         (Need::OfPorts, None) => "assumed: no port of the slower end reports its speed",
     };
     let mut report = Report::of(&path.ends(), examine_path_and_ends(&path));
-    report.hosts.iter_mut().for_each(|host| host.because = because);
+    for (needed, end) in report.hosts.iter_mut().zip([&near, &far]) {
+        (needed.because, needed.route) = (because, end.facts.route.known().cloned());
+    }
     Report { measured: Some(measured), ..report }
 }
 
@@ -124,6 +150,18 @@ fn window(measured: &PathMeasurements, windows: u64) -> Option<u64> {
     windows.checked_div(u64::from(streams)).filter(|window| *window > 0)
 }
 
+/// The ports that the path takes, in one line; none where no route is known.
+pub fn ports(report: &Report) -> Option<String> {
+    let end = |needed: &Needed| {
+        let route = needed.route.as_ref()?;
+        let table = route.table.filter(|table| *table != MAIN_TABLE);
+        let table = table.map_or_else(String::new, |table| format!(" (routing table {table})"));
+        Some(format!("{} over {}{table}", needed.host, route.ports.join(" and ")))
+    };
+    let ends: Vec<String> = report.hosts.iter().filter_map(end).collect();
+    (!ends.is_empty()).then(|| format!("ports: {}", ends.join(", ")))
+}
+
 /// The measurements in one line.
 pub fn told(measured: &PathMeasurements) -> String {
     let rtt = measured.rtt.map(|rtt| format!("round trip {:.3} ms", rtt * 1e3));
@@ -139,7 +177,6 @@ pub fn told(measured: &PathMeasurements) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_host::Fact;
     use linerate_host::facts::{Port, PortKind};
 
     fn host(mbps: Fact<u64>) -> NamedHost {
@@ -166,7 +203,7 @@ mod tests {
     fn what_a_need_comes_from_is_told() {
         let because = |mbps: [Fact<u64>; 2], need| {
             let [near, far] = mbps.map(host);
-            report(&near, &far, need, PathMeasurements::default()).hosts[0].because
+            report((near, far), need, PathMeasurements::default()).hosts[0].because
         };
         let of_ports = |mbps| because(mbps, Need::OfPorts);
         assert_eq!(of_ports([Fact::Known(1000), Fact::Known(25_000)]), "what the slower end can");

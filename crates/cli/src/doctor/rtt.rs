@@ -48,6 +48,8 @@ const TIMESTAMPS: u32 = 12;
 /// What was seen; as far as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServerProbe {
+    /// Its address.
+    pub address: Option<SocketAddr>,
     /// The shortest time of a connection in seconds.
     pub rtt: Option<f64>,
     /// Bytes of full packets.
@@ -58,7 +60,8 @@ pub struct ServerProbe {
 
 /// Looks at the ssh server of a host; at nothing if ssh doesn't connect directly.
 pub fn to(host: &OsStr, reach: &Reach) -> ServerProbe {
-    let seen = server(host, reach).map(look).unwrap_or_default();
+    let address = server(host, reach);
+    let seen = ServerProbe { address, ..address.map(look).unwrap_or_default() };
     // What we send arrives. The server's full packets come with its keys.
     let is_silent = seen.mtu.is_some() && keys_come(host, reach) == Some(false);
     ServerProbe { black_hole: seen.black_hole.or(is_silent.then_some(USUAL_MTU)), ..seen }
@@ -106,7 +109,7 @@ fn look(address: SocketAddr) -> ServerProbe {
         Some(Some(PacketFate::Vanished(bytes))) => (None, Some(bytes)),
         _ => (None, None),
     };
-    ServerProbe { rtt, mtu, black_hole }
+    ServerProbe { rtt, mtu, black_hole, ..ServerProbe::default() }
 }
 
 /// What became of packets of this many bytes.

@@ -34,6 +34,7 @@ pub fn text(report: &Report, detail: Detail) -> String {
     report.hosts.iter().for_each(|host| line(&mut out, &needed(host)));
     if let Some(measured) = &report.measured {
         line(&mut out, &super::path::told(measured));
+        super::path::ports(report).iter().for_each(|ports| line(&mut out, ports));
     }
     let with_notes = detail.verbose || detail.notes;
     let all = merged(&report.findings);
@@ -144,6 +145,7 @@ mod tests {
         let needed = |name: &str| Needed {
             host: name.into(),
             rate: 1e10,
+            route: None,
             because: "as asked for",
             unreadable: 0,
             kernel: None,

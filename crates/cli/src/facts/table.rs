@@ -101,6 +101,7 @@ fn host(facts: &Facts) -> Vec<String> {
     lines.extend(line("kernel", &facts.kernel, Clone::clone));
     lines.extend(line("distribution", &facts.distribution, Clone::clone));
     lines.push(row("machine", made));
+    lines.extend(line("route of this login", &facts.route, |route| route.ports.join(" and ")));
     lines.extend(line("guest of", &machine.hypervisor(), Clone::clone));
     if machine.kvm.get() == Some(true) || machine.guests.get().is_some_and(|guests| guests > 0) {
         lines.push(row("guests", guests));

@@ -34,6 +34,7 @@ mod proofs;
 mod public_lines;
 mod restricted;
 mod resumed;
+mod routes;
 mod rsync_charsets;
 mod rsync_details;
 mod rsync_dirlinks;

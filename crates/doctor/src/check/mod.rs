@@ -191,6 +191,8 @@ checks! {
     window_vs_bdp,
     path_rate,
     path_rtt,
+    route_port,
+    multipath_hash,
     path_mtu,
     stream_count,
     ssh_window,

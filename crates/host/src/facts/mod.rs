@@ -25,6 +25,7 @@ mod port;
 mod ports;
 mod qdisc;
 mod read;
+mod route;
 mod softnet;
 mod ssh;
 mod steering;
@@ -58,6 +59,7 @@ pub use module::{CableKind, Limits, Module, ModuleReach, Monitor};
 pub use pci::{Bridge, Pci, PciLink};
 pub use port::{Port, PortCounters, Vlan, VlanAbove};
 pub use qdisc::{Policers, Qdisc};
+pub use route::{BesidePort, TakenRoute};
 pub use softnet::{SoftnetCpu, SoftnetFacts};
 pub use ssh::Ssh;
 pub use steering::{RxQueue, TxQueue};
@@ -94,6 +96,8 @@ pub struct Facts {
     pub softnet: SoftnetFacts,
     /// TCP.
     pub tcp: Tcp,
+    /// The route to the other end of a path, or back to whoever logged in by ssh; not applicable without either.
+    pub route: Fact<TakenRoute>,
     /// File systems.
     pub storage: Storage,
     /// ssh.
@@ -119,6 +123,7 @@ impl Default for Facts {
             ports: Fact::default(),
             softnet: SoftnetFacts::default(),
             tcp: Tcp::default(),
+            route: Fact::default(),
             storage: Storage::default(),
             ssh: Ssh::default(),
             strain: Strain::default(),
@@ -184,6 +189,7 @@ impl Facts {
             machine,
             softnet: SoftnetFacts::read(root),
             tcp: Tcp::read(root),
+            route: TakenRoute::back(root),
             storage: Storage::read(root, paths),
             ssh: Ssh::read(root),
             strain: Strain::read(root),

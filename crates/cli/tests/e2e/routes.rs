@@ -1,0 +1,106 @@
+//! Paths whose route isn't that of the default port: `linerate doctor --path` judges the ports that it takes, at both ends.
+
+use linerate_lab::End;
+use serde_json::Value;
+
+use crate::bed::{Case, args, case_with_links};
+
+/// Each end's ports, and the addresses on them.
+struct TwoLinks {
+    case: Case,
+    ports: [Vec<String>; 2],
+    far: Vec<String>,
+}
+
+impl TwoLinks {
+    fn made() -> Option<Self> {
+        let case = case_with_links("open", 2)?;
+        let ports = [End::A, End::B].map(|end| {
+            case.bed.lab.host(end).ports().into_iter().map(|port| port.interface).collect::<Vec<_>>()
+        });
+        let far = case.bed.lab.addresses(End::B).iter().map(ToString::to_string).collect();
+        // It is brought to the other end once, before anything is slow.
+        let facts = args![case.bed.program(), "facts", "-F", case.bed.lab.ssh_config(), "b"];
+        case.start_with(facts, Vec::new()).end().exits(0);
+        Some(Self { case, ports, far })
+    }
+
+    fn ip(&self, end: End, words: &str) {
+        let words: Vec<&str> = std::iter::once("ip").chain(words.split(' ')).collect();
+        self.case.bed.on(end, &words);
+    }
+
+    /// Limits what an end sends on one of its ports, in Mbit/s.
+    fn limit(&self, end: End, link: usize, mbit: u32) {
+        let (rate, port) = (format!("{mbit}mbit"), &self.ports[usize::from(end == End::B)][link]);
+        let words = ["tc", "qdisc", "replace", "dev", port, "root", "tbf", "rate", &rate];
+        self.case.bed.on(end, &[&words[..], &["burst", "64kb", "latency", "50ms"]].concat());
+    }
+
+    fn report(&self) -> Value {
+        let mut all =
+            args![self.case.bed.program(), "doctor", "--json", "-F", self.case.bed.lab.ssh_config()];
+        all.extend(args!["--path", "local", "b", "--target", "10gbit"]);
+        let run = self.case.start_with(all, Vec::new()).end().exits(0);
+        serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"))
+    }
+}
+
+/// Host, port and Mbit/s of each limit that is found.
+fn limits(report: &Value) -> Vec<(String, String, f64)> {
+    let found = report["findings"].as_array().unwrap_or_else(|| panic!("{report}"));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let limits = found.iter().filter(|finding| finding["check"] == "rate-limit");
+    let mbit = |finding: &Value| finding["ceiling"].as_f64().unwrap_or(0.0) / 1e6;
+    let mut all: Vec<_> =
+        limits.map(|limit| (text(&limit["host"]), text(&limit["place"]), mbit(limit))).collect();
+    all.sort_by(|one, other| one.partial_cmp(other).expect("numbers"));
+    all
+}
+
+fn limit(host: &str, port: &str, mbit: f64) -> (String, String, f64) {
+    (host.to_owned(), port.to_owned(), mbit)
+}
+
+/// Of four limits two are on the way: a rule of this host sends what goes to the other one over its second port, and what comes back
+/// takes that, too.
+#[test]
+fn a_rules_port_is_judged_and_not_that_of_the_main_table() {
+    let Some(two) = TwoLinks::made() else { return };
+    for (end, link, mbit) in [(End::A, 0, 20), (End::B, 0, 30), (End::A, 1, 200), (End::B, 1, 300)] {
+        two.limit(end, link, mbit);
+    }
+    let [near, far] = &two.ports;
+    assert_eq!(limits(&two.report()), [limit("b", &far[0], 30.0), limit("local", &near[0], 20.0)]);
+    two.ip(End::A, &format!("route add {}/32 via {} dev {} table 100", two.far[0], two.far[1], near[1]));
+    two.ip(End::A, &format!("rule add to {}/32 lookup 100 priority 100", two.far[0]));
+    let report = two.report();
+    assert_eq!(limits(&report), [limit("b", &far[1], 300.0), limit("local", &near[1], 200.0)]);
+    let route = |end: usize| &report["hosts"][end]["route"];
+    assert_eq!((&route(0)["ports"], &route(0)["table"]), (&serde_json::json!([near[1]]), &100.into()));
+    assert_eq!(route(1)["ports"], serde_json::json!([far[1]]), "{report}");
+}
+
+/// The kernel chooses one of two next hops by the hosts' addresses, or each connection's by its ports.
+#[test]
+fn next_hops_are_judged_as_far_as_connections_take_them() {
+    let Some(two) = TwoLinks::made() else { return };
+    let near = &two.ports[0];
+    // What leaves by the one port with the other's address is answered.
+    for end in [End::A, End::B] {
+        two.case.bed.on(end, &["sysctl", "-qw", "net.ipv4.conf.all.rp_filter=2"]);
+    }
+    let hops: Vec<String> =
+        (0..2).map(|link| format!("nexthop via {} dev {}", two.far[link], near[link])).collect();
+    two.ip(End::A, &format!("route add {}/32 table 100 {}", two.far[0], hops.join(" ")));
+    two.ip(End::A, &format!("rule add to {}/32 lookup 100 priority 100", two.far[0]));
+    (0..2).for_each(|link| two.limit(End::A, link, 200));
+    let one = two.report();
+    let taken = one["hosts"][0]["route"]["ports"].as_array().unwrap_or_else(|| panic!("{one}")).clone();
+    assert_eq!((taken.len(), limits(&one).len()), (1, 1), "{one}");
+    let note = one["findings"].as_array().unwrap().iter().find(|it| it["check"] == "multipath-hash");
+    assert!(note.is_some_and(|note| note["title"].as_str().unwrap().contains("one of 2")), "{one}");
+    two.case.bed.on(End::A, &["sysctl", "-qw", "net.ipv4.fib_multipath_hash_policy=1"]);
+    let both = [limit("local", &near[0], 200.0), limit("local", &near[1], 200.0)];
+    assert_eq!(limits(&two.report()), both);
+}

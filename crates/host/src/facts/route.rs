@@ -1,0 +1,125 @@
+//! The route to another host: the ports that connections to it take.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use super::ports::is_plain;
+use crate::netlink;
+use crate::root::Root;
+
+/// Where sshd names both ends of a login: `ADDRESS PORT ADDRESS PORT`, the client's first.
+const LOGIN: &str = "SSH_CONNECTION";
+
+/// The route that packets to another host take. It names no addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TakenRoute {
+    /// The port on which they leave; with a VRF, that and the port within it.
+    pub ports: Vec<String>,
+    /// The ports of all next hops, where the route has several.
+    pub ways: Vec<String>,
+    /// True if it is one of IPv6, whose next hops are chosen for each connection.
+    pub is_v6: bool,
+    /// The number of the routing table: 254 is the main one.
+    pub table: Option<u32>,
+    /// The fastest linked port that the route doesn't take, once the others were left out.
+    pub beside: Option<BesidePort>,
+}
+
+/// A port beside a route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BesidePort {
+    /// Its name.
+    pub name: String,
+    /// Its speed in Mbit/s.
+    pub mbps: u64,
+}
+
+impl TakenRoute {
+    /// The route from this host to an address.
+    pub fn to(address: SocketAddr) -> Fact<Self> {
+        match netlink::taken::to(address, None) {
+            Ok(text) => Self::parse(&text),
+            Err(error) => Fact::Unreadable(format!("the route to {}: {error}", address.ip())),
+        }
+    }
+
+    /// The route back to whoever logged in by ssh; not applicable without such a login.
+    pub(super) fn back(root: &Root) -> Fact<Self> {
+        root.answer("live/route_back", back).and_then(|text| Self::parse(&text))
+    }
+
+    /// Without names that no interface has, as another host may tell them.
+    pub fn plain(mut self) -> Self {
+        self.ports.retain(|name| is_plain(name));
+        self.ways.retain(|name| is_plain(name));
+        self.beside = self.beside.filter(|port| is_plain(&port.name));
+        self
+    }
+
+    fn parse(text: &str) -> Fact<Self> {
+        let mut route = Self::default();
+        for (key, value) in text.lines().filter_map(|line| line.split_once(' ')) {
+            match key {
+                "port" => route.ports.push(value.to_owned()),
+                "way" => route.ways.push(value.to_owned()),
+                "v6" => route.is_v6 = value == "1",
+                "table" => route.table = value.parse().ok(),
+                _ => {}
+            }
+        }
+        let route = route.plain();
+        if route.ports.is_empty() {
+            return Fact::Unreadable("the kernel named no port of the route".into());
+        }
+        Fact::Known(route)
+    }
+}
+
+fn back() -> io::Result<String> {
+    let login = std::env::var(LOGIN).map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+    let (to, from) = ends(&login).ok_or_else(|| io::Error::other(format!("{LOGIN} names no addresses")))?;
+    netlink::taken::to(SocketAddr::new(to, 0), Some(from))
+}
+
+/// The client's address and this host's, of the same family.
+fn ends(login: &str) -> Option<(IpAddr, IpAddr)> {
+    let mut words = login.split_whitespace();
+    let mut address = |skip| words.nth(skip)?.parse::<IpAddr>().ok().map(|address| address.to_canonical());
+    let (client, own) = (address(0)?, address(1)?);
+    (client.is_ipv4() == own.is_ipv4()).then_some((client, own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logins_ends_are_its_first_and_third_word() {
+        let four = ends("10.0.0.1 50000 10.0.0.2 22").unwrap();
+        assert_eq!(four, ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()));
+        assert!(ends("fd00::1 5 fd00::2 22").is_some());
+        assert_eq!(ends("UNKNOWN 65535 UNKNOWN 65535"), None, "sshd at the end of a pipe");
+        assert!(ends("10.0.0.1 5 fd00::2 22").is_none() && ends("").is_none());
+    }
+
+    #[test]
+    fn an_answer_is_taken_apart() {
+        let route = TakenRoute::parse("port blue\nport eth1\nway eth1\nway eth2\ntable 100\nlater x\n");
+        let Fact::Known(route) = route else { panic!("{route:?}") };
+        assert_eq!(
+            (route.ports, route.ways, route.table),
+            (
+                vec!["blue".to_owned(), "eth1".to_owned()],
+                vec!["eth1".to_owned(), "eth2".to_owned()],
+                Some(100)
+            )
+        );
+        assert!(matches!(TakenRoute::parse(""), Fact::Unreadable(_)));
+        assert!(matches!(TakenRoute::parse("port $(id)\n"), Fact::Unreadable(_)), "no interface's name");
+    }
+}

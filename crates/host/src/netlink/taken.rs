@@ -1,0 +1,195 @@
+//! The route that packets to an address take, by all rules of the host (RTM_GETROUTE, rtnetlink(7)), as `ip route get` asks.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+
+use linerate_sys::bound_device;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::{FLAGS, GET_ROUTE, INTERFACE, NLMSG_ERROR, NetlinkQuestions, attributes, error, message, number};
+
+/// NLM_F_REQUEST, and the sizes of struct nlmsghdr and struct rtmsg.
+const REQUEST: u16 = 1;
+const HEADER: usize = 16;
+const ROUTE: usize = 12;
+/// RTA_DST, RTA_SRC, RTA_MULTIPATH, RTA_TABLE, RTA_IP_PROTO; RTA_OIF is [`INTERFACE`].
+const TO: u16 = 1;
+const FROM: u16 = 2;
+const WAYS: u16 = 9;
+const TABLE: u16 = 15;
+const PROTOCOL: u16 = 27;
+const TCP: u8 = 6;
+/// RTM_F_LOOKUP_TABLE; RTM_F_FIB_MATCH asks for the entry of the table, with all its next hops (Linux 4.13).
+const WITH_TABLE: u32 = 0x1000;
+const WHOLE: u32 = 0x2000;
+/// struct rtnexthop, and its flags RTNH_F_DEAD and RTNH_F_LINKDOWN.
+const WAY: usize = 8;
+const DOWN: u64 = 1 | 16;
+/// The port of a socket that sends nothing.
+const ANY: u16 = 9;
+
+/// The question about a route.
+#[derive(Clone, Copy)]
+struct RouteQuestion {
+    to: IpAddr,
+    from: IpAddr,
+    /// The device to which the socket is bound.
+    device: Option<u32>,
+}
+
+/// The kernel's answer: numbers of devices.
+#[derive(Debug, PartialEq)]
+struct RouteAnswer {
+    device: Option<u32>,
+    ways: Vec<u32>,
+    table: Option<u32>,
+}
+
+/// Lines `port NAME` for the port that connections to an address take, and for that below it if it is a VRF; `way NAME` for each of
+/// several next hops; `table N`; `v6 1`. A source that isn't named is the kernel's choice. No packet is sent.
+pub(crate) fn to(mut address: SocketAddr, from: Option<IpAddr>) -> io::Result<String> {
+    let own: IpAddr = if address.is_ipv4() { [0, 0, 0, 0].into() } else { [0_u16; 8].into() };
+    let socket = UdpSocket::bind((own, 0))?;
+    address.set_port(ANY);
+    socket.connect(address)?;
+    let scope = match address {
+        SocketAddr::V6(six) => Some(six.scope_id()).filter(|scope| *scope > 0),
+        SocketAddr::V4(_) => None,
+    };
+    // Before Linux 5.1 nobody can tell.
+    let device = bound_device(socket.as_fd()).unwrap_or_default().or(scope);
+    let from = from.map_or_else(|| socket.local_addr().map(|local| local.ip()), Ok)?;
+    written(&NetlinkQuestions::open()?, &RouteQuestion { to: address.ip(), from, device })
+}
+
+fn written(asked: &NetlinkQuestions, question: &RouteQuestion) -> io::Result<String> {
+    let answer = asked.route(question, WITH_TABLE)?;
+    // Within a VRF the same address has another port.
+    let within = RouteQuestion { device: answer.device, ..*question };
+    let below = asked.route(&within, WITH_TABLE).ok().and_then(|below| below.device);
+    let whole = asked.route(question, WITH_TABLE | WHOLE).map_or_else(|_| Vec::new(), |whole| whole.ways);
+    let below = below.filter(|below| answer.device != Some(*below));
+    let ports = answer.device.into_iter().chain(below).map(|index| ("port", index));
+    let lines = ports.chain(whole.into_iter().map(|index| ("way", index)));
+    let named = lines.filter_map(|(what, index)| Some(format!("{what} {}\n", asked.name(index)?)));
+    let table = answer.table.map(|table| format!("table {table}\n"));
+    let v6 = question.to.is_ipv6().then(|| "v6 1\n".to_owned());
+    Ok(named.chain(table).chain(v6).collect())
+}
+
+impl NetlinkQuestions {
+    /// The answer is one message.
+    fn route(&self, question: &RouteQuestion, flags: u32) -> io::Result<RouteAnswer> {
+        send(&self.socket, &question.bytes(flags), SendFlags::empty())?;
+        let mut buffer = vec![0; 64 << 10];
+        let (got, _) = recv(&self.socket, &mut buffer[..], RecvFlags::empty())?;
+        let cut = || io::Error::other("the kernel's answer about a route is cut off");
+        match message(buffer.get(..got).unwrap_or_default()).ok_or_else(cut)? {
+            (NLMSG_ERROR, inside, _) => error(inside).and(Err(cut())),
+            (_, inside, _) => answer(inside).ok_or_else(cut),
+        }
+    }
+}
+
+impl RouteQuestion {
+    fn bytes(&self, flags: u32) -> Vec<u8> {
+        let (to, from) = (octets(self.to), octets(self.from));
+        let bits = u8::try_from(to.len() * 8).unwrap_or(0);
+        // AF_INET, AF_INET6.
+        let family = if to.len() == 4 { 2 } else { 10 };
+        let mut bytes = vec![0; HEADER];
+        bytes.extend([family, bits, bits, 0, 0, 0, 0, 0]);
+        bytes.extend(flags.to_ne_bytes());
+        let device = self.device.map(|index| (INTERFACE, index.to_ne_bytes().to_vec()));
+        let parts = [(TO, to), (FROM, from), (PROTOCOL, vec![TCP])];
+        for (kind, value) in parts.into_iter().chain(device) {
+            let length = u16::try_from(value.len() + 4).unwrap_or(0);
+            bytes.extend([length.to_ne_bytes(), kind.to_ne_bytes()].concat());
+            bytes.extend(value);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+        let length = u32::try_from(bytes.len()).unwrap_or(0);
+        bytes[0..4].copy_from_slice(&length.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&GET_ROUTE.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&REQUEST.to_ne_bytes());
+        bytes
+    }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address.to_canonical() {
+        IpAddr::V4(four) => four.octets().to_vec(),
+        IpAddr::V6(six) => six.octets().to_vec(),
+    }
+}
+
+/// struct rtmsg has the table in its fifth byte, if that is less than 256.
+fn answer(route: &[u8]) -> Option<RouteAnswer> {
+    let table = number(route, 4, 1).filter(|table| *table > 0).map(|table| table as u32);
+    let mut answer = RouteAnswer { device: None, ways: Vec::new(), table };
+    for (attribute, value) in attributes(route.get(ROUTE..)?) {
+        let word = || number(value, 0, 4).map(|word| word as u32);
+        match attribute & !FLAGS {
+            INTERFACE => answer.device = word(),
+            TABLE => answer.table = word().or(answer.table),
+            WAYS => answer.ways = ways(value),
+            _ => {}
+        }
+    }
+    Some(answer)
+}
+
+/// The devices of next hops that are up: struct rtnexthop and its attributes, one after another.
+fn ways(mut bytes: &[u8]) -> Vec<u32> {
+    let mut all = Vec::new();
+    while let (Some(length), Some(flags), Some(device)) =
+        (number(bytes, 0, 2), number(bytes, 2, 1), number(bytes, 4, 4))
+    {
+        if flags & DOWN == 0 && !all.contains(&(device as u32)) {
+            all.push(device as u32);
+        }
+        let length = (length as usize).max(WAY).next_multiple_of(4);
+        bytes = bytes.get(length..).unwrap_or_default();
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::attribute;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn this_host_reaches_itself_over_the_loopback() {
+        let here = to(SocketAddr::from(([127, 0, 0, 1], 22)), None).unwrap();
+        // Without rules, the kernel has the local table in the main one.
+        assert!(here.starts_with("port lo\ntable 25"), "{here}");
+        let named = to(SocketAddr::from(([127, 0, 0, 1], 0)), Some([127, 0, 0, 1].into())).unwrap();
+        assert_eq!(named, here);
+    }
+
+    /// As Linux 6.18 answers about `10.9.0.0/24 nexthop via 10.1.0.2 dev (3) weight 1 nexthop via 10.2.0.2 dev (4) weight 2`.
+    #[test]
+    fn next_hops_are_told_unless_they_are_down() {
+        let hop = |device: u32, flags: u8| {
+            let gateway = attribute(5, &[10, 1, 0, 2]);
+            let length = u16::try_from(WAY + gateway.len()).unwrap();
+            [&length.to_ne_bytes()[..], &[flags, 0], &device.to_ne_bytes(), &gateway].concat()
+        };
+        let all = [hop(3, 0), hop(4, 0), hop(5, 16), hop(3, 0)].concat();
+        let mut bytes = vec![2, 24, 0, 0, 0, 3, 0, 1, 0, 0, 0, 0];
+        bytes.extend(attribute(WAYS, &all));
+        bytes.extend(attribute(TABLE, &1000_u32.to_ne_bytes()));
+        assert_eq!(answer(&bytes), Some(RouteAnswer { device: None, ways: vec![3, 4], table: Some(1000) }));
+        assert_eq!(answer(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (answer(&bytes), ways(&bytes));
+        }
+    }
+}
