@@ -14,6 +14,9 @@ const LASTS: f64 = 0.001;
 /// Share of lost packets above which connections slow down.
 const FELT: f64 = 1e-3;
 
+/// Drivers that count buffers, mostly of 64 KiB, each of which holds several packets (cxgb4's sge.c): 64 of them are 4 MiB.
+const IN_BUFFERS: [&str; 2] = ["cxgb4", "cxgb4vf"];
+
 pub(super) const CHECK: Check = Check {
     name: "rx-ring",
     about: "receive rings that were full, or that fill within a millisecond",
@@ -27,18 +30,22 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 fn of(port: &Port, need: f64, since: &str) -> Option<Finding> {
     let rings = port.rings.known().filter(|rings| rings.rx > 0 && rings.rx < rings.max_rx)?;
+    let in_buffers = port.driver.known().is_some_and(|driver| IN_BUFFERS.contains(&driver.as_str()));
     let lasts = f64::from(rings.rx) / Segments::usual(port.mtu.get()?).packets(need);
     let (lost, share) = lost(port);
     let severity = match (lost, share) {
-        (0, _) if lasts >= LASTS => return None,
+        (0, _) if lasts >= LASTS || in_buffers => return None,
         (0, _) => Severity::Note,
         (_, share) if share >= FELT => Severity::Major,
         _ => Severity::Minor,
     };
-    let title = format!("{}'s receive rings hold {} of {} packets", port.name, rings.rx, rings.max_rx);
-    let finding = Finding::new(severity, title)
-        .at(&port.name)
-        .evidence(format!("at the needed rate, one ring lasts {:.2} ms", lasts * 1e3));
+    let unit = if in_buffers { "buffers" } else { "packets" };
+    let title = format!("{}'s receive rings hold {} of {} {unit}", port.name, rings.rx, rings.max_rx);
+    let finding = Finding::new(severity, title).at(&port.name);
+    let finding = match in_buffers {
+        true => finding.evidence("each buffer holds several packets"),
+        false => finding.evidence(format!("at the needed rate, one ring lasts {:.2} ms", lasts * 1e3)),
+    };
     let finding = match lost {
         0 => finding.evidence("no packets were lost so far"),
         lost => {
@@ -95,6 +102,26 @@ mod tests {
         assert_eq!(found[0].fix.as_deref(), Some("ethtool -G eno1 rx 4096"));
         assert_eq!(found[0].undo.as_deref(), Some("ethtool -G eno1 rx 512"));
         assert!(crate::testing::found(&CHECK, &fixture("vmxnet3-one-queue"))[0].severity >= Severity::Minor);
+    }
+
+    /// As cxgb4 reports its defaults: a list of 72 buffers, less 8.
+    #[test]
+    fn rings_of_whole_buffers_are_judged_by_losses_alone() {
+        let ring = |lost| {
+            found(
+                &CHECK,
+                &edited("stock-10g", "eno1", |port| {
+                    port.driver = linerate_host::Fact::Known("cxgb4".into());
+                    port.counters.rx_missed = linerate_host::Fact::Known(lost);
+                    port.statistics = linerate_host::Fact::Known(std::collections::BTreeMap::new());
+                    let rings = Rings { rx: 64, max_rx: 16_384, tx: 1024, max_tx: 16_384 };
+                    port.rings = linerate_host::Fact::Known(rings);
+                }),
+            )
+        };
+        assert!(ring(0).is_empty());
+        let full = ring(7).remove(0);
+        assert!(full.title.ends_with("64 of 16384 buffers") && !full.evidence[0].contains("ms"), "{full:?}");
     }
 
     #[test]
