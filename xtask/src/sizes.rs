@@ -22,7 +22,7 @@ enum Sized {
 /// Pages, and the words before a size in MB.
 const STATED: [(&str, &str, Sized); 6] = [
     ("README.md", "So does the agent, ", Sized::Brought),
-    ("docs/architecture.md", "stay at home, with the ", Sized::AtHome),
+    ("docs/architecture.md", "and clap, which take ", Sized::AtHome),
     ("docs/architecture.md", "| in all | ", Sized::Agent),
     ("docs/guide/copying.md", "there and says so: ", Sized::Brought),
     ("docs/guide/installing.md", "do and nothing else: ", Sized::Agent),
