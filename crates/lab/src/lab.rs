@@ -14,7 +14,7 @@ use crate::name::LabName;
 use crate::network;
 use crate::options::{LabOptions, check_shape};
 use crate::process::{Process, file_identity};
-use crate::sites::{self, Site};
+use crate::sites::{self, LabSite};
 use crate::slurm::{self, SlurmDaemons};
 use crate::ssh::{self, SshServer};
 use crate::state::{Description, LabHost, LabState, StateRoot, make_private};
@@ -169,7 +169,7 @@ impl Lab {
     }
 
     /// The sites, whose hosts all have an ssh server; none if the lab has just two hosts.
-    pub fn sites(&self) -> &[Site] {
+    pub fn sites(&self) -> &[LabSite] {
         &self.description().sites
     }
 

@@ -45,7 +45,7 @@ pub use options::LabOptions;
 pub use process::Process;
 pub use rate::{Rate, RateError, parse_link};
 pub use run::run;
-pub use sites::{Site, SiteHost, SiteShape, SiteShapeError};
+pub use sites::{LabSite, SiteHost, SiteShape, SiteShapeError};
 pub use slurm::{SlurmCluster, SlurmWish};
 pub use state::{Description, LabHost, LinkPort};
 pub use sweep::{Status, Swept, down, status, sweep, sweep_and_tell};

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -46,7 +46,7 @@ pub struct SiteShapeError(String);
 
 /// One site of a lab: hosts at a switch, and a directory that they share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Site {
+pub struct LabSite {
     /// Its name: `site1` or `site2`.
     pub name: String,
     /// A directory for the data of the site's hosts; it is removed with the lab.
@@ -79,7 +79,7 @@ impl SiteHost {
 /// The sites of a lab in this address block, whose directories are in `scratch`.
 ///
 /// The link between them has 10.213.SLOT.0/30, site N has 10.213.SLOT.(64 N)/26 and fd6c:6e72:10N:SLOT::/64.
-pub(crate) fn sites(name: &LabName, slot: u8, shape: SiteShape, scratch: &Path) -> Vec<Site> {
+pub(crate) fn sites(name: &LabName, slot: u8, shape: SiteShape, scratch: &Path) -> Vec<LabSite> {
     let site = |number: u8| {
         let on_site = |last: u8, interface: &str| LinkPort {
             interface: interface.into(),
@@ -99,7 +99,7 @@ pub(crate) fn sites(name: &LabName, slot: u8, shape: SiteShape, scratch: &Path) 
         let LinkPort { interface, address, address6 } =
             port(slot, 0, &format!("s{}", 1 + SITES - number), number);
         let namespace = name.site(number);
-        Site {
+        LabSite {
             name: format!("site{number}"),
             directory: scratch.join(format!("site{number}")),
             switch: LabHost { namespace, interface, address, address6, further: Vec::new() },
@@ -118,9 +118,11 @@ pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
         ip(&format!("-n {switch} link add {BRIDGE} mtu {} type bridge", lab.mtu))?;
         ip(&format!("-n {switch} link set {BRIDGE} up"))?;
         network::settle(lab, &site.switch, &site.gateway, SITE_PREFIX)?;
-        route(lab, &site.switch, &site_networks(far), &far.switch.ports()[0])?;
+        route(lab, &site.switch, far, &far.switch.ports()[0])?;
         for (number, host) in site.hosts.iter().enumerate() {
             add_host(lab, site, &host.host, &format!("port{}", number + 1))?;
+            // Without a default route, a question to a name server fails at once, and nobody waits for an answer.
+            route(lab, &host.host, far, &site.gateway)?;
         }
     }
     Ok(())
@@ -142,7 +144,7 @@ pub(crate) fn environment(lab: &Description) -> Vec<(&'static str, OsString)> {
             "LINERATE_LAB_SITE2_NETNS",
         ],
     ];
-    let of = |(names, site): ([&'static str; 4], &Site)| {
+    let of = |(names, site): ([&'static str; 4], &LabSite)| {
         let joined =
             |word: fn(&SiteHost) -> String| site.hosts.iter().map(word).collect::<Vec<_>>().join(" ").into();
         let values = [
@@ -165,35 +167,29 @@ pub(crate) fn switch_settings() -> Vec<(String, String)> {
     settings
 }
 
-fn add_host(lab: &Description, site: &Site, host: &LabHost, at_switch: &str) -> Result<(), LabError> {
+fn add_host(lab: &Description, site: &LabSite, host: &LabHost, at_switch: &str) -> Result<(), LabError> {
     let (card, far) = (&host.ports()[0], LinkPort { interface: at_switch.into(), ..site.gateway.clone() });
     network::join(lab, (host, card), (&site.switch, &far))?;
     ip(&format!("-n {} link set {at_switch} master {BRIDGE} up", site.switch.namespace))?;
     ip(&format!("-n {} link set {CARD} up", host.namespace))?;
     network::settle(lab, host, card, SITE_PREFIX)?;
-    route(lab, host, &["default".into(), "default".into()], &site.gateway)?;
     let ends = [(host, card), (&site.switch, &far)];
     lab.host_link.map_or(Ok(()), |rate: Rate| {
         ends.into_iter().try_for_each(|(host, port)| network::shape(host, port, rate))
     })
 }
 
-/// A site's networks: IPv4, IPv6.
-fn site_networks(site: &Site) -> [String; 2] {
-    let LinkPort { address, address6, .. } = &site.gateway;
-    let network6 = address6.map(|address6| format!("{}/64", network::network6(address6)));
-    [format!("{}/{SITE_PREFIX}", network::network4(*address, SITE_PREFIX)), network6.unwrap_or_default()]
-}
-
-/// Routes to networks, IPv4 and IPv6, by way of another host's port.
-fn route(lab: &Description, host: &LabHost, to: &[String; 2], via: &LinkPort) -> Result<(), LabError> {
+/// Routes to a site, IPv4 and IPv6, by way of another host's port.
+fn route(lab: &Description, host: &LabHost, site: &LabSite, via: &LinkPort) -> Result<(), LabError> {
     let congestion = lab.congestion.as_deref().map_or_else(String::new, |name| format!(" congctl {name}"));
-    let vias = [Some(via.address.to_string()), via.address6.map(|address| address.to_string())];
-    let add = |(to, via): (&String, Option<String>)| match via {
-        Some(via) => ip(&format!("-n {} route add {to} via {via}{congestion}", host.namespace)),
+    let add =
+        |to: String, via: IpAddr| ip(&format!("-n {} route add {to} via {via}{congestion}", host.namespace));
+    let LinkPort { address, address6, .. } = &site.gateway;
+    add(format!("{}/{SITE_PREFIX}", network::network4(*address, SITE_PREFIX)), via.address.into())?;
+    match address6.zip(via.address6) {
+        Some((address6, via)) => add(format!("{}/64", network::network6(address6)), via.into()),
         None => Ok(()),
-    };
-    to.iter().zip(vias).try_for_each(add)
+    }
 }
 
 impl FromStr for SiteShape {

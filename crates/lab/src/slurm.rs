@@ -15,7 +15,7 @@ use crate::account;
 use crate::child::{Child, last_lines, settle};
 use crate::error::LabError;
 use crate::process::wait_until;
-use crate::sites::SiteHost;
+use crate::sites::{LabSite, SiteHost};
 use crate::state::{Description, make_private, write_private};
 use crate::tool::{MUNGED, SBATCH, SINFO, SLURMCTLD, SLURMD, SystemTool};
 
@@ -129,9 +129,8 @@ impl Starting<'_> {
         let first = hosts().next().map(|host| format!("{}({})", host.name, host.host.address));
         let (first, nodes) = (first.unwrap_or_default(), hosts().map(node_text).collect::<String>());
         let sites = self.lab.sites.iter().enumerate();
-        let partition = |(number, site): (usize, &crate::Site)| {
-            partition_text(&site.name, number == 0, site.hosts.iter())
-        };
+        let partition =
+            |(number, site): (usize, &LabSite)| partition_text(&site.name, number == 0, site.hosts.iter());
         let partitions: String = sites.map(partition).collect();
         // A node that dies is given up soon, and a controller without control groups follows process groups.
         format!(

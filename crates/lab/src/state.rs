@@ -16,7 +16,7 @@ use crate::guest::GuestSpec;
 use crate::name::LabName;
 use crate::process::Process;
 use crate::rate::Rate;
-use crate::sites::{Site, SiteHost};
+use crate::sites::{LabSite, SiteHost};
 use crate::slurm::SlurmCluster;
 use crate::wan::Wan;
 
@@ -54,7 +54,7 @@ pub struct Description {
     pub kernel: Option<String>,
     /// Both sites, if the lab has sites: a is the first host of the first one then, b that of the second one.
     #[serde(default)]
-    pub sites: Vec<Site>,
+    pub sites: Vec<LabSite>,
     /// The rate of each link between a site's host and its switch, in each direction; none for open ones.
     #[serde(default)]
     pub host_link: Option<Rate>,

@@ -93,6 +93,8 @@ fn each_host_logs_in_to_each_other_and_sites_share_one_link() {
         let route = text(&on(&lab, End::A, &["ip", "route", "get", &address]));
         assert!(route.contains("via"), "it is behind the switch: {route}");
     }
+    // Nothing waits for a name server that can't be there.
+    assert_eq!(text(&on(&lab, End::A, &["ip", "route", "show", "default"])), "");
     // The other site is behind the link, and so is nothing of the own one.
     let bytes = |to: &str| {
         let site = &lab.sites()[0].switch;
@@ -123,18 +125,19 @@ fn two_labs_of_sites_run_jobs_beside_each_other_and_all_jobs_end_with_them() {
     for lab in &labs {
         assert_eq!(text(&at(lab, "s2h1", "srun -N 2 -p site2 hostname | sort")), "s2h1\ns2h2\n");
         assert_eq!(text(&at(lab, "s1h2", "sinfo -h -p all -o '%D %t'")), "4 idle\n");
-        // Tasks are spread over the nodes.
-        let output = lab.scratch().join("%a");
-        let line = format!(
-            "sbatch -W -p site1 --array 0-1 -o {} --wrap 'hostname; setsid sleep 611 & sleep 1; exit 0'",
-            output.display()
+        // Tasks are spread over the nodes: each waits for the other.
+        let ran = lab.scratch().join("ran");
+        std::fs::create_dir(&ran).expect("writable");
+        let task = format!(
+            "cd {}; hostname >$SLURM_ARRAY_TASK_ID; setsid sleep 611 & while [ $(ls | wc -l) -lt 2 ]; do sleep 0.1; done",
+            ran.display()
         );
-        text(&at(lab, "s1h1", &line));
-        let mut ran: Vec<String> = ["0", "1"]
-            .map(|task| std::fs::read_to_string(lab.scratch().join(task)).expect("its output"))
-            .into();
-        ran.sort_unstable();
-        assert_eq!(ran, ["s1h1\n", "s1h2\n"]);
+        text(&at(lab, "s1h1", &format!("sbatch -p site1 --array 0-1 -o /dev/null --wrap '{task}'")));
+        let said = || ["0", "1"].map(|task| std::fs::read_to_string(ran.join(task)).unwrap_or_default());
+        assert!(within(Duration::from_secs(60), || said().iter().all(|name| name.ends_with('\n'))));
+        let mut said = said();
+        said.sort_unstable();
+        assert_eq!(said, ["s1h1\n", "s1h2\n"]);
         text(&at(lab, "s1h1", "sbatch -p all -N 4 --wrap 'srun sleep 612'"));
     }
     for lab in labs {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_lab::{Description, End, Lab, SegmentCounts, Site, Status};
+use linerate_lab::{Description, End, Lab, LabSite, SegmentCounts, Status};
 
 use crate::units::show_count;
 
@@ -71,7 +71,7 @@ fn describe_hosts(lab: &Description, config: &Path) -> String {
     sites.chain([shell]).chain(cluster).collect()
 }
 
-fn describe_site(site: &Site) -> String {
+fn describe_site(site: &LabSite) -> String {
     let hosts = site.hosts.iter().map(|host| format!("{} {}", host.name, host.host.address));
     format!("{}; {}", listed(hosts), site.directory.display())
 }
