@@ -160,11 +160,11 @@ fn what_an_agent_can_not_do_is_done_by_the_whole_program() {
     assert_eq!(installation.kept(), [length(&installation.path("agent")), length(Path::new(PROGRAM))]);
 }
 
-/// A packed agent with a byte changed in its middle.
+/// A packed agent with a byte of its checksum changed, which is before the length at its end.
 fn with_a_changed_byte(packed: &Path) -> Vec<u8> {
     let mut bytes = fs::read(packed).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
+    let checksum = bytes.len() - 8;
+    bytes[checksum] ^= 1;
     bytes
 }
 
@@ -181,12 +181,15 @@ fn of_another_machine(installation: &Installation, packed: &Path) {
 fn an_agent_that_can_not_be_brought_is_named_and_all_of_the_program_brought() {
     type Harm = fn(&Installation, &Path);
     // More of them are tested beside the code that looks; each brings all of the program, which takes time.
-    let harms: [(&str, Harm); 3] = [
+    let harms: [(&str, Harm); 4] = [
         ("it is a directory", |_, file| {
             fs::remove_file(file).unwrap();
             fs::create_dir(file).unwrap();
         }),
         ("it is a program for ", of_another_machine),
+        ("usr/lib: others than its owner may write it", |installation, _| {
+            fs::set_permissions(installation.path("usr/lib"), fs::Permissions::from_mode(0o777)).unwrap();
+        }),
         ("can't be brought: it ", |_, file| fs::write(file, with_a_changed_byte(file)).unwrap()),
     ];
     for (why, harm) in harms {

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use crate::{packed, program};
+use crate::{packed, program, strangers};
 
 /// The running program's file. This path stays valid when another file takes the program's name.
 const OWN: &str = "/proc/self/exe";
@@ -82,18 +82,19 @@ impl Binaries {
         let above = fs::read_link(OWN).ok().and_then(|path| Some(path.parent()?.parent()?.to_owned()));
         let mut binaries = Self { own, others: Vec::new(), agents: Vec::new(), unfit: Vec::new() };
         if let Some(above) = above {
-            binaries.look_for_programs(&above.join(BESIDE));
-            binaries.look_for_agents(&above.join(LIBRARY));
-            binaries.look_for_agents(&above.join(BESIDE));
+            binaries.look_for_programs(&above, BESIDE);
+            binaries.look_for_agents(&above, LIBRARY);
+            binaries.look_for_agents(&above, BESIDE);
         }
         Ok(binaries)
     }
 
-    /// Adds the programs for other machines in a directory. Files with other names are ignored.
-    fn look_for_programs(&mut self, directory: &Path) {
-        for (arch, file) in named(directory, NAME, "") {
+    /// Adds the programs for other machines in the directory `below` of `above`. Files with other names are ignored.
+    fn look_for_programs(&mut self, above: &Path, below: &str) {
+        let way = strangers::refuse_directories(above, below.as_ref());
+        for (arch, file) in named(&above.join(below), NAME, "") {
             let machine = machine(&arch);
-            match Binary::of_program(&arch, &file) {
+            match way.clone().and_then(|()| Binary::of_program(&arch, &file)) {
                 _ if machine == self.own.machine => {}
                 Ok(program) => self.others.push(program),
                 Err(why) => self.unfit.push((machine, format!("{}: {why}", file.display()))),
@@ -101,14 +102,15 @@ impl Binaries {
         }
     }
 
-    /// Adds the agents in a directory, for machines that have no agent yet.
-    fn look_for_agents(&mut self, directory: &Path) {
-        for (arch, file) in named(directory, packed::NAME, packed::END) {
+    /// Adds the agents in the directory `below` of `above`, for machines that have no agent yet.
+    fn look_for_agents(&mut self, above: &Path, below: &str) {
+        let way = strangers::refuse_directories(above, below.as_ref());
+        for (arch, file) in named(&above.join(below), packed::NAME, packed::END) {
             let machine = machine(&arch);
             if self.agents.iter().any(|agent| agent.machine == machine) {
                 continue;
             }
-            match packed::read(&machine, &file) {
+            match way.clone().and_then(|()| packed::read(&machine, &file)) {
                 Ok(agent) => self.agents.push(agent),
                 Err(why) => self.unfit.push((machine, format!("{}: {why}", file.display()))),
             }
@@ -321,15 +323,15 @@ mod tests {
             fs::write(directory.path().join(name), "#!program").unwrap();
         }
         let mut binaries = alone();
-        binaries.look_for_programs(directory.path());
+        binaries.look_for_programs(directory.path(), "");
         let machines: Vec<_> = binaries.others.iter().map(|binary| &*binary.machine).collect();
         assert_eq!(machines, ["Linux aarch64", "Linux riscv64"]);
-        binaries.look_for_programs(&directory.path().join("none"));
+        binaries.look_for_programs(directory.path(), "none");
         assert_eq!((binaries.others.len(), binaries.unfit.len()), (2, 0));
         fs::write(directory.path().join("linerate-aarch64"), "").unwrap();
         fs::copy(OWN, directory.path().join("linerate-riscv64")).unwrap();
         let mut binaries = alone();
-        binaries.look_for_programs(directory.path());
+        binaries.look_for_programs(directory.path(), "");
         assert_eq!(binaries.others, []);
         let why = |machine: &[u8]| binaries.why_unfit(machine).unwrap();
         assert!(why(b"Linux aarch64").ends_with("linerate-aarch64: it is empty"));
@@ -360,9 +362,9 @@ mod tests {
         }
         fs::write(at("agent-riscv64.gz"), "damaged").unwrap();
         let mut binaries = alone();
-        binaries.look_for_programs(directory.path());
-        binaries.look_for_agents(directory.path());
-        binaries.look_for_agents(directory.path());
+        binaries.look_for_programs(directory.path(), "");
+        binaries.look_for_agents(directory.path(), "");
+        binaries.look_for_agents(directory.path(), "");
         for (machine, agent, program) in [
             ("Linux x86_64", &["linerate", "agent-x86_64.gz"][..], &["linerate"][..]),
             ("Linux aarch64", &["linerate-aarch64", "agent-aarch64.gz"], &["linerate-aarch64"]),

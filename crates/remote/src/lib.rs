@@ -10,3 +10,4 @@ pub mod packed;
 pub mod patience;
 pub mod place;
 pub mod program;
+mod strangers;

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use crate::strangers;
+
 /// Bytes at the beginning of a program that [`fault`] looks at: ELF's header.
 pub const HEAD: usize = 64;
 
@@ -37,7 +39,8 @@ pub fn fault(head: &[u8], size: u64, arch: &str) -> Option<String> {
     end.is_none_or(|end| end > size).then(|| "its end is missing".into())
 }
 
-/// Opens a file to read it. A fifo or a device is refused, since reading it might last for ever.
+/// Opens a file to read it. A fifo or a device is refused, since reading it might last for ever; and a file that somebody may
+/// write who may not write the running program.
 ///
 /// # Errors
 /// The reason, as the end of a sentence.
@@ -50,7 +53,7 @@ pub fn open(path: &Path) -> Result<File, String> {
         _ if metadata.is_dir() => Err("it is a directory".into()),
         _ if !metadata.is_file() => Err("it is no file".into()),
         0 => Err("it is empty".into()),
-        _ => Ok(file),
+        _ => strangers::refuse(&metadata).map(|()| file),
     }
 }
 
