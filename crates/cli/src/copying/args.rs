@@ -112,7 +112,7 @@ pub struct LeaveArgs {
     /// For a copy from one far host to another that can connect to each other. linerate status HOST lists such jobs, linerate attach
     /// HOST shows one until its end, with the exit code that this command would have had. Run again, the command goes on from
     /// where an ended job was.
-    #[arg(long, conflicts_with_all = ["dry_run", "manifest", "metrics", "retry"])]
+    #[arg(long, conflicts_with_all = ["dry_run", "manifest", "metrics", "log_file", "retry"])]
     pub detach: bool,
 }
 
