@@ -89,7 +89,7 @@ pub struct CpArgs {
 /// If the command failed as a whole.
 pub fn run(args: CpArgs) -> Result<Code, Failure> {
     let (log, figures) = args.common.written();
-    let names = args.common.names("cp", args.fan.named(&args.places));
+    let names = args.common.names("cp", args.fan.named(&args.places)).dry(args.dry_run);
     logging(log.as_deref(), names, figures.as_deref(), |metrics| {
         let output = Output::new(args.common.style()).measured(metrics);
         perform_all(output, args.into_task())

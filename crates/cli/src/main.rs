@@ -195,13 +195,13 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
     };
     let given = matches.subcommand().map(|(name, given)| match given.subcommand() {
         // `fleet`'s own subcommands log in; their hosts are named in the plan.
-        Some((_, below)) if name == "fleet" => (name, below),
-        _ => (name, given),
+        Some((of_fleet, below)) if name == "fleet" => (format!("{name} {of_fleet}"), below),
+        _ => (name.to_owned(), given),
     });
     let added = given.map_or(Ok(Vec::new()), |(name, given)| {
         let file = |id: &str| given.try_get_one::<PathBuf>(id).ok().flatten().map(PathBuf::as_path);
         let added = apply(given, &command_named("cp"));
-        added.inspect_err(|failure| not_begun(file("log_file"), file("metrics"), name, failure))
+        added.inspect_err(|failure| not_begun(file("log_file"), file("metrics"), &name, failure))
     })?;
     if added.is_empty() {
         return Ok(Cli::from_arg_matches(&matches));

@@ -53,10 +53,22 @@ pub fn json(value: &impl serde::Serialize) {
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
 /// Takes lines for standard error in its place; false where it doesn't.
-static TAKER: OnceLock<fn(&str) -> bool> = OnceLock::new();
+static TAKER: OnceLock<LineTaker> = OnceLock::new();
+
+/// Gets a line, and how much it matters.
+pub type LineTaker = fn(&str, LineWeight) -> bool;
+
+/// How much a line on standard error matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineWeight {
+    /// Something may be wrong.
+    Warning,
+    /// A step, or a result.
+    Information,
+}
 
 /// From now on lines for standard error go to `taker`; those that it doesn't take stay.
-pub fn aside_to(taker: fn(&str) -> bool) {
+pub fn aside_to(taker: LineTaker) {
     // The first one counts; a process has one.
     let _ = TAKER.set(taker);
 }
@@ -102,9 +114,17 @@ pub fn note_loss(written: io::Result<()>) {
 }
 
 pub fn aside(text: Arguments<'_>) {
-    let text = text.to_string();
-    let text = fit(&text);
-    if !TAKER.get().is_some_and(|take| take(&text)) {
+    weighed(&text.to_string(), LineWeight::Warning);
+}
+
+/// A line on standard error that says how things go.
+pub fn inform(text: &str) {
+    weighed(text, LineWeight::Information);
+}
+
+fn weighed(text: &str, weight: LineWeight) {
+    let text = fit(text);
+    if !TAKER.get().is_some_and(|take| take(&text, weight)) {
         // There is no other place to report it.
         let _ = writeln!(io::stderr(), "{text}");
     }

@@ -150,6 +150,49 @@ fn problems_differences_and_failures_have_their_lines() {
 }
 
 #[test]
+fn a_dry_run_says_so_and_claims_nothing() {
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    fs::create_dir(here.path().join("to")).unwrap();
+    fs::write(here.path().join("to/extra"), "x").unwrap();
+    for words in [&["sync", "-n", "--delete", "tree/", "to"][..], &["cp", "-n", "-r", "tree", "to"]] {
+        drop(fs::remove_file(here.path().join("log")));
+        run(here.path(), &[words, &["--log-file", "log"]].concat()).exits(0);
+        let end = events(&here.path().join("log")).pop().unwrap();
+        assert!(end.starts_with("end: exit_code=0 dry_run=1 "), "{end}");
+        assert!(["files=", "bytes=", "rate=", "deleted="].iter().all(|name| !end.contains(name)), "{end}");
+    }
+}
+
+#[test]
+fn a_copy_that_goes_on_alone_has_no_log_here() {
+    let here = directory("linerate-log-");
+    let words = ["cp", "--detach", "--log-file", "log", "a:x", "b:y"];
+    run(here.path(), &words).exits(2).says(&["--detach", "cannot be used with", "--log-file"]);
+    assert!(!here.path().join("log").exists());
+}
+
+#[test]
+fn a_shard_that_fails_has_its_lines_and_the_others_go_on() {
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    run(here.path(), &["fleet", "plan", "--shards", "2", "--into", "plan", "tree", "copy"]).exits(0);
+    // Both shards fail: a file is where their destination belongs.
+    fs::write(here.path().join("copy"), "x").unwrap();
+    let failed = run(here.path(), &["fleet", "run", "--log-file", "log", "plan"]);
+    assert_ne!(failed.code, Some(0), "{failed}");
+    let found = events(&here.path().join("log"));
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(found[0], format!("start: linerate {version} fleet run \"plan\""));
+    for shard in ["shard 0", "shard 1"] {
+        let is_its =
+            |line: &&String| line.starts_with("error: ") && line.ends_with(&format!(" (in \"{shard}\")"));
+        assert_eq!(found.iter().filter(is_its).count(), 1, "{found:?}");
+    }
+    assert!(found.last().unwrap().starts_with("end: exit_code="), "{found:?}");
+}
+
+#[test]
 fn a_log_that_cannot_be_opened_ends_the_run_before_it_begins() {
     let here = directory("linerate-log-");
     make_tree(here.path());

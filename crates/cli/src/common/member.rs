@@ -1,6 +1,7 @@
 //! The output of one of several copies that run at the same time: lines that name their destination, and a summary and sums of
 //! changes that are kept.
 
+use linerate_fleet::plan::FleetPart;
 use linerate_transfer::lock::lock;
 use linerate_wire::control::{Change, Totals};
 use std::sync::Mutex;
@@ -10,10 +11,21 @@ use super::summary::Summary;
 
 /// The additions to the output of a copy that is one of several.
 pub struct MemberOutput {
-    /// The destination, as lines and events name it.
+    /// The destination or the part of a plan, as lines and events name it.
     pub name: String,
+    /// What it is one of.
+    pub kind: MemberKind,
     done: Mutex<Option<MemberDone>>,
     changes: Mutex<ChangeCounts>,
+}
+
+/// What a copy is one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberKind {
+    /// Copies to several destinations.
+    Destination,
+    /// A plan's parts.
+    Part(FleetPart),
 }
 
 /// Entries with an itemized change.
@@ -43,8 +55,17 @@ pub struct MemberDone {
 
 impl MemberOutput {
     /// The additions for the destination `name`.
-    pub fn new(name: String) -> Self {
-        Self { name, done: Mutex::default(), changes: Mutex::default() }
+    pub fn to(name: String) -> Self {
+        Self::new(name, MemberKind::Destination)
+    }
+
+    /// The additions for a plan's part.
+    pub fn of_part(part: FleetPart) -> Self {
+        Self::new(part.to_string(), MemberKind::Part(part))
+    }
+
+    fn new(name: String, kind: MemberKind) -> Self {
+        Self { name, kind, done: Mutex::default(), changes: Mutex::default() }
     }
 
     /// Counts a change.

@@ -114,11 +114,11 @@ impl Output {
         self.left_out.load(Ordering::Relaxed)
     }
 
-    /// The output of the copy to one of several destinations.
-    pub fn of_member(&self, name: String) -> Self {
+    /// The output of one of several copies.
+    pub fn of_member(&self, member: MemberOutput) -> Self {
         let (bar, itemize) = (self.bar.clone(), self.itemize);
         let own = Self { bar, itemize, ..Self::bare(self.style, ProgressBar::hidden()) };
-        Self { member: Some(MemberOutput::new(name)), ..own }
+        Self { member: Some(member), ..own }
     }
 
     /// Output of a run that nobody sees now.
@@ -201,7 +201,7 @@ impl Output {
 
     /// A line for people on standard error, above the bar.
     pub fn line(&self, text: &str) {
-        self.bar.suspend(|| tell!("{text}"));
+        self.bar.suspend(|| say::inform(text));
     }
 
     /// A step that only `-v` shows.
@@ -352,6 +352,7 @@ impl Output {
     /// Prints the last event of a failed command, if events are printed.
     pub fn failed(&self, Failure(message, code): &Failure) {
         self.clear();
+        self.losses();
         if self.style == Style::Json {
             self.event(&Event::Failed { message: message.clone(), exit: code.number() });
         }

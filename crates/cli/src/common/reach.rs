@@ -78,7 +78,8 @@ impl Reach {
         let own = self.configured(host)?;
         if let (None, Some(rsh), false) = (&self.rsh, &own.rsh, quiet) {
             // Which host the far end is depends on that program.
-            tell!("linerate: the remote shell is '{}', by the configuration", printable(rsh.as_bytes()));
+            let rsh = printable(rsh.as_bytes());
+            crate::say::inform(&format!("linerate: the remote shell is '{rsh}', by the configuration"));
         }
         Ok(FarEnd {
             rsh: own.shell(quiet).map_err(Failure::usage)?,

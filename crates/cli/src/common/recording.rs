@@ -20,7 +20,8 @@ pub fn logging(
     figures: Option<&Path>,
     work: impl FnOnce(&Arc<RunMetrics>) -> Result<Code, Failure>,
 ) -> Result<Code, Failure> {
-    let command = names.command.clone();
+    // The figures have one label for all of fleet's commands.
+    let command = names.command.split(' ').next().unwrap_or_default().to_owned();
     let style = names.style;
     let begun = log::begin(log, names).inspect_err(|failure| Output::new(style).failed(failure));
     let outcome = metrics::recording(figures, &command, |metrics| begun.and_then(|()| work(metrics)));

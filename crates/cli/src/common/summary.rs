@@ -190,6 +190,10 @@ impl Summary {
         let rate = moved.bytes as f64 * 8.0 / self.payload_seconds.max(1e-9);
         let mut numbers = vec![("files", moved.files), ("bytes", moved.bytes), ("rate", rate as u64)];
         numbers.extend(self.synced.map(|synced| ("deleted", synced.deleted)));
+        if self.synced.is_some_and(|synced| synced.dry_run) {
+            // Nothing of this has happened.
+            numbers.clear();
+        }
         let of = &meters.local;
         numbers.extend([
             ("failed", count(&of.failed)),

@@ -50,10 +50,11 @@ impl WatchedTask {
         linerate_sys::limits::raise_open_files();
         linerate_sys::limits::keep_freed_memory();
         let mut copy = Copy::interruptible(Arc::new(task), output.clone(), self.interrupted.clone())?;
-        copy.run_as(&mut |copy| {
+        let ended = copy.run_as(&mut |copy| {
             *lock(&self.meters) = copy.meters.clone();
             copy.once()
-        })
+        });
+        ended.inspect_err(|_| output.losses())
     }
 
     /// The counters of the task's last try.

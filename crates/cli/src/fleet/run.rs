@@ -17,7 +17,8 @@ use super::figures::ShardSums;
 use super::part::{Purpose, task};
 use crate::common::event::Event;
 use crate::common::failure::Failure;
-use crate::common::member::MemberDone;
+use crate::common::log::{self, LoggedEvent, LoggedKind, LoggedPriority};
+use crate::common::member::{MemberDone, MemberOutput};
 use crate::common::output::{Output, Style};
 use crate::common::reach::interrupted;
 use crate::common::recording::logging;
@@ -74,7 +75,8 @@ enum PartEnd {
 /// Does a shard, or what is left.
 pub fn run(args: RunArgs) -> Result<Code, Failure> {
     let (log, figures) = args.common.written();
-    let names = args.common.names("fleet", (vec![args.plan.clone().into()], Vec::new()));
+    let names =
+        args.common.names("fleet run", (vec![args.plan.clone().into()], Vec::new())).dry(args.dry_run);
     logging(log.as_deref(), names, figures.as_deref(), |metrics| {
         let output = Output::new(args.common.style()).itemizing(args.dry_run).measured(metrics);
         output.metrics().check()?;
@@ -138,7 +140,12 @@ impl ShardTask<'_> {
         match self.part(part, waits) {
             Err(failure) if failure.1 != Code::Interrupted && !self.args.dry_run => {
                 self.output.failed(&failure);
-                tell!("linerate: {}", failure.0);
+                let event = LoggedEvent::plain(LoggedKind::Error, LoggedPriority::Error, &failure.0);
+                let event = event.at(&MemberOutput::of_part(part));
+                log::record(&event);
+                if !log::to_journal(&event) {
+                    tell!("linerate: {}", failure.0);
+                }
                 Ok(PartEnd::Ended(failure.1))
             }
             ended => ended,
@@ -164,7 +171,7 @@ impl ShardTask<'_> {
         let plan = &self.directory.plan;
         if self.args.dry_run {
             let to = plan.destination_of(part, 1);
-            let output = Arc::new(self.output.of_member(part.to_string()));
+            let output = Arc::new(self.output.of_member(MemberOutput::of_part(part)));
             let task = task(&self.directory, part, (&to, 1), &self.args.common, Purpose::Preview)?;
             let ended = WatchedTask::new(self.interrupted.clone()).perform(&output, task);
             self.show(&output, part, output.member().and_then(|member| member.done()));
@@ -193,7 +200,7 @@ impl ShardTask<'_> {
     fn attempt(&self, part: FleetPart, claim: Claim) -> Result<Code, Failure> {
         let is_empty = self.directory.plan.is_empty(part);
         let within = self.directory.plan.hosts.is_empty();
-        let output = Arc::new(self.output.of_member(part.to_string()));
+        let output = Arc::new(self.output.of_member(MemberOutput::of_part(part)));
         // A task that takes over ends this one alone.
         let ends = Arc::new(AtomicBool::new(false));
         let watched = WatchedTask::new(ends.clone());
@@ -269,7 +276,7 @@ impl ShardTask<'_> {
             Style::Json => output.event(&Event::Summary(done.summary)),
             Style::Quiet => {}
             Style::Plain if part == FleetPart::Directories => {}
-            Style::Plain | Style::Verbose => tell!("linerate: {part}: {}", done.line),
+            Style::Plain | Style::Verbose => output.line(&format!("linerate: {part}: {}", done.line)),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::part::{Purpose, task};
 use super::run::worse;
 use crate::common::failure::Failure;
 use crate::common::log;
+use crate::common::member::MemberOutput;
 use crate::common::output::{Output, Style};
 use crate::common::reach::interrupted;
 use crate::common::recording::logging;
@@ -35,7 +36,7 @@ pub struct VerifyShardArgs {
 /// Compares.
 pub fn run(args: &VerifyShardArgs) -> Result<Code, Failure> {
     let (log, figures) = args.common.written();
-    let names = args.common.names("fleet", (vec![args.plan.clone().into()], Vec::new()));
+    let names = args.common.names("fleet verify", (vec![args.plan.clone().into()], Vec::new()));
     logging(log.as_deref(), names, figures.as_deref(), |metrics| {
         let output = Output::new(args.common.style()).itemizing(true).measured(metrics);
         output.metrics().check()?;
@@ -57,7 +58,7 @@ impl VerifyShardArgs {
             }
             let to = directory.plan.destination_of(part, 1);
             let task = task(&directory, part, (&to, 1), &self.common, Purpose::Compare)?;
-            let output = Arc::new(output.of_member(part.to_string()));
+            let output = Arc::new(output.of_member(MemberOutput::of_part(part)));
             worst = worse(worst, WatchedTask::new(interrupted.clone()).perform(&output, task)?);
             if let Some((done, member)) = output.member().and_then(|member| Some((member.done()?, member))) {
                 sums.add(part, &done, member.changes());

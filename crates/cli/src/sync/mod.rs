@@ -151,7 +151,7 @@ pub struct SyncArgs {
 /// If the command failed as a whole.
 pub fn run(args: SyncArgs) -> Result<Code, Failure> {
     let (log, figures) = args.common.written();
-    let names = args.common.names("sync", args.fan.named(&args.places));
+    let names = args.common.names("sync", args.fan.named(&args.places)).dry(args.dry_run);
     logging(log.as_deref(), names, figures.as_deref(), |metrics| {
         let output = Output::new(args.common.style()).itemizing(args.is_itemized()).measured(metrics);
         perform_all(output, args.into_task())

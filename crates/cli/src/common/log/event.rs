@@ -3,6 +3,7 @@
 use linerate_wire::control::ProblemKind;
 
 use crate::common::event::problem_name;
+use crate::common::member::{MemberKind, MemberOutput};
 use crate::exit::Code;
 
 /// A field of the journal that says something of this program.
@@ -147,14 +148,25 @@ impl LoggedEvent {
         }
     }
 
-    /// The event, said of the copy to one of several destinations.
-    pub fn at(mut self, destination: Option<&str>) -> Self {
-        if let Some(name) = destination {
-            self.line = format!("{} (to {})", self.line, quoted(name));
-            self.message = format!("{name}: {}", self.message);
-            self.fields.push(("LINERATE_DESTINATION", name.to_owned()));
-        }
+    /// The event, said of one of several copies.
+    pub fn at(mut self, member: &MemberOutput) -> Self {
+        let (name, line) = (&member.name, self.line);
+        let (line, field) = match member.kind {
+            MemberKind::Destination => (format!("{line} (to {})", quoted(name)), "LINERATE_DESTINATION"),
+            MemberKind::Part(_) => (format!("{line} (in {})", quoted(name)), "LINERATE_SHARD"),
+        };
+        self.line = line;
+        self.message = format!("{name}: {}", self.message);
+        self.fields.push((field, name.to_owned()));
         self
+    }
+
+    /// The event, said of a copy if it is one of several.
+    pub fn at_member(self, member: Option<&MemberOutput>) -> Self {
+        match member {
+            Some(member) => self.at(member),
+            None => self,
+        }
     }
 }
 

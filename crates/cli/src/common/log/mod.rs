@@ -21,7 +21,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::common::failure::Failure;
 use crate::common::output::Style;
 use crate::exit::Code;
-use crate::say::aside_to;
+use crate::say::{LineWeight, aside_to};
 use event::quoted;
 pub use event::{LoggedEvent, LoggedKind, LoggedPriority};
 pub use file::LineFile;
@@ -55,6 +55,8 @@ pub struct RunNames {
     pub destinations: Vec<OsString>,
     /// How much is printed.
     pub style: Style,
+    /// Nothing is changed.
+    pub is_dry_run: bool,
 }
 
 /// The result of a run, as far as it has one.
@@ -85,7 +87,12 @@ struct LoggedFile {
 impl RunNames {
     /// Names of a run whose output has this style.
     pub fn new(command: &str, sources: Vec<OsString>, destinations: Vec<OsString>, style: Style) -> Self {
-        Self { command: command.to_owned(), sources, destinations, style }
+        Self { command: command.to_owned(), sources, destinations, style, is_dry_run: false }
+    }
+
+    /// The same for a run that changes nothing if `is_dry_run` is set.
+    pub fn dry(self, is_dry_run: bool) -> Self {
+        Self { is_dry_run, ..self }
     }
 
     /// Errors alone are printed on standard error.
@@ -138,11 +145,15 @@ pub fn to_journal_as_output(event: &LoggedEvent) -> bool {
 }
 
 /// Sends a line to the journal, in place of standard error; false if it isn't there.
-fn tell(text: &str) -> bool {
+fn tell(text: &str, weight: LineWeight) -> bool {
     let Some(log) = CURRENT.get().filter(|log| log.journal.is_some()) else { return false };
     // The journal has the program's name in a field.
     let text = text.strip_prefix("linerate: ").unwrap_or(text);
-    log.send(&LoggedEvent::plain(LoggedKind::Note, LoggedPriority::Info, text))
+    let priority = match weight {
+        LineWeight::Warning => LoggedPriority::Warning,
+        LineWeight::Information => LoggedPriority::Info,
+    };
+    log.send(&LoggedEvent::plain(LoggedKind::Note, priority, text))
 }
 
 /// Takes the run's result, which is written at its end.
@@ -199,6 +210,9 @@ impl RunLog {
             None => file.write(LoggedKind::Summary, &figures.text),
         }
         let mut line = format!("exit_code={}", code.number());
+        if self.names.is_dry_run {
+            line += " dry_run=1";
+        }
         let numbers = figures.numbers.iter().map(|(name, number)| format!(" {name}={number}"));
         line.extend(numbers.chain([format!(" seconds={:.3}", self.seconds())]));
         file.write(LoggedKind::End, &line);
@@ -216,6 +230,9 @@ impl RunLog {
             ("LINERATE_EXIT_CODE", code.number().to_string()),
             ("LINERATE_SECONDS", format!("{:.3}", self.seconds())),
         ];
+        if self.names.is_dry_run {
+            event.fields.push(("LINERATE_DRY_RUN", "1".into()));
+        }
         event.fields.extend(figures.numbers.iter().map(|(name, number)| (field(name), number.to_string())));
         self.send(&event)
     }

@@ -14,7 +14,7 @@ impl Output {
     /// A problem whose texts are fit to be printed.
     pub fn shown_problem(&self, path: String, message: String, kind: ProblemKind) {
         let is_loss = kind == ProblemKind::NotKept && self.style != Style::Verbose;
-        let event = LoggedEvent::problem(&path, &message, kind).at(self.destination());
+        let event = LoggedEvent::problem(&path, &message, kind).at_member(self.member());
         if !is_loss && kind != ProblemKind::Remark {
             log::record(&event);
         }
@@ -29,12 +29,12 @@ impl Output {
         }
     }
 
-    /// Prints what several entries lost.
+    /// Prints what several entries lost, once.
     pub fn losses(&self) {
-        let losses = lock(&self.losses);
+        let losses = std::mem::take(&mut *lock(&self.losses));
         losses.lines().for_each(|line| {
             let event = LoggedEvent::plain(LoggedKind::Loss, LoggedPriority::Warning, &line);
-            let event = event.at(self.destination());
+            let event = event.at_member(self.member());
             log::record(&event);
             if self.style != Style::Json && !log::to_journal(&event) {
                 self.line(&format!("{}: {line}", self.program()));
@@ -76,7 +76,7 @@ impl Observer for Output {
 
     fn note(&self, note: &str) {
         let event = LoggedEvent::plain(LoggedKind::Note, LoggedPriority::Notice, note);
-        let event = event.at(self.destination());
+        let event = event.at_member(self.member());
         log::record(&event);
         match self.style {
             Style::Json => self.event(&Event::Note { message: note.to_owned() }),

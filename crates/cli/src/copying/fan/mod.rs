@@ -22,6 +22,7 @@ use std::time::Instant;
 use super::copy::Copy;
 use super::task::Task;
 use crate::common::failure::Failure;
+use crate::common::member::MemberOutput;
 use crate::common::output::Output;
 use crate::common::reach::interrupted;
 use crate::common::spec::Spec;
@@ -98,7 +99,7 @@ fn targets(output: &Output, destinations: &[OsString]) -> Vec<FanTarget> {
         let written = printable(place.as_bytes());
         let is_one = hosts.iter().filter(|(other, _)| other == host).count() == 1;
         let name = if is_one { printable(host.as_bytes()) } else { written.clone() };
-        let output = Arc::new(output.of_member(name));
+        let output = Arc::new(output.of_member(MemberOutput::to(name)));
         FanTarget { written, host: host.clone(), path: path.clone(), output, meters: Arc::default() }
     };
     destinations.iter().zip(&hosts).map(target).collect()
@@ -137,6 +138,7 @@ impl FanRun {
             None => CopyWay::Shared,
         };
         let result = chained.unwrap_or_else(|| self.directly(found, target, number));
+        let result = result.inspect_err(|_| target.output.losses());
         let way = if self.reading.was_left_behind(number) { CopyWay::LeftBehind } else { way };
         EndedCopy::new(target, result, way, begun.elapsed())
     }
