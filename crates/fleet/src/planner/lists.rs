@@ -25,7 +25,8 @@ pub struct ListWriter {
     planned: PlannedShard,
 }
 
-/// Files that are divided, and their names, each ended by a zero byte.
+/// The files that are divided among several shards: `names` has their paths, each with a zero byte after it, and `files`
+/// their plans in the same order.
 #[derive(Default)]
 pub struct DividedLists {
     pub names: Vec<u8>,

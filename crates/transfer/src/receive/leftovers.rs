@@ -2,7 +2,7 @@
 
 use linerate_wire::control::{Leftover, LeftoverKind, Problem, ProblemKind};
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, OFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Stat};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use crate::tree::landing::Landing;
 use crate::tree::root::{Directory, Root};
 use crate::tree::temporary::{is_journal, is_reserved, nonce_of};
 
-/// An unlocked file may be about to get its name, so only older files are leftovers.
+/// An entry that can't be locked, such as a link, may be about to get its name, so only older ones are leftovers.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// Removes the leftovers of the runs in `past`, below the places of `landing` and in `aside`, the directory of
@@ -135,8 +135,7 @@ impl Candidate {
 
 /// Locks the file; `None` if another process holds it, or that can't be determined.
 fn try_lock(parent: &Directory, name: &OsStr) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = rustix::fs::openat(parent, name, flags, rustix::fs::Mode::empty()).ok()?;
+    let file = parent.open_to_lock(name).ok()?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(file)
 }
@@ -178,6 +177,17 @@ fn is_directory(parent: &Directory, entry: &rustix::fs::DirEntry) -> bool {
 mod tests {
     use super::*;
     use crate::tree::temporary::{JOURNAL, JOURNAL_DIGITS};
+
+    /// Over NFS, a lock of a descriptor that can't write is refused, and no leftover would ever be removed.
+    #[test]
+    fn a_leftover_is_locked_for_writing() {
+        let top = tempfile::tempdir().unwrap();
+        std::fs::write(top.path().join("left"), "over").unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let locked = try_lock(root.top(), OsStr::new("left")).unwrap();
+        assert!(rustix::fs::fcntl_getfl(&locked).unwrap().contains(rustix::fs::OFlags::RDWR));
+        assert!(try_lock(root.top(), OsStr::new("left")).is_none(), "it is held");
+    }
 
     #[test]
     fn below_a_journal_that_somebody_holds_and_nobody_can_read_everything_may_be_held() {

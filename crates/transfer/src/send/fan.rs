@@ -11,7 +11,6 @@
 //! however long it is. If they advance less, the rest of the time is lost. If a transfer that was left behind is near
 //! the others again, by chance or because it only started late, the others wait for it again as soon as the time that
 //! has passed permits it.
-//! only come late, is waited for again as soon as the time that passes allows for it.
 
 mod scan;
 
@@ -412,7 +411,8 @@ impl Drop for FanMember {
 }
 
 impl KeptPieces {
-    /// The slot of a piece, for the transfer with this bit; a new slot if the transfer is one of `together`.
+    /// The slot of a piece, from which the transfer with this bit takes it. A piece without a slot gets one if the transfer
+    /// is one of `together`, the bits of the transfers that wait for each other; older pieces may be dropped for it.
     fn slot(&mut self, key: PieceKey, bit: u64, together: u64) -> Option<PieceSlot> {
         if let Some(kept) = self.slots.get_mut(&key) {
             let had = kept.by & together == together;

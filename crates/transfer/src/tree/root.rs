@@ -334,6 +334,22 @@ impl Directory {
         self.manner.open(flags, |flags| rustix::fs::openat(self, name, flags, Mode::empty()))
     }
 
+    /// Opens a file, as itself, to lock it: for writing, since over NFS only a file that is open for writing can be locked
+    /// exclusively (flock(2)). A file that this process may only read is opened for reading.
+    ///
+    /// # Errors
+    /// The errors of open(2).
+    pub fn open_to_lock(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let open = |access| {
+            let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+            rustix::fs::openat(self, name, flags, Mode::empty())
+        };
+        open(OFlags::RDWR).or_else(|error| match error {
+            Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY => open(OFlags::RDONLY),
+            error => Err(error),
+        })
+    }
+
     /// Removes an entry that this program has created under a temporary name. The directory's modification time is
     /// restored, since it should show only other changes.
     ///

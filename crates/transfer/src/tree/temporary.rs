@@ -399,7 +399,7 @@ fn make(holder: &Directory, names: &Names<'_>, mode: Mode) -> Result<(OsString, 
     let name = names.given()?.write();
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(holder, &name, flags, mode)?;
-    // The lock shows code that removes leftovers that the file is in use. Without locks, that code uses the file's age.
+    // The lock shows code that removes leftovers that the file is in use. A file that can't be locked isn't removed.
     let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
     Ok((name, file))
 }

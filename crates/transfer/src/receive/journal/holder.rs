@@ -1,6 +1,6 @@
 //! Determines whether a run is using a journal, and which run.
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -25,14 +25,15 @@ pub enum Holder {
 
 /// The holder of the journal `name` in `directory`; [`Holder::Somebody`] if it can't be determined.
 pub fn holder(directory: &Directory, name: &OsStr, keys: &KeyStore) -> Holder {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+    let file = match directory.open_to_lock(name) {
         Ok(file) => file,
         Err(Errno::ACCESS) => return Holder::Somebody,
         Err(_) => return Holder::Nobody,
     };
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) != Err(Errno::WOULDBLOCK) {
-        return Holder::Nobody;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => return Holder::Nobody,
+        Err(Errno::WOULDBLOCK) => {}
+        Err(_) => return Holder::Somebody,
     }
     let sealer = keys.find(None).zip(inode_of(directory));
     let sealer = sealer.map(|(key, directory)| Sealer::new(key, name, directory));

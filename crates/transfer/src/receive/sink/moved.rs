@@ -12,7 +12,7 @@ use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
 use crate::tree::blocks::{BlockHash, MovedProof};
 
-/// The most blocks of one file that are shared by two parts.
+/// The most blocks of an older version that boundaries between parts of the new version may cut, for one file.
 const MOST_EDGES: usize = 65_536;
 
 /// The blocks that are cut by the boundaries of the new version's parts: their offsets in the new and in the older
