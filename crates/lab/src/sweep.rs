@@ -192,11 +192,13 @@ fn members(name: &LabName, state: Option<&LabState>) -> Vec<u32> {
     let named = |host: &LabHost| file_identity(&host.namespace_path()).ok();
     let mut found = in_namespaces(&hosts.iter().filter_map(named).collect::<Vec<_>>(), |_| true);
     // A namespace without a file in this mount namespace belonged to a user namespace of this user. Its
-    // number may have been reused since, so each process must also carry the lab's name, or have a lab's account
-    // file: jobs of Slurm may come without variables.
+    // number may have been reused since, so each process must also carry the lab's name, or have this lab's
+    // account file: jobs of Slurm may come without variables.
     let mark = format!("LINERATE_LAB={name}");
-    let recorded = state.map(|state| state.namespaces.as_slice()).unwrap_or_default();
-    found.extend(in_namespaces(recorded, |pid| has_variable(pid, &mark) || user::is_in_lab(pid)));
+    if let Some(LabState { namespaces, holder, .. }) = state {
+        let is_its = |pid| has_variable(pid, &mark) || user::is_in_lab_of(pid, holder);
+        found.extend(in_namespaces(namespaces, is_its));
+    }
     found.sort_unstable();
     found.dedup();
     found

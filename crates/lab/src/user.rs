@@ -14,6 +14,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::account;
 use crate::error::LabError;
+use crate::process::Process;
 use crate::tool::{self, UNSHARE};
 
 /// The environment variable of the second start, so that a system that grants the namespace without its
@@ -140,22 +141,30 @@ fn admit_this_user() -> Result<(), LabError> {
     let passwd = std::fs::read_to_string("/etc/passwd")
         .map_err(LabError::file("reading", Path::new("/etc/passwd")))?;
     let passwd = account::admitting_passwd(&passwd, &user, ids, home.as_deref().unwrap_or("/"));
-    overlay("/etc/passwd", "/run/linerate-passwd", &passwd)?;
+    let holder = Process::current().map_err(LabError::file("reading", Path::new("/proc/self/stat")))?;
+    overlay("/etc/passwd", &format!("/run/{}", passwd_of(&holder)), &passwd)?;
     overlay("/etc/shadow", "/run/linerate-shadow", &account::admitting_shadow(&user))
 }
 
-/// True if a process is in the user namespace of a lab: none but these have such an account file.
-pub(crate) fn is_in_lab(pid: u32) -> bool {
+/// The name of the account file in the user namespace of this holder's lab. No other lab has one of this name.
+fn passwd_of(holder: &Process) -> String {
+    format!("linerate-passwd-{}-{}", holder.pid, holder.start)
+}
+
+/// True if a process is in the user namespace that this holder made for its lab: it has the lab's account file.
+pub(crate) fn is_in_lab_of(pid: u32, holder: &Process) -> bool {
     let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    let file = passwd_of(holder);
     // proc_pid_mountinfo(5): the fourth and fifth fields are the mounted file and its place.
     let mounted = |line: &str| {
         let mut fields = line.split(' ').skip(3);
-        fields.next() == Some("/linerate-passwd") && fields.next() == Some("/etc/passwd")
+        fields.next().and_then(|path| path.strip_prefix('/')) == Some(file.as_str())
+            && fields.next() == Some("/etc/passwd")
     };
     mounts.lines().any(mounted)
 }
 
-fn overlay(path: &'static str, source: &'static str, text: &str) -> Result<(), LabError> {
+fn overlay(path: &'static str, source: &str, text: &str) -> Result<(), LabError> {
     let bound = std::fs::write(source, text).and_then(|()| Ok(mount_bind(source, path)?));
     bound.map_err(LabError::file("replacing, for this process alone,", Path::new(path)))
 }
