@@ -40,11 +40,12 @@ COMMAND runs on a. Its environment has:
   LINERATE_LAB_HOSTS_GUESTS           names of guests for ssh, if they are virtual machines
   LINERATE_LAB_DIR                    a directory for data, on tmpfs if available
 
-With --sites 2x4 there are two sites of four hosts, s1h1 to s1h4 and s2h1 to s2h4, each with an ssh server, and
-COMMAND runs on s1h1. a is s1h1 and b is s2h1 then. The environment, also that of a login, has for each site N:
+With --sites 2x4 there are two sites of four hosts, s1h1 to s1h4 and s2h1 to s2h4, each host with
+an ssh server. COMMAND runs on s1h1. a is s1h1, and b is s2h1. The environment, also that of a
+login, has for each site N:
   LINERATE_LAB_SITEN_DIR              a directory that the site's hosts share
   LINERATE_LAB_SITEN_HOSTS            names of its hosts for ssh; _ADDRESSES, _NETNS as above
-  SLURM_CONF                          if Slurm is installed: its configuration, for sbatch and squeue
+  SLURM_CONF                          the configuration for sbatch and squeue, with Slurm installed
 
 A lab is removed when its command ends. The next lab command removes the remains of a kill -9.
 Without root a lab is made in a user namespace, if the kernel allows that.";
