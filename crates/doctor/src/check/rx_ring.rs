@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Port, Rings};
 
-use super::{Check, CheckRun};
+use super::{Check, CheckRun, work};
 use crate::formula::goodput::Segments;
 use crate::formula::percent;
 use crate::remedy::{Remedy, RingWay, Setting};
@@ -16,6 +16,9 @@ const FELT: f64 = 1e-3;
 
 /// Drivers that count buffers, mostly of 64 KiB, each of which holds several packets (cxgb4's sge.c): 64 of them are 4 MiB.
 const IN_BUFFERS: [&str; 2] = ["cxgb4", "cxgb4vf"];
+
+/// A ring of them to try first.
+const SOME_BUFFERS: u32 = 1024;
 
 pub(super) const CHECK: Check = Check {
     name: "rx-ring",
@@ -52,7 +55,19 @@ fn of(port: &Port, need: f64, since: &str) -> Option<Finding> {
             finding.evidence(format!("{lost} packets found the ring full {since}, {} of all", percent(share)))
         }
     };
-    Some(remedy(finding, port, rings))
+    Some(if in_buffers { words(finding, port, rings) } else { remedy(finding, port, rings) })
+}
+
+/// These drivers refuse the command (EBUSY) once a port of the card has been up, and their largest ring takes a gibibyte.
+fn words(finding: Finding, port: &Port, rings: &Rings) -> Finding {
+    let more = rings.rx.saturating_mul(2).max(SOME_BUFFERS).min(rings.max_rx);
+    let fix = format!(
+        "as soon as the driver is loaded, before any port of the card is up: ethtool -G {} rx {more}; see whether it still loses packets",
+        work::word(&port.name)
+    );
+    let memory =
+        format!("buffers of 64 KiB: {} MiB for each queue; a port that has been up refuses it", more / 16);
+    finding.fix(fix).conflict(memory)
 }
 
 fn remedy(finding: Finding, port: &Port, rings: &Rings) -> Finding {
@@ -122,6 +137,9 @@ mod tests {
         assert!(ring(0).is_empty());
         let full = ring(7).remove(0);
         assert!(full.title.ends_with("64 of 16384 buffers") && !full.evidence[0].contains("ms"), "{full:?}");
+        // cxgb4_main.c's set_sge_param() refuses it while the port is up.
+        assert!(full.remedies.is_empty() && full.undo.is_none(), "{full:?}");
+        assert!(full.fix.unwrap().contains("ethtool -G eno1 rx 1024;"));
     }
 
     #[test]
