@@ -10,8 +10,10 @@ use crate::{Finding, Host, Severity};
 const BLOCKS: [&str; 2] = ["rx_fec_uncorrectable_blocks", "fec_uncorrected_errors"];
 const SYMBOLS: [&str; 4] =
     ["rx_pcs_symbol_err_phy", "rx_symbol_err_phy", "rx_pcs_symbol_err", "rx_symbol_errors"];
-/// The least speed in Mbit/s of links that may need it.
+/// The least speed in Mbit/s of links that may need it, and the one above it for which IEEE 802.3 has no RS-FEC (only BASE-R's, for
+/// backplanes and copper).
 const LEAST: u64 = 25_000;
+const WITHOUT_RS: u64 = 40_000;
 /// The share of lost blocks among received packets from which it is major, as for drops.
 const MAJOR: f64 = 1e-3;
 
@@ -79,9 +81,10 @@ fn mended(finding: Finding, port: &Port) -> Finding {
         .conflict("the link goes down for a moment, and stays down unless both ends have the same; each packet takes 0.1 to 0.25 us longer")
 }
 
-/// A link of a speed for which IEEE 802.3 has error correction, without any.
+/// A link of a speed for which IEEE 802.3 has RS-FEC, without any error correction.
 fn is_uncorrected(port: &Port, fec: &Fec) -> bool {
-    fec.active.as_deref() == Some("off") && port.speed_mbps.get().is_some_and(|mbps| mbps >= LEAST)
+    let has_rs = |mbps: u64| mbps >= LEAST && mbps != WITHOUT_RS;
+    fec.active.as_deref() == Some("off") && port.speed_mbps.get().is_some_and(has_rs)
 }
 
 /// The encodings that are configured now, as ethtool takes them.
@@ -127,6 +130,21 @@ mod tests {
         assert_eq!(lines(&found(&CHECK, &host(Some(2.0), with("off", 5000)))), ["fec ens1f0np0 major -"]);
         let corrected = found(&CHECK, &host(Some(2.0), with("rs", 145)));
         assert!(corrected[0].undo.is_none() && corrected[0].fix.as_deref().unwrap().starts_with("clean"));
+    }
+
+    #[test]
+    fn a_link_of_40g_has_no_rs() {
+        let found = found(
+            &CHECK,
+            &host(Some(2.0), |port| {
+                with("off", 145)(port);
+                port.speed_mbps = Fact::Known(40_000);
+            }),
+        );
+        assert!(
+            found[0].undo.is_none() && found[0].fix.as_deref().unwrap().starts_with("clean"),
+            "{found:?}"
+        );
     }
 
     #[test]
