@@ -14,7 +14,8 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host| host.linked().flat_map(|port| of(host, port)).collect()),
 };
 
-/// A limit costs this host something where it has the function itself; else it costs the guest that does.
+/// A limit costs this host something where it has the function itself; else it costs whoever does. A function whose port isn't among
+/// the facts may be a guest's, or one of this host's that is down or that a path doesn't take.
 fn of(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let need = host.rate_of(port).unwrap_or_else(|| host.rate());
     let all = port.function_rates.known().into_iter().flatten();
@@ -29,7 +30,7 @@ fn of(host: &Host<'_>, port: &Port) -> Vec<Finding> {
         let title = format!("{} sends at most {}: {} limits its function", user.name, gbit(most), port.name);
         Some(written(Finding::leaves(most, need, title).at(&user.name), port, &[(function, most)]))
     });
-    here.chain(guests(port, need, &lent)).collect()
+    here.chain(others(port, need, &lent)).collect()
 }
 
 /// The port of this host that is the function.
@@ -42,11 +43,11 @@ fn used_by<'a>(host: &Host<'a>, function: &FunctionRate) -> Option<&'a Port> {
     host.linked().find(is_it)
 }
 
-fn guests(port: &Port, need: f64, lent: &[(&FunctionRate, f64)]) -> Option<Finding> {
+fn others(port: &Port, need: f64, lent: &[(&FunctionRate, f64)]) -> Option<Finding> {
     let least = lent.iter().map(|(_, most)| *most).min_by(f64::total_cmp)?;
-    let title = format!("{} lets guests send at most {} over a virtual function", port.name, gbit(least));
+    let title = format!("{} lets a virtual function send at most {}", port.name, gbit(least));
     let finding = Finding::leaves(least, need, title).at_most(Severity::Note).at(&port.name);
-    let unseen = "it costs the guest that has the function, and can't be seen from within the guest";
+    let unseen = "it costs whoever has the function, mostly a guest, and can't be seen from within the guest";
     Some(written(finding, port, lent).evidence(unseen))
 }
 
