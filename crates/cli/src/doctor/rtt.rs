@@ -15,6 +15,8 @@ use crate::common::reach::Reach;
 
 /// The number of connections. It is small, because the server logs each one.
 const TRIES: usize = 3;
+/// The most addresses of a name that are tried.
+const MOST_ADDRESSES: usize = 8;
 /// The longest time for one connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest time for full packets, and the shortest after which they count as lost.
@@ -48,7 +50,7 @@ const TIMESTAMPS: u32 = 12;
 /// What was seen; as far as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServerProbe {
-    /// Its address.
+    /// Its address, if it answered.
     pub address: Option<SocketAddr>,
     /// The shortest time of a connection in seconds.
     pub rtt: Option<f64>,
@@ -58,10 +60,10 @@ pub struct ServerProbe {
     pub black_hole: Option<u32>,
 }
 
-/// Looks at the ssh server of a host; at nothing if ssh doesn't connect directly.
+/// Looks at the ssh server of a host; at nothing if ssh doesn't connect directly. Like ssh, it takes the first address that answers.
 pub fn to(host: &OsStr, reach: &Reach) -> ServerProbe {
-    let address = server(host, reach);
-    let seen = ServerProbe { address, ..address.map(look).unwrap_or_default() };
+    let answers = server(host, reach).into_iter().map(look).find(|seen| seen.address.is_some());
+    let seen = answers.unwrap_or_default();
     // What we send arrives. The server's full packets come with its keys.
     let is_silent = seen.mtu.is_some() && keys_come(host, reach) == Some(false);
     ServerProbe { black_hole: seen.black_hole.or(is_silent.then_some(USUAL_MTU)), ..seen }
@@ -88,11 +90,14 @@ fn keys_come(host: &OsStr, reach: &Reach) -> Option<bool> {
     Some(false)
 }
 
-fn server(host: &OsStr, reach: &Reach) -> Option<SocketAddr> {
-    let mut words = reach.configured(host).ok()?.ssh()?.into_iter();
-    let mut command = Command::new(words.next()?);
-    command.args(words).arg("-G").arg("--").arg(host).stdin(Stdio::null()).stderr(Stdio::null());
-    address(&String::from_utf8(command.output().ok()?.stdout).ok()?)
+fn server(host: &OsStr, reach: &Reach) -> Vec<SocketAddr> {
+    let asked = || {
+        let mut words = reach.configured(host).ok()?.ssh()?.into_iter();
+        let mut command = Command::new(words.next()?);
+        command.args(words).arg("-G").arg("--").arg(host).stdin(Stdio::null()).stderr(Stdio::null());
+        addresses(&String::from_utf8(command.output().ok()?.stdout).ok()?)
+    };
+    asked().unwrap_or_default()
 }
 
 fn look(address: SocketAddr) -> ServerProbe {
@@ -109,7 +114,7 @@ fn look(address: SocketAddr) -> ServerProbe {
         Some(Some(PacketFate::Vanished(bytes))) => (None, Some(bytes)),
         _ => (None, None),
     };
-    ServerProbe { rtt, mtu, black_hole, ..ServerProbe::default() }
+    ServerProbe { address: rtt.map(|_| address), rtt, mtu, black_hole }
 }
 
 /// What became of packets of this many bytes.
@@ -178,8 +183,8 @@ fn ignored() -> Vec<u8> {
     packet
 }
 
-/// The address to which ssh would connect, from its configuration (`ssh -G`).
-fn address(configuration: &str) -> Option<SocketAddr> {
+/// The addresses to which ssh would connect, one after another, from its configuration (`ssh -G`).
+fn addresses(configuration: &str) -> Option<Vec<SocketAddr>> {
     let value = |key: &str| {
         let line = configuration.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
         line.map(str::trim).filter(|value| *value != "none")
@@ -187,7 +192,13 @@ fn address(configuration: &str) -> Option<SocketAddr> {
     if value("proxyjump").or(value("proxycommand")).is_some() {
         return None;
     }
-    (value("hostname")?, value("port")?.parse().ok()?).to_socket_addrs().ok()?.next()
+    let all = (value("hostname")?, value("port")?.parse().ok()?).to_socket_addrs().ok()?;
+    let is_meant = |address: &SocketAddr| match value("addressfamily") {
+        Some("inet") => address.is_ipv4(),
+        Some("inet6") => address.is_ipv6(),
+        _ => true,
+    };
+    Some(all.filter(is_meant).take(MOST_ADDRESSES).collect())
 }
 
 #[cfg(test)]
@@ -199,9 +210,12 @@ mod tests {
     #[test]
     fn an_address_is_told_by_ssh_unless_another_host_is_between() {
         let direct = "user a\nhostname 127.0.0.1\nport 2222\nproxycommand none\n";
-        assert_eq!(address(direct), Some(SocketAddr::from(([127, 0, 0, 1], 2222))));
-        assert_eq!(address("hostname 127.0.0.1\nport 22\nproxyjump gate\n"), None);
-        assert_eq!(address("hostname 127.0.0.1\n"), None);
+        let here = vec![SocketAddr::from(([127, 0, 0, 1], 2222))];
+        assert_eq!(addresses(direct), Some(here.clone()));
+        assert_eq!(addresses(&format!("{direct}addressfamily inet\n")), Some(here));
+        assert_eq!(addresses(&format!("{direct}addressfamily inet6\n")), Some(Vec::new()));
+        assert_eq!(addresses("hostname 127.0.0.1\nport 22\nproxyjump gate\n"), None);
+        assert_eq!(addresses("hostname 127.0.0.1\n"), None);
     }
 
     #[test]
