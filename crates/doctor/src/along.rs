@@ -8,25 +8,61 @@ use crate::subject::{is_line, is_up};
 /// Drivers of ports that lead to guests and containers. A bridge has them beside the port that leads out.
 const INWARDS: [&str; 3] = ["veth", "tun", "netkit"];
 
+/// FIB_MULTIPATH_HASH_FIELD_SRC_PORT and _DST_PORT.
+const HASHED_PORTS: u32 = 0x10 | 0x20;
+
 /// The facts of a path's end without the ports that its route doesn't take. They stay as they are where the route isn't known, or
 /// where it isn't known what its port stands on: below a tunnel or a virtual switch, any port may carry the packets.
 pub fn along_route(mut facts: Facts) -> Facts {
-    let Some(names) = taken(&facts) else { return facts };
-    let Fact::Known(ports) = &mut facts.ports else { return facts };
-    let (on, beside): (Vec<_>, Vec<_>) =
-        std::mem::take(ports).into_iter().partition(|port| names.contains(&port.name));
-    *ports = on;
+    let taken = taken(&facts);
     if let Fact::Known(route) = &mut facts.route {
-        route.beside = fastest(&beside);
+        let taken = taken.as_ref();
+        route.arrives_mbps = taken.and_then(|taken| taken.arrives_mbps);
+        route.beside = taken.and_then(|taken| taken.beside.clone());
+    }
+    if let (Some(taken), Fact::Known(ports)) = (taken, &mut facts.ports) {
+        ports.retain(|port| taken.names.contains(&port.name) || is_detour(port));
     }
     facts
 }
 
-/// The names of all ports that the route takes.
-fn taken(facts: &Facts) -> Option<Vec<String>> {
+/// The ports of a route.
+struct TakenPorts {
+    names: Vec<String>,
+    /// The speed of the fastest one by which packets arrive, where that is known.
+    arrives_mbps: Option<u64>,
+    /// The fastest one of those that the data doesn't take.
+    beside: Option<BesidePort>,
+}
+
+/// None where any port may carry the packets. They may arrive by other ports than those by which they leave.
+fn taken(facts: &Facts) -> Option<TakenPorts> {
     let (all, route) = (facts.ports.known()?, facts.route.known()?);
-    let first = used(route, facts).iter().filter_map(|name| all.iter().find(|port| port.name == *name));
-    let mut found: Vec<&Port> = first.collect();
+    let out = with_lower(used(route, facts), all)?;
+    let arriving = if route.arrives.is_empty() { Vec::new() } else { with_lower(&route.arrives, all)? };
+    let has = |ports: &[&Port], port: &Port| ports.iter().any(|other| other.name == port.name);
+    let of_data = if arriving.is_empty() { &out } else { &arriving };
+    let beside = fastest(all.iter().filter(|port| !has(of_data, port)));
+    let arrives_mbps = fastest(arriving.iter().copied()).map(|port| port.mbps);
+    let names = out.iter().chain(&arriving).map(|port| port.name.clone()).collect();
+    Some(TakenPorts { names, arrives_mbps, beside })
+}
+
+/// True for a port to which a filter sends what another one received, so that it waits in a queueing discipline (ifb). It may be
+/// that of any port.
+fn is_detour(port: &Port) -> bool {
+    is_of(port, "ifb")
+}
+
+fn is_of(port: &Port, kind: &str) -> bool {
+    port.driver.known().is_some_and(|driver| driver == kind)
+        || port.layer.known().is_some_and(|layer| layer.kind.as_deref() == Some(kind))
+}
+
+/// The ports with these names and all below them; none where nothing leads out of this host.
+fn with_lower<'a>(names: &[String], all: &'a [Port]) -> Option<Vec<&'a Port>> {
+    let mut found: Vec<&Port> =
+        names.iter().filter_map(|name| all.iter().find(|port| port.name == *name)).collect();
     let mut next = 0;
     while let Some(port) = found.get(next).copied() {
         for below in all.iter().filter(|other| is_below(other, port)) {
@@ -36,28 +72,33 @@ fn taken(facts: &Facts) -> Option<Vec<String>> {
         }
         next += 1;
     }
-    let leads_out = found.iter().any(|port| is_end(port));
-    leads_out.then(|| found.into_iter().map(|port| port.name.clone()).collect())
+    found.iter().any(|port| is_end(port)).then_some(found)
 }
 
-/// All next hops, unless the kernel has all packets between two hosts take the same: without a setting it chooses by the two
-/// addresses of IPv4.
+/// All next hops, unless the kernel has all packets between two hosts take the same.
 fn used<'a>(route: &'a TakenRoute, facts: &Facts) -> &'a [String] {
-    let is_one = !route.is_v6 && facts.tcp.multipath_hash.get().unwrap_or(0) == 0;
-    if is_one || route.ways.len() < 2 { &route.ports } else { &route.ways }
+    if is_one_hop(route, facts) || route.ways.len() < 2 { &route.ports } else { &route.ways }
+}
+
+/// True if all connections between two hosts take one of a route's next hops: those of IPv4, by a policy that looks at no port of
+/// theirs. Without a setting the kernel chooses by the two addresses.
+pub(crate) fn is_one_hop(route: &TakenRoute, facts: &Facts) -> bool {
+    let is_one = match facts.tcp.multipath_hash.get().unwrap_or(0) {
+        0 | 2 => true,
+        3 => facts.tcp.multipath_fields.get().is_some_and(|fields| fields & HASHED_PORTS == 0),
+        _ => false,
+    };
+    is_one && !route.is_v6
 }
 
 /// True if `other` carries packets of `port`, which stands on it or is made of it.
 fn is_below(other: &Port, port: &Port) -> bool {
-    let driver = |port: &Port, names: &[&str]| {
-        port.driver.known().is_some_and(|driver| names.contains(&driver.as_str()))
-    };
     let layer = port.layer.known();
     let stands = port.vlan.known().is_some_and(|vlan| vlan.lower == other.name)
         || layer.is_some_and(|layer| !layer.is_elsewhere && layer.below.as_ref() == Some(&other.name));
     // Within a VRF the route names the port itself.
-    let is_vrf = driver(port, &["vrf"]) || layer.is_some_and(|layer| layer.kind.as_deref() == Some("vrf"));
-    let is_part = other.master.known() == Some(&port.name) && !is_vrf && !driver(other, &INWARDS);
+    let leads_in = other.driver.known().is_some_and(|driver| INWARDS.contains(&driver.as_str()));
+    let is_part = other.master.known() == Some(&port.name) && !is_of(port, "vrf") && !leads_in;
     let lends = port
         .physical_function
         .known()
@@ -71,8 +112,8 @@ fn is_end(port: &Port) -> bool {
         || port.layer.known().is_some_and(|layer| layer.is_elsewhere)
 }
 
-fn fastest(ports: &[Port]) -> Option<BesidePort> {
-    let lines = ports.iter().filter(|port| is_up(port) && is_line(port));
+fn fastest<'a>(ports: impl Iterator<Item = &'a Port>) -> Option<BesidePort> {
+    let lines = ports.filter(|port| is_up(port) && is_line(port));
     let (port, mbps) =
         lines.filter_map(|port| Some((port, port.speed_mbps.get()?))).max_by_key(|(_, mbps)| *mbps)?;
     Some(BesidePort { name: port.name.clone(), mbps })
@@ -81,7 +122,8 @@ fn fastest(ports: &[Port]) -> Option<BesidePort> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{changed, fixture};
+    use crate::testing::{changed, fixture, port_of};
+    use crate::{Host, Need};
     use linerate_host::facts::PortLayer;
 
     fn names(facts: &Facts) -> Vec<&str> {
@@ -111,11 +153,42 @@ mod tests {
         assert_eq!(names(&bond), ["bond0", "eth0", "eth1"]);
     }
 
+    /// The default route leaves by the slow port, and the login came to the address of the fast one; or the other way.
+    #[test]
+    fn packets_may_arrive_by_another_port_than_they_leave() {
+        let by = |out: &str, into: &[&str]| {
+            over("bond-layer2", &[out], |facts| {
+                let Fact::Known(route) = &mut facts.route else { panic!("none") };
+                route.arrives = into.iter().map(|name| (*name).to_owned()).collect();
+                port_of(facts, "eth0").speed_mbps = Fact::Known(1_000);
+                port_of(facts, "eth1").speed_mbps = Fact::Known(100_000);
+            })
+        };
+        let beside = |facts: &Facts| facts.route.known().unwrap().beside.clone().map(|port| port.name);
+        let fastest = |facts: &Facts| Host { name: "h", facts, need: Need::OfPorts }.fastest();
+        let fast = by("eth0", &["eth1"]);
+        assert_eq!((names(&fast), fastest(&fast)), (vec!["eth0", "eth1"], Some(100e9)));
+        let slow = by("eth1", &["eth0"]);
+        assert_eq!((names(&slow), fastest(&slow)), (vec!["eth0", "eth1"], Some(1e9)));
+        assert_eq!(beside(&slow).as_deref(), Some("eth1"), "only what is sent back takes it");
+        let any = by("eth0", &["lo"]);
+        assert_eq!((names(&any), beside(&any)), (names(&fixture("bond-layer2")), None), "any may lead to it");
+    }
+
+    #[test]
+    fn a_detour_of_received_packets_stays() {
+        let facts = over("igb-sriov", &["eth0"], |facts| {
+            let Fact::Known(ports) = &mut facts.ports else { panic!("none") };
+            let (kind, driver) = (Fact::Known(PortKind::Software), Fact::Known("ifb".into()));
+            ports.push(Port { name: "ifb0".into(), kind, driver, ..Port::default() });
+        });
+        assert_eq!(names(&facts), ["eth0", "ifb0"]);
+    }
+
     #[test]
     fn the_fastest_port_beside_the_route_is_remembered() {
         let slow = over("bond-layer2", &["eth0"], |facts| {
-            let Fact::Known(ports) = &mut facts.ports else { panic!("none") };
-            ports.iter_mut().find(|port| port.name == "eth1").unwrap().speed_mbps = Fact::Known(100_000);
+            port_of(facts, "eth1").speed_mbps = Fact::Known(100_000);
         });
         let beside = slow.route.known().unwrap().beside.clone().unwrap();
         assert_eq!((beside.name.as_str(), beside.mbps), ("eth1", 100_000));
@@ -123,17 +196,22 @@ mod tests {
 
     #[test]
     fn next_hops_count_where_connections_are_spread_over_them() {
-        let hops = |policy: Option<u32>, is_v6| {
+        let hops = |policy: Option<u32>, fields: Option<u32>, is_v6| {
             let facts = over("bond-layer2", &["eth0"], |facts| {
                 let Fact::Known(route) = &mut facts.route else { panic!("none") };
                 (route.ways, route.is_v6) = (vec!["eth0".into(), "eth1".into()], is_v6);
                 facts.tcp.multipath_hash = policy.map_or(Fact::NotApplicable, Fact::Known);
+                facts.tcp.multipath_fields = fields.map_or(Fact::NotApplicable, Fact::Known);
             });
             names(&facts).len()
         };
+        let of_v4 = |policy, fields| hops(policy, fields, false);
+        assert_eq!([of_v4(None, None), of_v4(Some(0), None), of_v4(Some(2), None)], [1; 3]);
+        assert_eq!([of_v4(Some(1), None), hops(Some(0), None, true)], [2; 2]);
+        // The default is both addresses and the protocol.
         assert_eq!(
-            (hops(None, false), hops(Some(0), false), hops(Some(1), false), hops(Some(0), true)),
-            (1, 1, 2, 2)
+            [Some(7), Some(0x10), Some(0x37), None].map(|fields| of_v4(Some(3), fields)),
+            [1, 2, 2, 2]
         );
     }
 

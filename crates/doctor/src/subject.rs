@@ -106,8 +106,12 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Bits a second of the fastest port with a link and a known speed.
+    /// Bits a second of the fastest port with a link and a known speed; at the receiving end of a path, of those by which packets
+    /// arrive.
     pub fn fastest(&self) -> Option<f64> {
+        if let Some(mbps) = self.facts.route.known().and_then(|route| route.arrives_mbps) {
+            return Some(mbps as f64 * 1e6);
+        }
         self.linked().filter(|port| is_line(port)).filter_map(speed).max_by(f64::total_cmp)
     }
 

@@ -21,6 +21,9 @@ use crate::stream::probe;
 /// RT_TABLE_MAIN.
 const MAIN_TABLE: u32 = 254;
 
+/// The port of all addresses of a host's own.
+const LOOPBACK: &str = "lo";
+
 /// Both ends of a path.
 type NamedEnds = (NamedHost, NamedHost);
 
@@ -63,10 +66,12 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
 }
 
 /// This host with its route to the other one, which knows its own way back to the login. Where ssh doesn't connect directly, neither
-/// is that of the data.
+/// is that of the data: through another host, or to a port of this one that ssh forwards.
 fn routed((near, far): NamedEnds, address: Option<SocketAddr>) -> NamedEnds {
-    let back = if address.is_some() { far.facts.route.clone() } else { Fact::NotApplicable };
-    over((near, far), [address.map_or(Fact::NotApplicable, TakenRoute::to), back])
+    let there = address.filter(|address| !address.ip().to_canonical().is_loopback()).map(TakenRoute::to);
+    let there = there.filter(|there| there.known().is_none_or(|route| route.ports != [LOOPBACK]));
+    let routes = there.map(|there| [there, far.facts.route.clone()]);
+    over((near, far), routes.unwrap_or([Fact::NotApplicable, Fact::NotApplicable]))
 }
 
 /// Both ends with these routes, and with the ports that they take.
@@ -156,7 +161,7 @@ pub fn ports(report: &Report) -> Option<String> {
         let route = needed.route.as_ref()?;
         let table = route.table.filter(|table| *table != MAIN_TABLE);
         let table = table.map_or_else(String::new, |table| format!(" (routing table {table})"));
-        Some(format!("{} over {}{table}", needed.host, route.ports.join(" and ")))
+        Some(format!("{} over {}{table}", needed.host, route.words()))
     };
     let ends: Vec<String> = report.hosts.iter().filter_map(end).collect();
     (!ends.is_empty()).then(|| format!("ports: {}", ends.join(", ")))

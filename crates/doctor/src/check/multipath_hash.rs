@@ -3,6 +3,7 @@
 use linerate_host::facts::TakenRoute;
 
 use super::{Check, CheckRun};
+use crate::along::is_one_hop;
 use crate::formula::gbit;
 use crate::source::IP_SYSCTL;
 use crate::{Finding, Host, Path, Severity};
@@ -11,13 +12,13 @@ pub(super) const CHECK: Check = Check {
     name: "multipath-hash",
     about: "a route with several next hops, of which a path uses one",
     sources: &[IP_SYSCTL],
-    run: CheckRun::Path(|path: &Path<'_>| path.ends().iter().find_map(of)),
+    run: CheckRun::Path(|path: &Path<'_>| of(&path.from)),
 };
 
 fn of(end: &Host<'_>) -> Option<Finding> {
     let route = end.facts.route.known()?;
     let policy = end.facts.tcp.multipath_hash.get()?;
-    if policy != 0 || route.is_v6 || route.ways.len() < 2 {
+    if !is_one_hop(route, end.facts) || route.ways.len() < 2 {
         return None;
     }
     let port = route.ports.last()?;
@@ -31,16 +32,21 @@ fn of(end: &Host<'_>) -> Option<Finding> {
         Some(own) => Finding::leaves(own, end.rate(), title),
         None => Finding::new(Severity::Note, title),
     };
-    Some(told(finding, end, route))
+    Some(told(finding, end, route, policy))
 }
 
-fn told(finding: Finding, end: &Host<'_>, route: &TakenRoute) -> Finding {
+fn told(finding: Finding, end: &Host<'_>, route: &TakenRoute, policy: u32) -> Finding {
+    let fields = end.facts.tcp.multipath_fields.get().filter(|_| policy == 3);
+    let fields =
+        fields.map_or_else(String::new, |fields| format!(" with fib_multipath_hash_fields {fields}"));
     let rate = end.fastest().map_or_else(String::new, |rate| format!(", of which it has {}", gbit(rate)));
     finding
         .evidence(format!("the route's next hops are on {}{rate}", route.ways.join(", ")))
-        .evidence("net.ipv4.fib_multipath_hash_policy is 0: the two hosts' addresses choose, and not the connections' ports")
+        .evidence(format!(
+            "net.ipv4.fib_multipath_hash_policy is {policy}{fields}: the connections' ports don't choose the next hop"
+        ))
         .fix(format!("on {}: sysctl -w net.ipv4.fib_multipath_hash_policy=1; each stream then takes a next hop of its own", end.name))
-        .undo("sysctl -w net.ipv4.fib_multipath_hash_policy=0")
+        .undo(format!("sysctl -w net.ipv4.fib_multipath_hash_policy={policy}"))
         .conflict("routers and switches on the way choose by settings of their own")
 }
 
@@ -66,13 +72,22 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_next_hops_is_found_at_either_end() {
+    fn one_of_several_next_hops_is_found_at_the_end_that_sends() {
         let other = fixture("bond-layer2");
-        let named = between(&other, &host(0, false));
+        let named = between(&host(2, false), &other);
         assert_eq!(lines(&named), ["multipath-hash - note -"]);
         assert!(
-            named[0].title.starts_with("b: all connections of the path take eth1, one of 2"),
+            named[0].title.starts_with("a: all connections of the path take eth1, one of 2"),
             "{named:?}"
+        );
+        assert!(named[0].evidence[1].contains("policy is 2:"), "{named:?}");
+        assert!(named[0].undo.as_deref().unwrap().ends_with("policy=2"), "{named:?}");
+        assert!(between(&other, &host(0, false)).is_empty(), "only acknowledgements");
+        let mut fields = host(3, false);
+        assert!(between(&fields, &other).is_empty(), "unknown fields");
+        fields.tcp.multipath_fields = Fact::Known(7);
+        assert!(
+            between(&fields, &other)[0].evidence[1].contains("policy is 3 with fib_multipath_hash_fields 7:")
         );
     }
 

@@ -51,7 +51,7 @@ fn told(end: &Host<'_>) -> Option<String> {
     let beside = route.beside.as_ref();
     let beside = beside
         .map_or_else(String::new, |port| format!("; {} has {}", port.name, gbit(port.mbps as f64 * 1e6)));
-    Some(format!("{}: {}{table}{beside}", end.name, route.ports.join(" and ")))
+    Some(format!("{}: {}{table}{beside}", end.name, route.words()))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Fact;
 use super::ports::is_plain;
 use crate::netlink;
+use crate::netlink::taken::LoginEnds;
 use crate::root::Root;
 
 /// Where sshd names both ends of a login: `ADDRESS PORT ADDRESS PORT`, the client's first.
@@ -25,7 +26,11 @@ pub struct TakenRoute {
     pub is_v6: bool,
     /// The number of the routing table: 254 is the main one.
     pub table: Option<u32>,
-    /// The fastest linked port that the route doesn't take, once the others were left out.
+    /// The ports that have this host's address of the login, to which the client sends. The way back may leave by others.
+    pub arrives: Vec<String>,
+    /// The speed in Mbit/s of the fastest linked port by which they are reached, once others were left out.
+    pub arrives_mbps: Option<u64>,
+    /// The fastest linked port that the data doesn't take, once others were left out.
     pub beside: Option<BesidePort>,
 }
 
@@ -57,8 +62,18 @@ impl TakenRoute {
     pub fn plain(mut self) -> Self {
         self.ports.retain(|name| is_plain(name));
         self.ways.retain(|name| is_plain(name));
+        self.arrives.retain(|name| is_plain(name));
         self.beside = self.beside.filter(|port| is_plain(&port.name));
         self
+    }
+
+    /// The ports in words: those of the data first.
+    pub fn words(&self) -> String {
+        let out = self.ports.join(" and ");
+        if self.arrives.iter().all(|name| self.ports.contains(name)) {
+            return out;
+        }
+        format!("{}, back over {out}", self.arrives.join(" and "))
     }
 
     fn parse(text: &str) -> Fact<Self> {
@@ -67,6 +82,7 @@ impl TakenRoute {
             match key {
                 "port" => route.ports.push(value.to_owned()),
                 "way" => route.ways.push(value.to_owned()),
+                "arrives" => route.arrives.push(value.to_owned()),
                 "v6" => route.is_v6 = value == "1",
                 "table" => route.table = value.parse().ok(),
                 _ => {}
@@ -82,16 +98,21 @@ impl TakenRoute {
 
 fn back() -> io::Result<String> {
     let login = std::env::var(LOGIN).map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
-    let (to, from) = ends(&login).ok_or_else(|| io::Error::other(format!("{LOGIN} names no addresses")))?;
-    netlink::taken::to(SocketAddr::new(to, 0), Some(from))
+    let ends = ends(&login).ok_or_else(|| io::Error::other(format!("{LOGIN} names no addresses")))?;
+    netlink::taken::back(&ends)
 }
 
-/// The client's address and this host's, of the same family.
-fn ends(login: &str) -> Option<(IpAddr, IpAddr)> {
+/// The client's address and this host's, of the same family. Link-local ones have the port's name behind a `%`.
+fn ends(login: &str) -> Option<LoginEnds> {
     let mut words = login.split_whitespace();
-    let mut address = |skip| words.nth(skip)?.parse::<IpAddr>().ok().map(|address| address.to_canonical());
-    let (client, own) = (address(0)?, address(1)?);
-    (client.is_ipv4() == own.is_ipv4()).then_some((client, own))
+    let mut address = |skip| {
+        let word: &str = words.nth(skip)?;
+        let (address, port) =
+            word.split_once('%').map_or((word, None), |(address, port)| (address, Some(port.to_owned())));
+        Some((address.parse::<IpAddr>().ok()?.to_canonical(), port))
+    };
+    let ((client, port), (own, _)) = (address(0)?, address(1)?);
+    (client.is_ipv4() == own.is_ipv4()).then_some(LoginEnds { client, own, port })
 }
 
 #[cfg(test)]
@@ -101,9 +122,11 @@ mod tests {
     #[test]
     fn a_logins_ends_are_its_first_and_third_word() {
         let four = ends("10.0.0.1 50000 10.0.0.2 22").unwrap();
-        assert_eq!(four, ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()));
-        assert!(ends("fd00::1 5 fd00::2 22").is_some());
-        assert_eq!(ends("UNKNOWN 65535 UNKNOWN 65535"), None, "sshd at the end of a pipe");
+        assert_eq!((four.client, four.own), ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()));
+        assert!(ends("fd00::1 5 fd00::2 22").is_some_and(|ends| ends.port.is_none()));
+        let local = ends("fe80::1%eth0 5 fe80::2%eth0 22").unwrap();
+        assert_eq!((local.own, local.port.as_deref()), ("fe80::2".parse().unwrap(), Some("eth0")));
+        assert!(ends("UNKNOWN 65535 UNKNOWN 65535").is_none(), "sshd at the end of a pipe");
         assert!(ends("10.0.0.1 5 fd00::2 22").is_none() && ends("").is_none());
     }
 
@@ -120,6 +143,9 @@ mod tests {
             )
         );
         assert!(matches!(TakenRoute::parse(""), Fact::Unreadable(_)));
+        let words = |text: &str| TakenRoute::parse(text).known().unwrap().words();
+        assert_eq!(words("port eth0\narrives eth1\n"), "eth1, back over eth0");
+        assert_eq!(words("port blue\nport eth1\narrives eth1\n"), "blue and eth1");
         assert!(matches!(TakenRoute::parse("port $(id)\n"), Fact::Unreadable(_)), "no interface's name");
     }
 }

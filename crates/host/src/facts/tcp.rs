@@ -93,8 +93,11 @@ pub struct Tcp {
     pub most_tracked: Fact<u64>,
     /// True if the kernel has the fq discipline; not applicable where no list of its modules is there.
     pub has_fq: Fact<bool>,
-    /// How next hops of IPv4 are chosen (`fib_multipath_hash_policy`): 0 by addresses, 1 by ports too.
+    /// How next hops of IPv4 are chosen (`fib_multipath_hash_policy`): 0 by addresses, 1 by ports too, 2 by the addresses within a
+    /// tunnel, 3 by [`Self::multipath_fields`].
     pub multipath_hash: Fact<u32>,
+    /// The fields of packets that choose (`fib_multipath_hash_fields`, Linux 5.14): 16 and 32 are the ports.
+    pub multipath_fields: Fact<u32>,
     /// Routes with settings of their own.
     pub routes: Fact<Vec<RouteFacts>>,
     /// Bits a second to which rules of nftables limit packets, for each rule that does. Readable by root only.
@@ -151,6 +154,7 @@ impl Tcp {
             somaxconn: number(root, &format!("{CORE}/somaxconn")),
             max_syn_backlog: number(root, &ipv4("tcp_max_syn_backlog")),
             multipath_hash: number(root, &ipv4("fib_multipath_hash_policy")),
+            multipath_fields: number(root, &ipv4("fib_multipath_hash_fields")),
             counters: counters(root),
             tracked: number(root, "proc/sys/net/netfilter/nf_conntrack_count"),
             most_tracked: number(root, "proc/sys/net/netfilter/nf_conntrack_max"),

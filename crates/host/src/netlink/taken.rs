@@ -1,13 +1,16 @@
 //! The route that packets to an address take, by all rules of the host (RTM_GETROUTE, rtnetlink(7)), as `ip route get` asks.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsFd;
 
 use linerate_sys::bound_device;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags, netdevice, recv, send};
 
-use super::{FLAGS, GET_ROUTE, INTERFACE, NLMSG_ERROR, NetlinkQuestions, attributes, error, message, number};
+use super::{
+    FLAGS, GET_ROUTE, INTERFACE, NLMSG_ERROR, NetlinkQuestions, attributes, error, find, message, number,
+    request,
+};
 
 /// NLM_F_REQUEST, and the sizes of struct nlmsghdr and struct rtmsg.
 const REQUEST: u16 = 1;
@@ -26,6 +29,11 @@ const WHOLE: u32 = 0x2000;
 /// struct rtnexthop, and its flags RTNH_F_DEAD and RTNH_F_LINKDOWN.
 const WAY: usize = 8;
 const DOWN: u64 = 1 | 16;
+/// RTM_GETADDR, the size of struct ifaddrmsg, IFA_ADDRESS and IFA_LOCAL. Of a line between two hosts, the first is the other's.
+const GET_ADDRESS: u16 = 22;
+const ADDRESS: usize = 8;
+const EITHERS: u16 = 1;
+const OWN: u16 = 2;
 /// The port of a socket that sends nothing.
 const ANY: u16 = 9;
 
@@ -61,6 +69,37 @@ pub(crate) fn to(mut address: SocketAddr, from: Option<IpAddr>) -> io::Result<St
     let device = bound_device(socket.as_fd()).unwrap_or_default().or(scope);
     let from = from.map_or_else(|| socket.local_addr().map(|local| local.ip()), Ok)?;
     written(&NetlinkQuestions::open()?, &RouteQuestion { to: address.ip(), from, device })
+}
+
+/// Both ends of a login, as its environment names them.
+pub(crate) struct LoginEnds {
+    pub(crate) client: IpAddr,
+    pub(crate) own: IpAddr,
+    /// The port of link-local addresses, which each port may have.
+    pub(crate) port: Option<String>,
+}
+
+/// The same for the way back to the client, and a line `arrives NAME` for each port that has this host's address.
+pub(crate) fn back(ends: &LoginEnds) -> io::Result<String> {
+    let asked = NetlinkQuestions::open()?;
+    let scope = ends.port.as_ref().map(|port| netdevice::name_to_index(&asked.named, port)).transpose()?;
+    let client = match ends.client {
+        IpAddr::V6(six) => SocketAddrV6::new(six, 0, 0, scope.unwrap_or(0)).into(),
+        four @ IpAddr::V4(_) => SocketAddr::new(four, 0),
+    };
+    let owners = asked.dump(&request(GET_ADDRESS, ADDRESS), |message| owner(message, ends.own))?;
+    let mut here: Vec<u32> =
+        owners.into_iter().filter(|index| scope.is_none_or(|scope| scope == *index)).collect();
+    here.dedup();
+    let named = here.into_iter().filter_map(|index| Some(format!("arrives {}\n", asked.name(index)?)));
+    Ok(to(client, Some(ends.own))? + &named.collect::<String>())
+}
+
+/// The device with this address. struct ifaddrmsg has its number in the fifth byte and those behind.
+fn owner(message: &[u8], own: IpAddr) -> Option<u32> {
+    let attributes = message.get(ADDRESS..)?;
+    let address = find(attributes, OWN).or_else(|| find(attributes, EITHERS))?;
+    (address == octets(own)).then(|| number(message, 4, 4).map(|index| index as u32))?
 }
 
 fn written(asked: &NetlinkQuestions, question: &RouteQuestion) -> io::Result<String> {
@@ -168,6 +207,22 @@ mod tests {
         assert!(here.starts_with("port lo\ntable 25"), "{here}");
         let named = to(SocketAddr::from(([127, 0, 0, 1], 0)), Some([127, 0, 0, 1].into())).unwrap();
         assert_eq!(named, here);
+        let ends = LoginEnds { client: [127, 0, 0, 1].into(), own: [127, 0, 0, 1].into(), port: None };
+        assert_eq!(back(&ends).unwrap(), format!("{here}arrives lo\n"));
+        let odd = LoginEnds { port: Some("no such port".into()), ..ends };
+        assert!(back(&odd).is_err());
+    }
+
+    /// As Linux 6.18 answers about `10.1.0.1 peer 10.1.0.2/32 dev (7)`.
+    #[test]
+    fn an_address_has_a_port() {
+        let mut bytes = vec![2, 32, 0, 0, 7, 0, 0, 0];
+        bytes.extend(attribute(EITHERS, &[10, 1, 0, 2]));
+        assert_eq!(owner(&bytes, [10, 1, 0, 2].into()), Some(7), "as for IPv6, without a peer");
+        bytes.extend(attribute(OWN, &[10, 1, 0, 1]));
+        assert_eq!(owner(&bytes, [10, 1, 0, 1].into()), Some(7));
+        assert_eq!(owner(&bytes, [10, 1, 0, 2].into()), None, "the other end's");
+        assert_eq!(owner(&[], [10, 1, 0, 2].into()), None);
     }
 
     /// As Linux 6.18 answers about `10.9.0.0/24 nexthop via 10.1.0.2 dev (3) weight 1 nexthop via 10.2.0.2 dev (4) weight 2`.
@@ -189,7 +244,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = (answer(&bytes), ways(&bytes));
+            let _ = (answer(&bytes), ways(&bytes), owner(&bytes, [10, 1, 0, 1].into()));
         }
     }
 }
