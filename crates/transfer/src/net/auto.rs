@@ -139,9 +139,11 @@ impl Controller {
         self.least = streams;
     }
 
-    /// Replaces the number of streams to start with.
+    /// Replaces the number of streams. A trial of another number ends.
     pub fn begin_with(&mut self, streams: u32) {
-        self.streams = streams;
+        if streams != self.streams {
+            (self.streams, self.trial) = (streams, None);
+        }
     }
 
     /// Starts the current window now.

@@ -152,6 +152,31 @@ fn storage_that_answers_slowly_is_asked_by_more_after_a_second() {
     assert_eq!(*numbers.last().unwrap(), 8, "{numbers:?}");
 }
 
+/// At each tenth of the first second, since a trial lasts for some of them.
+#[test]
+fn a_trial_ends_where_the_number_of_streams_is_replaced() {
+    for tick in 1..=10 {
+        let begun = Instant::now();
+        let mut controller = Controller::new(FIRST, begun);
+        let mut sender = Stages::default();
+        for now in 1..=40 {
+            if now == tick {
+                controller.begin_with(1);
+            }
+            let streams = u64::from(controller.streams());
+            sender.bytes += 100_000_000;
+            sender.lifetime += streams * 100_000_000;
+            sender.clocked += streams * 100_000_000;
+            sender.cpu += streams * 100_000_000;
+            (sender.host_time, sender.host_busy) =
+                (sender.host_time + 200_000_000, sender.host_busy + 20_000_000);
+            let at = begun + Duration::from_millis(now * 100);
+            controller.advise(Glance { at, sender, receiver: sender, is_held: false });
+            assert!((1..=MOST).contains(&controller.streams()), "begun at {tick}, at {now}");
+        }
+    }
+}
+
 #[test]
 fn a_scan_or_a_limit_that_holds_the_workers_up_needs_no_more_of_them() {
     let begun = Instant::now();
