@@ -5,6 +5,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -77,6 +78,29 @@ pub fn is_descriptor(file: &Path) -> bool {
             && file.file_name().is_some_and(is_number)
 }
 
+/// A duplicate of the descriptor of this process that `file` names, with its position and its flags: the file isn't opened
+/// again, so what others write to the descriptor isn't overwritten. None if `file` is no [descriptor](is_descriptor).
+///
+/// # Errors
+/// If nothing is open there.
+pub fn duplicate(file: &Path) -> io::Result<Option<File>> {
+    if !is_descriptor(file) {
+        return Ok(None);
+    }
+    let number = match file.file_name().and_then(OsStr::to_str) {
+        Some("stdout") => 1,
+        Some("stderr") => 2,
+        name => name.and_then(|name| name.parse().ok()).ok_or(Errno::BADF)?,
+    };
+    // SAFETY: a plain system call, which fails if nothing has this number.
+    let duplicated = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
+    if duplicated < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the number is new, and nobody else has it.
+    Ok(Some(unsafe { File::from_raw_fd(duplicated) }))
+}
+
 /// True for a device that takes a stream of bytes; a disk is refused with an error.
 fn is_device(file: &Path) -> io::Result<bool> {
     let Ok(there) = file.symlink_metadata() else { return Ok(false) };
@@ -109,6 +133,20 @@ mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_duplicate_writes_where_the_descriptor_does() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"one").unwrap();
+        let path = |number| PathBuf::from(format!("/dev/fd/{number}"));
+        let mut again = duplicate(&path(file.as_raw_fd())).unwrap().unwrap();
+        again.write_all(b"two").unwrap();
+        file.write_all(b"three").unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 11);
+        assert_eq!(duplicate(&path(99_999)).unwrap_err().raw_os_error(), Some(9));
+        assert!(duplicate(Path::new("/dev/fd/99999999999")).is_err());
+        assert!(duplicate(Path::new("/dev/null")).unwrap().is_none());
+    }
 
     #[test]
     fn a_link_is_replaced_and_not_followed() {

@@ -1,11 +1,11 @@
 //! A file that grows by whole lines, whoever else writes to it at the same time.
 
-use linerate_transfer::bounds::open_trusted;
-use rustix::fs::OFlags;
-use std::fs::{File, OpenOptions};
+use linerate_sys::replace::duplicate;
+use linerate_transfer::bounds::append_trusted;
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A file to whose end lines are written.
@@ -18,16 +18,16 @@ pub struct LineFile {
 
 impl LineFile {
     /// Opens a file to write behind what is in it, or makes it. A link of another user's is not followed: it could lead to a
-    /// file that only this user may write. Nobody's reading of a fifo is waited for.
+    /// file that only this user may write. Nobody's reading of a fifo is waited for. A descriptor of this process is written
+    /// as it is.
     ///
     /// # Errors
     /// If it can't be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(0o644).custom_flags(flags.bits().cast_signed());
-        let file = open_trusted(path, |path| options.open(path))?;
-        rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+        let file = match duplicate(path)? {
+            Some(file) => file,
+            None => append_trusted(path)?,
+        };
         Ok(Self { is_torn: ends_within_a_line(&file), file })
     }
 

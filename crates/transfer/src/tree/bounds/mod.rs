@@ -22,7 +22,7 @@ use crate::base::problem::{BY_WHOM, TransferError};
 use crate::tree::pattern::{expand_home, name_of};
 use crate::tree::root::Root;
 pub(crate) use destination::{Destination, DestinationState, refused};
-pub use trusted::open_trusted;
+pub use trusted::{append_trusted, open_trusted};
 pub use walk::trust_all_links;
 use walk::{Follow, PathWalk};
 pub(crate) use walk::{Held, Stop};

@@ -1,6 +1,7 @@
 //! Files that a command line names in addition to its sources and destination: lists, rules, logs. Another user's link
 //! in such a path could redirect it to any file that only this user can read or write.
 
+use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::Bounds;
-use super::walk::{Follow, PathWalk, Stop};
+use super::walk::{Follow, PathEnd, PathWalk, Stop};
 
 /// Opens `path` by `open`, if all links in it belong to root or to this process's user.
 ///
@@ -32,6 +33,25 @@ pub fn open_trusted(path: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -
     }
 }
 
+/// Opens the file at `path` to write to its end, or makes it, if all links in the path belong to root or to this process's
+/// user. Nothing is made where a link leads that somebody puts there meanwhile. Nobody's reading of a fifo is waited for.
+///
+/// # Errors
+/// If it can't be opened, or another user's link is in the path.
+pub fn append_trusted(path: &Path) -> io::Result<File> {
+    let path = path.as_os_str().as_bytes();
+    let mut walk = PathWalk::begin(&Bounds::here(), path, Follow::Trusted)?;
+    let name = match walk.end_of(path)? {
+        PathEnd::Directory => return Err(io::ErrorKind::IsADirectory.into()),
+        PathEnd::Other(name) | PathEnd::Missing(name) => name,
+    };
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&walk.held().fd, name, flags, Mode::from_raw_mode(0o644))?;
+    rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file.into())
+}
+
 /// The device and inode numbers of the file to which trusted links lead; `None` for a directory.
 fn reached(path: &Path) -> Result<Option<(u64, u64)>, Stop> {
     let path = path.as_os_str().as_bytes();
@@ -44,7 +64,7 @@ fn reached(path: &Path) -> Result<Option<(u64, u64)>, Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::os::unix::fs::{lchown, symlink};
 
     #[test]
@@ -69,6 +89,31 @@ mod tests {
         for name in ["own/list", "leaf"] {
             assert!(open(name).unwrap_err().to_string().contains("belongs to"), "{name}");
         }
+    }
+
+    #[test]
+    fn a_file_is_made_or_appended_to_where_trusted_links_lead() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        symlink("log", at("own")).unwrap();
+        for name in ["own", "log", "own"] {
+            append_trusted(&at(name)).unwrap().write_all(b"x").unwrap();
+        }
+        assert_eq!(std::fs::read(at("log")).unwrap(), b"xxx");
+        assert_eq!(append_trusted(top.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        for (name, kind) in [
+            ("none/log", io::ErrorKind::NotFound),
+            ("new/", io::ErrorKind::NotFound),
+            ("log/x", io::ErrorKind::NotADirectory),
+        ] {
+            assert_eq!(append_trusted(&at(name)).unwrap_err().kind(), kind, "{name}");
+        }
+        symlink("made", at("strange")).unwrap();
+        if lchown(at("strange"), Some(65534), Some(65534)).is_err() {
+            return linerate_testing::skip("root", "only root makes a stranger's link");
+        }
+        assert!(append_trusted(&at("strange")).unwrap_err().to_string().contains("belongs to"));
+        assert!(!at("made").exists());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -85,6 +85,16 @@ pub(super) struct PathWalk {
     link: PathBuf,
 }
 
+/// The end of a path.
+pub(super) enum PathEnd {
+    /// The directory that the walk has reached.
+    Directory,
+    /// An entry here that is neither a directory nor a link.
+    Other(OsString),
+    /// A name that nothing has here.
+    Missing(OsString),
+}
+
 enum PathStep {
     Directory,
     Link(Vec<u8>),
@@ -107,6 +117,15 @@ impl PathWalk {
     /// Continues along `path` from the current directory; returns the last component if that isn't a directory. A slash
     /// at the beginning of `path` has no effect here.
     pub fn along(&mut self, path: &[u8]) -> Result<Option<OsString>, Stop> {
+        match self.end_of(path)? {
+            PathEnd::Directory => Ok(None),
+            PathEnd::Other(name) => Ok(Some(name)),
+            PathEnd::Missing(_) => Err(Errno::NOENT.into()),
+        }
+    }
+
+    /// Continues along `path` as [`Self::along`] does; the last component may be missing.
+    pub fn end_of(&mut self, path: &[u8]) -> Result<PathEnd, Stop> {
         if path.len() > MAX_PATH {
             return Err(Errno::NAMETOOLONG.into());
         }
@@ -115,15 +134,21 @@ impl PathWalk {
             match &name[..] {
                 b"." => {}
                 b".." => self.up()?,
-                _ => match self.step(OsStr::from_bytes(&name))? {
-                    PathStep::Directory => {}
-                    PathStep::Link(target) => left.extend(components(&target)),
-                    PathStep::Other if left.is_empty() => return Ok(Some(OsStr::from_bytes(&name).into())),
-                    PathStep::Other => return Err(Errno::NOTDIR.into()),
+                _ => match self.step(OsStr::from_bytes(&name)) {
+                    Ok(PathStep::Directory) => {}
+                    Ok(PathStep::Link(target)) => left.extend(components(&target)),
+                    Ok(PathStep::Other) if left.is_empty() => {
+                        return Ok(PathEnd::Other(OsString::from_vec(name)));
+                    }
+                    Ok(PathStep::Other) => return Err(Errno::NOTDIR.into()),
+                    Err(Stop::System(Errno::NOENT)) if left.is_empty() => {
+                        return Ok(PathEnd::Missing(OsString::from_vec(name)));
+                    }
+                    Err(stop) => return Err(stop),
                 },
             }
         }
-        Ok(None)
+        Ok(PathEnd::Directory)
     }
 
     /// The stat of `name` here; a link isn't followed.
