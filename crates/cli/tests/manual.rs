@@ -255,6 +255,12 @@ fn quotes_and_colons_are_completed_at_a_terminal() {
             }
         }
     }
+    if has("bash") {
+        // Its history is where bash looks for what follows `!` between double quotes.
+        fs::create_dir(here.path().join("home/odd/wow !here")).unwrap();
+        let line = typed("bash", "linerate cp -4 \"host:odd/w<TAB>", &here);
+        assert_eq!(line, r#"linerate cp -4 "host:odd/wow "'!'"here/""#);
+    }
     if has("zsh") {
         assert_eq!(typed("zsh", "linerate cp tree/a:b<TAB>", &here), "linerate cp tree/a:bcd");
     }

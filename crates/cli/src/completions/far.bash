@@ -39,6 +39,8 @@ _linerate_far() {
                 name=${name//\'/\'\\\'\'}
             else
                 name=${name//\\/\\\\} name=${name//\"/\\\"} name=${name//\$/\\\$} name=${name//\`/\\\`}
+                # Between double quotes, a shell at a terminal looks for it in its history.
+                name=${name//!/\"\'!\'\"}
             fi
         fi
         COMPREPLY+=("$name")
