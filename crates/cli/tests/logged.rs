@@ -3,14 +3,18 @@
 mod support;
 
 use std::fs;
+use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use linerate_testing::{has_all, is_root, skip};
+use rustix::fs::XattrFlags;
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{PATIENCE, Run, Running, directory, within};
+use support::{PATIENCE, Run, Running, directory, directory_with_attributes, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
 /// A name that would be the end of a run, if it could begin a line or end its quotes.
@@ -247,6 +251,60 @@ fn a_full_disk_is_a_warning_and_the_copy_goes_on() {
 }
 
 #[test]
+fn a_log_on_standard_error_is_between_its_other_lines() {
+    let here = directory("linerate-log-");
+    make_tree(here.path());
+    let words = "echo first >&2; exec \"$0\" cp -r --log-file /dev/stderr tree copy";
+    let mut command = Command::new("sh");
+    command.args(["-c", words, PROGRAM]).current_dir(here.path());
+    let err = Running::start(command).end().exits(0).err;
+    let kinds: Vec<_> =
+        err.lines().skip(1).filter_map(|line| line.split_once("] ")?.1.split_once(": ")).collect();
+    assert!(err.starts_with("first\n") && err.contains("\n2 files, 3.00 kB in "), "{err}");
+    assert_eq!(kinds.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), ["start", "summary", "end"], "{err}");
+    // A socket can't be opened by its name.
+    let (mut near, far) = UnixStream::pair().unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["cp", "-q", "--log-file", "/dev/fd/2", "tree/a", "b"]).current_dir(here.path());
+    let status = command.stderr(Stdio::from(OwnedFd::from(far))).status().unwrap();
+    drop(command);
+    let mut lines = String::new();
+    near.read_to_string(&mut lines).unwrap();
+    assert!(status.success() && lines.contains("] start: ") && lines.contains("] end: "), "{lines}");
+}
+
+#[test]
+fn a_run_that_fails_has_its_losses_too() {
+    if !is_root("only root mounts a file system without extended attributes") || !has_all(&["unshare"]) {
+        return;
+    }
+    let Some(here) = directory_with_attributes("linerate-log-") else { return };
+    make_tree(here.path());
+    for number in 0..20 {
+        let file = here.path().join(format!("tree/{number}"));
+        fs::write(&file, vec![7; 4_000_000]).unwrap();
+        rustix::fs::setxattr(&file, "user.linerate", b"x", XattrFlags::empty()).unwrap();
+    }
+    fs::create_dir(here.path().join("to")).unwrap();
+    let words = "mount -t ramfs none to && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", words, "sh", PROGRAM, "cp", "-a", "--json", "--bwlimit", "2000"]);
+    command.args(["--log-file", "log", "tree", "to"]).current_dir(here.path());
+    let mut running = Running::start(command);
+    assert!(within(PATIENCE, || running.said().contains("not-kept") || running.has_ended()));
+    running.signal(Signal::INT);
+    drop(running.end().exits(130));
+    let found = events(&here.path().join("log"));
+    let [_, loss, error, end] = &found[..] else { panic!("{found:?}") };
+    assert!(
+        loss.starts_with("loss: ") && loss.contains("its extended attributes could not be kept: "),
+        "{loss}"
+    );
+    assert!(loss.contains("\"to/tree/"), "{loss}");
+    assert!(error.starts_with("error: ") && end.starts_with("end: exit_code=130 "), "{found:?}");
+}
+
+#[test]
 fn two_runs_at_once_and_kills_leave_whole_lines() {
     let here = directory("linerate-log-");
     make_tree(here.path());
@@ -329,6 +387,8 @@ fn the_journal_gets_fields_in_place_of_lines() {
     );
     let path = values(problem, "LINERATE_PATH");
     assert!(path.len() == 1 && path[0].starts_with("./n\\n2026-") && path[0].contains("\\u{1b}"), "{path:?}");
+    // The line that counts what failed has no event of its own.
+    assert_eq!(values(of("note"), "PRIORITY"), ["4"]);
     let end = of("end");
     assert_eq!(values(end, "MESSAGE_ID"), ["088bba36b4cd4bddbc21f0981480aa69"]);
     for (name, value) in [("EXIT_CODE", "3"), ("FILES", "1"), ("BYTES", "1000"), ("FAILED", "1")] {

@@ -230,7 +230,20 @@ fn a_comparison_of_a_fleet_writes_the_sums_of_its_shards() {
     let end = log.lines().last().unwrap();
     assert!(end.contains("exit_code=3 compared=5 bytes=6000 differ=2 missing=1 failed=0"), "{log}");
     fs::write(copy.join("sub/c"), vec![8; 3000]).unwrap();
-    assert_eq!(compared(&[], 3).0, [5, 3000, 3, 1]);
+    fs::remove_file(here.path().join("log")).unwrap();
+    assert_eq!(compared(&["-q"], 3).0, [5, 3000, 3, 1]);
+    let log = fs::read_to_string(here.path().join("log")).unwrap();
+    let mut found: Vec<_> = log.lines().filter_map(|line| line.split_once("] difference: ")).collect();
+    found.sort_by_key(|(_, difference)| *difference);
+    for ((_, difference), (begin, end)) in found.iter().zip([
+        ("differs \"a\" (mode) (in \"shard ", "\")"),
+        ("differs \"sub\" (mode) (in \"the directories", "\")"),
+        ("differs \"sub/c\" (contents", "\")"),
+        ("missing \"link\" (in \"shard ", "\")"),
+    ]) {
+        assert!(difference.starts_with(begin) && difference.ends_with(end), "{log}");
+    }
+    assert_eq!(found.len(), 4, "{log}");
     let shards = ["0", "1"].map(|shard| compared(&["--shard", shard], 3).0);
     assert_eq!([0, 1, 2, 3].map(|at| shards[0][at] + shards[1][at]), [3, 3000, 2, 1], "without directories");
 }

@@ -24,11 +24,11 @@ impl Losses {
         self.counted.entry(message).or_insert((0, path)).0 += 1;
     }
 
-    /// A line for each kind of loss.
-    pub fn lines(&self) -> impl Iterator<Item = String> {
-        let told = self.counted.iter().map(|(message, (count, path))| match count {
-            1 => format!("{path}: {message}"),
-            count => {
+    /// A line for each kind of loss, with paths as `shown` returns them.
+    pub fn lines(&self, shown: impl Fn(&str) -> String) -> impl Iterator<Item = String> {
+        let told = self.counted.iter().map(move |(message, (count, path))| match (count, shown(path)) {
+            (1, path) => format!("{path}: {message}"),
+            (count, path) => {
                 format!("{} entries, each: {message} (the first is {path}; -v names all)", show_count(*count))
             }
         });
@@ -49,10 +49,10 @@ mod tests {
             losses.add("its owner could not be kept: no".into(), format!("f{number}"));
         }
         losses.add("its ACL could not be kept: no".into(), "x".into());
-        let lines: Vec<_> = losses.lines().collect();
+        let lines: Vec<_> = losses.lines(str::to_owned).collect();
         let owners = "312 entries, each: its owner could not be kept: no (the first is f0; -v names all)";
         assert_eq!(lines, ["x: its ACL could not be kept: no", owners]);
         (0..1000).for_each(|number| losses.add(format!("{number}"), String::new()));
-        assert!(losses.lines().count() == MOST + 1 && losses.counted.len() == MOST);
+        assert!(losses.lines(str::to_owned).count() == MOST + 1 && losses.counted.len() == MOST);
     }
 }

@@ -7,6 +7,7 @@ use linerate_wire::control::{Change, Totals};
 use std::sync::Mutex;
 
 use super::event::CopySummary;
+use super::log::LoggedEvent;
 use super::summary::Summary;
 
 /// The additions to the output of a copy that is one of several.
@@ -25,7 +26,9 @@ pub enum MemberKind {
     /// Copies to several destinations.
     Destination,
     /// A plan's parts.
-    Part(FleetPart),
+    Part,
+    /// A plan's parts, each of which is compared and not changed.
+    Compared(FleetPart),
 }
 
 /// Entries with an itemized change.
@@ -61,7 +64,12 @@ impl MemberOutput {
 
     /// The additions for a plan's part.
     pub fn of_part(part: FleetPart) -> Self {
-        Self::new(part.to_string(), MemberKind::Part(part))
+        Self::new(part.to_string(), MemberKind::Part)
+    }
+
+    /// The additions for a plan's part that is compared.
+    pub fn of_compared(part: FleetPart) -> Self {
+        Self::new(part.to_string(), MemberKind::Compared(part))
     }
 
     fn new(name: String, kind: MemberKind) -> Self {
@@ -79,6 +87,14 @@ impl MemberOutput {
         };
         *count += 1;
         counts.same_contents += u64::from(change.item.starts_with(b".f"));
+    }
+
+    /// The difference that a change would remove, if this is a comparison. Shards look at the directories above their files,
+    /// which count with the directories.
+    pub fn difference(&self, change: &Change) -> Option<LoggedEvent> {
+        let MemberKind::Compared(part) = self.kind else { return None };
+        let is_its = change.directory == (part == FleetPart::Directories);
+        is_its.then(|| LoggedEvent::of_change(change).at(self))
     }
 
     /// The changes so far.

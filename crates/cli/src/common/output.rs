@@ -186,9 +186,14 @@ impl Output {
         if !self.itemize {
             return;
         }
+        let difference = self.member.as_ref().and_then(|member| member.difference(change));
+        difference.iter().for_each(log::record);
         let item = printable(&change.item);
         if self.style == Style::Json {
             return self.event(&Event::Change { item, path: printable_path(change.path.as_bytes()) });
+        }
+        if difference.is_some_and(|event| log::to_journal_as_output(&event)) {
+            return;
         }
         let place = self.member.as_ref().map_or_else(String::new, |member| format!("{}: ", member.name));
         self.bar.suspend(|| say!("{place}{item} {}", shown(change)));

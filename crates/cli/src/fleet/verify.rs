@@ -58,7 +58,7 @@ impl VerifyShardArgs {
             }
             let to = directory.plan.destination_of(part, 1);
             let task = task(&directory, part, (&to, 1), &self.common, Purpose::Compare)?;
-            let output = Arc::new(output.of_member(MemberOutput::of_part(part)));
+            let output = Arc::new(output.of_member(MemberOutput::of_compared(part)));
             worst = worse(worst, WatchedTask::new(interrupted.clone()).perform(&output, task)?);
             if let Some((done, member)) = output.member().and_then(|member| Some((member.done()?, member))) {
                 sums.add(part, &done, member.changes());

@@ -1,8 +1,10 @@
 //! What a log and systemd's journal get of a run. docs/formats.md specifies both.
 
-use linerate_wire::control::ProblemKind;
+use linerate_transfer::differences::Aspect;
+use linerate_wire::control::{Change, ProblemKind};
+use linerate_wire::path::printable_path;
 
-use crate::common::event::problem_name;
+use crate::common::event::{aspect_name, problem_name};
 use crate::common::member::{MemberKind, MemberOutput};
 use crate::exit::Code;
 
@@ -134,6 +136,15 @@ impl LoggedEvent {
         }
     }
 
+    /// The difference that a change would remove.
+    pub fn of_change(change: &Change) -> Self {
+        let path = if change.path.is_root() { ".".into() } else { printable_path(change.path.as_bytes()) };
+        match change.item[2] {
+            b'+' => Self::difference("missing", &path, ""),
+            _ => Self::difference("differs", &path, &aspects(&change.item).join(", ")),
+        }
+    }
+
     /// The end of the copy to one of several destinations.
     pub fn destination(name: &str, text: &str, code: Code) -> Self {
         Self {
@@ -153,7 +164,9 @@ impl LoggedEvent {
         let (name, line) = (&member.name, self.line);
         let (line, field) = match member.kind {
             MemberKind::Destination => (format!("{line} (to {})", quoted(name)), "LINERATE_DESTINATION"),
-            MemberKind::Part(_) => (format!("{line} (in {})", quoted(name)), "LINERATE_SHARD"),
+            MemberKind::Part | MemberKind::Compared(_) => {
+                (format!("{line} (in {})", quoted(name)), "LINERATE_SHARD")
+            }
         };
         self.line = line;
         self.message = format!("{name}: {}", self.message);
@@ -168,6 +181,26 @@ impl LoggedEvent {
             None => self,
         }
     }
+}
+
+/// Names of what differs, in an item of rsync's `--itemize-changes`.
+fn aspects(item: &[u8; 11]) -> Vec<&'static str> {
+    let of_contents = if item[1] == b'L' { Aspect::Target } else { Aspect::Contents };
+    let of_letter = |letter: &u8| match letter {
+        b'c' | b's' => Some(of_contents),
+        b't' | b'T' => Some(Aspect::Time),
+        b'p' => Some(Aspect::Mode),
+        b'o' => Some(Aspect::Owner),
+        b'g' => Some(Aspect::Group),
+        b'a' => Some(Aspect::Acl),
+        b'x' => Some(Aspect::Xattrs),
+        _ => None,
+    };
+    let link = (item[0] == b'h').then_some(Aspect::Links);
+    let mut names: Vec<_> =
+        link.into_iter().chain(item[2..].iter().filter_map(of_letter)).map(aspect_name).collect();
+    names.dedup();
+    names
 }
 
 /// A text of which one sees where it ends.

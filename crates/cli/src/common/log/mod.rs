@@ -22,8 +22,7 @@ use crate::common::failure::Failure;
 use crate::common::output::Style;
 use crate::exit::Code;
 use crate::say::{LineWeight, aside_to};
-use event::quoted;
-pub use event::{LoggedEvent, LoggedKind, LoggedPriority};
+pub use event::{LoggedEvent, LoggedKind, LoggedPriority, quoted};
 pub use file::LineFile;
 use journal::JournalSocket;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Output, Style};
 use crate::common::event::{Event, problem_name};
-use crate::common::log::{self, LoggedEvent, LoggedKind, LoggedPriority};
+use crate::common::log::{self, LoggedEvent, LoggedKind, LoggedPriority, quoted};
 
 impl Output {
     /// A problem whose texts are fit to be printed.
@@ -32,9 +32,9 @@ impl Output {
     /// Prints what several entries lost, once.
     pub fn losses(&self) {
         let losses = std::mem::take(&mut *lock(&self.losses));
-        losses.lines().for_each(|line| {
+        losses.lines(str::to_owned).zip(losses.lines(quoted)).for_each(|(line, logged)| {
             let event = LoggedEvent::plain(LoggedKind::Loss, LoggedPriority::Warning, &line);
-            let event = event.at_member(self.member());
+            let event = LoggedEvent { line: logged, ..event }.at_member(self.member());
             log::record(&event);
             if self.style != Style::Json && !log::to_journal(&event) {
                 self.line(&format!("{}: {line}", self.program()));
