@@ -63,7 +63,7 @@ fn limit(host: &str, port: &str, mbit: f64) -> (String, String, f64) {
 }
 
 /// Of four limits two are on the way: a rule of this host sends what goes to the other one over its second port, and what comes back
-/// takes that, too.
+/// takes that, too. A third one counts, on the other end's port that has the login's address: packets usually arrive by that one.
 #[test]
 fn a_rules_port_is_judged_and_not_that_of_the_main_table() {
     let Some(two) = TwoLinks::made() else { return };
@@ -75,10 +75,33 @@ fn a_rules_port_is_judged_and_not_that_of_the_main_table() {
     two.ip(End::A, &format!("route add {}/32 via {} dev {} table 100", two.far[0], two.far[1], near[1]));
     two.ip(End::A, &format!("rule add to {}/32 lookup 100 priority 100", two.far[0]));
     let report = two.report();
-    assert_eq!(limits(&report), [limit("b", &far[1], 300.0), limit("local", &near[1], 200.0)]);
+    let ruled = [limit("b", &far[0], 30.0), limit("b", &far[1], 300.0), limit("local", &near[1], 200.0)];
+    assert_eq!(limits(&report), ruled);
     let route = |end: usize| &report["hosts"][end]["route"];
     assert_eq!((&route(0)["ports"], &route(0)["table"]), (&serde_json::json!([near[1]]), &100.into()));
     assert_eq!(route(1)["ports"], serde_json::json!([far[1]]), "{report}");
+}
+
+/// A rule of the other end sends what goes back over its second port, and the login still comes to the address of its first one.
+#[test]
+fn the_port_of_the_logins_address_is_judged_beside_that_of_the_way_back() {
+    let Some(two) = TwoLinks::made() else { return };
+    let [near, far] = &two.ports;
+    for end in [End::A, End::B] {
+        two.case.bed.on(end, &["sysctl", "-qw", "net.ipv4.conf.all.rp_filter=2"]);
+    }
+    (0..2).for_each(|link| two.limit(End::B, link, 200));
+    let back: Vec<String> = two.case.bed.lab.addresses(End::A).iter().map(ToString::to_string).collect();
+    two.ip(End::B, &format!("route add {}/32 via {} dev {} table 100", back[0], back[1], far[1]));
+    two.ip(End::B, &format!("rule add to {}/32 lookup 100 priority 100", back[0]));
+    let report = two.report();
+    let route = &report["hosts"][1]["route"];
+    assert_eq!(report["hosts"][0]["route"]["ports"], serde_json::json!([near[0]]), "{report}");
+    assert_eq!(
+        (&route["ports"], &route["arrives"]),
+        (&serde_json::json!([far[1]]), &serde_json::json!([far[0]]))
+    );
+    assert_eq!(limits(&report), [limit("b", &far[0], 200.0), limit("b", &far[1], 200.0)]);
 }
 
 /// The kernel chooses one of two next hops by the hosts' addresses, or each connection's by its ports.
