@@ -54,7 +54,7 @@ pub(crate) fn links() -> io::Result<String> {
 /// limits its port (`rate`), or each connection (`each`).
 pub(crate) fn qdiscs() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
-    let all = asked.dump(&request(GET_QDISC, shape::HEADER), qdisc)?;
+    let all = asked.dump(&request_all(GET_QDISC, shape::HEADER), qdisc)?;
     let mut text = String::new();
     for qdisc in all.iter().filter(|qdisc| qdisc.parent != INGRESS).take(MOST_LINES) {
         // Only in their classes do these have a rate.
@@ -68,7 +68,7 @@ pub(crate) fn qdiscs() -> io::Result<String> {
 /// A line for each policer: the port, `in` or `out`, and bits a second.
 pub(crate) fn policers() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
-    let all = asked.dump(&request(GET_QDISC, shape::HEADER), qdisc)?;
+    let all = asked.dump(&request_all(GET_QDISC, shape::HEADER), qdisc)?;
     let mut text = String::new();
     for QdiscLine { index, .. } in all.iter().filter(|qdisc| qdisc.parent == INGRESS).take(MOST_LINES) {
         for (way, parent) in [("in", shape::INWARDS), ("out", shape::OUTWARDS)] {
@@ -90,7 +90,7 @@ type LineWriter = fn(&[u8], &dyn Fn(u32) -> Option<String>, &mut String) -> Opti
 /// Sends a request with a header of zeros of a given size.
 fn lines(question: u16, header: usize, line: LineWriter) -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
-    let told = asked.dump(&request(question, header), |message| {
+    let told = asked.dump(&request_all(question, header), |message| {
         let mut text = String::new();
         line(message, &|index| asked.name(index), &mut text).map(|()| text)
     })?;
@@ -147,12 +147,22 @@ impl NetlinkQuestions {
     }
 }
 
-fn request(question: u16, header: usize) -> Vec<u8> {
-    let mut bytes = vec![0; 16 + header];
-    let length = u32::try_from(bytes.len()).unwrap_or(0);
-    bytes[0..4].copy_from_slice(&length.to_ne_bytes());
-    bytes[4..6].copy_from_slice(&question.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&DUMP.to_ne_bytes());
+/// A request for all answers to a question, whose header of this size is zero.
+fn request_all(question: u16, header: usize) -> Vec<u8> {
+    request(question, DUMP, &vec![0; header])
+}
+
+/// A message for the kernel: struct nlmsghdr, and `body`.
+pub fn request(question: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(16 + body.len()).unwrap_or(0);
+    [&length.to_ne_bytes()[..], &question.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
+}
+
+/// struct nlattr and its payload, filled up to a whole number of words.
+pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
+    let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
 }
 
@@ -295,15 +305,6 @@ pub fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    /// struct nlattr and its payload.
-    pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let length = u16::try_from(value.len() + 4).unwrap();
-        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
-        bytes.extend(value);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
 
     #[test]
     fn loopback_has_no_queue() {

@@ -8,7 +8,7 @@ use super::Fact;
 use crate::netlink;
 use crate::root::Root;
 
-/// What a port's driver says about it, by ethtool's names of encodings: `off`, `rs`, `baser`, `llrs`.
+/// A driver's answer about the error correction of its port, by ethtool's names of encodings: `off`, `rs`, `baser`, `llrs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fec {

@@ -11,7 +11,7 @@ use crate::netlink;
 use crate::netlink::taken::LoginEnds;
 use crate::root::Root;
 
-/// Where sshd names both ends of a login: `ADDRESS PORT ADDRESS PORT`, the client's first.
+/// The variable in which sshd names both ends of a login: `ADDRESS PORT ADDRESS PORT`, the client's first.
 const LOGIN: &str = "SSH_CONNECTION";
 
 /// The route that packets to another host take. It names no addresses.

@@ -5,7 +5,9 @@ use std::io;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with};
 
-use super::{FLAGS, MOST_LINES, NetlinkQuestions, attributes, find, number, request, string};
+use super::{
+    DUMP, FLAGS, MOST_LINES, NetlinkQuestions, attribute, attributes, find, number, request, string,
+};
 
 /// NLA_F_NESTED, which this family insists on.
 const NESTED: u16 = 0x8000;
@@ -52,12 +54,7 @@ pub(crate) fn ports() -> io::Result<String> {
 }
 
 fn question(family: u16, command: u8, attributes: &[u8]) -> Vec<u8> {
-    let mut bytes = request(family, HEADER);
-    (bytes[16], bytes[17]) = (command, 1);
-    bytes.extend(attributes);
-    let length = u32::try_from(bytes.len()).unwrap_or(0);
-    bytes[0..4].copy_from_slice(&length.to_ne_bytes());
-    bytes
+    request(family, DUMP, &[&[command, 1, 0, 0], attributes].concat())
 }
 
 /// The number of ethtool's family, if the message is about it.
@@ -105,15 +102,8 @@ fn name(mode: u32) -> Option<&'static str> {
     NAMES.iter().find(|(number, _)| *number == mode).map(|(_, name)| *name)
 }
 
-/// struct nlattr and its payload, of a few bytes.
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(value.len() + 4).unwrap_or(0);
-    [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::tests::attribute;
     use super::*;
     use proptest::prelude::*;
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use super::link::{GET_LINK, HEADER};
-use super::{FLAGS, MOST_LINES, NetlinkQuestions, attributes, find, number, request};
+use super::{DUMP, FLAGS, MOST_LINES, NetlinkQuestions, attribute, attributes, find, number, request};
 
 /// IFLA_EXT_MASK: RTEXT_FILTER_VF with RTEXT_FILTER_SKIP_STATS, without whose counters the answer about 250 functions fits in
 /// an attribute.
@@ -29,13 +29,8 @@ pub(crate) fn rates() -> io::Result<String> {
 }
 
 fn question() -> Vec<u8> {
-    let mut bytes = request(GET_LINK, HEADER);
-    bytes.extend(8_u16.to_ne_bytes());
-    bytes.extend(MASK.to_ne_bytes());
-    bytes.extend(FUNCTIONS_WITHOUT_COUNTERS.to_ne_bytes());
-    let length = u32::try_from(bytes.len()).unwrap_or(0);
-    bytes[0..4].copy_from_slice(&length.to_ne_bytes());
-    bytes
+    let mask = attribute(MASK, &FUNCTIONS_WITHOUT_COUNTERS.to_ne_bytes());
+    request(GET_LINK, DUMP, &[&[0; HEADER][..], &mask].concat())
 }
 
 fn written(port: &str, message: &[u8]) -> String {
@@ -58,7 +53,6 @@ fn rate(about: &[u8]) -> Option<[u64; 3]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::attribute;
     use super::*;
     use proptest::prelude::*;
 

@@ -93,7 +93,7 @@ fn info(bytes: &[u8]) -> (Option<String>, Option<u64>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::attribute;
+    use super::super::attribute;
     use super::*;
     use proptest::prelude::*;
 

@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with};
 
-use super::{NetlinkQuestions, attributes, find, request, string};
+use super::{NetlinkQuestions, attributes, find, request_all, string};
 
 /// NFNL_SUBSYS_NFTABLES and NFT_MSG_GETRULE, and the size of struct nfgenmsg.
 const GET_RULE: u16 = 10 << 8 | 7;
@@ -24,7 +24,7 @@ pub(crate) fn rates() -> io::Result<String> {
     let protocol = Some(netlink::NETFILTER);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
     let asked = NetlinkQuestions { socket, ..NetlinkQuestions::open()? };
-    let rates = match asked.dump(&request(GET_RULE, HEADER), rate) {
+    let rates = match asked.dump(&request_all(GET_RULE, HEADER), rate) {
         // A kernel without nftables has no rules of it.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => Vec::new(),
         rates => rates?,
@@ -52,7 +52,7 @@ fn limit(data: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::attribute;
+    use super::super::attribute;
     use super::*;
     use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{KIND, attributes, find, number, request, string};
+use super::{KIND, attributes, find, number, request_all, string};
 
 /// RTM_GETTCLASS and RTM_GETTFILTER, and the size of their header, struct tcmsg.
 pub(super) const GET_CLASS: u16 = 42;
@@ -88,7 +88,7 @@ fn police(bytes: &[u8], deep: u32) -> Option<u64> {
 
 /// A request about one interface's classes or filters.
 pub(super) fn of_interface(question: u16, index: u32, parent: u32) -> Vec<u8> {
-    let mut bytes = request(question, HEADER);
+    let mut bytes = request_all(question, HEADER);
     // struct tcmsg: the interface at 4, the parent at 12.
     bytes[16 + 4..16 + 8].copy_from_slice(&index.to_ne_bytes());
     bytes[16 + 12..16 + 16].copy_from_slice(&parent.to_ne_bytes());
@@ -106,7 +106,7 @@ fn bits(bytes: Option<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::attribute;
+    use super::super::attribute;
     use super::*;
     use proptest::prelude::*;
 

@@ -8,13 +8,12 @@ use linerate_sys::bound_device;
 use rustix::net::{RecvFlags, SendFlags, netdevice, recv, send};
 
 use super::{
-    FLAGS, GET_ROUTE, INTERFACE, NLMSG_ERROR, NetlinkQuestions, attributes, error, find, message, number,
-    request,
+    FLAGS, GET_ROUTE, INTERFACE, NLMSG_ERROR, NetlinkQuestions, attribute, attributes, error, find, message,
+    number, request, request_all,
 };
 
-/// NLM_F_REQUEST, and the sizes of struct nlmsghdr and struct rtmsg.
+/// NLM_F_REQUEST, and the size of struct rtmsg.
 const REQUEST: u16 = 1;
-const HEADER: usize = 16;
 const ROUTE: usize = 12;
 /// RTA_DST, RTA_SRC, RTA_MULTIPATH, RTA_TABLE, RTA_IP_PROTO; RTA_OIF is [`INTERFACE`].
 const TO: u16 = 1;
@@ -87,7 +86,7 @@ pub(crate) fn back(ends: &LoginEnds) -> io::Result<String> {
         IpAddr::V6(six) => SocketAddrV6::new(six, 0, 0, scope.unwrap_or(0)).into(),
         four @ IpAddr::V4(_) => SocketAddr::new(four, 0),
     };
-    let owners = asked.dump(&request(GET_ADDRESS, ADDRESS), |message| owner(message, ends.own))?;
+    let owners = asked.dump(&request_all(GET_ADDRESS, ADDRESS), |message| owner(message, ends.own))?;
     let mut here: Vec<u32> =
         owners.into_iter().filter(|index| scope.is_none_or(|scope| scope == *index)).collect();
     here.dedup();
@@ -137,22 +136,16 @@ impl RouteQuestion {
         let bits = u8::try_from(to.len() * 8).unwrap_or(0);
         // AF_INET, AF_INET6.
         let family = if to.len() == 4 { 2 } else { 10 };
-        let mut bytes = vec![0; HEADER];
-        bytes.extend([family, bits, bits, 0, 0, 0, 0, 0]);
-        bytes.extend(flags.to_ne_bytes());
-        let device = self.device.map(|index| (INTERFACE, index.to_ne_bytes().to_vec()));
-        let parts = [(TO, to), (FROM, from), (PROTOCOL, vec![TCP])];
-        for (kind, value) in parts.into_iter().chain(device) {
-            let length = u16::try_from(value.len() + 4).unwrap_or(0);
-            bytes.extend([length.to_ne_bytes(), kind.to_ne_bytes()].concat());
-            bytes.extend(value);
-            bytes.resize(bytes.len().next_multiple_of(4), 0);
-        }
-        let length = u32::try_from(bytes.len()).unwrap_or(0);
-        bytes[0..4].copy_from_slice(&length.to_ne_bytes());
-        bytes[4..6].copy_from_slice(&GET_ROUTE.to_ne_bytes());
-        bytes[6..8].copy_from_slice(&REQUEST.to_ne_bytes());
-        bytes
+        let device = self.device.map(|index| attribute(INTERFACE, &index.to_ne_bytes()));
+        let body = [
+            &[family, bits, bits, 0, 0, 0, 0, 0][..],
+            &flags.to_ne_bytes(),
+            &attribute(TO, &to),
+            &attribute(FROM, &from),
+            &attribute(PROTOCOL, &[TCP]),
+            &device.unwrap_or_default(),
+        ];
+        request(GET_ROUTE, REQUEST, &body.concat())
     }
 }
 
@@ -196,7 +189,6 @@ fn ways(mut bytes: &[u8]) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::attribute;
     use super::*;
     use proptest::prelude::*;
 

@@ -12,7 +12,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
 
-use crate::netlink::{DUMP, attributes, error, message, number};
+use crate::netlink::{DUMP, attributes, error, message, number, request};
 
 /// The largest number of recorded connections of each address family.
 const MOST: usize = 1024;
@@ -82,7 +82,7 @@ impl SockDiag {
     /// Appends a line for each connection.
     pub fn read(&mut self, text: &mut String) -> io::Result<()> {
         for family in [AF_INET, AF_INET6] {
-            send(&self.socket, &request(family), SendFlags::empty())?;
+            send(&self.socket, &question(family), SendFlags::empty())?;
             let mut told = 0;
             while self.receive(text, &mut told)? {}
         }
@@ -109,15 +109,12 @@ impl SockDiag {
     }
 }
 
-/// struct nlmsghdr and struct inet_diag_req_v2.
-fn request(family: u8) -> [u8; 72] {
-    let mut bytes = [0; 72];
-    bytes[0..4].copy_from_slice(&72u32.to_ne_bytes());
-    bytes[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&DUMP.to_ne_bytes());
-    bytes[16..19].copy_from_slice(&[family, TCP, EXTENSIONS]);
-    bytes[20..24].copy_from_slice(&STATES.to_ne_bytes());
-    bytes
+/// A request with struct inet_diag_req_v2.
+fn question(family: u8) -> Vec<u8> {
+    let mut body = [0; 56];
+    body[0..3].copy_from_slice(&[family, TCP, EXTENSIONS]);
+    body[4..8].copy_from_slice(&STATES.to_ne_bytes());
+    request(BY_FAMILY, DUMP, &body)
 }
 
 /// One connection: both addresses, the state, the cookie that no other connection has, the queues, the

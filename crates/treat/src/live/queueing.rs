@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use linerate_host::netlink::{attributes, error, message, number};
+use linerate_host::netlink::{attribute, attributes, error, message, number, request};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with,
 };
@@ -90,9 +90,7 @@ pub fn set_root(port: &str, kind: &str) -> Result<(), String> {
 
 fn attach(tcmsg: &[u8], kind: &str) -> Result<(), String> {
     let text = [kind.as_bytes(), b"\0"].concat();
-    let length = u16::try_from(text.len() + 4).unwrap_or(u16::MAX);
-    let mut body = [tcmsg, &length.to_ne_bytes(), &KIND.to_ne_bytes(), &text].concat();
-    body.resize(body.len().next_multiple_of(4), 0);
+    let body = [tcmsg, &attribute(KIND, &text)].concat();
     talk(&request(NEW_QDISC, REPLACE, &body), |_| {}).map_err(failed)
 }
 
@@ -160,16 +158,6 @@ fn tcmsg(index: u32) -> [u8; 20] {
     let mut bytes = [0; 20];
     bytes[4..8].copy_from_slice(&index.to_ne_bytes());
     bytes[12..16].copy_from_slice(&ROOT.to_ne_bytes());
-    bytes
-}
-
-fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(16 + body.len()).unwrap_or(0);
-    let mut bytes = length.to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(flags.to_ne_bytes());
-    bytes.extend([0; 8]);
-    bytes.extend(body);
     bytes
 }
 
