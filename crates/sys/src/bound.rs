@@ -1,8 +1,9 @@
 //! The device to which a socket is bound (`SO_BINDTOIFINDEX`, include/uapi/asm-generic/socket.h).
 
 use std::io;
-use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
+
+use crate::socket_option;
 
 /// The number of the device to which a socket is bound: its program bound it, or runs in a VRF (ip-vrf(8)), where the kernel
 /// binds each socket.
@@ -11,20 +12,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// If the descriptor isn't a socket, or the kernel is older than Linux 5.1.
 pub fn bound_device(socket: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     let mut index: libc::c_int = 0;
-    let mut length = mem::size_of_val(&index) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `index`, which is that long and lives on.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_BINDTOIFINDEX,
-            (&raw mut index).cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    // SAFETY: an integer has any value.
+    unsafe { socket_option::read(socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &mut index)? };
     Ok(u32::try_from(index).ok().filter(|index| *index > 0))
 }
 

@@ -9,6 +9,7 @@ pub mod netns;
 pub mod private;
 pub mod process;
 pub mod replace;
+mod socket_option;
 pub mod tcp;
 pub mod tun;
 pub mod usage;

@@ -4,6 +4,8 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use crate::socket_option;
+
 /// TCPI_OPT_TIMESTAMPS.
 const TIMESTAMPS: u8 = 1;
 
@@ -56,21 +58,8 @@ impl TcpInfo {
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
         // SAFETY: tcp_info consists of integers, for which zero is a value.
         let mut info: libc::tcp_info = unsafe { mem::zeroed() };
-        let mut length = mem::size_of_val(&info) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `info`, which has that length and outlives the call. An
-        // older kernel writes fewer bytes, and the rest stays zero.
-        let result = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                (&raw mut info).cast(),
-                &raw mut length,
-            )
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        // SAFETY: likewise, integers have any value.
+        unsafe { socket_option::read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)? };
         Ok(Self {
             rtt_us: info.tcpi_rtt,
             min_rtt_us: info.tcpi_min_rtt,
@@ -113,20 +102,8 @@ impl SendBuffer {
     fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
         // SK_MEMINFO_VARS of include/uapi/linux/sock_diag.h: number 3 is the size, number 5 the memory in use.
         let mut values = [0_u32; 9];
-        let mut length = mem::size_of_val(&values) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `values`, which has that length and outlives the call.
-        let result = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MEMINFO,
-                (&raw mut values).cast(),
-                &raw mut length,
-            )
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        // SAFETY: integers have any value.
+        unsafe { socket_option::read(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut values)? };
         Ok(Self { size: u64::from(values[3]), queued: u64::from(values[5]) })
     }
 

@@ -1,0 +1,26 @@
+//! Options of sockets, as the kernel tells them (getsockopt(2)).
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Reads an option into `value`. An older kernel may know less of it: the rest of `value` stays as it is.
+///
+/// # Errors
+/// If the descriptor is no such socket, or the kernel doesn't know the option.
+///
+/// # Safety
+/// Any bytes are a value of `T`.
+pub(crate) unsafe fn read<T>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &mut T,
+) -> io::Result<()> {
+    let mut length = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `value`, which has that length and outlives the call.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut *value).cast(), &raw mut length)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
