@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::{packed, program, strangers};
 
 /// The running program's file. This path stays valid when another file takes the program's name.
-const OWN: &str = "/proc/self/exe";
+pub(crate) const OWN: &str = "/proc/self/exe";
 /// The directory of the agent for this kind of machine, relative to the parent of this program's directory:
 /// `/usr/lib/linerate` if the program is `/usr/bin/linerate`.
 pub const LIBRARY: &str = "lib/linerate";

@@ -5,14 +5,20 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
 
-/// The running program's file. This path stays valid when another file takes the program's name.
-const OWN: &str = "/proc/self/exe";
+use crate::binary::OWN;
+
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// Who may write the running program.
+/// The users and groups that may write the running program.
+static OF_OWN: LazyLock<Result<Writers, String>> = LazyLock::new(|| {
+    Writers::of_own().map_err(|error| format!("the running program can't be examined: {error}"))
+});
+
+/// The users and groups that may write a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Writers {
     owners: Vec<u32>,
@@ -37,7 +43,7 @@ impl Writers {
         if above.is_some_and(|above| above.mode() & (GROUP_WRITES | OTHERS_WRITE) == 0) {
             owners.push(program.uid());
         }
-        // Who may write a directory may replace what is in it, unless it is sticky.
+        // A user who may write a directory may replace its files, unless it is sticky.
         let directory = directory.filter(|directory| directory.mode() & STICKY == 0);
         let mut writable = [program].into_iter().chain(directory);
         let of_groups = writable.clone().filter(|it| it.mode() & GROUP_WRITES != 0);
@@ -96,8 +102,8 @@ pub fn refuse_directories(above: &Path, below: &Path) -> Result<(), String> {
     writers()?.refuse_directories(above, below)
 }
 
-fn writers() -> Result<Writers, String> {
-    Writers::of_own().map_err(|error| format!("the running program can't be examined: {error}"))
+fn writers() -> Result<&'static Writers, String> {
+    OF_OWN.as_ref().map_err(String::clone)
 }
 
 #[cfg(test)]
