@@ -166,7 +166,7 @@ fn read(file: &OsString) -> std::io::Result<Vec<u8>> {
         return std::io::stdin().read_to_end(&mut text).map(|_| text);
     }
     let mut text = Vec::new();
-    open_trusted(Path::new(file), |path| std::fs::File::open(path))?.read_to_end(&mut text)?;
+    open_trusted(Path::new(file))?.read_to_end(&mut text)?;
     Ok(text)
 }
 

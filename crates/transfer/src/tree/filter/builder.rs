@@ -3,7 +3,6 @@
 use linerate_wire::filter::{BadRules, MAX_RULES, MergeStyle, PatternRule, Reading, Rule, Rules};
 use linerate_wire::path::printable;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -171,11 +170,7 @@ impl Builder {
 
 /// A file's contents; `None` if the file is too long.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    if path == Path::new("-") {
-        limited(io::stdin().lock())
-    } else {
-        limited(open_trusted(path, |path| File::open(path))?)
-    }
+    if path == Path::new("-") { limited(io::stdin().lock()) } else { limited(open_trusted(path)?) }
 }
 
 /// All bytes of `from`; `None` if they are more than [`MAX_FILE`].
