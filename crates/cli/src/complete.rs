@@ -164,7 +164,7 @@ fn with_value(command: Option<&str>) -> &'static [u8] {
     }
 }
 
-/// What a word has of options.
+/// The options in a word.
 #[derive(Default)]
 struct OptionWord<'a> {
     /// The letters of those without a value.

@@ -14,11 +14,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::common::compared::ComparedFigures;
 use crate::common::event::{Event, aspect_name};
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
-use crate::common::log::{self, LogArgs, LoggedEvent, RunFigures, RunNames};
-use crate::common::metrics::{Gauge, MetricsArgs};
+use crate::common::log::{self, LogArgs, LoggedEvent, RunNames};
+use crate::common::metrics::MetricsArgs;
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
 use crate::common::recording::logging;
@@ -222,27 +223,14 @@ impl VerifyArgs {
         let (failed, changed) = (count(&meters.local.failed), count(&meters.local.changed));
         let code = if compared.is_same() { Code::of_problems(failed, changed, 0) } else { Code::Some };
         let Compared { entries, bytes, differ, missing, extra, .. } = *compared;
-        let metrics = output.metrics();
-        metrics.set(Gauge::VerifyCompared, &[], entries as f64);
-        metrics.set(Gauge::VerifySameBytes, &[], bytes as f64);
-        metrics
-            .by_kind(Gauge::VerifyDifferences, [("differs", differ), ("missing", missing), ("extra", extra)]);
-        metrics.by_kind(Gauge::VerifyProblems, [("failed", failed), ("changed", changed)]);
         let text = format!(
             "{} at both ends, {} the same: {differ} differ, {missing} missing, {extra} extra",
             show_counted(entries, "entry is", "entries are"),
             show_bytes(bytes),
         );
-        let numbers = vec![
-            ("compared", entries),
-            ("bytes", bytes),
-            ("differ", differ),
-            ("missing", missing),
-            ("extra", extra),
-            ("failed", failed),
-            ("changed", changed),
-        ];
-        log::sum_up(RunFigures { text: text.clone(), numbers });
+        let figures =
+            ComparedFigures { entries, bytes, differ, missing, extra: Some(extra), failed, changed };
+        figures.record(output.metrics(), &text);
         if self.json {
             let exit = code.number();
             let compared = entries;

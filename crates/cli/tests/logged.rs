@@ -14,12 +14,12 @@ use linerate_testing::{has_all, is_root, skip};
 use rustix::fs::XattrFlags;
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{PATIENCE, Run, Running, directory, directory_with_attributes, within};
+use support::{PATIENCE, Running, directory, directory_with_attributes, run, start, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
 /// A name that would be the end of a run, if it could begin a line or end its quotes.
 const FORGER: &str = "n\n2026-01-01T00:00:00.000Z [1] end: exit_code=0 \"x\" \u{1b}[2J\nMESSAGE=forged";
-/// Where systemd's journal is; it is on no PATH.
+/// The places of systemd's journal, which is on no PATH.
 const JOURNALD: [&str; 2] = ["/lib/systemd/systemd-journald", "/usr/lib/systemd/systemd-journald"];
 
 /// A journal alone on a /run of its own; what `"$@"` prints goes there, and then all entries of the program are printed.
@@ -43,17 +43,6 @@ kill $journald
 wait $journald || true
 exit $code
 "#;
-
-fn start(here: &Path, words: &[&str]) -> Running {
-    let mut command = Command::new(PROGRAM);
-    command.args(words).current_dir(here);
-    Running::start(command)
-}
-
-#[track_caller]
-fn run(here: &Path, words: &[&str]) -> Run {
-    start(here, words).end()
-}
 
 fn make_tree(here: &Path) {
     fs::create_dir_all(here.join("tree")).unwrap();
@@ -335,7 +324,7 @@ fn two_runs_at_once_and_kills_leave_whole_lines() {
     }
 }
 
-/// What a run sends to a journal of the test's own: the entries, and what it printed on standard error.
+/// A run's entries in a journal of the test's own, and its standard error.
 #[track_caller]
 fn journaled(here: &Path, mode: &str, code: i32, words: &[&str]) -> (Vec<Value>, String) {
     let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/journal/peer.py");

@@ -10,20 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use linerate_testing::program_path;
 use rustix::process::Signal;
-use support::{PATIENCE, Run, Running, directory, within};
+use support::{PATIENCE, Running, directory, run, start, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
-
-fn start(here: &Path, words: &[&str]) -> Running {
-    let mut command = Command::new(PROGRAM);
-    command.args(words).current_dir(here);
-    Running::start(command)
-}
-
-#[track_caller]
-fn run(here: &Path, words: &[&str]) -> Run {
-    start(here, words).end()
-}
 
 /// A tree of three files with 6,000 bytes, and one link.
 fn make_tree(tree: &Path) {

@@ -14,13 +14,13 @@ use super::summary::Summary;
 pub struct MemberOutput {
     /// The destination or the part of a plan, as lines and events name it.
     pub name: String,
-    /// What it is one of.
+    /// The group of copies to which it belongs.
     pub kind: MemberKind,
     done: Mutex<Option<MemberDone>>,
     changes: Mutex<ChangeCounts>,
 }
 
-/// What a copy is one of.
+/// The groups of copies that run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberKind {
     /// Copies to several destinations.

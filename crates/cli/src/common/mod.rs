@@ -1,6 +1,7 @@
 //! The common room of the commands: arguments, actions and output that several of them share.
 
 pub mod command;
+pub mod compared;
 pub mod config;
 pub mod event;
 pub mod failure;

@@ -1,5 +1,5 @@
-//! What is wrong with a number that a user wrote. The messages of clap and of Rust's standard library speak of types and
-//! ranges of Rust.
+//! Explains why a number that a user wrote is refused. The messages of clap and of Rust's standard library speak of types
+//! and ranges of Rust.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error;
@@ -11,21 +11,27 @@ use std::str::FromStr;
 /// # Errors
 /// A message that says what it should be.
 pub fn whole<T: FromStr<Err = ParseIntError>>(text: &str, of: &str) -> Result<T, String> {
-    text.parse().map_err(|error: ParseIntError| match error.kind() {
-        IntErrorKind::PosOverflow => format!("too large for a number of {of}"),
-        IntErrorKind::NegOverflow => format!("too small for a number of {of}"),
-        _ => format!("not a number of {of}"),
+    text.parse().map_err(|error| match size(&error) {
+        Some(size) => format!("{size} for a number of {of}"),
+        None => format!("not a number of {of}"),
     })
+}
+
+/// The way in which a whole number is out of range, if that is why it was refused.
+fn size(error: &ParseIntError) -> Option<&'static str> {
+    match error.kind() {
+        IntErrorKind::PosOverflow => Some("too large"),
+        IntErrorKind::NegOverflow => Some("too small"),
+        _ => None,
+    }
 }
 
 /// The reason for which an option's value was refused, if that is a number's.
 pub fn why(source: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = source.downcast_ref::<ParseIntError>() {
-        return Some(match error.kind() {
-            IntErrorKind::PosOverflow => "the number is too large".into(),
-            IntErrorKind::NegOverflow => "the number is too small".into(),
-            _ => "it is no whole number".into(),
-        });
+        let words = size(error)
+            .map_or_else(|| "it is no whole number".into(), |size| format!("the number is {size}"));
+        return Some(words);
     }
     // clap's words: `0 is not in 1..=64`.
     let text = source.to_string();

@@ -155,7 +155,7 @@ fn the_guide_has_a_row_for_each_command_that_reads_the_files() {
     assert_eq!(rows, readers);
 }
 
-/// What stands between backquotes.
+/// The texts between backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

@@ -144,7 +144,7 @@ impl CopyingArgs {
         (self.log.log_file.clone(), self.metrics.clone())
     }
 
-    /// What the log of a run says of it; `places` are its sources and destinations.
+    /// The names of a run for its log; the paths are its sources and its destinations.
     pub fn names(&self, command: &str, (sources, to): (Vec<OsString>, Vec<OsString>)) -> RunNames {
         RunNames::new(command, sources, to, self.style())
     }

@@ -4,6 +4,7 @@ use linerate_fleet::attempt::AttemptProgress;
 use linerate_fleet::plan::FleetPart;
 use linerate_wire::control::ProblemKind;
 
+use crate::common::compared::ComparedFigures;
 use crate::common::event::problem_name;
 use crate::common::log::{self, RunFigures};
 use crate::common::member::{ChangeCounts, MemberDone};
@@ -76,16 +77,9 @@ impl ShardSums {
 /// Sums over the parts that were compared.
 #[derive(Debug, Default)]
 pub struct VerifySums {
-    entries: u64,
     /// Files that are the same in all that the plan keeps.
     same_files: u64,
-    same_bytes: u64,
-    /// Entries at both ends that differ.
-    differ: u64,
-    /// Entries that the destination lacks.
-    missing: u64,
-    failed: u64,
-    changed: u64,
+    compared: ComparedFigures,
 }
 
 impl VerifySums {
@@ -100,43 +94,32 @@ impl VerifySums {
                 (landed.entries().saturating_sub(landed.directories), changes.differ, changes.missing)
             }
         };
-        self.entries = self.entries.saturating_add(entries.saturating_sub(missing));
-        self.differ += differ;
-        self.missing += missing;
+        let compared = &mut self.compared;
+        compared.entries = compared.entries.saturating_add(entries.saturating_sub(missing));
+        compared.differ += differ;
+        compared.missing += missing;
         if let Some(synced) = &summary.synced {
             let same = synced.unchanged_files.saturating_sub(changes.same_contents);
             self.same_files = self.same_files.saturating_add(same);
-            self.same_bytes = self.same_bytes.saturating_add(synced.unchanged_bytes);
+            compared.bytes = compared.bytes.saturating_add(synced.unchanged_bytes);
         }
-        self.failed += summary.failed;
-        self.changed += summary.changed;
+        compared.failed += summary.failed;
+        compared.changed += summary.changed;
     }
 
     /// True where no difference was found.
     pub fn is_same(&self) -> bool {
-        self.differ == 0 && self.missing == 0
+        self.compared.differ == 0 && self.compared.missing == 0
     }
 
     /// The last line, for people.
     pub fn text(&self) -> String {
         let same = show_counted(self.same_files, "file is", "files are");
-        format!("{same} the same, {} differ, {} missing", self.differ, self.missing)
+        format!("{same} the same, {} differ, {} missing", self.compared.differ, self.compared.missing)
     }
 
     /// Takes the sums as the run's figures.
     pub fn record(&self, metrics: &RunMetrics) {
-        metrics.set(Gauge::VerifyCompared, &[], self.entries as f64);
-        metrics.set(Gauge::VerifySameBytes, &[], self.same_bytes as f64);
-        metrics.by_kind(Gauge::VerifyDifferences, [("differs", self.differ), ("missing", self.missing)]);
-        metrics.by_kind(Gauge::VerifyProblems, [("failed", self.failed), ("changed", self.changed)]);
-        let numbers = vec![
-            ("compared", self.entries),
-            ("bytes", self.same_bytes),
-            ("differ", self.differ),
-            ("missing", self.missing),
-            ("failed", self.failed),
-            ("changed", self.changed),
-        ];
-        log::sum_up(RunFigures { text: self.text(), numbers });
+        self.compared.record(metrics, &self.text());
     }
 }

@@ -62,7 +62,7 @@ fn limit(host: &str, port: &str, mbit: f64) -> (String, String, f64) {
     (host.to_owned(), port.to_owned(), mbit)
 }
 
-/// Of four limits two are on the way: a rule of this host sends what goes to the other one over its second port, and what comes back
+/// Two of four limits are on the way: a rule of this host sends what goes to the other one over its second port, and what comes back
 /// takes that, too. A third one counts, on the other end's port that has the login's address: packets usually arrive by that one.
 #[test]
 fn a_rules_port_is_judged_and_not_that_of_the_main_table() {

@@ -73,6 +73,19 @@ pub struct Running {
     begun: Instant,
 }
 
+/// Starts linerate in a directory.
+pub fn start(here: &Path, words: &[&str]) -> Running {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.args(words).current_dir(here);
+    Running::start(command)
+}
+
+/// Runs linerate in a directory.
+#[track_caller]
+pub fn run(here: &Path, words: &[&str]) -> Run {
+    start(here, words).end()
+}
+
 impl Running {
     /// Starts it with nothing to read, in a process group of its own.
     pub fn start(command: Command) -> Self {

@@ -1,20 +1,21 @@
-//! What a log and systemd's journal get of a run. docs/formats.md specifies both.
+//! The events of a run, for a log and for systemd's journal. docs/formats.md specifies both.
 
 use linerate_transfer::differences::Aspect;
 use linerate_wire::control::{Change, ProblemKind};
 use linerate_wire::path::printable_path;
+use std::borrow::Cow;
 
 use crate::common::event::{aspect_name, problem_name};
 use crate::common::member::{MemberKind, MemberOutput};
 use crate::exit::Code;
 
 /// A field of the journal that says something of this program.
-type LoggedField = (&'static str, String);
+type LoggedField = (Cow<'static, str>, String);
 
 /// An event of a run, whose texts are fit to be printed.
 #[derive(Debug)]
 pub struct LoggedEvent {
-    /// What kind of event it is.
+    /// Its kind.
     pub kind: LoggedKind,
     /// Its line in a log.
     pub line: String,
@@ -120,7 +121,10 @@ impl LoggedEvent {
             line: format!("{kind} {}: {message}", quoted(path)),
             message: format!("{path}: {message}"),
             priority,
-            fields: vec![("LINERATE_PROBLEM", kind.to_owned()), ("LINERATE_PATH", path.to_owned())],
+            fields: vec![
+                ("LINERATE_PROBLEM".into(), kind.to_owned()),
+                ("LINERATE_PATH".into(), path.to_owned()),
+            ],
         }
     }
 
@@ -132,7 +136,10 @@ impl LoggedEvent {
             line: format!("{word} {}{more}", quoted(path)),
             message: format!("{word} {path}{more}"),
             priority: LoggedPriority::Warning,
-            fields: vec![("LINERATE_DIFFERENCE", word.to_owned()), ("LINERATE_PATH", path.to_owned())],
+            fields: vec![
+                ("LINERATE_DIFFERENCE".into(), word.to_owned()),
+                ("LINERATE_PATH".into(), path.to_owned()),
+            ],
         }
     }
 
@@ -153,8 +160,8 @@ impl LoggedEvent {
             message: format!("{name}: {text}"),
             priority: LoggedPriority::of_code(code),
             fields: vec![
-                ("LINERATE_DESTINATION", name.to_owned()),
-                ("LINERATE_EXIT_CODE", code.number().to_string()),
+                ("LINERATE_DESTINATION".into(), name.to_owned()),
+                ("LINERATE_EXIT_CODE".into(), code.number().to_string()),
             ],
         }
     }
@@ -170,7 +177,7 @@ impl LoggedEvent {
         };
         self.line = line;
         self.message = format!("{name}: {}", self.message);
-        self.fields.push((field, name.to_owned()));
+        self.fields.push((field.into(), name.to_owned()));
         self
     }
 

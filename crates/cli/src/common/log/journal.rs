@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-/// Where the journal takes entries.
+/// The socket at which the journal takes entries.
 const SOCKET: &str = "/run/systemd/journal/socket";
 /// The most bytes of a value: more than a path has, and several of them fit into a datagram.
 const MOST: usize = 16 << 10;

@@ -43,7 +43,7 @@ pub struct LogArgs {
     pub log_file: Option<PathBuf>,
 }
 
-/// What a run is about.
+/// The command, sources and destinations of a run.
 #[derive(Debug)]
 pub struct RunNames {
     /// The command's name.
@@ -226,12 +226,13 @@ impl RunLog {
         };
         let mut event = LoggedEvent::plain(LoggedKind::End, LoggedPriority::of_code(code), &text);
         event.fields = vec![
-            ("LINERATE_EXIT_CODE", code.number().to_string()),
-            ("LINERATE_SECONDS", format!("{:.3}", self.seconds())),
+            ("LINERATE_EXIT_CODE".into(), code.number().to_string()),
+            ("LINERATE_SECONDS".into(), format!("{:.3}", self.seconds())),
         ];
         if self.names.is_dry_run {
-            event.fields.push(("LINERATE_DRY_RUN", "1".into()));
+            event.fields.push(("LINERATE_DRY_RUN".into(), "1".into()));
         }
+        let field = |name: &str| format!("LINERATE_{}", name.to_ascii_uppercase()).into();
         event.fields.extend(figures.numbers.iter().map(|(name, number)| (field(name), number.to_string())));
         self.send(&event)
     }
@@ -260,7 +261,7 @@ impl RunLog {
             ("LINERATE_COMMAND", &*self.names.command),
         ];
         fields.extend(event.kind.message_id().map(|id| ("MESSAGE_ID", id)));
-        fields.extend(event.fields.iter().map(|(name, value)| (*name, &**value)));
+        fields.extend(event.fields.iter().map(|(name, value)| (&**name, &**value)));
         let shown = |names: &[OsString]| {
             names.iter().take(MOST_NAMED).map(|name| printable_path(name.as_bytes())).collect::<Vec<_>>()
         };
@@ -271,26 +272,6 @@ impl RunLog {
             fields.extend(destinations.iter().map(|name| ("LINERATE_DESTINATION", &**name)));
         }
         journal.send(fields)
-    }
-}
-
-/// The journal's name of a figure.
-fn field(name: &str) -> &'static str {
-    match name {
-        "files" => "LINERATE_FILES",
-        "bytes" => "LINERATE_BYTES",
-        "rate" => "LINERATE_RATE",
-        "deleted" => "LINERATE_DELETED",
-        "failed" => "LINERATE_FAILED",
-        "changed" => "LINERATE_CHANGED",
-        "not_kept" => "LINERATE_NOT_KEPT",
-        "compared" => "LINERATE_COMPARED",
-        "differ" => "LINERATE_DIFFER",
-        "missing" => "LINERATE_MISSING",
-        "extra" => "LINERATE_EXTRA",
-        "destinations" => "LINERATE_DESTINATIONS",
-        "done" => "LINERATE_DONE",
-        _ => "LINERATE_FIGURE",
     }
 }
 

@@ -56,7 +56,7 @@ impl RunMetrics {
     }
 
     /// Sets a gauge for each kind.
-    pub fn by_kind<const N: usize>(&self, gauge: Gauge, kinds: [(&str, u64); N]) {
+    pub fn by_kind<'a>(&self, gauge: Gauge, kinds: impl IntoIterator<Item = (&'a str, u64)>) {
         kinds.into_iter().for_each(|(kind, count)| self.set(gauge, &[("kind", kind)], count as f64));
     }
 }

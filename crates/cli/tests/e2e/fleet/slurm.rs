@@ -79,7 +79,7 @@ impl<'a> Slurm<'a> {
         run.out.split_whitespace().map(|pid| pid.parse().expect("ip prints numbers")).collect()
     }
 
-    /// What one of Slurm's programs prints.
+    /// The output of one of Slurm's programs.
     fn say(&self, program: &str, words: Vec<OsString>) -> String {
         let run = self.case.start_with(args![program], words).end();
         run.out + &run.err
