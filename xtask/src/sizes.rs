@@ -13,7 +13,7 @@ const MARGIN: f64 = 0.02;
 enum Sized {
     Program,
     Agent,
-    /// What the program has and the agent lacks.
+    /// The parts of the program that the agent lacks.
     AtHome,
     /// The agent, compressed as it is brought to far hosts.
     Brought,
@@ -32,7 +32,7 @@ const STATED: [(&str, &str, Sized); 6] = [
 /// Compares the stated sizes with those of the binaries.
 ///
 /// # Errors
-/// Where one can't be read, or differs by more than [`MARGIN`]; all that do are named.
+/// If one can't be read, or differs by more than [`MARGIN`]; all that do are named.
 pub fn check(repository: &Path, program: &Path, agent: &Path) -> anyhow::Result<()> {
     let megabytes = |file: &Path| {
         let metadata = fs::metadata(file).with_context(|| format!("reading {}", file.display()))?;

@@ -193,7 +193,7 @@ impl FleetBed {
         computed["seconds"].as_f64().context("a simulation without seconds")
     }
 
-    /// What a command of fleets prints as JSON.
+    /// The JSON that a command of fleets prints.
     fn json(&self, words: &[&str], more: &[OsString]) -> anyhow::Result<Value> {
         let mut command = self.command(0)?;
         let output =

@@ -39,7 +39,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(mended(finding, port))
 }
 
-/// What was damaged, by which counter, how often.
+/// The damaged units, the name of their counter, and their number.
 fn damaged(port: &Port) -> Option<(&'static str, &str, u64)> {
     let by_request = port.fec.known().and_then(|fec| fec.uncorrectable).filter(|count| *count > 0);
     let by_driver = |names: &'static [&'static str]| {
@@ -60,7 +60,7 @@ fn severity(host: &Host<'_>, port: &Port, count: u64) -> Severity {
     if count as f64 / packets as f64 >= MAJOR { Severity::Major } else { Severity::Minor }
 }
 
-/// What is corrected now, and what to do.
+/// The finding with the error correction that is in use, and with the fix.
 fn mended(finding: Finding, port: &Port) -> Finding {
     const CABLE: &str = "clean or replace the cable and the modules, and see module-light";
     let Some(fec) = port.fec.known() else { return finding.fix(CABLE) };

@@ -56,7 +56,7 @@ pub fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What is left of the lab with this name: namespaces, directories, mounts, processes that mention one of them or carry the
+/// The remains of the lab with this name: namespaces, directories, mounts, processes that mention one of them or carry the
 /// lab's name.
 pub fn remains(name: &str) -> Vec<String> {
     let directories = [format!("/run/linerate/{name}"), format!("/dev/shm/linerate-lab-0-{name}")];
@@ -151,7 +151,7 @@ pub fn within(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// What runs `argv` as an ordinary user in a user namespace of its own, with every right inside it.
+/// A command that runs `argv` as an ordinary user in a user namespace of its own, with every right inside it.
 pub fn in_user_namespace(argv: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
