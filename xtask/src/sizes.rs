@@ -5,8 +5,9 @@ use linerate_remote::packed;
 use std::fs;
 use std::path::Path;
 
-/// The share by which a size may differ from the stated one: compilers and C libraries differ by less.
-const MARGIN: f64 = 0.02;
+/// The share by which a size may differ from the stated one: a reader decides nothing by less, and a change of the program
+/// shouldn't fail for it.
+const MARGIN: f64 = 0.05;
 
 /// The things that have a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,8 @@ enum Sized {
 }
 
 /// Pages, and the words before a size in MB.
-const STATED: [(&str, &str, Sized); 6] = [
+const STATED: [(&str, &str, Sized); 7] = [
+    ("CHANGELOG.md", "the ssh login, ", Sized::Brought),
     ("README.md", "So does the agent, ", Sized::Brought),
     ("docs/architecture.md", "and clap, which take ", Sized::AtHome),
     ("docs/architecture.md", "| in all | ", Sized::Agent),

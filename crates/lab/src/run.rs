@@ -15,6 +15,7 @@ use crate::error::LabError;
 use crate::lab::{End, Lab};
 use crate::options::LabOptions;
 use crate::process::wait_until;
+use crate::slurm;
 
 /// Time for a command to end after a signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -50,6 +51,9 @@ fn start(lab: &Lab, argv: &[OsString]) -> io::Result<Child> {
     netns::die_with_parent(&mut command, Signal::TERM);
     if let Some(host) = lab.description().site_hosts().next() {
         netns::name_host(&mut command, host.name.clone());
+    }
+    if lab.description().slurm.is_some() {
+        slurm::forget_other_clusters(&mut command);
     }
     command.envs(lab.environment()).spawn()
 }

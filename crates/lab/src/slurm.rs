@@ -1,8 +1,10 @@
 //! A Slurm cluster of the sites' hosts: munged and slurmctld on the first one, slurmd on each. All of its files are in the
 //! lab's directory.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -28,6 +30,10 @@ const KEY: usize = 128;
 /// The first version of Slurm that works without control groups.
 const WITHOUT_CGROUPS: (u32, u32) = (23, 11);
 
+/// How the names begin of the variables by which Slurm's commands take options, and a job's processes know their job.
+const VARIABLES: [&str; 8] =
+    ["SLURM_", "SLURMD_", "SALLOC_", "SBATCH_", "SRUN_", "SINFO_", "SQUEUE_", "SCANCEL_"];
+
 /// Whether the hosts of sites are nodes of a Slurm cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlurmWish {
@@ -51,6 +57,15 @@ pub struct SlurmCluster {
 
 /// The running daemons. Dropping them doesn't end them; [`Child::stop_all`] does.
 pub(crate) type SlurmDaemons = Vec<Child>;
+
+/// Keeps from a command what this process has in its environment of another cluster, such as the job that it is part of.
+pub(crate) fn forget_other_clusters(command: &mut Command) {
+    let of_slurm =
+        |name: &OsString| VARIABLES.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()));
+    std::env::vars_os().map(|(name, _)| name).filter(of_slurm).for_each(|name| {
+        command.env_remove(name);
+    });
+}
 
 /// The cluster that a lab with this directory would have; none if it isn't wished, or isn't installed and needn't be.
 ///
@@ -178,6 +193,7 @@ impl Starting<'_> {
         let path = host.host.namespace_path();
         let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
         let mut command = Command::new(tool.find()?);
+        forget_other_clusters(&mut command);
         command.env("SLURM_CONF", &self.cluster.conf).env("LINERATE_LAB", self.lab.name.as_str());
         command.env("PATH", account::search_path()).current_dir("/").stdin(Stdio::null());
         settle(&mut command, namespace, (!self.kept).then_some(Signal::KILL));

@@ -216,7 +216,16 @@ fn an_ordinary_user_gets_sites_in_a_user_namespace() {
     };
     let script = format!("hostname; ssh -F $LINERATE_LAB_SSH_CONFIG s2h2 hostname; {jobs}");
     let words = [&["--sites", "2x2"], slurm, &["sh", "-c", &script]].concat();
-    assert_eq!(text(&program.run(&words)), "s1h1\ns2h2\ns2h1\ns2h2\n");
+    let mut command = program.command(&words);
+    // As within a job of another cluster.
+    command.envs([
+        ("SLURM_CONF", "/nowhere"),
+        ("SLURM_JOB_ID", "1"),
+        ("SLURM_NNODES", "9"),
+        ("SLURM_PARTITION", "x"),
+    ]);
+    command.envs([("SLURM_NTASKS", "9"), ("SBATCH_PARTITION", "x"), ("SINFO_PARTITION", "x")]);
+    assert_eq!(text(&command.output().expect("it starts")), "s1h1\ns2h2\ns2h1\ns2h2\n");
     if slurm.is_empty() {
         return;
     }

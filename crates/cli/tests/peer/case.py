@@ -44,6 +44,12 @@ class Case:
         return self.command.words[:1] + self.extras + timeout + self.command.words[1:]
 
     @property
+    def silence(self):
+        """The longest that silence may take: each try waits for it, and before a retry is a pause of 1 s, then 2 s, then 4 s."""
+        retries = self.command.retries
+        return (retries + 1) * TIMEOUT + 2**retries - 1 + GRACE
+
+    @property
     def items(self):
         return tree.honest_items(self.command.destination != "x", self.command.listed)
 
@@ -87,7 +93,7 @@ class Case:
         if role == "h" and self.mode.kind == "flood":
             return run.run(patience=5, interrupt_after=self.seconds)
         if role == "h" and self.mode.kind == "silence":
-            return run.run(patience=5, interrupt_after=TIMEOUT + GRACE)
+            return run.run(patience=5, interrupt_after=self.silence)
         return run.run(patience=MAX_SECONDS)
 
     # --- what may be wrong ---
@@ -124,7 +130,7 @@ class Case:
         if self.mode.codes and outcome.code not in self.mode.codes and outcome.code >= 0 and not outcome.interrupted:
             yield f"exit {outcome.code} and not {self.mode.codes[0]}; {last_line(outcome.said)}"
         if self.mode.kind == "silence" and (outcome.interrupted or outcome.hung):
-            yield f"it waits for more than {TIMEOUT} + {GRACE} s"
+            yield f"it waits for more than {self.silence} s"
         yield from self.unasked(inside, outcome)
         yield from self.special()
 

@@ -29,6 +29,11 @@ class Command:
         return self.words[0] == "sync"
 
     @property
+    def retries(self):
+        """How often it begins again after a connection that broke."""
+        return int(self.words[self.words.index("--retry") + 1]) if "--retry" in self.words else 0
+
+    @property
     def keeps_times(self):
         return self.is_sync or "-rp" in self.words or self.is_archive
 
