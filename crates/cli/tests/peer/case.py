@@ -47,7 +47,7 @@ class Case:
     def silence(self):
         """The longest that silence may take: each try waits for it, and before a retry is a pause of 1 s, then 2 s, then 4 s."""
         retries = self.command.retries
-        return (retries + 1) * TIMEOUT + 2**retries - 1 + GRACE
+        return (retries + 1) * (TIMEOUT + GRACE) + 2**retries - 1
 
     @property
     def items(self):
