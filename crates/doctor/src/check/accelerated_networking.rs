@@ -1,4 +1,4 @@
-//! Hyper-V's synthetic port without a virtual function beside it.
+//! Hyper-V's synthetic port in a guest that has no virtual function.
 
 use linerate_host::facts::{Port, PortKind};
 
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
-/// Drivers of the virtual functions that Hyper-V offers beside its synthetic port.
+/// Drivers of the virtual functions that Hyper-V offers in addition to its synthetic port.
 const FUNCTIONS: [&str; 9] =
     ["mlx4_core", "mlx4_en", "mlx5_core", "mana", "ixgbevf", "iavf", "i40evf", "bnxt_en", "qede"];
 
@@ -33,7 +33,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let finding = Finding::new(Severity::Major, format!("{} has no virtual function", port.name))
         .at(&port.name)
         .evidence(
-            "driver hv_netvsc, and no virtual function beside it: \
+            "driver hv_netvsc, and the guest has no virtual function: \
              the hypervisor's software switch handles each packet",
         )
         .evidence("the cost depends on the guest's size, which the guest can't see")

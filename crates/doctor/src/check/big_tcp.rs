@@ -13,7 +13,7 @@ const USUAL: u32 = 65_536;
 
 pub(super) const CHECK: Check = Check {
     name: "big-tcp",
-    about: "a port that could hand over packets larger than 64 KiB",
+    about: "a port that could take packets larger than 64 KiB from the kernel",
     sources: &[
         Citation { name: "LWN, Going big with TCP packets", url: "https://lwn.net/Articles/884104/" },
         STACK,
@@ -25,18 +25,18 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     let layer = port.layer.known()?;
     let (possible, now) = (layer.tso_max?, layer.gso_max?);
     let one = connection(port.mtu.get()?, true);
-    // It saves work of the core that handles one connection: where one core is enough, it gains nothing.
+    // Larger packets save work for the core that handles one connection. They gain nothing if one core is enough.
     if possible <= USUAL || now > USUAL || need <= one.high {
         return None;
     }
     let name = &port.name;
-    let finding = Finding::new(Severity::Note, format!("{name} could hand over packets of {}", bytes(f64::from(possible))))
+    let finding = Finding::new(Severity::Note, format!("{name} could take packets of {} from the kernel", bytes(f64::from(possible))))
         .at(name)
-        .evidence(format!("gso_max_size is {now}, and its device takes {possible}"))
-        .evidence(format!("one core receives {} to {} for one connection; {} needed", gbit(one.low), gbit(one.high), gbit(need)))
+        .evidence(format!("gso_max_size is {now}; the device takes up to {possible}"))
+        .evidence(format!("one core receives {} to {} for one connection; needed: {}", gbit(one.low), gbit(one.high), gbit(need)))
         .fix(format!("ip link set dev {name} gso_max_size {possible} gro_max_size {possible}; for IPv4 (Linux 6.3) gso_ipv4_max_size and gro_ipv4_max_size too"))
         .undo(format!("ip link set dev {name} gso_max_size {now} gro_max_size {}", layer.gro_max.unwrap_or(now)))
-        .conflict("several connections use several cores without it; programs that look at packets must know such large ones");
+        .conflict("several connections use several cores even without it; programs that capture packets must be able to handle such large ones");
     Some(finding)
 }
 

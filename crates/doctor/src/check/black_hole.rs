@@ -1,4 +1,4 @@
-//! A path on which full packets vanish without a word, while small ones come through.
+//! A path on which full packets vanish without an ICMP message, while small packets arrive.
 
 use super::{Check, CheckRun};
 use crate::source::{ESNET_MTU, IP_SYSCTL};
@@ -22,17 +22,17 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let bytes = path.measured.black_hole?;
     let (from, to) = (path.from.name, path.to.name);
     let finding = Finding::leaves(0.0, path.rate(), format!("packets of {bytes} bytes vanish between {from} and {to}: an MTU black hole"))
-        .evidence("a connection to the ssh server is made, and small packets are acknowledged; full ones never are, or never come")
-        .evidence("something on the way takes smaller packets only, and doesn't say so, or its word (ICMP) is filtered")
-        .evidence(format!("{to} wasn't asked for its facts: ssh would wait for its keys without end"));
+        .evidence("a connection to the ssh server is made and small packets are acknowledged, but full packets are never acknowledged, or never arrive")
+        .evidence("a device on the path takes only smaller packets; its ICMP message about that isn't sent, or is filtered")
+        .evidence(format!("the doctor didn't log in to {to} for its facts: ssh would wait for the keys for ever"));
     Some(
         finding
             .fix(format!(
-                "let ICMP (type 3 code 4; ICMPv6 type 2) through the firewalls, or give both ends the MTU of the way: \
+                "let ICMP (type 3 code 4; ICMPv6 type 2) through the firewalls, or give both ends the MTU of the path: \
                  tracepath -n {to} shows where it falls; until then: sysctl -w net.ipv4.tcp_mtu_probing=1 at both ends"
             ))
-            .undo("sysctl -w net.ipv4.tcp_mtu_probing with the value of before")
-            .conflict("tcp_mtu_probing finds the size by losses: each new connection waits some seconds first"),
+            .undo("sysctl -w net.ipv4.tcp_mtu_probing with the previous value")
+            .conflict("tcp_mtu_probing finds the size by losing packets: each new connection first waits a few seconds"),
     )
 }
 

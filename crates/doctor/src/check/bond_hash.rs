@@ -40,16 +40,16 @@ fn by_hash(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
     let title =
         format!("{} sends all traffic for one host over one of its {} ports", port.name, slaves.len());
     let set = |policy: &str| format!("ip link set {} type bond xmit_hash_policy {policy}", port.name);
-    // With many other hosts the addresses spread over the ports: what a transfer to one of them may use is less.
+    // With many other hosts, their addresses spread over the ports. A transfer to one host still uses one port.
     let finding = Finding::leaves(one, host.rate_of(port)?, title)
         .at_most(Severity::Minor)
         .at(&port.name)
         .evidence(format!(
-            "xmit_hash_policy {policy}: the port is chosen by addresses, which all streams share"
+            "xmit_hash_policy {policy}: addresses choose the port, and all streams have the same addresses"
         ))
         .evidence(format!("{} have {} each", slaves.join(", "), gbit(one)))
         .fix(format!(
-            "{}; it helps several streams only, and the switch chooses the port of the other direction",
+            "{}; this helps only several streams, and the switch chooses the ports of received packets",
             set("layer3+4")
         ))
         .undo(set(&work::word(policy)))

@@ -36,7 +36,7 @@ fn of(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
         gbit(one),
         slaves.len()
     );
-    // Only tools with one connection are limited: hence no more than a note.
+    // Only tools with one connection are limited, so this is only a note.
     let finding = Finding { severity: Severity::Note, ..Finding::leaves(one, need, title) }
         .at(&port.name)
         .evidence(format!("mode {}, ports {}", bond.mode.known()?, slaves.join(", ")))

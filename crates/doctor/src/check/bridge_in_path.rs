@@ -1,4 +1,4 @@
-//! A port in a bridge: each packet passes through the bridge, and its smallest MTU counts.
+//! A port in a bridge: each packet passes through the bridge, and the smallest MTU of the bridge's ports counts.
 
 use linerate_host::facts::Port;
 
@@ -38,7 +38,7 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     };
     Some(match narrow {
         Some(port) => finding.evidence(format!(
-            "{} has MTU {}, {} has {}: the smallest counts",
+            "{} has MTU {}, {} has {}: the smallest MTU counts",
             port.name,
             port.mtu.get().unwrap_or(0),
             real.name,
@@ -48,11 +48,11 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     })
 }
 
-/// Bridged packets pass through the rules of iptables too, which is wasted where no rule concerns them.
+/// Bridged packets also pass through the rules of iptables. That is wasted time if no rule concerns them.
 fn past_rules(finding: Finding) -> Finding {
     finding
         .evidence("bridged packets also pass through the rules of iptables: bridge-nf-call-iptables is 1")
-        .fix(format!("{AROUND}; where no rule needs it, sysctl -w {RULES}=0"))
+        .fix(format!("{AROUND}; if no rule needs it, sysctl -w {RULES}=0"))
         .undo(format!("sysctl -w {RULES}=1"))
         .conflict("the firewall rules of containers and guests may need bridge-nf-call-iptables")
 }

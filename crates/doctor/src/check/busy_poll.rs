@@ -6,7 +6,7 @@ use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "busy-poll",
-    about: "processors that poll for packets, which lowers delay but not rate",
+    about: "processors that poll for packets: this lowers the delay, but doesn't raise the rate",
     sources: &[NET_SYSCTL, RED_HAT],
     run: CheckRun::HostOne(of),
 };

@@ -1,4 +1,4 @@
-//! The rate at which all cores together encrypt and hash, against the need.
+//! The rate at which all cores together encrypt and hash, compared with the needed rate.
 
 use super::{Check, CheckRun};
 use crate::formula::cpu::sealing;
@@ -40,7 +40,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
                 gbit(blake * 8.0),
                 gbit(one)
             ))
-            .evidence(format!("{cores} cores; {} needed", gbit(host.rate())))
+            .evidence(format!("{cores} cores; needed: {}", gbit(host.rate())))
             .fix("linerate cp --no-encrypt, in a trusted network; or a processor with AES instructions")
             .undo("linerate cp without --no-encrypt")
             .conflict(

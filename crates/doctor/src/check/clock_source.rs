@@ -1,9 +1,9 @@
-//! A source of time that each reading waits for.
+//! A source of time that is slow to read.
 
 use super::{Check, CheckRun};
 use crate::{Citation, Finding, Host, Severity};
 
-/// Sources that are registers of a device: reading one takes about a microsecond, against some 20 ns for a processor's own
+/// Sources that are registers of a device: reading one takes about a microsecond, but only about 20 ns for a processor's own
 /// counter.
 const DEVICES: [&str; 4] = ["hpet", "acpi_pm", "pit", "jiffies"];
 
@@ -22,15 +22,15 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let source = machine.clock_source.known().filter(|source| DEVICES.contains(&source.as_str()))?;
     let has_tsc = machine.clock_sources.known().is_some_and(|all| all.iter().any(|name| name == "tsc"));
     let finding = Finding::new(Severity::Minor, format!("the kernel reads the time from {source}"))
-        .evidence("each reading is an access to a device, of about a microsecond, and a system call; TCP and programs read it for each packet")
-        .conflict("the kernel chose it because the processors' counters (TSC) didn't agree, or because somebody told it to");
+        .evidence("each reading needs a system call and an access to a device, about a microsecond; TCP and programs read the time for each packet")
+        .conflict("the kernel chose it because the processors' counters (TSC) didn't agree, or because somebody configured it");
     let set = |name: &str| {
         format!("echo {name} > /sys/devices/system/clocksource/clocksource0/current_clocksource")
     };
     Some(if has_tsc {
         finding.fix(set("tsc")).undo(set(source))
     } else {
-        finding.fix("dmesg | grep -i -e tsc -e clocksource says why; a newer firmware, or clocksource= on the kernel's command line, may mend it")
+        finding.fix("dmesg | grep -i -e tsc -e clocksource shows why; newer firmware, or clocksource= on the kernel's command line, may help")
     })
 }
 

@@ -16,8 +16,8 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host: &Host<'_>| host.devices().filter_map(of).collect()),
 };
 
-/// Shares of a port's packets beyond the bandwidth above which transfers are slow, and above which it may be more than
-/// the moments in which a burst exceeds the limit.
+/// Shares of a port's packets that exceeded the bandwidth: from MANY on transfers are slow; from SOME on it may be more than
+/// short bursts.
 const MANY: f64 = 1e-2;
 const SOME: f64 = 1e-4;
 
@@ -50,8 +50,9 @@ fn of(port: &Port) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("packets queued or dropped since the driver was loaded: {named}"));
     let finding = match share.filter(|_| rate > 0) {
-        Some(share) => finding
-            .evidence(format!("{} of the port's packets; bursts of a moment count too", percent(share))),
+        Some(share) => {
+            finding.evidence(format!("{} of the port's packets; short bursts count too", percent(share)))
+        }
         None => finding,
     };
     Some(finding.fix(advice(port, rate, connections)))

@@ -14,8 +14,8 @@ const SHORT: u32 = 5;
 const LONG: u32 = 250;
 /// Intel drivers in which values up to 3 select the driver's own adaptive modes.
 const OWN_MODES: [&str; 6] = ["igb", "e1000", "e1000e", "igc", "ixgbe", "ixgbevf"];
-/// Drivers whose own mode has the card adapt the delay between two bounds, of which they report the longer one (hw_atl_b0.c): 112
-/// microseconds at 10 Gbit/s, 448 at 2.5. They refuse adaptive-rx, and any number switches that mode off.
+/// Drivers with a mode in which the card adapts the delay between two bounds. They report the longer bound (hw_atl_b0.c): 112
+/// microseconds at 10 Gbit/s, 448 at 2.5. They refuse adaptive-rx, and setting any number turns this mode off.
 const LONGEST: [&str; 1] = ["atlantic"];
 /// Below this rate one core can handle an interrupt for each packet.
 const SLOW: f64 = 5e9;

@@ -6,7 +6,7 @@ use crate::remedy::Remedy;
 use crate::source::{BBR, ESNET, RFC_9438};
 use crate::{Finding, Host, Severity};
 
-/// Congestion controls whose window grows by a segment each round trip behind a loss: Reno's, and its kin's.
+/// Congestion controls whose window grows by one segment each round trip after a loss: Reno and similar ones.
 const SLOW: [&str; 3] = ["reno", "vegas", "lp"];
 
 pub(super) const CHECK: Check = Check {

@@ -1,4 +1,4 @@
-//! The table of tracked connections: full, it drops the first packets of new ones.
+//! The table of tracked connections: when it is full, the kernel drops the first packets of new connections.
 
 use super::{Check, CheckRun};
 use crate::formula::percent;
@@ -29,9 +29,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let title = format!("{} of the table of tracked connections is in use", percent(share));
     let finding = Finding::new(severity, title)
         .evidence(format!("nf_conntrack_count {tracked}, nf_conntrack_max {most}"))
-        .evidence("when it is full, first packets of new connections are dropped, and of established ones none")
+        .evidence("when it is full, the first packets of new connections are dropped; established connections lose none")
         .remedied(Remedy::sysctl("net.netfilter.nf_conntrack_max", most, most.saturating_mul(2)))
-        .conflict("an entry takes about 300 bytes; rules that don't track the transfers' packets (notrack) need none");
+        .conflict("an entry takes about 300 bytes; packets that a notrack rule exempts from tracking need no entry");
     Some(finding)
 }
 

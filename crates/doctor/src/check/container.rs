@@ -1,4 +1,4 @@
-//! Linerate in a container, or in a network namespace of its own: what is below isn't seen from there.
+//! A container, or a network namespace of linerate's own: the host's ports and limits can't be seen from inside.
 
 use super::{Check, CheckRun};
 use crate::source::NAMESPACES;
@@ -39,13 +39,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding =
         Finding::new(Severity::Note, format!("this is {name}: the network below it can't be seen from here"));
     let finding = match inner.as_slice() {
-        [] => finding.evidence("no port but the loopback is here"),
+        [] => finding.evidence("the only port here is the loopback"),
         inner => inner.iter().fold(finding, |finding, port| finding.evidence(told(port))),
     };
     Some(
         finding
-            .evidence("cards, queues, interrupts, shapers, the packet filter and swap below are the host's")
-            .fix("run linerate doctor on the host of the container, too: what it finds there holds here"),
+            .evidence("cards, queues, interrupts, shapers, the packet filter and swap belong to the host")
+            .fix("also run linerate doctor on the container's host: its findings apply here too"),
     )
 }
 

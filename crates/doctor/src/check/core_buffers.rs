@@ -9,7 +9,7 @@ use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "core-buffers",
-    about: "programs that set their own buffers can't reach the need",
+    about: "programs that set their own buffers can't reach the needed rate",
     sources: &[NET_SYSCTL, ESNET],
     run: CheckRun::HostOne(of),
 };
@@ -24,7 +24,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let title = format!("programs that set their own window get {} at 0.2 ms", gbit(one));
-    // The kernel doubles what it is asked for.
+    // The kernel doubles the requested size.
     let size = |now| buffer::proposed(host.facts, bdp::bytes(need, trip::REGION) / 2.0, now);
     let changes = [
         Remedy::sysctl("net.core.rmem_max", receive, size(receive)),

@@ -6,7 +6,7 @@ use crate::formula::percent;
 use crate::source::{BANDWIDTH, CGROUPS};
 use crate::{Finding, Host, Severity};
 
-/// Share of the periods in which a quota stopped its group, above which it costs something.
+/// If a quota stopped its group in a larger share of the periods, it costs something.
 const STOPPED: f64 = 0.01;
 
 pub(super) const CHECK: Check = Check {
@@ -33,7 +33,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     ));
     let finding = match stopped {
         Some(of) => finding.evidence(format!(
-            "since the group was made, it was stopped in {} of {} periods ({})",
+            "since the group was created, it was stopped in {} of {} periods ({})",
             of.throttled,
             of.periods,
             percent(share)
@@ -42,10 +42,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     };
     let severity = if share >= STOPPED { finding.severity.max(Severity::Minor) } else { finding.severity };
     let now = format!("{:.0}%", 100.0 * quota.processors);
-    let words = "raise the container's limit: docker update --cpus, or resources.limits.cpu in Kubernetes; or write more to \
+    let words = "raise the container's limit: docker update --cpus, or resources.limits.cpu in Kubernetes; or write a larger quota to \
                  the group's cpu.max (version 1: cpu.cfs_quota_us)";
     Some(lifted(Finding { severity, ..finding }, &quota.group, "CPUQuota", "", &now, words).conflict(
-        "a quota protects the host's other work; a weight (cpu.weight) does so too, and leaves idle processors to the group",
+        "a quota protects the host's other work; a weight (cpu.weight) does so too, and lets the group use idle processors",
     ))
 }
 

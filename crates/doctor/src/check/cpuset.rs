@@ -8,7 +8,7 @@ use linerate_host::Fact;
 
 pub(super) const CHECK: Check = Check {
     name: "cpuset",
-    about: "processors on which linerate may not run, by a cpuset or an affinity",
+    about: "a cpuset or an affinity that keeps linerate off some processors",
     sources: &[
         CGROUPS,
         Citation {
@@ -32,28 +32,26 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .filter(|cpuset| !cpuset.is_empty() && online.iter().any(|cpu| !cpuset.contains(cpu)));
     let title = format!("linerate may run on {usable} of {} processors", online.len());
     let finding = leaves(host, usable as f64, title).evidence(match by_group {
-        Some(cpuset) => format!("the cpuset of its control group holds {} of them", cpuset.len()),
-        None => "its affinity leaves the others out; its control group doesn't".into(),
+        Some(cpuset) => format!("the cpuset of its control group has {} of them", cpuset.len()),
+        None => "its affinity excludes the others; its control group doesn't".into(),
     });
     // systemd sets the cpusets of version 2 only.
     let unit = groups.name.known().filter(|_| groups.version == Fact::Known(2));
     let finding = match (by_group, unit) {
         (Some(cpuset), Some(group)) => {
             let now: Vec<String> = cpuset.iter().map(u32::to_string).collect();
-            let words = "give the container more: docker update --cpuset-cpus, or another CPU manager policy in \
-                         Kubernetes; or write more to the group's cpuset.cpus";
+            let words = "give the container more processors: docker update --cpuset-cpus, or another CPU manager policy in \
+                         Kubernetes; or add processors to the group's cpuset.cpus";
             lifted(finding, group, "AllowedCPUs", "", &now.join(","), words)
         }
-        (Some(_), None) => finding.fix("write more to the cpuset.cpus of its control group"),
+        (Some(_), None) => finding.fix("add processors to the cpuset.cpus of its control group"),
         (None, _) => {
             finding.fix("start linerate, or the ssh server, without taskset, numactl and CPUAffinity=")
         }
     };
-    Some(
-        finding.conflict(
-            "processors are set apart to keep others' work off; those of the card's node are the best",
-        ),
-    )
+    Some(finding.conflict(
+        "somebody may have reserved the other processors; those of the card's NUMA node are the best",
+    ))
 }
 
 #[cfg(test)]
@@ -76,7 +74,7 @@ mod tests {
         let all = fixture("stock-10g").cpu.online.known().unwrap().clone();
         let by_group = found(&CHECK, &with(&[0], &[0]));
         assert_eq!(lines(&by_group), ["cpuset - note 18.3 Gbit/s"]);
-        assert_eq!(by_group[0].evidence[1], "the cpuset of its control group holds 1 of them");
+        assert_eq!(by_group[0].evidence[1], "the cpuset of its control group has 1 of them");
         assert_eq!(
             (by_group[0].fix.as_deref(), by_group[0].undo.as_deref()),
             (
@@ -88,7 +86,7 @@ mod tests {
         old.groups.version = Fact::Known(1);
         assert_eq!(
             found(&CHECK, &old)[0].fix.as_deref(),
-            Some("write more to the cpuset.cpus of its control group")
+            Some("add processors to the cpuset.cpus of its control group")
         );
         let by_affinity = found(&CHECK, &with(&[0, 1], &all));
         assert!(by_affinity[0].fix.as_ref().unwrap().contains("taskset"), "{by_affinity:?}");

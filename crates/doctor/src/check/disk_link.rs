@@ -1,4 +1,4 @@
-//! The PCI Express links of the data's disks, against the need.
+//! The PCI Express links of the data's disks, compared with the needed rate.
 
 use linerate_host::facts::{FileSystem, Pci};
 
@@ -18,7 +18,7 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     let disks = &fs.device.known()?.pci;
-    // A device without a link, such as a guest's virtual disk, says nothing.
+    // If a device has no link, such as a guest's virtual disk, nothing is found.
     let each = disks.iter().map(narrowest).collect::<Option<Vec<f64>>>()?;
     let (sum, need) = (each.iter().sum::<f64>(), host.rate());
     if disks.is_empty() || sum >= need {

@@ -1,4 +1,4 @@
-//! The rate of rotating disks and memory cards, against the need.
+//! The rate of rotating disks and memory cards, compared with the needed rate.
 
 use linerate_host::facts::{BlockDevice, FileSystem};
 
@@ -14,7 +14,7 @@ const CARD: f64 = 400e6;
 
 pub(super) const CHECK: Check = Check {
     name: "disk-slower-than-link",
-    about: "disks slower than the need",
+    about: "disks slower than the needed rate",
     sources: &[BLOCK, ESNET_DISK],
     run: CheckRun::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
 };
@@ -50,8 +50,8 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     Some(finding)
 }
 
-/// The disks whose rates add up when large files are written: a mirror writes everything to each, and parity takes one
-/// disk's part, or two.
+/// The number of disks whose rates add up when large files are written. A mirror writes everything to each disk; parity takes
+/// the share of one or two disks.
 fn writers(device: &BlockDevice) -> usize {
     let disks = device.made_of.known().map_or(1, Vec::len).max(1);
     match device.raid.known().map(String::as_str) {

@@ -21,7 +21,7 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(run),
 };
 
-/// A counter, what its packets met with, and the remedy.
+/// A counter, what happened to its packets, and the remedy.
 struct Cause {
     name: &'static str,
     of: fn(&PortCounters) -> &Fact<u64>,
@@ -53,7 +53,7 @@ const CAUSES: [Cause; 6] = [
         name: "rx_dropped",
         of: |c| &c.rx_dropped,
         says: "were dropped by the kernel or its driver: \
-            no memory, or no receiver, as for announcements of neighbours",
+            no memory, or no program receives them, such as announcements of neighbours",
         fix: "perf trace -e skb:kfree_skb or dropwatch shows where; \
             vm.min_free_kbytes gives the kernel more memory",
     },
@@ -83,7 +83,7 @@ fn of(port: &Port, cause: &Cause, since: &str) -> Option<Finding> {
     let whole = if cause.name.starts_with("rx") { &counters.rx_packets } else { &counters.tx_packets };
     let share = lost as f64 / whole.get().unwrap_or(0).saturating_add(lost) as f64;
     let severity = match share {
-        // It counts packets without a receiver, too (LLDP, STP, unknown VLANs), which are no loss however many they are.
+        // It also counts packets that nobody receives (LLDP, STP, unknown VLANs): any number of them is no loss.
         _ if cause.name == "rx_dropped" => Severity::Note,
         share if share >= MAJOR => Severity::Major,
         share if share >= MINOR => Severity::Minor,
@@ -93,7 +93,7 @@ fn of(port: &Port, cause: &Cause, since: &str) -> Option<Finding> {
         .at(format!("{} {}", port.name, cause.name))
         .evidence(format!("{}: {lost} {since}, {} of the packets", cause.name, percent_of(share)))
         .fix(cause.fix.replace("PORT", &port.name));
-    // Counted during a measurement, they do grow.
+    // Losses that were counted during a measurement are new.
     let is_old = since.ends_with("boot");
     Some(if is_old {
         finding.evidence("the counters cover a long time: check whether they still grow during a transfer")
@@ -102,7 +102,7 @@ fn of(port: &Port, cause: &Cause, since: &str) -> Option<Finding> {
     })
 }
 
-/// A share in percent, with more digits where it is small.
+/// A share in percent, with more digits if it is small.
 fn percent_of(share: f64) -> String {
     if share < 1e-3 { format!("{:.5} %", share * 100.0) } else { percent(share) }
 }

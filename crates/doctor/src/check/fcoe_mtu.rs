@@ -56,7 +56,7 @@ fn lossy(port: &Port) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("pause frames: received {}, sent {}", pause.rx, pause.tx))
         .evidence(
-            "priority flow control (DCB) would prevent losses better; whether it is on can't be seen here",
+            "priority flow control (DCB) would prevent losses better; the doctor can't see whether it is on",
         )
         .fix(format!("dcb pfc set dev {0} prio-pfc 3:on; or ethtool -A {0} rx on tx on", port.name))
         .undo(work::pauses_as_now(port, &pause))

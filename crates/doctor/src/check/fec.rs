@@ -6,15 +6,15 @@ use super::{Check, CheckRun, work};
 use crate::source::{ETHTOOL, MLX5_COUNTERS, STATISTICS};
 use crate::{Finding, Host, Severity};
 
-/// Drivers' counters of the same, where ethtool's own request has none, and of symbols that stayed wrong behind any correction.
+/// Drivers' counters of such blocks, if ethtool's own request returns none, and of symbols that stayed wrong after correction.
 const BLOCKS: [&str; 2] = ["rx_fec_uncorrectable_blocks", "fec_uncorrected_errors"];
 const SYMBOLS: [&str; 4] =
     ["rx_pcs_symbol_err_phy", "rx_symbol_err_phy", "rx_pcs_symbol_err", "rx_symbol_errors"];
-/// The least speed in Mbit/s of links that may need it, and the one above it for which IEEE 802.3 has no RS-FEC (only BASE-R's, for
+/// The least speed in Mbit/s of links that may need error correction, and a higher one without RS-FEC in IEEE 802.3 (only BASE-R's, for
 /// backplanes and copper).
 const LEAST: u64 = 25_000;
 const WITHOUT_RS: u64 = 40_000;
-/// The share of lost blocks among received packets from which it is major, as for drops.
+/// The share of lost blocks among received packets from which the finding is major, as for drops.
 const MAJOR: f64 = 1e-3;
 
 pub(super) const CHECK: Check = Check {
@@ -32,7 +32,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("{name}: {count} {}; the frames in them are lost", host.since()));
     let finding = if severity == Severity::Note {
-        finding.evidence("a link that comes up counts some, too: --path counts them while it measures")
+        finding.evidence("a link also counts some when it comes up; with --path, the doctor counts only those during its measurement")
     } else {
         finding
     };
@@ -51,7 +51,7 @@ fn damaged(port: &Port) -> Option<(&'static str, &str, u64)> {
     blocks.map(|(name, count)| ("blocks", name, count)).or_else(symbols)
 }
 
-/// A note unless it was counted while somebody measured: each link that comes up counts some.
+/// A note, unless the damage was counted during a measurement: each link counts some when it comes up.
 fn severity(host: &Host<'_>, port: &Port, count: u64) -> Severity {
     if host.facts.counted_seconds.known().is_none() {
         return Severity::Note;
@@ -76,12 +76,12 @@ fn mended(finding: Finding, port: &Port) -> Finding {
     }
     let name = work::word(&port.name);
     finding
-        .fix(format!("at both ends: ethtool --set-fec {name} encoding rs; if they still grow, {CABLE}"))
+        .fix(format!("at both ends: ethtool --set-fec {name} encoding rs; if the counters still grow, {CABLE}"))
         .undo(format!("ethtool --set-fec {name} encoding {}", configured(fec)))
-        .conflict("the link goes down for a moment, and stays down unless both ends have the same; each packet takes 0.1 to 0.25 us longer")
+        .conflict("the link goes down for a moment, and stays down unless both ends have the same encoding; each packet takes 0.1 to 0.25 us longer")
 }
 
-/// A link of a speed for which IEEE 802.3 has RS-FEC, without any error correction.
+/// True for a link without error correction whose speed has RS-FEC in IEEE 802.3.
 fn is_uncorrected(port: &Port, fec: &Fec) -> bool {
     let has_rs = |mbps: u64| mbps >= LEAST && mbps != WITHOUT_RS;
     fec.active.as_deref() == Some("off") && port.speed_mbps.get().is_some_and(has_rs)

@@ -1,4 +1,4 @@
-//! Pause frames: a host that stops its peer, or that loses packets where it could have stopped it.
+//! Pause frames: a host that stops its peer, or that loses packets because it doesn't.
 
 use linerate_host::facts::{Pause, Port};
 
@@ -12,7 +12,7 @@ const SENT: [&str; 5] =
 
 pub(super) const CHECK: Check = Check {
     name: "flow-control",
-    about: "pause frames that were sent, or lost packets that they would have prevented",
+    about: "sent pause frames, or lost packets that pause frames would have prevented",
     sources: &[ESNET_NIC, RED_HAT],
     run: CheckRun::Host(run),
 };
@@ -46,7 +46,7 @@ fn stops(port: &Port, name: &str, count: u64) -> Finding {
     .evidence(format!("{name}: {count}"))
     .fix("make the host receive faster (see the other findings): pauses are only a symptom")
     .conflict(
-        "ESnet (where the switch's buffers are small) and storage guides turn flow control on; \
+        "ESnet (if the switch's buffers are small) and storage guides turn flow control on; \
              others turn it off, because a pause stops all flows of the port, not just the one at fault",
     )
 }
@@ -58,7 +58,7 @@ fn loses(port: &Port, missed: u64, pause: &Pause) -> Finding {
         .fix(format!("ethtool -A {} rx on tx on; and the same at the switch", port.name))
         .undo(work::pauses_as_now(port, pause))
         .conflict(
-            "a pause stops all flows of the port, which a larger ring or more queues avoid; \
+            "a pause stops all flows of the port; a larger ring or more queues avoid that; \
             the command resets the link",
         )
 }

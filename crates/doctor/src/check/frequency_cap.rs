@@ -29,7 +29,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .filter(|(now, most)| now.saturating_add(STEP) < *most)
         .collect();
     let (now, most) = *capped.iter().min()?;
-    let finding = Finding::new(Severity::Minor, format!("processors may run at {} of {} GHz", ghz(now), ghz(most)))
+    let finding = Finding::new(Severity::Minor, format!("processors may run at {} GHz at most; the hardware allows {} GHz", ghz(now), ghz(most)))
         .evidence(format!("scaling_max_freq of {} of {} processors", capped.len(), pairs().count()))
         .fix("for f in /sys/devices/system/cpu/cpu*/cpufreq; do cat $f/cpuinfo_max_freq > $f/scaling_max_freq; done")
         .undo(format!("for f in /sys/devices/system/cpu/cpu*/cpufreq; do echo {now} > $f/scaling_max_freq; done"))

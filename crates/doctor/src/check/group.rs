@@ -1,27 +1,27 @@
-//! Limits of control groups: what they leave, and how they are lifted.
+//! Limits of control groups: the rate that they leave, and the commands that lift them.
 
 use crate::formula::cpu::sealing;
 use crate::formula::gbit;
 use crate::{Finding, Host, Severity};
 
-/// A finding on a host where linerate may use only some processors. Every byte is encrypted once and hashed once; where
-/// the rate of that isn't known, neither is the ceiling.
+/// A finding on a host where linerate may use only some processors. Every byte is encrypted once and hashed once; if
+/// the rate of that isn't known, the ceiling isn't known either.
 pub(super) fn leaves(host: &Host<'_>, processors: f64, title: String) -> Finding {
     let cpu = &host.facts.cpu;
     let one = cpu.aes_128_gcm.get().zip(cpu.blake3.get()).map(|(aes, blake)| sealing(aes, blake));
     match one.filter(|one| *one > 0.0) {
         Some(one) => Finding::leaves(one * processors, host.rate(), title).evidence(format!(
-            "a processor encrypts and hashes {} at most, and has other work too; {} needed",
+            "a processor encrypts and hashes {} at most, and has other work too; needed: {}",
             gbit(one),
             gbit(host.rate())
         )),
         None => Finding::new(Severity::Minor, title)
-            .evidence("how much a processor encrypts wasn't measured, so the loss isn't known"),
+            .evidence("the rate at which a processor encrypts wasn't measured, so the loss isn't known"),
     }
 }
 
-/// The command that sets a property of a group's systemd unit until the next boot, and the one that sets it back; the
-/// same in words for a container's group, or one that isn't a unit's.
+/// Adds the command that sets a property of a group's systemd unit until the next boot, and the command that sets it back.
+/// A container's group, and a group that isn't a systemd unit's, gets the fix in words.
 pub(super) fn lifted(
     finding: Finding,
     group: &str,
@@ -38,7 +38,7 @@ pub(super) fn lifted(
     }
 }
 
-/// The systemd unit of a group, unless a container runtime made it: then its limits are the runtime's.
+/// The systemd unit of a group; none if a container runtime made it, because the runtime then sets its limits.
 fn unit(group: &str) -> Option<&str> {
     let is_unit = |name: &&str| [".service", ".scope", ".slice"].iter().any(|end| name.ends_with(end));
     let is_plain =

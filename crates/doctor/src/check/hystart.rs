@@ -7,7 +7,7 @@ const DETECT: &str = "/sys/module/tcp_cubic/parameters/hystart_detect";
 
 pub(super) const CHECK: Check = Check {
     name: "hystart",
-    about: "a slow start that trains of acknowledgements end early",
+    about: "a slow start that may end early because acknowledgements arrive close together",
     sources: &[Citation {
         name: "Google Cloud, TCP optimization for network performance",
         url: "https://cloud.google.com/compute/docs/networking/tcp-optimization-for-network-performance-in-gcp-and-hybrid",
@@ -25,11 +25,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let finding = Finding::new(Severity::Note, "trains of acknowledgements may end CUBIC's slow start early")
-        .evidence(format!("hystart_detect is {detect}: it takes acknowledgements that come close together for a full path"))
+        .evidence(format!("hystart_detect is {detect}: CUBIC takes acknowledgements that arrive close together for a full path"))
         .evidence("cards and virtual switches that join packets cause such trains; the connection then grows slowly")
         .fix(format!("echo 2 > {DETECT}"))
         .undo(format!("echo {detect} > {DETECT}"))
-        .conflict("Google advises it between its own instances; on paths with small buffers a longer slow start loses more");
+        .conflict("Google advises it between its own instances; on paths with small buffers a longer slow start loses more packets");
     Some(finding)
 }
 

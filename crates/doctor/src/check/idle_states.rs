@@ -1,4 +1,4 @@
-//! The time that a sleeping processor takes to wake, against the packets that arrive meanwhile and a round
+//! The time that a sleeping processor takes to wake, compared with a ring's packets and with a round
 //! trip.
 
 use linerate_host::facts::{Idle, Port};
@@ -56,14 +56,14 @@ fn overflows(host: &Host<'_>, port: &Port, seconds: f64) -> Option<String> {
     let packets = Segments::usual(port.mtu.get()?).packets(need) * seconds;
     (ring > 0 && packets > f64::from(ring)).then(|| {
         format!(
-            "at {} {packets:.0} packets arrive meanwhile; a ring of {} holds {ring}",
+            "at {}, {packets:.0} packets arrive meanwhile; a ring of {} holds {ring}",
             gbit(need),
             port.name
         )
     })
 }
 
-/// Enables all states again, and forbids those that no processor may enter now.
+/// The commands that enable all states again, and disable those that are disabled now.
 fn back(idle: &Idle) -> String {
     let states = idle.states.known().into_iter().flatten();
     let now = states.filter(|state| state.disabled.get().is_some_and(|processors| processors > 0));

@@ -1,4 +1,4 @@
-//! A limit of the control group in which linerate runs on the rate of the data's disk.
+//! A limit on the rate of the data's disk, set for the control group in which linerate runs.
 
 use linerate_host::facts::{BlockDevice, FileSystem, IoLimit};
 
@@ -53,12 +53,12 @@ fn found(
                 "the limit of the control group {} on {}: {bytes} bytes a second",
                 limit.group, device.name
             ));
-    let words = "raise the container's limit: docker update can't, so start it anew without --device-read-bps and \
+    let words = "raise the container's limit: docker update can't do that, so start the container again without --device-read-bps and \
                  --device-write-bps; or write max to the group's io.max (version 1: 0 to blkio.throttle.*)";
     let now = format!("'/dev/{} {bytes}'", device.name);
     Some(
         lifted(finding, &limit.group, property, "", &now, words)
-            .conflict("the limit protects the disk's other users; a weight (io.weight) does so too, and leaves idle time to the group"),
+            .conflict("the limit protects the disk's other users; a weight (io.weight) does so too, and lets the group use idle time"),
     )
 }
 

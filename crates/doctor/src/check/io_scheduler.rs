@@ -40,7 +40,7 @@ fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
     };
     let file = format!("/sys/block/{}/queue/scheduler", device.name);
     let severity = if matches!(now, "bfq" | "cfq") { Severity::Minor } else { Severity::Note };
-    let finding = Finding::new(severity, format!("{} is scheduled by {now}", device.name))
+    let finding = Finding::new(severity, format!("the I/O scheduler of {} is {now}", device.name))
         .at(&device.name)
         .evidence(format!(
             "scheduler {now}; the disk {}",
@@ -49,7 +49,7 @@ fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
         .fix(format!("echo {better} > {}", work::word(&file)))
         .undo(format!("echo {} > {}", work::word(now), work::word(&file)))
         .conflict(
-            "bfq is fairer where several programs use one slow disk; ESnet sets deadline or none; \
+            "bfq is fairer if several programs use one slow disk; ESnet sets deadline or none; \
              distributions differ",
         );
     Some(finding)

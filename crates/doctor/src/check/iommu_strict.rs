@@ -1,15 +1,15 @@
-//! An IOMMU that ends each mapping at once.
+//! An IOMMU that removes the mapping of each buffer at once.
 
 use super::{Check, CheckRun};
 use crate::source::PARAMETERS;
 use crate::{Citation, Finding, Host, Severity};
 
-/// Below this rate a core has time enough for the flushes: the packets of 10 Gbit/s are where a core becomes full (`queues-vs-cores`).
+/// Below this rate a core has enough time for the flushes: a core becomes full at about 10 Gbit/s (`queues-vs-cores`).
 const FAST: f64 = 10e9;
 
 pub(super) const CHECK: Check = Check {
     name: "iommu-strict",
-    about: "an IOMMU whose mappings end with each buffer",
+    about: "an IOMMU that removes the mapping of each buffer at once",
     sources: &[
         PARAMETERS,
         Citation {
@@ -21,7 +21,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
-    // In a guest the hypervisor's IOMMU isn't this one.
+    // A guest doesn't see the hypervisor's IOMMU.
     if host.facts.machine.guest.get() == Some(true) {
         return None;
     }
@@ -37,11 +37,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let first = *ports.first()?;
     let finding = Finding::new(Severity::Minor, format!("the IOMMU is strict for {}", ports.join(", ")))
         .at(first)
-        .evidence("iommu_group/type is DMA: each buffer is unmapped, and the unmapping waited for, before it is used again")
-        .evidence("drivers that recycle their pages pay less; how much it costs wasn't measured")
-        .fix("start the kernel with iommu.strict=0: mappings end later, many at a time; or with iommu.passthrough=1 (iommu=pt)")
+        .evidence("iommu_group/type is DMA: the kernel unmaps each buffer, and waits until that is done, before it uses the buffer again")
+        .evidence("drivers that recycle their pages pay less; the cost wasn't measured")
+        .fix("start the kernel with iommu.strict=0: the kernel then removes mappings later, many at a time; or with iommu.passthrough=1 (iommu=pt)")
         .conflict(
-            "strict mappings keep a broken or hostile device from memory that was given back; passthrough opens all memory to it",
+            "strict mappings keep a broken or hostile device away from freed memory; passthrough opens all memory to it",
         );
     Some(finding)
 }

@@ -43,7 +43,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         ));
     Some(
         finding.remedied_or(near, "bind its interrupts to these processors").conflict(
-            "irqbalance may move them back, and interrupts that the kernel manages refuse it (EIO); it respects nodes only where the firmware reports them",
+            "irqbalance may move them back: it respects nodes only if the firmware reports them; interrupts that the kernel manages refuse the change (EIO)",
         ),
     )
 }

@@ -42,7 +42,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(spread(finding, irqs, port, online))
 }
 
-/// The processor that served most, and its share; none where the counts of some queues' interrupts are
+/// The processor that served most, and its share; none if the counts of some queues' interrupts are
 /// unknown.
 fn busiest(port: &Port) -> Option<(u32, f64)> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
@@ -59,15 +59,15 @@ fn busiest(port: &Port) -> Option<(u32, f64)> {
     (total >= SOME).then(|| (cpu, most as f64 / total as f64))
 }
 
-/// A fix that spreads the interrupts over the card's local processors, or over all where those are unknown.
+/// A fix that spreads the interrupts over the card's local processors, or over all if those are unknown.
 fn spread(finding: Finding, irqs: &[Irq], port: &Port, online: &[u32]) -> Finding {
     let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).filter(|cpus| !cpus.is_empty());
     let cpus = local.map_or(online, Vec::as_slice);
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
     let new = some.zip(cpus.iter().cycle()).filter_map(|(irq, cpu)| work::bind(irq, &[*cpu]));
     finding.remedied_or(new, "bind each interrupt to another processor").conflict(
-        "irqbalance undoes this unless it is stopped; interrupts that the kernel manages refuse it (EIO); \
-         if it isn't running, starting it may be all that is needed",
+        "interrupts that the kernel manages refuse this (EIO); irqbalance undoes it unless irqbalance is stopped; \
+         if irqbalance isn't running, starting it may be all that is needed",
     )
 }
 

@@ -35,8 +35,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(spread(finding, irqs, cpu.siblings.known()?))
 }
 
-/// The processors that serve the port's interrupts, one each; none where an interrupt may go to several
-/// processors, or its processor is unknown.
+/// The processors that serve the port's interrupts; none if an interrupt may go to several
+/// processors, or if its processor is unknown.
 fn serving(irqs: &[Irq]) -> Option<Vec<u32>> {
     let one = |irq: &Irq| match irq.effective.known()?.as_slice() {
         [cpu] => Some(*cpu),
@@ -54,7 +54,7 @@ fn spread(finding: Finding, irqs: &[Irq], cores: &[Vec<u32>]) -> Finding {
     let new = some.zip(firsts.cycle()).filter_map(|(irq, cpu)| work::bind(irq, &[*cpu]));
     finding.remedied_or(new, "bind each interrupt to another core").conflict(
         "drivers create a queue for each thread; with more queues than cores, some share a core in any case; \
-         interrupts that the kernel manages refuse another place (EIO)",
+         interrupts that the kernel manages refuse another processor (EIO)",
     )
 }
 

@@ -1,4 +1,4 @@
-//! The cost of headers and packets at the port's MTU, against that of jumbo packets.
+//! The cost of headers and packets at the port's MTU, compared with that of jumbo packets.
 
 use linerate_host::facts::Port;
 
@@ -12,7 +12,7 @@ use crate::{Finding, Host, Need, Severity};
 
 /// The usual size of jumbo packets.
 const JUMBO: u32 = 9000;
-/// The size that Google advises for large flows in its network, which takes up to 8,896: a packet fits into a page.
+/// The size that Google advises for large flows: a packet fits into a page. Google's network takes up to 8,896.
 const GOOGLES: u32 = 4082;
 /// From this MTU on, packets count as jumbo ones: clouds have 8,896 and similar.
 const ENOUGH: u32 = 8000;
@@ -25,7 +25,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    // A member has its master's MTU: Hyper-V's virtual function has that of the port beside it.
+    // A member has its master's MTU: Hyper-V's virtual function has that of the synthetic port.
     let is_member =
         port.master.known().is_some_and(|master| host.devices().any(|other| other.name == *master));
     let (mtu, need) = (port.mtu.get()?, host.rate_of(port).filter(|_| !is_member)?);
@@ -38,7 +38,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let (now, then) = (Segments::usual(mtu), Segments::usual(jumbo));
-    // Where the port's speed is unknown, as in a cloud, so is the cost.
+    // If the port's speed is unknown, as in a cloud, the cost is unknown too.
     let is_guess = speed(port).is_none() && host.need == Need::OfPorts;
     let finding = Finding::leaves(
         now.share() * need,
@@ -59,11 +59,11 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     ))
     .remedied(Remedy::of(Setting::Mtu { port: port.name.clone() }, mtu, jumbo))
     .fix_words(
-        "only if every switch and host on the path allows it: otherwise a login over this port hangs, so have a console, or \
-         let linerate doctor --apply --mtu take it back",
+        "only if every switch and host on the path allows it: otherwise a login over this port hangs; have a console ready, or use \
+         linerate doctor --apply --mtu, which takes the change back",
     )
     .conflict(
-        "ESnet advises 9000 everywhere; the internet takes 1500, Google Cloud 8896 and advises 4082, Azure mostly 1500; \
+        "ESnet advises 9000 everywhere; the internet takes 1500, Azure mostly 1500, Google Cloud 8896 (it advises 4082); \
          with segmentation offload and GRO, the processor gains little",
     );
     Some(finding)

@@ -14,10 +14,10 @@ const GAINS: [((u32, u32), &str); 3] = [
 ];
 /// Older kernels don't reach 10 Gbit/s even on tuned hosts.
 const OLD: (u32, u32) = (4, 9);
-/// The first that lacks nothing of these.
+/// The first kernel that has all of these.
 const OLDEST_WHOLE: (u32, u32) = (4, 18);
 
-/// Bits a second from which the kernels since 6.8 gain, by the paper.
+/// Bits a second from which kernels since 6.8 are faster, according to the paper.
 const FAST: f64 = 100e9;
 const GAINING: (u32, u32) = (6, 8);
 
@@ -58,7 +58,7 @@ fn slower(host: &Host<'_>, release: &str, version: (u32, u32)) -> Option<Finding
     let is_felt = version < GAINING && host.rate() >= FAST;
     is_felt.then(|| {
         Finding::new(Severity::Note, format!("Linux {}.{} is slower at {}", version.0, version.1, gbit(FAST)))
-            .evidence(format!("kernel {release}; from 5.15 to 6.8 single streams gained up to 30 % in a local network, 38 % on long paths"))
+            .evidence(format!("kernel {release}; from 5.15 to 6.8 single streams became up to 30 % faster in a local network, and 38 % on long paths"))
             .fix("install a newer kernel of the distribution")
             .conflict("enterprise distributions port some of it back to older versions")
     })

@@ -36,7 +36,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// The lengths of both queues, where they are known and shorter.
+/// Longer lengths of both queues, for those that are known and shorter.
 fn larger(host: &Host<'_>) -> impl Iterator<Item = Remedy> {
     let tcp = &host.facts.tcp;
     let both = [(SOMAXCONN, tcp.somaxconn.get()), (SYN, tcp.max_syn_backlog.get())];

@@ -12,7 +12,7 @@ const PAUSE: f64 = 1.0;
 
 pub(super) const CHECK: Check = Check {
     name: "memory-limit",
-    about: "a control group whose memory holds less than a second of data that wait for the disk",
+    about: "a control group with memory for less than a second of data that waits for the disk",
     sources: &[CGROUPS, VM_SYSCTL],
     run: CheckRun::HostOne(of),
 };
@@ -28,17 +28,17 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if ratio == 0 || seconds >= PAUSE || memory.total.get().is_some_and(|total| limit.bytes >= total) {
         return None;
     }
-    let finding = Finding::new(Severity::Minor, format!("a control group leaves linerate {}", bytes(limit.bytes as f64)))
+    let finding = Finding::new(Severity::Minor, format!("a control group limits linerate's memory to {}", bytes(limit.bytes as f64)))
         .evidence(used(limit))
         .evidence(format!(
-            "the page cache of the files that it writes counts: dirty_ratio {ratio} %, dirty_background_ratio {background} \
-             % of it are {}, {:.0} ms at {}; then writers wait for the disk",
+            "the page cache of written files counts too: writers wait for the disk after {}, {:.0} ms at {} (dirty_ratio \
+             {ratio} %, dirty_background_ratio {background} % of the limit)",
             bytes(room),
             seconds * 1e3,
             gbit(host.rate())
         ));
-    let words = "raise the container's limit: docker update --memory, or resources.limits.memory in Kubernetes; or write \
-                 more to the group's memory.max (version 1: memory.limit_in_bytes)";
+    let words = "raise the container's limit: docker update --memory, or resources.limits.memory in Kubernetes; or write a \
+                 larger limit to the group's memory.max (version 1: memory.limit_in_bytes)";
     let now = limit.bytes.to_string();
     Some(
         lifted(finding, &limit.group, property, "infinity", &now, words)

@@ -48,7 +48,7 @@ fn of(all: &BTreeMap<String, String>) -> Option<Finding> {
                 "leave them on: they keep other users and guests from reading the host's secrets. Newer processors need fewer; \
                  larger reads and writes make fewer calls",
             )
-            .conflict("guides for benchmarks turn them off (mitigations=off), at most where nobody else runs programs");
+            .conflict("guides for benchmarks turn them off (mitigations=off): do so at most on hosts where nobody else runs programs");
     Some(
         costly.iter().fold(finding, |finding, (name, _, why)| {
             finding.evidence(format!("{name}: {}: {why}", all[*name]))

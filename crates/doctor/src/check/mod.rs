@@ -1,6 +1,6 @@
-//! The checks: one file each, a pure function of the facts, registered by one line below.
+//! The checks. Each has a file with a pure function of the facts, and one line below that registers it.
 //!
-//! A check looks at known facts only. Where a fact is unknown, it finds nothing: no finding comes from a
+//! A check looks only at known facts. If a fact is unknown, the check finds nothing: no finding comes from a
 //! guess.
 
 mod group;
@@ -10,11 +10,11 @@ use crate::{Citation, Finding, Host, Path};
 
 pub(crate) use work::word;
 
-/// One practice.
+/// One check.
 pub struct Check {
     /// Stable name, like `pcie-width`.
     pub name: &'static str,
-    /// The situation that it looks for, in half a sentence.
+    /// The situation that it looks for, as a part of a sentence.
     pub about: &'static str,
     /// Documents behind the advice.
     pub sources: &'static [Citation],
@@ -22,19 +22,19 @@ pub struct Check {
     pub run: CheckRun,
 }
 
-/// The function of a check, by what it looks at.
+/// The function of a check.
 #[derive(Clone, Copy)]
 pub enum CheckRun {
-    /// A host, for any number of findings.
+    /// Looks at a host, and returns any number of findings.
     Host(fn(&Host<'_>) -> Vec<Finding>),
-    /// A host, for one finding at most.
+    /// Looks at a host, and returns one finding at most.
     HostOne(fn(&Host<'_>) -> Option<Finding>),
-    /// A path with both of its ends, for one finding at most.
+    /// Looks at a path with both of its ends, and returns one finding at most.
     Path(fn(&Path<'_>) -> Option<Finding>),
 }
 
 impl Check {
-    /// Findings on a host, signed; none by a check of paths.
+    /// Findings on a host, with the check's name and sources; a check of paths returns none.
     pub(crate) fn on_host(&self, host: &Host<'_>) -> Vec<Finding> {
         match self.run {
             CheckRun::Host(run) => {
@@ -47,7 +47,7 @@ impl Check {
         }
     }
 
-    /// The finding on a path, signed; none by a check of hosts.
+    /// The finding on a path, with the check's name and sources; a check of hosts returns none.
     pub(crate) fn on_path(&self, path: &Path<'_>) -> Option<Finding> {
         let name = format!("{} -> {}", path.from.name, path.to.name);
         match self.run {
@@ -67,7 +67,7 @@ impl Check {
     }
 }
 
-/// Declares the files beside this one, each of which holds a `CHECK`. `rustfmt` skips files that a macro
+/// Declares the other files of this directory, each of which holds a `CHECK`. `rustfmt` skips files that a macro
 /// declares: see CONTRIBUTING.md.
 macro_rules! checks {
     ($($file:ident),* $(,)?) => {
@@ -77,7 +77,7 @@ macro_rules! checks {
     };
 }
 
-// One line a check, in the order of a packet's way: slot, port, queues, processors, kernel, path.
+// One line for each check, in the order in which packets pass them: slot, port, queues, processors, kernel, path.
 checks! {
     // Slot, port, interrupts, queues, processors.
     pcie_width,

@@ -1,4 +1,4 @@
-//! A module's temperature, against the limits in its memory.
+//! A module's temperature, compared with the limits in the module's memory.
 
 use linerate_host::facts::Port;
 
@@ -29,7 +29,7 @@ fn of(port: &Port) -> Option<Finding> {
     let finding = Finding::new(severity, format!("{}'s module has {celsius:.0} degrees Celsius", port.name))
         .at(&port.name)
         .evidence(format!("the module's limit for an {name} is {limit:.0} degrees: it may lose its link"))
-        .fix("give the module more air, or replace it by one of a lower power class");
+        .fix("give the module more air, or replace it with a module of a lower power class");
     Some(match module.max_watts.get() {
         Some(watts) => finding.evidence(format!("its power class allows {watts} W")),
         None => finding,

@@ -1,4 +1,4 @@
-//! Light that reaches a module, against the limits in its memory.
+//! Light that reaches a module, compared with the limits in the module's memory.
 
 use linerate_host::facts::Port;
 
@@ -30,8 +30,8 @@ fn of(port: &Port) -> Option<Finding> {
         .evidence(format!("{lowest} mW arrive; the module's limit for an {name} is {limit} mW"))
         .evidence("frames that arrive damaged are lost, and each loss slows a connection")
         .fix(
-            "clean the fibre's ends, then look at the light in linerate facts, as root, at both ends; replace what \
-             stays dim: the fibre, or the other end's module",
+            "clean the fibre's ends, then look at the light at both ends with linerate facts, as root; if it stays dim, \
+             replace the fibre or the other end's module",
         );
     Some(match port.counters.rx_crc.get() {
         Some(count) => finding.evidence(format!("{count} frames with wrong checksums so far")),

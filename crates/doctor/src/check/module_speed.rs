@@ -1,4 +1,4 @@
-//! A module's standards, against the speeds of its port.
+//! A module's standards, compared with the speeds of its port.
 
 use linerate_host::facts::Port;
 
@@ -19,7 +19,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     host.hardware().filter_map(of).collect()
 }
 
-/// Only where the link has the module's speed: then a module that names too few standards isn't blamed.
+/// Finds nothing unless the link has the module's speed, so that a module that names too few standards isn't blamed.
 fn of(port: &Port) -> Option<Finding> {
     let module = port.module.known()?;
     let fastest = module.fastest_mbps()? as f64 * 1e6;
@@ -28,7 +28,7 @@ fn of(port: &Port) -> Option<Finding> {
         return None;
     }
     let standards = module.standards.known()?.join(", ");
-    let title = format!("{}'s module carries {}; the port could {}", port.name, gbit(fastest), gbit(able));
+    let title = format!("{}'s module carries {}; the port supports {}", port.name, gbit(fastest), gbit(able));
     let finding = Finding::leaves(fastest, able, title)
         .at(&port.name)
         .evidence(format!("the module's standards: {standards}"))

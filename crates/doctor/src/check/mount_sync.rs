@@ -1,4 +1,4 @@
-//! Mounts whose every write waits for the disk.
+//! Mounts on which every write waits for the disk.
 
 use linerate_host::facts::FileSystem;
 

@@ -20,7 +20,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     lost.chain(small).collect()
 }
 
-/// A bridge, bond or team sends through its members. A VRF has members and sends nothing itself: its MTU means nothing.
+/// A bridge, bond or team sends through its members. A VRF has members too, but sends nothing itself: its MTU has no effect.
 fn forwards(master: &Port) -> bool {
     master.driver.known().is_some_and(|driver| ["bridge", "bonding", "team"].contains(&driver.as_str()))
 }

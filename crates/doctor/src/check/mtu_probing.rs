@@ -23,7 +23,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Note, "connections may stall on a path with a smaller MTU")
         .at(&port.name)
         .evidence(format!("MTU {}, and tcp_mtu_probing is 0", port.mtu.get()?))
-        .evidence("where routers' ICMP messages are filtered, connections hang after the first full segment")
+        .evidence("if routers' ICMP messages are filtered, connections hang after the first full segment")
         .remedied(Remedy::sysctl("net.ipv4.tcp_mtu_probing", 0, 1))
         .conflict("ESnet and perfSONAR set 1 with jumbo packets; distributions keep 0");
     Some(finding)

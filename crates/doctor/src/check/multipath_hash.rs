@@ -1,4 +1,4 @@
-//! A route with several next hops, of which all connections between two hosts take one.
+//! A route with several next hops, on which all connections between two hosts take the same next hop.
 
 use linerate_host::facts::TakenRoute;
 
@@ -10,7 +10,7 @@ use crate::{Finding, Host, Path, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "multipath-hash",
-    about: "a route with several next hops, of which a path uses one",
+    about: "a route with several next hops, only one of which a path uses",
     sources: &[IP_SYSCTL],
     run: CheckRun::Path(|path: &Path<'_>| of(&path.from)),
 };
@@ -39,15 +39,15 @@ fn told(finding: Finding, end: &Host<'_>, route: &TakenRoute, policy: u32) -> Fi
     let fields = end.facts.tcp.multipath_fields.get().filter(|_| policy == 3);
     let fields =
         fields.map_or_else(String::new, |fields| format!(" with fib_multipath_hash_fields {fields}"));
-    let rate = end.fastest().map_or_else(String::new, |rate| format!(", of which it has {}", gbit(rate)));
+    let rate = end.fastest().map_or_else(String::new, |rate| format!("; the path has {}", gbit(rate)));
     finding
         .evidence(format!("the route's next hops are on {}{rate}", route.ways.join(", ")))
         .evidence(format!(
-            "net.ipv4.fib_multipath_hash_policy is {policy}{fields}: the connections' ports don't choose the next hop"
+            "net.ipv4.fib_multipath_hash_policy is {policy}{fields}: the choice of the next hop ignores the connections' ports"
         ))
-        .fix(format!("on {}: sysctl -w net.ipv4.fib_multipath_hash_policy=1; each stream then takes a next hop of its own", end.name))
+        .fix(format!("on {}: sysctl -w net.ipv4.fib_multipath_hash_policy=1; the streams then spread over the next hops", end.name))
         .undo(format!("sysctl -w net.ipv4.fib_multipath_hash_policy={policy}"))
-        .conflict("routers and switches on the way choose by settings of their own")
+        .conflict("routers and switches on the path have their own settings for this")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The number of receive queues, against the guests, the interrupts and the driver's options.
+//! The number of receive queues, compared with the guests, the interrupts and the driver's options.
 
 use linerate_host::facts::Port;
 
@@ -23,7 +23,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if signs.iter().all(Option::is_none) {
         return None;
     }
-    // Linux spreads by connection, not by guest, so that guests may share queues well.
+    // Linux spreads packets by connection, not by guest, so guests can share queues.
     let is_felt = signs[1..].iter().any(Option::is_some);
     let signs: Vec<String> = signs.into_iter().flatten().collect();
     let wanted = host.facts.machine.guests.get().unwrap_or(0).max(queues).min(most.max(queues));

@@ -24,7 +24,7 @@ const KINDS: [&str; 15] = [
     "orangefs",
     "coda",
 ];
-/// Those by programs of their own (FUSE), without `fuse.`; their types may go on, as `fuse.s3fs-fuse`.
+/// Types of file systems that a program provides (FUSE), without `fuse.`. Only the start must match: `fuse.s3fs-fuse` has `s3fs`.
 const PROGRAMS: [&str; 14] = [
     "sshfs",
     "glusterfs",
@@ -41,7 +41,7 @@ const PROGRAMS: [&str; 14] = [
     "curlftpfs",
     "seaweedfs",
 ];
-/// Those that are on the host of this guest.
+/// Types whose files are on the host of this guest.
 const OF_HOSTS: [&str; 3] = ["9p", "virtiofs", "vboxsf"];
 
 /// The largest request of Linux's client, in bytes (nfs(5)).
@@ -84,11 +84,11 @@ fn of(fs: &FileSystem) -> Option<Finding> {
     Some(finding.fix(if options.is_empty() {
         elsewhere.to_owned()
     } else {
-        format!("{elsewhere}; or {} among its mount options, from the next mount on", options.join(", "))
+        format!("{elsewhere}; or add {} to its mount options, for the next mount", options.join(", "))
     }))
 }
 
-/// The size of a request, and the version: with the options that raise them, where the server allows it.
+/// Adds evidence on the size of requests and on the version; returns the options that raise them if the server allows it.
 fn nfs(mut finding: Finding, fs: &FileSystem) -> (Finding, Vec<String>) {
     let options = fs.options.known().map(Vec::as_slice).unwrap_or_default();
     let value = |key: &str| options.iter().find_map(|option| option.strip_prefix(key)?.strip_prefix('='));
@@ -98,14 +98,14 @@ fn nfs(mut finding: Finding, fs: &FileSystem) -> (Finding, Vec<String>) {
             value(key).and_then(|size| size.parse::<u64>().ok()).filter(|size| *size < LARGEST)
         {
             finding = finding.evidence(format!(
-                "{key} is {size}: a request carries up to {LARGEST} where the server allows it"
+                "{key} is {size}: a request can carry up to {LARGEST} if the server allows it"
             ));
             better.push(format!("{key}={LARGEST}"));
         }
     }
     if let Some(version) = value("vers").filter(|version| *version != "4.2") {
         finding = finding
-            .evidence(format!("version {version}: only from 4.2 on a copy within the server stays there"));
+            .evidence(format!("version {version}: before 4.2, a copy within the server crosses the network"));
         better.push("vers=4.2".to_owned());
     }
     (finding, better)

@@ -25,7 +25,7 @@ pub(super) const CHECK: Check = Check {
 struct Model {
     driver: &'static str,
     limit: &'static str,
-    /// Bits a second of its bus, where that is below its port's.
+    /// Bits a second of its bus, if that is less than its port's.
     bus: Option<f64>,
 }
 

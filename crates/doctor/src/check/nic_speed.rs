@@ -1,4 +1,4 @@
-//! The ports' speed, against the need and their own capability.
+//! The ports' speed, compared with the needed rate and with the ports' own capability.
 
 use linerate_host::facts::Port;
 
@@ -13,7 +13,7 @@ const LEAST: f64 = 1e9;
 
 pub(super) const CHECK: Check = Check {
     name: "nic-speed",
-    about: "ports slower than the need or than both ends allow, or half duplex",
+    about: "ports slower than the needed rate or than both ends allow, or half duplex",
     sources: &[FEDEX, STATISTICS, ETHTOOL],
     run: CheckRun::Host(run),
 };
@@ -33,7 +33,7 @@ fn too_slow(host: &Host<'_>) -> Option<Finding> {
     let title = format!("the fastest port has {}; {} is needed", gbit(fastest), gbit(target));
     let speeds = host.linked().filter_map(|port| Some(format!("{}: {}", port.name, gbit(speed(port)?))));
     let finding = Finding::leaves(fastest, target, title)
-        .fix("use a faster port, or a bond of several with as many streams");
+        .fix("use a faster port, or a bond of several ports with at least one stream for each");
     Some(speeds.fold(finding, Finding::evidence))
 }
 
@@ -60,7 +60,7 @@ fn negotiated(host: &Host<'_>, port: &Port) -> Option<Finding> {
          a pair of the cable is broken, or the other end limits the speed",
             )
             .fix(format!("replace the cable, then ethtool -s {} autoneg on", port.name));
-    // A slow port beside a fast one mostly serves the machine's management.
+    // If the host has a faster port too, the slow one mostly serves the machine's management.
     let is_fastest = host.fastest().is_none_or(|fastest| fastest <= speed);
     Some(if is_fastest { finding } else { Finding { severity: Severity::Note, ..finding } })
 }
@@ -69,13 +69,13 @@ fn negotiated(host: &Host<'_>, port: &Port) -> Option<Finding> {
 fn below_both(port: &Port) -> Option<Finding> {
     let (now, best) = (speed(port)?, port.modes.known()?.best_of_both()?);
     let able = best.mbps as f64 * 1e6;
-    let title = format!("{} has {}; both ends could {}", port.name, gbit(now), gbit(able));
+    let title = format!("{} has {}; both ends support {}", port.name, gbit(now), gbit(able));
     (now < able).then(|| {
         Finding::leaves(now, able, title)
             .at(&port.name)
             .evidence(format!("this end supports {}, and the other end offers it", best.name))
             .fix(format!(
-                "replace the cable, which may be too bad for {}; let both ends offer all of their modes",
+                "replace the cable, which may not be good enough for {}; let both ends offer all of their modes",
                 best.name
             ))
     })

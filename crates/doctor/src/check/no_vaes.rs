@@ -1,4 +1,4 @@
-//! Vector instructions for AES, where the need exceeds one thread without them.
+//! No vector instructions for AES, while the needed rate exceeds that of one thread without them.
 
 use super::{Check, CheckRun};
 use crate::formula::gbit;
@@ -6,7 +6,7 @@ use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "no-vaes",
-    about: "no vector AES instructions, where one thread can't encrypt at the needed rate",
+    about: "no vector AES instructions, while one thread can't encrypt at the needed rate",
     sources: &[Citation {
         name: "Drucker, Gueron and Krasnov, Making AES great again: the forthcoming vectorized AES instruction",
         url: "https://eprint.iacr.org/2018/392",
@@ -24,7 +24,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let threads = (host.rate() / one).ceil().min(64.0);
     let finding = Finding::new(Severity::Note, format!("one thread encrypts {}", gbit(one)))
-        .evidence(format!("'aes' but no 'vaes'; AES-128-GCM {} of {} needed", gbit(one), gbit(host.rate())))
+        .evidence(format!(
+            "the processor has 'aes' but not 'vaes'; AES-128-GCM: {}; needed: {}",
+            gbit(one),
+            gbit(host.rate())
+        ))
         .evidence(format!("{threads:.0} threads encrypt at the needed rate"))
         .fix(format!("use {threads:.0} threads or more: linerate cp --streams {threads:.0}"))
         .conflict("processors since 2019 (Ice Lake, Zen 3) encrypt about twice as fast on each core");

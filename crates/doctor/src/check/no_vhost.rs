@@ -24,7 +24,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let device = match machine.vhost_net.get() {
         Some(true) => "/dev/vhost-net exists",
         Some(false) => "/dev/vhost-net is missing",
-        None => "/dev/vhost-net can't be looked for",
+        None => "it isn't known whether /dev/vhost-net exists",
     };
     let finding = Finding::new(Severity::Major, "a process, not the kernel, moves the guests' packets")
         .evidence(format!("{guests} guests, {taps} taps, no vhost thread; {device}"))

@@ -9,7 +9,7 @@ use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "numa-remote",
-    about: "a card at one of several NUMA nodes, where programs should run",
+    about: "a card at one of several NUMA nodes: programs are faster on that node",
     sources: &[FEDEX, ESNET_NIC, STACK],
     run: CheckRun::Host(run),
 };
@@ -28,19 +28,19 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let one = cpu::connection(port.mtu.get()?, true).low;
     let need = host.rate_of(port)?;
     let title = format!(
-        "{} is at one of {} NUMA nodes ({node}): programs on others lose a fifth of their rate",
+        "{} is at one of {} NUMA nodes ({node}): programs on other nodes lose a fifth of their rate",
         port.name,
         nodes.len()
     );
     let far = one * (1.0 - cpu::FAR_LOSS);
-    // Minor where one far connection is too slow, a note where it may suffice.
+    // Minor if one far connection is too slow, a note if it may be fast enough.
     let severity = if far < need { Severity::Minor } else { Severity::Note };
     let finding = Finding::new(severity, title)
         .at(&port.name)
-        .evidence(format!("a connection on a far core keeps {} or more; needed: {}", gbit(far), gbit(need)))
+        .evidence(format!("a connection on a far core reaches {} or more; needed: {}", gbit(far), gbit(need)))
         .fix(format!("numactl --cpunodebind={node} --preferred={node} linerate cp ..."));
     Some(finding.conflict(
-        "binding to one node leaves the processors of others idle: \
+        "binding to one node leaves the processors of the other nodes idle: \
          several streams may be faster on all nodes",
     ))
 }

@@ -71,14 +71,14 @@ fn costs(host: &Host<'_>, port: &Port, feature: &str, what: &str) -> Option<Find
     let finding = finding
         .at(format!("{} {feature}", port.name))
         .evidence(format!("{feature} off; packets of {mtu} bytes"))
-        .evidence(format!("a connection on one core then keeps {} to {}", gbit(band.low), gbit(band.high)));
+        .evidence(format!("a connection on one core then reaches {} to {}", gbit(band.low), gbit(band.high)));
     Some(remedy(finding, port, feature))
 }
 
 fn checksum(port: &Port, way: &str) -> Option<Finding> {
     let features: &[&str] =
         if way == "rx" { &["rx-checksum"] } else { &["tx-checksum-ip-generic", "tx-checksum-ipv4"] };
-    // A driver has one of them, and the kernel lists all: one that is unknown may be the one that is on.
+    // A driver has one of these features, and the kernel lists all: an unknown one may be the one that is on.
     let all: Option<Vec<bool>> = features.iter().map(|name| port.offload(name).get()).collect();
     let first = features.first().filter(|_| all.is_some_and(|all| !all.contains(&true)))?;
     let finding =

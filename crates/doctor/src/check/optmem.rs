@@ -8,7 +8,7 @@ use crate::{Finding, Host, Severity};
 
 /// Bits a second from which ESnet's guide raises the limit.
 const FAST: f64 = 100e9;
-/// Bytes that it sets.
+/// Bytes that ESnet's guide sets.
 const ENOUGH: u64 = 1 << 20;
 
 pub(super) const CHECK: Check = Check {

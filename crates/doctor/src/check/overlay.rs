@@ -21,7 +21,7 @@ const TUNNELS: [(&str, u32); 11] = [
     ("xfrm", 40),
     ("ovpn", 50),
 ];
-/// Those whose packets the kernel encrypts.
+/// Kinds whose packets the kernel encrypts.
 const SEALED: [&str; 3] = ["wireguard", "xfrm", "ovpn"];
 
 pub(super) const CHECK: Check = Check {
@@ -49,7 +49,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("MTU {mtu}; {kind} adds {header} bytes to each packet"))
         .evidence(if SEALED.contains(&kind) {
-            "the kernel encrypts each packet besides: linerate's own streams are encrypted anyway"
+            "the kernel encrypts each packet a second time: linerate's streams are already encrypted"
         } else {
             "the receiver can join its packets only if the card looks into the tunnel"
         });
@@ -64,15 +64,15 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(
         finding
             .evidence(format!("needed: {}; the other checks look at the ports below", gbit(host.rate())))
-            .fix("send bulk data past the tunnel: by the hosts' own addresses, or a routed network without an overlay"),
+            .fix("send bulk data outside the tunnel: by the hosts' own addresses, or over a routed network without an overlay"),
     )
 }
 
-/// Full packets don't fit into what carries them.
+/// The finding that full packets, once wrapped, are too large for the port below.
 fn too_large(port: &Port, kind: &str, mtu: u32, header: u32, below: &Port, outer: u32) -> Finding {
     let fitting = outer.saturating_sub(header);
     let title = format!(
-        "{}'s packets of {mtu} bytes don't fit into {} with {kind}'s {header} more",
+        "{}'s packets of {mtu} bytes don't fit into {} with the {header} bytes that {kind} adds",
         port.name, below.name
     );
     Finding::new(Severity::Major, title)

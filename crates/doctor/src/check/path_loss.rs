@@ -1,4 +1,4 @@
-//! Segments lost on a path, against the rate that one connection keeps at that loss.
+//! Segments lost on a path, and the rate that one connection reaches at that loss.
 
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
@@ -7,9 +7,9 @@ use crate::{Citation, Finding, Host, Path};
 
 /// Share of lost segments that any path has now and then.
 const USUAL: f64 = 1e-6;
-/// Share from which something drops on purpose, or is broken, however short the path is: queues that are full lose less.
+/// Share from which a device drops packets on purpose, or is broken, however short the path is: full queues lose less.
 const MUCH: f64 = 0.01;
-/// Share of the need that a rate without trouble reaches.
+/// Share of the needed rate that a path without trouble reaches.
 const REACHED: f64 = 0.9;
 
 pub(super) const CHECK: Check = Check {
@@ -41,8 +41,11 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     if one * f64::from(streams) >= need {
         return None;
     }
-    let title =
-        format!("{:.4} % of the segments were retransmitted: a connection keeps {}", loss * 100.0, gbit(one));
+    let title = format!(
+        "{:.4} % of the segments were retransmitted: a connection reaches {}",
+        loss * 100.0,
+        gbit(one)
+    );
     let finding = Finding::leaves(one * f64::from(streams), need, title)
         .evidence(format!("round trip {:.1} ms, with {streams} streams", rtt * 1e3))
         .evidence(format!(
@@ -51,7 +54,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         ))
         .evidence("this is the rate in the long run: a connection's first seconds may be faster")
         .fix(
-            "find where they are lost: drops-by-cause on both hosts, then the switches; \
+            "find where segments are lost: see drops-by-cause of both hosts, then the switches; \
             pacing helps against bursts: tc qdisc replace dev PORT root fq",
         )
         .undo("tc qdisc del dev PORT root")
@@ -59,7 +62,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// So much is lost below the need that it is no congestion of the ends: a policer, a bad cable, or a full queue of a slower line.
+/// The loss is too high for congestion at the ends. Its cause is a policer, a bad cable, or a full queue of a slower line.
 fn dropped(path: &Path<'_>, loss: f64) -> Finding {
     let (rate, need) = (path.measured.rate.unwrap_or(0.0), path.rate());
     let title = format!(
@@ -73,14 +76,14 @@ fn dropped(path: &Path<'_>, loss: f64) -> Finding {
             path.measured.sent.unwrap_or(0),
             path.measured.retransmitted.unwrap_or(0)
         ))
-        .evidence("a line whose queue is full loses a few in a thousand; a policer drops whatever is above its rate");
+        .evidence("a line whose queue is full loses a few packets in a thousand; a policer drops all packets above its rate");
     let finding = path.ends().iter().flat_map(limits).fold(finding, Finding::evidence);
     finding
         .fix(
-            "ask who runs the path for a policer (a provider's contract, an instance's allowance), and see rate-limit and \
-             drops-by-cause of both ends; below a policer of rate R: tc qdisc replace dev PORT root fq maxrate R at the sender",
+            "ask the owner of the path about policers (a provider's contract, an instance's allowance), and see rate-limit and \
+             drops-by-cause of both ends; if a policer allows a rate R: tc qdisc replace dev PORT root fq maxrate R at the sender",
         )
-        .conflict("with --rate-limit below the policer's rate nothing is dropped, and often more arrives")
+        .conflict("with a --rate-limit below the policer's rate nothing is dropped, and often more data arrives")
 }
 
 /// The policers that an end knows of.
@@ -88,7 +91,7 @@ fn limits(host: &Host<'_>) -> Vec<String> {
     let of_port = |port: &linerate_host::facts::Port| {
         let policers = port.policers.known()?;
         let rate = policers.inwards.into_iter().chain(policers.outwards).min()?;
-        Some(format!("{}: a policer on {} drops what is above {}", host.name, port.name, gbit(rate as f64)))
+        Some(format!("{}: a policer on {} drops packets above {}", host.name, port.name, gbit(rate as f64)))
     };
     let rules = host.facts.tcp.rule_rates.known().and_then(|rates| rates.iter().min().copied());
     let rule = rules
@@ -96,7 +99,7 @@ fn limits(host: &Host<'_>) -> Vec<String> {
     host.linked().filter_map(of_port).chain(rule).collect()
 }
 
-/// BBR doesn't take a loss for congestion, so the formula doesn't give its rate.
+/// True for BBR: it doesn't take a loss for congestion, so the formula doesn't give its rate.
 pub(super) fn bears_loss(sender: &Host<'_>) -> bool {
     sender.facts.tcp.congestion_control.known().is_some_and(|name| name.starts_with("bbr"))
 }

@@ -28,7 +28,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let finding = Finding::leaves(
         payload(small),
         payload(large),
-        format!("{receiver} takes packets of {small} bytes, and the other end {large}"),
+        format!("{receiver} takes packets of {small} bytes, the other end packets of {large}"),
     )
     .at_most(Severity::Minor)
     .evidence(format!("MTU of {}: {from}; of {}: {to}", path.from.name, path.to.name))
@@ -42,26 +42,26 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// What a connection sends, against the port that it leaves by: of the near end the fastest, or its only ones.
+/// The packets that a connection sends, compared with the larger MTU of both ends' ports.
 fn smaller_than_port(path: &Path<'_>, packet: u32) -> Option<Finding> {
     let own = path.ends().into_iter().filter_map(|host| Some((host.name, largest(&host)?)));
     let (name, port) = own.max_by_key(|(_, mtu)| *mtu).filter(|(_, mtu)| *mtu > packet)?;
     let need = path.rate();
     let payload = |mtu| Segments::usual(mtu).share() * need;
     Some(
-        Finding::leaves(payload(packet), payload(port), format!("the path takes packets of {packet} bytes, and {name}'s port {port}"))
+        Finding::leaves(payload(packet), payload(port), format!("the path takes packets of {packet} bytes, {name}'s port packets of {port}"))
             .at_most(Severity::Minor)
             .evidence(format!("a connection's segments fill packets of {packet} bytes: the other end's port, or a router, takes no more"))
             .evidence(format!("payload {} instead of {}", gbit(payload(packet)), gbit(payload(port))))
             .fix(format!(
                 "give the ports of both ends, and the switches between them, the same MTU ({port}), if they allow it; \
-                 tracepath -n to the other end shows where it falls"
+                 tracepath -n to the other end shows where the MTU falls"
             ))
             .conflict("overlays, VPNs and PPPoE need room for their headers: there the smaller MTU is right"),
     )
 }
 
-/// The MTU of the fastest device; of all ports where there is no device, as in containers.
+/// The MTU of the fastest device; the largest of all ports if there is no device, as in containers.
 fn largest(host: &Host<'_>) -> Option<u32> {
     mtu(host).or_else(|| host.linked().filter_map(|port| port.mtu.get()).max())
 }

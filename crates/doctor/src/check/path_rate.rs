@@ -1,4 +1,4 @@
-//! The rate of a path from memory to memory, against the share of the need that headers leave.
+//! The rate of a path from memory to memory, compared with the share of the needed rate that headers leave.
 
 use super::{Check, CheckRun};
 use crate::formula::gbit;
@@ -11,7 +11,7 @@ const ALL: f64 = 0.9;
 
 pub(super) const CHECK: Check = Check {
     name: "path-rate",
-    about: "a path whose rate from memory to memory is below the need",
+    about: "a path whose rate from memory to memory is below the needed rate",
     sources: &[
         Citation {
             name: "RFC 6349, Framework for TCP throughput testing",

@@ -7,12 +7,12 @@ use crate::{Finding, Path, Severity};
 
 /// Mean bytes of a file of the papers' tree.
 const FILE: f64 = 1.6e6;
-/// Round trips of sftp for each file, besides its data: open, setstat, close.
+/// Round trips of sftp for each file, in addition to its data: open, setstat, close.
 const TRIPS: f64 = 3.0;
 
 pub(super) const CHECK: Check = Check {
     name: "path-rtt",
-    about: "a path so long that tools with round trips for each file are slow",
+    about: "a path so long that tools which wait for round trips at each file are slow",
     sources: &[FEDEX, HPN],
     run: CheckRun::Path(of),
 };

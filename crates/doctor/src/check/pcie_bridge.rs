@@ -31,7 +31,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     let finding = Finding::leaves(band.low, need, title)
         .at(&port.name)
         .evidence(format!("PCI bridge {}: {}", bridge.address, lanes(&bridge.link)))
-        .evidence(format!("the card {}: {}", pci.address, lanes(&pci.link)))
+        .evidence(format!("the card, {}: {}", pci.address, lanes(&pci.link)))
         .fix(
             "put the card into a slot of the processor, not of the chipset or a switch: lspci -tv shows them",
         );

@@ -1,4 +1,4 @@
-//! The payload of packets on a card's link, where a larger one would reach the need.
+//! The payload of packets on a card's link, if the link is too slow with it; and the size of its read requests.
 
 use linerate_host::facts::{Pci, Port};
 
@@ -11,7 +11,7 @@ use crate::{Finding, Host, Severity};
 const BETTER: u32 = 256;
 /// Bytes of a read request below which a card needs too many requests to fetch the data that it sends.
 const LEAST_REQUEST: u32 = 512;
-/// Bits a second from which they are too many.
+/// Bits a second from which such requests are too many.
 const FAST: f64 = 10e9;
 
 pub(super) const CHECK: Check = Check {
@@ -53,10 +53,12 @@ fn payload(host: &Host<'_>, port: &Port) -> Option<Finding> {
 fn request(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let pci = port.pci.known().filter(|_| host.rate_of(port).is_some_and(|need| need >= FAST))?;
     let set = pci.max_read_request.get().filter(|set| *set < LEAST_REQUEST)?;
-    let finding =
-        Finding::new(Severity::Minor, format!("{} fetches data to send {set} bytes at a time", port.name))
-            .at(&port.name)
-            .evidence(format!("PCI device {}: MaxReadReq {set}", pci.address));
+    let finding = Finding::new(
+        Severity::Minor,
+        format!("{} reads the data that it sends only {set} bytes at a time", port.name),
+    )
+    .at(&port.name)
+    .evidence(format!("PCI device {}: MaxReadReq {set}", pci.address));
     Some(change(finding, pci))
 }
 

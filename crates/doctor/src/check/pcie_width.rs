@@ -1,4 +1,4 @@
-//! The lanes of a card's slot and their speed, against the port's rate.
+//! The lanes of a card's slot and their speed, compared with the port's rate.
 
 use linerate_host::facts::Port;
 

@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let stall = host.facts.strain.cpu.known()?;
-    // A minute alone may be a backup's: over five minutes it is the host's way.
+    // A backup may load the host for a minute; a load of five minutes is usual for the host.
     if stall.some_60 < WAITS || stall.some_300 < WAITS {
         return None;
     }

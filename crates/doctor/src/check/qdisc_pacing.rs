@@ -29,14 +29,14 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             if queues > 0 { " below mq" } else { "" }
         ))
         .evidence(
-            "without fq, the kernel paces bbr by a timer for each connection (since Linux 4.13), and no other congestion control",
+            "without fq, the kernel paces only bbr, by a timer for each connection (since Linux 4.13)",
         )
         .conflict(
             "ESnet and bbr's authors advise fq; distributions and Red Hat use fq_codel, which is fairer but doesn't pace; \
              keep it on a shared host",
         );
     if host.facts.tcp.has_fq.get() == Some(false) {
-        return Some(finding.fix("a kernel with fq (CONFIG_NET_SCH_FQ): this one has none"));
+        return Some(finding.fix("use a kernel with fq (CONFIG_NET_SCH_FQ): this one lacks it"));
     }
     let setting = Setting::Qdisc { port: port.name.clone() };
     let is_default = host.facts.tcp.default_qdisc.known().is_some_and(|default| default == kind);
@@ -47,7 +47,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             let queues = Remedy::of(setting, format!("mq {kind}"), "mq fq");
             finding.remedied(default.into_iter().chain(queues))
         }
-        // The default of before would give the queues another discipline than theirs.
+        // The previous default would give the queues a discipline that they don't have now.
         _ => finding
             .fix(format!("modprobe sch_fq && {{ {}; }}", below_mq(port, "fq")))
             .undo(below_mq(port, kind) + &default_as_now(host, kind)),
@@ -89,7 +89,7 @@ fn below_mq(port: &Port, kind: &str) -> String {
     )
 }
 
-/// The command that restores the default discipline, where the undo command changes it.
+/// The command that restores the default discipline, if the undo command changes it.
 fn default_as_now(host: &Host<'_>, kind: &str) -> String {
     match host.facts.tcp.default_qdisc.known() {
         Some(now) if now != kind => format!("; sysctl -w net.core.default_qdisc={}", work::word(now)),

@@ -1,4 +1,4 @@
-//! Fewer receive queues than the need requires processors, though more are possible.
+//! Fewer receive queues than the needed rate requires processors, though more queues are possible.
 
 use linerate_host::facts::{Channels, Port, PortKind};
 
@@ -12,7 +12,7 @@ const OTHERS: [&str; 2] = ["virtio_net", "vmxnet3"];
 
 pub(super) const CHECK: Check = Check {
     name: "queues-vs-cores",
-    about: "fewer receive queues than the need requires cores",
+    about: "fewer receive queues than the needed rate requires cores",
     sources: &[SCALING, FEDEX, CORES],
     run: CheckRun::Host(run),
 };

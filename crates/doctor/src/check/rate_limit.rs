@@ -60,7 +60,8 @@ fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let each = [(policers.inwards, "receives", "ingress"), (policers.outwards, "sends", "egress")];
     let of = |(rate, verb, hook): (Option<u64>, &str, &str)| {
         let rate = rate.map(|rate| rate as f64).filter(|rate| *rate < host.rate())?;
-        let title = format!("{} {verb} at most {}: a policer drops what is above it", port.name, gbit(rate));
+        let title =
+            format!("{} {verb} at most {}: a policer drops packets above that rate", port.name, gbit(rate));
         let finding = Finding::leaves(rate, host.rate(), title)
             .at(&port.name)
             .evidence(format!("a filter on its {hook} has a policer of {}", gbit(rate)))
@@ -75,7 +76,7 @@ fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     each.into_iter().filter_map(of).collect()
 }
 
-/// The least limit in bytes of the packet filter's rules: for which packets it holds isn't known.
+/// The least limit in bytes among the packet filter's rules. It isn't known to which packets the rule applies.
 fn filtered(host: &Host<'_>) -> Option<Finding> {
     let rates = host.facts.tcp.rule_rates.known()?;
     let rate = rates.iter().copied().min().map(|rate| rate as f64).filter(|rate| *rate < host.rate())?;
@@ -84,7 +85,7 @@ fn filtered(host: &Host<'_>) -> Option<Finding> {
         .at_most(crate::Severity::Minor)
         .at("nftables")
         .evidence(format!("{} of its rules limit bytes; the least limit is {}", rates.len(), gbit(rate)))
-        .evidence("whether a transfer's packets match the rule isn't looked at");
+        .evidence("the doctor doesn't check whether a transfer's packets match the rule");
     Some(set_on_purpose(finding, "nft list ruleset", "let the transfers' packets pass before that rule"))
 }
 

@@ -39,7 +39,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Minor, "received segments found their socket's buffer full")
         .evidence(format!("{named}, of {received} segments received {}", host.since()))
         .evidence(format!("buffers grow to {}", bytes(most as f64)))
-        .conflict("a larger buffer helps against bursts, but not where the program is too slow");
+        .conflict("a larger buffer helps against bursts, but not if the program is too slow");
     let value = |most: u64| format!("{least} {usual} {most}");
     let larger = buffer::proposed(host.facts, most as f64, most);
     let change = Remedy::sysctl("net.ipv4.tcp_rmem", value(most), value(larger));

@@ -1,4 +1,4 @@
-//! Segments retransmitted since boot, against the rate that a connection keeps at that loss, even to a near
+//! Segments retransmitted since boot, and the rate that a connection reaches at that loss, even to a near
 //! host.
 
 use super::path_loss::bears_loss;
@@ -39,10 +39,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .evidence("the congestion control is bbr, which keeps its rate at losses of a few percent")
     } else {
         let region = gbit(bdp::cubic(segment, trip::REGION, loss));
-        Finding::leaves(one, host.rate(), title)
-            .at_most(Severity::Minor)
-            .evidence(counts)
-            .evidence(format!("at 0.2 ms one connection keeps {}, at 10 ms {region}", gbit(one)))
+        Finding::leaves(one, host.rate(), title).at_most(Severity::Minor).evidence(counts).evidence(format!(
+            "at this loss one connection reaches {} at 0.2 ms, and {region} at 10 ms",
+            gbit(one)
+        ))
     };
     let finding = finding
         .fix(

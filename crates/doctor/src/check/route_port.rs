@@ -30,10 +30,10 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     if now >= able {
         return None;
     }
-    let title = format!("the path takes ports of {}; both ends have some of {}", gbit(now), gbit(able));
+    let title = format!("the path takes ports of {}; both ends have ports of {}", gbit(now), gbit(able));
     let finding = Finding::leaves(now, able, title).at_most(Severity::Minor).fix(
-        "ip route get ADDRESS shows the route at either end: give the other host's name the address of its faster port, or route \
-         to it over that, where the faster ports reach each other",
+        "ip route get ADDRESS shows the route at either end; if the faster ports reach each other, give the other host's name the \
+         address of its faster port, or set a route over that port",
     );
     let finding = path.ends().iter().filter_map(told).fold(finding, Finding::evidence);
     Some(finding.conflict("the faster port may be in another network on purpose, as for storage"))

@@ -19,7 +19,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 }
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    // Where the hypervisor can give more queues, they are better: virtio-one-queue says so.
+    // If the hypervisor can give more queues, they are better: virtio-one-queue reports that.
     let more = port.channels.known().is_some_and(|channels| channels.max_receiving() > 1);
     let is_told = more && ["virtio_net", "vmxnet3"].contains(&port.driver.known()?.as_str());
     let [queue] = port.rx_queues.known()?.as_slice() else { return None };
@@ -38,7 +38,7 @@ fn remedy(finding: Finding, port: &Port, queue: &RxQueue, online: &[u32]) -> Fin
         .evidence(format!("rps_cpus is empty; {} processors", online.len()))
         .remedied(Remedy::of(rps, 0, work::mask(online)))
         .conflict(
-            "more queues are better where they are possible: \
+            "more queues are better if they are possible: \
             with a queue for each processor, RPS is redundant (scaling.rst)",
         )
 }

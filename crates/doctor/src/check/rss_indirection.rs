@@ -43,7 +43,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("the busiest queue has {} of the table's {total} entries", percent(share)))
         .fix(format!(
-            "ethtool -X {} equal {}; if the driver refuses it, with fewer: some cards spread over 16 at most",
+            "ethtool -X {} equal {}; if the driver refuses it, use a smaller number: some cards spread over 16 queues at most",
             port.name, rss.rings
         ))
         .undo(as_now(port, rss))

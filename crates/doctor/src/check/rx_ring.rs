@@ -1,4 +1,4 @@
-//! Receive rings: the time until an unserved ring is full, and whether it was.
+//! Receive rings: the time until an unserved ring is full, and whether rings were full.
 
 use linerate_host::facts::{Port, Rings};
 
@@ -17,7 +17,7 @@ const FELT: f64 = 1e-3;
 /// Drivers that count buffers, mostly of 64 KiB, each of which holds several packets (cxgb4's sge.c): 64 of them are 4 MiB.
 const IN_BUFFERS: [&str; 2] = ["cxgb4", "cxgb4vf"];
 
-/// A ring of them to try first.
+/// A ring of such buffers to try first.
 const SOME_BUFFERS: u32 = 1024;
 
 pub(super) const CHECK: Check = Check {
@@ -62,11 +62,13 @@ fn of(port: &Port, need: f64, since: &str) -> Option<Finding> {
 fn words(finding: Finding, port: &Port, rings: &Rings) -> Finding {
     let more = rings.rx.saturating_mul(2).max(SOME_BUFFERS).min(rings.max_rx);
     let fix = format!(
-        "as soon as the driver is loaded, before any port of the card is up: ethtool -G {} rx {more}; see whether it still loses packets",
+        "as soon as the driver is loaded, before any port of the card is up: ethtool -G {} rx {more}; see whether the port still loses packets",
         work::word(&port.name)
     );
-    let memory =
-        format!("buffers of 64 KiB: {} MiB for each queue; a port that has been up refuses it", more / 16);
+    let memory = format!(
+        "buffers of 64 KiB: {} MiB for each queue; a port that has been up refuses the command",
+        more / 16
+    );
     finding.fix(fix).conflict(memory)
 }
 
@@ -79,8 +81,8 @@ fn remedy(finding: Finding, port: &Port, rings: &Rings) -> Finding {
     )
 }
 
-/// Packets that found the ring full, and their share: by the kernel's counters, or the driver's where those
-/// are 0.
+/// Packets that found the ring full, and their share: by the kernel's counters or the driver's, whichever
+/// are higher.
 fn lost(port: &Port) -> (u64, f64) {
     let kernels = port.counters.rx_missed.get().unwrap_or(0).max(port.counters.rx_fifo.get().unwrap_or(0));
     let drivers = port.statistics.known().into_iter().flatten().filter(|(name, _)| is_full(name));

@@ -20,7 +20,7 @@ pub(super) const CHECK: Check = Check {
 fn of(host: &Host<'_>) -> Option<Finding> {
     let smt = host.facts.cpu.smt.known().filter(|smt| *smt == "off" || *smt == "forceoff")?;
     let cores = host.facts.cpu.cores.get()?;
-    // Mostly somebody decided it, against attacks of one thread on another.
+    // Somebody has usually decided this, against attacks of one thread on another.
     let finding = Finding::new(Severity::Note, "the cores' second threads are turned off (SMT)").evidence(
         format!("smt/control is {smt}; {cores} cores; second threads make parallel streams faster"),
     );
@@ -33,7 +33,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     };
     Some(finding.conflict(
         "the FedEx study turns SMT on for eight streams; \
-         where guests or users aren't trusted, the kernel's guide turns it off against L1TF and MDS",
+         if guests or users aren't trusted, the kernel's guide turns it off against L1TF and MDS",
     ))
 }
 

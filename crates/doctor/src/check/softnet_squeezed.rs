@@ -8,10 +8,10 @@ use crate::remedy::Remedy;
 use crate::source::{NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Share of exhausted budgets a packet above which the budget is too small; a budget is 300 packets.
+/// Exhausted budgets for each processed packet, above which the budget is too small; a budget is 300 packets.
 const OFTEN: f64 = 1e-4;
 const SOME: u64 = 100_000;
-/// Twice the kernel's default, as Red Hat sets it. The time depends on the kernel's ticks, so twice of what it is now.
+/// Twice the kernel's default, as Red Hat sets it. The budget's time depends on the kernel's ticks, so its present value is doubled.
 const BUDGET: u32 = 600;
 
 pub(super) const CHECK: Check = Check {
@@ -39,7 +39,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!("{} of {} packets {}", percent(share(&worst)), worst.processed, host.since()))
         .evidence(format!("netdev_budget {budget}, netdev_budget_usecs {usecs}"))
         .remedied(changes.into_iter().flatten())
-        .conflict("a larger budget keeps programs off the processor for longer, which more queues avoid");
+        .conflict("a larger budget keeps programs off the processor for longer; more queues avoid that");
     Some(finding)
 }
 

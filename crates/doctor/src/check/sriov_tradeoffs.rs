@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     about: "virtual functions in use, and the features that they rule out",
     sources: &[FEDEX, IOV],
     run: CheckRun::Host(|host| {
-        // A guest has the port that it is given.
+        // A guest can't choose its port.
         let is_given = |port: &Port| {
             host.facts.machine.guest.get() != Some(false)
                 && port.kind.get() == Some(PortKind::VirtualFunction)
@@ -38,7 +38,7 @@ fn of(port: &Port) -> Option<Finding> {
              and load balancing of guests",
         )
         .fix(
-            "nothing, where none of these is needed; \
+            "nothing, if none of these is needed; \
              otherwise use a paravirtual port, or both in a bond (failover pair)",
         )
         .conflict(

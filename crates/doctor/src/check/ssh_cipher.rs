@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "ssh-cipher",
     about: "ssh that prefers ChaCha20 on a processor that is faster at AES",
     sources: &[OPENSSH, HPN],
-    // Of a path: on a host alone it would be said of every fast one.
+    // Only for paths: without a path, every fast host would have this finding.
     run: CheckRun::Path(|path| of(&path.from)),
 };
 

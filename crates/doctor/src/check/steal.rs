@@ -22,7 +22,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if steal < SOME {
         return None;
     }
-    // The loss is the stolen share of the time that the guest asked for, not of all time.
+    // The guest's programs lose the stolen share of the time that they asked for, not of all time.
     let asked = steal + host.facts.strain.busy.get().unwrap_or(1.0 - steal);
     let lost = (steal / asked).min(1.0);
     let finding = Finding::leaves(
@@ -36,7 +36,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         percent(lost)
     ))
     .evidence(format!(
-        "where processors are the limit, {} of {} are left",
+        "if processors are the limit, {} of {} are left",
         gbit(host.rate() * (1.0 - steal)),
         gbit(host.rate())
     ))

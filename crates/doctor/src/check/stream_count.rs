@@ -1,4 +1,4 @@
-//! The number of connections that reach the need.
+//! The number of connections that reach the needed rate.
 
 use linerate_host::facts::Port;
 
@@ -12,12 +12,12 @@ use crate::{Finding, Host, Path, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "stream-count",
-    about: "a need that takes several connections",
+    about: "a needed rate that takes several connections",
     sources: &[FEDEX, ESNET],
     run: CheckRun::Path(of),
 };
 
-/// linerate's own maximum; more wouldn't help either.
+/// linerate's own maximum. More streams wouldn't help.
 const MOST: f64 = 64.0;
 
 fn of(path: &Path<'_>) -> Option<Finding> {

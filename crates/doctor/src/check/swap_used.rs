@@ -37,12 +37,12 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     .evidence(
         "swapped memory comes back from the disk, in competition with the transfer's own reads and writes",
     )
-    .conflict("where the swap space is compressed memory (zram), no disk is involved, and the cost is small");
+    .conflict("if the swap space is compressed memory (zram), no disk is involved, and the cost is small");
     Some(match memory.swappiness.get().filter(|now| *now > LOW) {
         Some(now) => finding
             .fix(format!("sysctl -w vm.swappiness={LOW}"))
             .undo(format!("sysctl -w vm.swappiness={now}")),
-        None => finding.fix("give the host more memory, or its programs less to do"),
+        None => finding.fix("give the host more memory, or run fewer programs on it"),
     })
 }
 

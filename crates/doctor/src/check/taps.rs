@@ -1,11 +1,11 @@
-//! What else looks at each packet of a port: programs that listen to all of them, and XDP in the kernel's general way.
+//! Programs that look at each packet of a port: those that capture all packets, and XDP programs in the kernel's generic mode.
 
 use super::{Check, CheckRun};
 use crate::source::IP_LINK;
 use crate::{Citation, Finding, Severity};
 use linerate_host::facts::{Port, PortLayer};
 
-/// How the kernel says that XDP runs behind the driver, on whole buffers (XDP_ATTACHED_SKB).
+/// The kernel's number for XDP that runs after the driver, on whole buffers (XDP_ATTACHED_SKB).
 const GENERAL: u32 = 2;
 
 pub(super) const CHECK: Check = Check {
@@ -23,24 +23,24 @@ pub(super) const CHECK: Check = Check {
 
 fn of(port: &Port, layer: &PortLayer) -> Vec<Finding> {
     let general = (layer.xdp == Some(GENERAL)).then(|| {
-        Finding::new(Severity::Minor, format!("an XDP program runs on {} in the kernel's general way", port.name))
+        Finding::new(Severity::Minor, format!("an XDP program runs on {} in the kernel's generic mode", port.name))
             .at(&port.name)
-            .evidence("xdpgeneric: each packet is copied into one piece for it, after the kernel has made its buffer")
+            .evidence("xdpgeneric: after the kernel has made a packet's buffer, it copies the packet into one piece for the program")
             .fix(format!(
-                "load it in the driver (ip link set {0} xdpdrv ...), or take it off: ip link set {0} xdpgeneric off",
+                "load it in the driver (ip link set {0} xdpdrv ...), or remove it: ip link set {0} xdpgeneric off",
                 port.name
             ))
             .undo("load it again as before")
     });
-    // A member of a bridge or bond hears everything, by its master's wish.
+    // A member of a bridge or bond receives all packets, because its master asks for them.
     let listened = (layer.taps > 0 && port.master.known().is_none()).then(|| {
-        Finding::new(Severity::Note, format!("{} hears all packets (promiscuous)", port.name))
+        Finding::new(Severity::Note, format!("{} receives all packets (promiscuous mode)", port.name))
             .at(&port.name)
             .evidence(format!(
                 "promiscuity {}: programs such as tcpdump, or ports of containers on it",
                 layer.taps
             ))
-            .fix("end what captures packets during transfers: ss -0 -p shows the programs")
+            .fix("during transfers, end the programs that capture packets: ss -0 -p shows them")
     });
     general.into_iter().chain(listened).collect()
 }

@@ -23,7 +23,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let one = bdp::rate(window, trip::NEAR);
     let finding = Finding::leaves(one, host.rate(), format!("receive windows stay at {}", bytes(window)))
         .evidence("tcp_moderate_rcvbuf is 0")
-        .evidence(format!("tcp_rmem begins with {}: {} at 0.2 ms", bytes(first as f64), gbit(one)))
+        .evidence(format!("tcp_rmem starts at {}: {} at 0.2 ms", bytes(first as f64), gbit(one)))
         .remedied(Remedy::sysctl("net.ipv4.tcp_moderate_rcvbuf", 0, 1));
     Some(finding)
 }

@@ -1,4 +1,4 @@
-//! The maximum of TCP's buffers, against the bytes in flight at the needed rate.
+//! The maximum of TCP's buffers, compared with the bytes in flight at the needed rate.
 
 use super::{Check, CheckRun};
 use crate::formula::{bdp, buffer, bytes, gbit, percent, trip};
@@ -8,7 +8,7 @@ use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-buffers",
-    about: "TCP buffers too small for the need at 10 ms",
+    about: "TCP buffers too small for the needed rate at 10 ms",
     sources: &[IP_SYSCTL, LEARNED_WINDOW, ESNET, TUNED],
     run: CheckRun::HostOne(of),
 };
@@ -31,9 +31,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             bytes(send as f64)
         ))
         .evidence(format!(
-            "{} of a receive buffer is window{}, and {} of a send buffer is under way: {} is possible up to a round trip of {:.1} ms",
+            "{} of a receive buffer is window{}, and {} of a send buffer is in flight: {} is possible up to a round trip of {:.1} ms",
             percent(buffer::received(host.facts, receive) / receive.max(1) as f64),
-            if buffer::is_learned(host.facts) { " at first, until the kernel learns its share" } else { "" },
+            if buffer::is_learned(host.facts) { " at first, until the kernel has measured the share" } else { "" },
             percent(buffer::sent(send) / send.max(1) as f64),
             gbit(need),
             reach * 1e3
@@ -54,7 +54,7 @@ fn with_commands(finding: Finding, host: &Host<'_>, need: f64) -> Finding {
         Remedy::sysctl(&format!("net.ipv4.{name}"), value(most), value(size(most)))
     };
     let changes = [change("tcp_rmem", receive), change("tcp_wmem", send)];
-    finding.remedied_or(changes.into_iter().flatten(), "more streams: no larger buffer is possible here")
+    finding.remedied_or(changes.into_iter().flatten(), "use more streams: no larger buffer is possible here")
 }
 
 #[cfg(test)]

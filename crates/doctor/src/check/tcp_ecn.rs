@@ -7,7 +7,7 @@ use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-ecn",
-    about: "a host that refuses ECN, marks in place of losses",
+    about: "a host that refuses ECN, with which switches mark packets instead of dropping them",
     sources: &[IP_SYSCTL, RED_HAT],
     run: CheckRun::HostOne(of),
 };
@@ -20,7 +20,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         Severity::Note,
         "ECN is refused: switches can signal congestion only by dropping packets",
     )
-    .evidence("tcp_ecn is 0; the kernel's default is 2: ECN where the other end asks for it")
+    .evidence("tcp_ecn is 0; the kernel's default is 2: ECN if the other end asks for it")
     .remedied(Remedy::sysctl("net.ipv4.tcp_ecn", 0, 2))
     .conflict(
         "Red Hat advises 1 in networks whose switches mark; \

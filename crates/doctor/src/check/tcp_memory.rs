@@ -1,4 +1,4 @@
-//! The memory limit of all connections together, against the maximum of one.
+//! The memory limit of all connections together, compared with the maximum of one.
 
 use super::{Check, CheckRun};
 use crate::formula::bytes;
@@ -11,7 +11,7 @@ const STREAMS: f64 = 8.0;
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-memory",
-    about: "a memory limit of all connections below the maximum of eight",
+    about: "a memory limit of all connections together that is below the maximum of eight",
     sources: &[IP_SYSCTL, ESNET],
     run: CheckRun::HostOne(of),
 };
@@ -40,12 +40,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let value = |pages: u64, most: u64| format!("{low} {pages} {most}");
     let more = value(pages, most.max(pages.saturating_mul(3) / 2));
     let change = Remedy::sysctl("net.ipv4.tcp_mem", value(pressure, most), more);
-    Some(
-        finding.remedied_or(
-            change,
-            "fewer connections at a time, or more memory: the limit is a sane share of it",
-        ),
-    )
+    Some(finding.remedied_or(
+        change,
+        "use fewer connections at a time, or add memory: the limit is a reasonable share of it",
+    ))
 }
 
 #[cfg(test)]

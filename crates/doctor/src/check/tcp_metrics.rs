@@ -33,7 +33,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
                 loss * 100.0
             ))
             .remedied(Remedy::sysctl("net.ipv4.tcp_no_metrics_save", 0, 1))
-            .fix_words("ip tcp_metrics flush, which forgets what was measured of each host and can't be undone: it is measured anew")
+            .fix_words("ip tcp_metrics flush, which discards the measurements of all hosts; it can't be undone, but later connections measure again")
             .conflict(
                 "ESnet sets 1 for tests and transfers; the kernel's cache helps where paths don't change",
             );

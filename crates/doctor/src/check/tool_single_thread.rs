@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     name: "tool-single-thread",
     about: "one scp or rsync that can't reach the need, because its ssh has one thread",
     sources: &[FEDEX, HPN],
-    // Of a path: on a host alone it would be said of every fast one.
+    // Only for paths: without a path, every fast host would have this finding.
     run: CheckRun::Path(|path| of(&path.from)),
 };
 

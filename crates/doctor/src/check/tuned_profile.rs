@@ -1,4 +1,4 @@
-//! A profile of tuned that saves power, and sets its values again.
+//! A profile of tuned that saves power.
 
 use super::{Check, CheckRun};
 use crate::source::TUNED;

@@ -1,4 +1,4 @@
-//! Virtual functions that the port below them holds to a rate.
+//! Virtual functions whose rate the port below them limits.
 
 use linerate_host::facts::{FunctionRate, Port, PortKind};
 
@@ -14,8 +14,8 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(|host| host.linked().flat_map(|port| of(host, port)).collect()),
 };
 
-/// A limit costs this host something where it has the function itself; else it costs whoever does. A function whose port isn't among
-/// the facts may be a guest's, or one of this host's that is down or that a path doesn't take.
+/// A limit slows this host if it has the function itself; otherwise it slows the guest that has it. A function whose port isn't among
+/// the facts may belong to a guest, or be a port of this host that is down or that the path doesn't take.
 fn of(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let need = host.rate_of(port).unwrap_or_else(|| host.rate());
     let all = port.function_rates.known().into_iter().flatten();
@@ -47,7 +47,8 @@ fn others(port: &Port, need: f64, lent: &[(&FunctionRate, f64)]) -> Option<Findi
     let least = lent.iter().map(|(_, most)| *most).min_by(f64::total_cmp)?;
     let title = format!("{} lets a virtual function send at most {}", port.name, gbit(least));
     let finding = Finding::leaves(least, need, title).at_most(Severity::Note).at(&port.name);
-    let unseen = "it costs whoever has the function, mostly a guest, and can't be seen from within the guest";
+    let unseen =
+        "the limit slows the user of the function, mostly a guest; it can't be seen from within the guest";
     Some(written(finding, port, lent).evidence(unseen))
 }
 

@@ -1,4 +1,4 @@
-//! virtio with one queue, for which one processor of the guest receives everything.
+//! virtio with one queue, so that one processor of the guest receives all packets.
 
 use linerate_host::facts::{Facts, Port};
 
@@ -43,7 +43,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         }
         .conflict(
             "with few connections, several queues can be slower than one; \
-             where the hypervisor supports only one, set RPS instead",
+             if the hypervisor supports only one, set RPS instead",
         ),
     )
 }
@@ -73,7 +73,7 @@ pub(super) fn one_queue(host: &Host<'_>, port: &Port, driver: &str) -> Option<Fi
     Some(finding)
 }
 
-/// True where packets reach TCP joined. A hypervisor that takes no large packets from a guest gives it none
+/// True if packets reach TCP joined. A hypervisor that takes no large packets from a guest gives it none
 /// either.
 fn aggregated(port: &Port) -> Option<bool> {
     Some(port.offload("rx-gro").get()? && port.offload("tx-tcp-segmentation").get()?)

@@ -20,7 +20,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
     Some(
         finding
-            .evidence(format!("the device supports {possible}"))
+            .evidence(format!("queues that the device supports: {possible}"))
             .fix(format!(
                 "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; \
                  in the guest: ethtool -L {} rx {}",

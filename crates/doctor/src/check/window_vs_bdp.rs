@@ -1,4 +1,4 @@
-//! Windows of both ends, against the bytes in flight on a measured path.
+//! Windows of both ends, compared with the bytes in flight on a measured path.
 
 use super::{Check, CheckRun};
 use crate::formula::{bdp, buffer, bytes, gbit};
@@ -49,23 +49,28 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .filter_map(|host| Some(Remedy::sysctl("net.ipv4.tcp_window_scaling", 0, 1)?.on(host.name)));
     let buffers = buffers(path)?;
     let changes = scaled.chain(buffers.iter().filter_map(|end| end.remedy(flight)));
-    Some(finding.remedied_or(changes, "more streams: no larger buffer is possible here"))
+    Some(finding.remedied_or(changes, "use more streams: no larger buffer is possible here"))
 }
 
-/// The window on which the ceiling rests.
+/// A text about the window from which the ceiling was computed.
 fn announced(path: &Path<'_>) -> String {
     let to = path.to.name;
     match path.measured.window {
         Some(window) if path.measured.is_window_limited() => {
-            format!("{to} announced a window of {}, which was filled", bytes(window as f64))
+            format!("{to} announced a window of {}, and the sender filled it", bytes(window as f64))
         }
         Some(window) => {
-            format!("{to} announced a window of {} at most, which wasn't filled", bytes(window as f64))
+            format!(
+                "{to} announced a window of {} at most, and the sender didn't fill it",
+                bytes(window as f64)
+            )
         }
         None if buffer::is_learned(path.to.facts) => format!(
-            "no window of {to} was measured: half of its buffer is assumed, where Linux 6.6 and later learn the share"
+            "no window of {to} was measured: half of its buffer is assumed, since Linux 6.6 and later measure the share by themselves"
         ),
-        None => format!("no window of {to} was measured: it follows from tcp_rmem and tcp_adv_win_scale"),
+        None => {
+            format!("no window of {to} was measured: it was computed from tcp_rmem and tcp_adv_win_scale")
+        }
     }
 }
 
@@ -88,12 +93,12 @@ struct Buffer<'a> {
     name: &'a str,
     /// Least, first and most bytes.
     now: [u64; 3],
-    /// What of it may be in flight, in bytes.
+    /// The part of it that may be in flight, in bytes.
     window: f64,
 }
 
 impl Buffer<'_> {
-    /// What makes it large enough; `None` for the end that isn't at fault, or can have no larger one.
+    /// The change that makes it large enough; `None` if this end isn't at fault, or can't have a larger buffer.
     fn remedy(&self, flight: f64) -> Option<Remedy> {
         let [least, first, most] = self.now;
         let value = |most| format!("{least} {first} {most}");
@@ -109,7 +114,7 @@ pub(super) fn window(path: &Path<'_>) -> Option<f64> {
     Some(if unscaled(path).next().is_some() { buffers.min(UNSCALED) } else { buffers })
 }
 
-/// The ends that don't scale windows: both must.
+/// The ends that don't scale windows. Windows are scaled only if both ends do.
 fn unscaled<'a>(path: &Path<'a>) -> impl Iterator<Item = Host<'a>> {
     path.ends().into_iter().filter(|host| host.facts.tcp.window_scaling.get() == Some(false))
 }
@@ -153,15 +158,15 @@ mod tests {
         };
         let (filled, because) = at(Some(690_560), "window");
         assert_eq!(filled, "window-vs-bdp - critical 273 Mbit/s");
-        assert_eq!(because, "b announced a window of 674 KiB, which was filled");
+        assert_eq!(because, "b announced a window of 674 KiB, and the sender filled it");
         // Smaller than what the buffer may hold: the window had no reason to grow.
         let (open, because) = at(Some(262_144), "network");
         assert_eq!(open, "window-vs-bdp - critical 208 Mbit/s");
-        assert!(because.ends_with("wasn't filled"), "{because}");
+        assert!(because.ends_with("the sender didn't fill it"), "{because}");
         assert!(at(Some(262_144), "window").0.ends_with("104 Mbit/s"), "less than half is learned as well");
         let (unknown, because) = at(None, "network");
         assert_eq!(unknown, "window-vs-bdp - critical 208 Mbit/s");
-        assert!(because.contains("Linux 6.6 and later learn"), "{because}");
+        assert!(because.contains("Linux 6.6 and later measure"), "{because}");
     }
 
     #[test]

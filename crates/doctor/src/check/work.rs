@@ -1,4 +1,4 @@
-//! The rate that processors receive from a port, and parts of commands: shared by several checks.
+//! The rate at which processors receive from a port, and parts of commands, for several checks.
 
 use linerate_host::facts::{Irq, Pause, Port};
 
@@ -6,15 +6,15 @@ use crate::Finding;
 use crate::formula::{cpu, gbit};
 use crate::remedy::{Remedy, Setting};
 
-/// The least bits a second that `cores` cores receive from a port: interrupts, the protocol and copying. None
-/// where the port's MTU is unknown.
+/// The least bits a second that `cores` cores receive from a port: interrupts, the protocol and copying. `None`
+/// if the port's MTU is unknown.
 pub fn received(port: &Port, cores: u32) -> Option<f64> {
     let aggregated =
         port.offload("rx-gro").get() != Some(false) || port.offload("rx-lro").get() == Some(true);
     Some(cpu::connection(port.mtu.get()?, aggregated).low * f64::from(cores))
 }
 
-/// A finding where `cores` cores receive less than twice the need: they also copy and encrypt.
+/// A finding if `cores` cores receive less than twice the needed rate: they also copy and encrypt.
 pub fn short_of(port: &Port, cores: u32, need: f64, title: &str) -> Option<Finding> {
     let (ceiling, mtu) = (received(port, cores)?, port.mtu.get()?);
     if ceiling >= need * 2.0 {
@@ -38,7 +38,7 @@ pub fn mask(cpus: &[u32]) -> String {
     parts.join(",")
 }
 
-/// The change that binds an interrupt to these processors; none where its present ones are unknown, or they are the same.
+/// The change that binds an interrupt to these processors; none if its present ones are unknown or the same.
 pub fn bind(irq: &Irq, cpus: &[u32]) -> Option<Remedy> {
     let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let setting = Setting::IrqAffinity { irq: irq.number };

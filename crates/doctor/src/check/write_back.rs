@@ -38,8 +38,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         bytes(available),
         bytes(limit)
     ))
-    .evidence("linerate waits for the disk in any case before a file gets its name: other writers gain, not it")
-    .fix("more memory, or a faster disk; where other programs write in bursts: vm.dirty_ratio, vm.dirty_background_ratio")
+    .evidence("linerate itself gains nothing, because it always waits for the disk before it gives a file its name: other writers gain")
+    .fix("add memory, or use a faster disk; if other programs write in bursts, raise vm.dirty_ratio and vm.dirty_background_ratio")
     .conflict(
         "tuned's throughput profile raises dirty_ratio to 40; \
          guides for databases and large memories lower it, so that the end of a transfer doesn't wait long",
