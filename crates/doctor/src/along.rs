@@ -5,14 +5,14 @@ use linerate_host::{Fact, Facts};
 
 use crate::subject::{is_line, is_up};
 
-/// Drivers of ports that lead to guests and containers. A bridge has them beside the port that leads out.
+/// Drivers of ports that lead to guests and containers. A bridge has them in addition to the port that leads out of the host.
 const INWARDS: [&str; 3] = ["veth", "tun", "netkit"];
 
 /// FIB_MULTIPATH_HASH_FIELD_SRC_PORT and _DST_PORT.
 const HASHED_PORTS: u32 = 0x10 | 0x20;
 
-/// The facts of a path's end without the ports that its route doesn't take. They stay as they are where the route isn't known, or
-/// where it isn't known what its port stands on: below a tunnel or a virtual switch, any port may carry the packets.
+/// The facts of a path's end without the ports that its route doesn't take. All ports stay if the route isn't known, or
+/// if the ports below it aren't: below a tunnel or a virtual switch, any port may carry the packets.
 pub fn along_route(mut facts: Facts) -> Facts {
     let taken = taken(&facts);
     if let Fact::Known(route) = &mut facts.route {
@@ -29,13 +29,13 @@ pub fn along_route(mut facts: Facts) -> Facts {
 /// The ports of a route.
 struct TakenPorts {
     names: Vec<String>,
-    /// The speed of the fastest one by which packets arrive, where that is known.
+    /// The speed of the fastest port by which packets arrive, if it is known.
     arrives_mbps: Option<u64>,
-    /// The fastest one of those that the data doesn't take.
+    /// The fastest port that the data doesn't take.
     beside: Option<BesidePort>,
 }
 
-/// None where any port may carry the packets. They may arrive by other ports than those by which they leave.
+/// `None` if any port may carry the packets. Packets may arrive by other ports than those by which they leave.
 fn taken(facts: &Facts) -> Option<TakenPorts> {
     let (all, route) = (facts.ports.known()?, facts.route.known()?);
     let out = with_lower(used(route, facts), all)?;
@@ -48,8 +48,8 @@ fn taken(facts: &Facts) -> Option<TakenPorts> {
     Some(TakenPorts { names, arrives_mbps, beside })
 }
 
-/// True for a port to which a filter sends what another one received, so that it waits in a queueing discipline (ifb). It may be
-/// that of any port.
+/// True for a port of the kind ifb: a filter sends it packets that another port received, so that they pass a queueing discipline.
+/// That other port may be any.
 fn is_detour(port: &Port) -> bool {
     is_of(port, "ifb")
 }
@@ -59,7 +59,7 @@ fn is_of(port: &Port, kind: &str) -> bool {
         || port.layer.known().is_some_and(|layer| layer.kind.as_deref() == Some(kind))
 }
 
-/// The ports with these names and all below them; none where nothing leads out of this host.
+/// The ports with these names and all below them; `None` if none of them leads out of this host.
 fn with_lower<'a>(names: &[String], all: &'a [Port]) -> Option<Vec<&'a Port>> {
     let mut found: Vec<&Port> =
         names.iter().filter_map(|name| all.iter().find(|port| port.name == *name)).collect();
@@ -80,8 +80,8 @@ fn used<'a>(route: &'a TakenRoute, facts: &Facts) -> &'a [String] {
     if is_one_hop(route, facts) || route.ways.len() < 2 { &route.ports } else { &route.ways }
 }
 
-/// True if all connections between two hosts take one of a route's next hops: those of IPv4, by a policy that looks at no port of
-/// theirs. Without a setting the kernel chooses by the two addresses.
+/// True if all connections between two hosts take the same one of a route's next hops: over IPv4, if the policy ignores the connections'
+/// ports. Without a setting the kernel chooses by the two addresses.
 pub(crate) fn is_one_hop(route: &TakenRoute, facts: &Facts) -> bool {
     let is_one = match facts.tcp.multipath_hash.get().unwrap_or(0) {
         0 | 2 => true,
@@ -91,7 +91,7 @@ pub(crate) fn is_one_hop(route: &TakenRoute, facts: &Facts) -> bool {
     is_one && !route.is_v6
 }
 
-/// True if `other` carries packets of `port`, which stands on it or is made of it.
+/// True if `other` carries packets of `port`, because `port` is on top of it or has it as a member.
 fn is_below(other: &Port, port: &Port) -> bool {
     let layer = port.layer.known();
     let stands = port.vlan.known().is_some_and(|vlan| vlan.lower == other.name)

@@ -4,10 +4,10 @@ use crate::check::CHECKS;
 use crate::remedy::{Remedy, Setting, commands, undo_commands};
 use crate::{Finding, Host, Path};
 
-/// The check that says how fast a path was, and its fix where nothing else explains it.
+/// The check that reports how fast a path was, and its fix if no other finding explains that rate.
 const RATE: &str = "path-rate";
-const UNEXPLAINED: &str = "none of the other findings explains it: what is between the ends can't be seen from them. Ask who runs \
-    it for shapers, policers and full lines; linerate stream --streams 8 shows whether more streams help";
+const UNEXPLAINED: &str = "none of the other findings explains it, and the ends can't see the devices between them. Ask the owners of \
+    the path about shapers, policers and full lines; linerate stream --streams 8 shows whether more streams help";
 /// A ceiling explains a rate if it isn't above it by more than this factor.
 const NEAR: f64 = 1.5;
 
@@ -17,7 +17,7 @@ pub fn examine_host(host: &Host<'_>) -> Vec<Finding> {
     ordered(all.map(|finding| possible(finding, &[*host])).collect())
 }
 
-/// The findings of all checks between two hosts, the costliest first; without those on each host.
+/// The findings of all checks between two hosts, the costliest first, without the findings on each host.
 pub fn examine_path(path: &Path<'_>) -> Vec<Finding> {
     let all = CHECKS.iter().filter_map(|check| check.on_path(path));
     ordered(all.map(|finding| possible(finding, &path.ends())).collect())
@@ -30,7 +30,7 @@ pub fn examine_path_and_ends(path: &Path<'_>) -> Vec<Finding> {
     ordered(explained(found))
 }
 
-/// The rate of a path points at the findings that explain it, or says that there are none.
+/// The finding about a path's rate names the findings that explain the rate, or says that there are none.
 fn explained(mut findings: Vec<Finding>) -> Vec<Finding> {
     let Some(rate) = findings.iter().find(|finding| finding.check == RATE).and_then(|rate| rate.ceiling)
     else {
@@ -45,13 +45,13 @@ fn explained(mut findings: Vec<Finding>) -> Vec<Finding> {
     names.dedup();
     let fix = match names.as_slice() {
         [] => UNEXPLAINED.to_owned(),
-        names => format!("see {}, which leaves no more", names.join(", ")),
+        names => format!("see {}, which allows no higher rate", names.join(", ")),
     };
     findings.iter_mut().filter(|finding| finding.check == RATE).for_each(|rate| rate.fix = Some(fix.clone()));
     findings
 }
 
-/// The finding without changes that its host can't make: sysctls that belong to the host of a container.
+/// The finding without the changes that its host can't make: sysctls that belong to a container's host.
 fn possible(mut finding: Finding, hosts: &[Host<'_>]) -> Finding {
     let is_fixed = |remedy: &Remedy| {
         let Setting::Sysctl { key } = &remedy.setting else { return false };
@@ -63,7 +63,7 @@ fn possible(mut finding: Finding, hosts: &[Host<'_>]) -> Finding {
         return Finding { remedies: free, ..finding };
     }
     let bare = |remedies: &[Remedy]| remedies.iter().map(|remedy| remedy.clone().on("")).collect::<Vec<_>>();
-    let below = format!("on the host below, as it can't be changed here: {}", commands(&bare(&fixed)));
+    let below = format!("on the host below, because it can't be changed here: {}", commands(&bare(&fixed)));
     let fix = if free.is_empty() { below } else { format!("{}; {below}", commands(&bare(&free))) };
     let undo = undo_commands(&bare(&fixed));
     let undo = if free.is_empty() {
@@ -132,7 +132,7 @@ mod tests {
                 examine_path_and_ends(&Path { from: host("a", &facts), to: host("b", &other), measured });
             all.into_iter().find(|finding| finding.check == RATE).unwrap().fix.unwrap()
         };
-        assert_eq!(fix(Some(1_000_000_000)), "see rate-limit, which leaves no more");
+        assert_eq!(fix(Some(1_000_000_000)), "see rate-limit, which allows no higher rate");
         assert!(fix(None).starts_with("none of the other findings explains it"));
     }
 

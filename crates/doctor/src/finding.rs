@@ -8,12 +8,12 @@ use serde::Serialize;
 use crate::formula::gbit;
 use crate::remedy::{Remedy, commands, undo_commands};
 
-/// Lost shares of the need from which a finding is critical, major or minor; below, it is a note.
+/// Lost shares of the needed rate from which a finding is critical, major or minor; below these it is a note.
 const CRITICAL: f64 = 0.5;
 const MAJOR: f64 = 0.15;
 const MINOR: f64 = 0.01;
 
-/// The severity of a finding, by the lost share of the need.
+/// The severity of a finding, by the lost share of the needed rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -36,7 +36,7 @@ pub struct Citation {
     pub url: &'static str,
 }
 
-/// One thing that keeps transfers below the need, or may do so.
+/// One cause that keeps transfers below the needed rate, or may do so.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// Name of the check.
@@ -53,7 +53,7 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// The remaining rate, in bits a second.
     pub ceiling: Option<f64>,
-    /// Lost share of the need, 0 to 1; unknown without a ceiling, and where that is the ceiling of some tools or paths only.
+    /// Lost share of the needed rate, 0 to 1; unknown without a ceiling, or if only some tools or paths have that ceiling.
     pub loss: Option<f64>,
     /// A command, or advice in words.
     pub fix: Option<String>,
@@ -71,7 +71,7 @@ impl Severity {
     /// All severities, the worst first.
     pub const ALL: [Severity; 4] = [Self::Critical, Self::Major, Self::Minor, Self::Note];
 
-    /// The severity of a lost share of the need, 0 to 1.
+    /// The severity of a lost share of the needed rate, 0 to 1.
     pub fn of_loss(loss: f64) -> Self {
         match loss {
             loss if loss >= CRITICAL => Self::Critical,
@@ -133,8 +133,8 @@ impl Finding {
         }
     }
 
-    /// Caps the severity, for findings that concern only some tools or paths. The ceiling is theirs then: of what is needed in
-    /// general, no share is known to be lost.
+    /// Caps the severity, for findings that concern only some tools or paths. If the cap applies, the ceiling is that of these tools
+    /// or paths, and the lost share is unknown.
     pub fn at_most(mut self, severity: Severity) -> Self {
         if self.severity > severity {
             (self.severity, self.loss) = (severity, None);
@@ -154,13 +154,13 @@ impl Finding {
         self
     }
 
-    /// Sets the fix: a command, or words where there is none.
+    /// Sets the fix: a command, or words if there is no command.
     pub fn fix(mut self, command: impl Into<String>) -> Self {
         self.fix = Some(command.into());
         self
     }
 
-    /// Sets fix and undo by changes that a program can make; without any, nothing is set.
+    /// Sets fix and undo from changes that a program can make; without such changes, it sets nothing.
     pub fn remedied(mut self, remedies: impl IntoIterator<Item = Remedy>) -> Self {
         self.remedies = remedies.into_iter().collect();
         if !self.remedies.is_empty() {
@@ -169,13 +169,13 @@ impl Finding {
         self
     }
 
-    /// The same, with words in place of a command where there are none.
+    /// The same, but without such changes it sets these words as the fix.
     pub fn remedied_or(self, remedies: impl IntoIterator<Item = Remedy>, words: &str) -> Self {
         let finding = self.remedied(remedies);
         if finding.remedies.is_empty() { finding.fix(words) } else { finding }
     }
 
-    /// Adds words to the fix, behind its command.
+    /// Adds words to the fix, after its command.
     pub fn fix_words(mut self, words: &str) -> Self {
         self.fix = Some(self.fix.map_or_else(|| words.to_owned(), |command| format!("{command}; {words}")));
         self

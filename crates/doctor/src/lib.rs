@@ -1,4 +1,4 @@
-//! Measurements and facts to findings: pure functions.
+//! Pure functions that turn measurements and facts into findings.
 //!
 //! [`examine_host`] and [`examine_path`] run all [`check::CHECKS`], and order the findings by their cost.
 

@@ -1,7 +1,7 @@
-//! Remedies: settings that a program can change and take back, beside the advice in words.
+//! Remedies: settings that a program can change and change back, in addition to the advice in words.
 //!
-//! A finding's commands are made from its remedies, so that both say the same. Some advice never becomes a remedy:
-//! what lowers a number, what takes a link down, swap, and whatever a person must do.
+//! A finding's commands are made from its remedies, so that they agree. Some advice never becomes a remedy: advice
+//! that lowers a number, takes a link down, is about swap, or needs a person.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::check::word;
 
 /// The longest name of a port (IFNAMSIZ, without its final 0).
 const LONGEST_PORT: usize = 15;
-/// Whose sysctls may be changed.
+/// The trees of sysctls that may be changed.
 const TREES: [&str; 2] = ["net.", "vm."];
 
 /// One setting of a host.
@@ -38,8 +38,8 @@ pub enum Setting {
         /// `combined`, `rx` or `tx`.
         queues: Queues,
     },
-    /// A port's interrupt coalescing: pairs of a name and a value, as ethtool -C takes them. Present values are all that the
-    /// driver has, a new value may be a part.
+    /// A port's interrupt coalescing: pairs of a name and a value, as ethtool -C takes them. The present value has all pairs of the
+    /// driver; a new value may have only some of them.
     Coalescing {
         /// The port.
         port: String,
@@ -51,7 +51,7 @@ pub enum Setting {
         /// The kernel's name for it: `rx-gro`.
         feature: String,
     },
-    /// A port's root queueing discipline, by its kind; `mq KIND` where several queues have the default discipline.
+    /// A port's root queueing discipline, by its kind; `mq KIND` if several queues have the default discipline.
     Qdisc {
         /// The port.
         port: String,
@@ -70,7 +70,7 @@ pub enum Setting {
         /// The queue.
         queue: u32,
     },
-    /// The frequency governor of all processors; several, as `powersave 0-3 ondemand 4`, where they differ.
+    /// The frequency governor of all processors; if they differ, each with its processors: `powersave 0-3 ondemand 4`.
     Governor,
     /// The processors that may serve an interrupt: a list such as `0-3,8`.
     IrqAffinity {
@@ -120,7 +120,7 @@ pub struct Remedy {
 }
 
 impl Remedy {
-    /// A change of the host on which a check looks; none where nothing would change, or a number would fall.
+    /// A change of the host at which a check looks; `None` if nothing would change, or a number would fall.
     pub fn of(setting: Setting, now: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
         let (now, new) = (now.to_string(), new.to_string());
         let is_better = !setting.is_same(&now, &new) && !setting.lowers(&now, &new);
@@ -132,14 +132,14 @@ impl Remedy {
         Self::of(Setting::Sysctl { key: key.into() }, now, new)
     }
 
-    /// The same of another host, for a path.
+    /// The same change of a named host, for a path.
     pub fn on(self, host: &str) -> Self {
         Self { host: host.into(), ..self }
     }
 }
 
 impl Setting {
-    /// True if its names are ones that a kernel can have, and lead nowhere else. Foreign settings are checked by it.
+    /// True if its names are ones that a kernel can have, and don't lead to other files. Settings from elsewhere must pass this check.
     pub fn is_sound(&self) -> bool {
         match self {
             Self::Sysctl { key } => is_key(key),
@@ -188,7 +188,7 @@ impl Setting {
         }
     }
 
-    /// True if `now` holds all that `new` asks for.
+    /// True if the value `now` contains everything that `new` asks for.
     pub fn holds(&self, now: &str, new: &str) -> bool {
         match self {
             Self::Coalescing { .. } => pairs(new).all(|wanted| pairs(now).any(|pair| pair == wanted)),
@@ -196,7 +196,7 @@ impl Setting {
         }
     }
 
-    /// True if any number of it would fall, or a feature be turned off.
+    /// True if one of its numbers would fall, or a feature would be turned off.
     pub fn lowers(&self, now: &str, new: &str) -> bool {
         match self {
             Self::Sysctl { .. } | Self::Ring { .. } | Self::Channels { .. } | Self::Mtu { .. } => {
@@ -229,7 +229,7 @@ impl Setting {
         }
     }
 
-    /// What the setting adds to a command that sets several at once.
+    /// The part that the setting adds to a command that sets several at once.
     fn part(&self, value: &str) -> String {
         // Values come from hosts and their snapshots.
         let value = match self {
@@ -250,7 +250,7 @@ impl Setting {
         }
     }
 
-    /// The command that all of them share, and that takes several at once; none where each needs its own.
+    /// The start of a command that can set several such settings at once; `None` if each needs its own command.
     fn shared(&self) -> Option<String> {
         match self {
             Self::Sysctl { .. } => Some("sysctl -w".into()),
@@ -261,7 +261,7 @@ impl Setting {
         }
     }
 
-    /// The file that holds it, where a file does; a pattern where it is several.
+    /// The file that holds the setting, if there is one; a pattern if there are several.
     pub fn file(&self) -> Option<String> {
         match self {
             // In /proc/sys a dot within a port's name would be a slash; no sysctl here has one.
@@ -303,12 +303,12 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The commands that make these changes, in their order, in one line of a shell; hosts are named where there are any.
+/// The commands that make these changes, in their order, in one line of a shell, with the names of their hosts if they have any.
 pub fn commands(remedies: &[Remedy]) -> String {
     line(remedies, |remedy| &remedy.new)
 }
 
-/// The commands that take them back.
+/// The commands that undo these changes.
 pub fn undo_commands(remedies: &[Remedy]) -> String {
     line(remedies, |remedy| &remedy.now)
 }
@@ -325,13 +325,13 @@ fn line(remedies: &[Remedy], value: impl Fn(&Remedy) -> &String) -> String {
     parts.join("; ")
 }
 
-/// A handle of its own for each value: with the present one the kernel would leave mq and its queues as they are, and without
+/// A different handle for each value: with the present handle the kernel would leave mq and its queues as they are, and without
 /// any discipline in between packets would be lost.
 pub(crate) fn handle(value: &str) -> String {
     format!("7f{:02x}", value.bytes().fold(0_u8, u8::wrapping_add))
 }
 
-/// The command of the first remedy and of those behind it that it can do too, and their number.
+/// One command for the first remedy and for as many of the following ones as it can set too, and their number.
 fn joined(remedies: &[Remedy], value: &impl Fn(&Remedy) -> &String) -> (usize, String) {
     let Some(first) = remedies.first() else { return (0, String::new()) };
     if let Some(shared) = first.setting.shared() {

@@ -26,7 +26,7 @@ sources! {
     IOV = "Linux, Documentation/PCI/pci-iov-howto.rst", "https://docs.kernel.org/PCI/pci-iov-howto.html";
     IP_SYSCTL = "Linux, Documentation/networking/ip-sysctl.rst",
         "https://docs.kernel.org/networking/ip-sysctl.html";
-    LEARNED_WINDOW = "Linux 6.6, commit dfa2f0483360: tcp_adv_win_scale is replaced by what is learned",
+    LEARNED_WINDOW = "Linux 6.6, commit dfa2f0483360: the kernel measures the share that tcp_adv_win_scale set before",
         "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/commit/?id=dfa2f0483360";
     MLX5_COUNTERS = "Linux, Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst",
         "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html";

@@ -5,10 +5,10 @@ use linerate_host::{Fact, Facts};
 
 use crate::limiter::Limiter;
 
-/// The need in bits a second where neither the user nor any port gives one.
+/// The needed rate in bits a second if neither the user nor any port gives a rate.
 pub const USUAL_RATE: f64 = 10e9;
 
-/// The MTU in bytes where no port's is known.
+/// The MTU in bytes if no port's MTU is known.
 const USUAL_MTU: u32 = 1500;
 
 /// The rate that transfers should reach.
@@ -27,11 +27,11 @@ pub struct Host<'a> {
     pub name: &'a str,
     /// Its facts.
     pub facts: &'a Facts,
-    /// The need of its transfers.
+    /// The rate that its transfers should reach.
     pub need: Need,
 }
 
-/// Both ends, and what was measured between them. The ends' needs are the same.
+/// Both ends, and the measurements between them. Both ends need the same rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
     /// The end that sent.
@@ -47,33 +47,33 @@ pub struct Path<'a> {
 pub struct PathMeasurements {
     /// The shortest round-trip time, in seconds.
     pub rtt: Option<f64>,
-    /// Bytes of the largest packets that one connection may send, by what both ends and the routers said.
+    /// Bytes of the largest packets that one connection may send, according to both ends and the routers.
     pub mtu: Option<u32>,
-    /// Bytes of packets that vanished on their way without a word, while small ones came through.
+    /// Bytes of packets that vanished on the path without an ICMP message, while small packets arrived.
     pub black_hole: Option<u32>,
     /// Payload from memory to memory, in bits a second.
     pub rate: Option<f64>,
     /// Data streams of that measurement.
     pub streams: Option<u32>,
-    /// Segments retransmitted meanwhile.
+    /// Segments retransmitted during that measurement.
     pub retransmitted: Option<u64>,
-    /// Segments sent meanwhile.
+    /// Segments sent during that measurement.
     pub sent: Option<u64>,
     /// The name of the measurement's limiter.
     pub limiter: Option<&'static str>,
-    /// Bytes of the largest window that the receiver announced to one stream, in the mean of all.
+    /// Bytes of the largest window that the receiver announced to a stream, as the mean of all streams.
     pub window: Option<u64>,
 }
 
 impl PathMeasurements {
-    /// What limited the measurement, in words.
+    /// The limit of the measurement, in words.
     pub fn limit(&self) -> Option<String> {
         let name = self.limiter?;
         let is_open = name == Limiter::NotExplained.name();
         Some(if is_open { "limit not explained".into() } else { format!("limited by: {name}") })
     }
 
-    /// True where the receiver's window was what limited it: a window that limits has grown as far as it can.
+    /// True if the receiver's window limited the measurement: a window that limits has grown as far as it can.
     pub fn is_window_limited(&self) -> bool {
         self.limiter == Some(Limiter::Window.name())
     }
@@ -86,7 +86,7 @@ impl PathMeasurements {
 }
 
 impl<'a> Host<'a> {
-    /// The need of the host as a whole in bits a second: the target, or the rate of its fastest port with a
+    /// The rate that the host as a whole needs, in bits a second: the target, or the rate of its fastest port with a
     /// link.
     pub fn rate(&self) -> f64 {
         match self.need {
@@ -95,8 +95,8 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The need of one port in bits a second: at most its own speed; the host's need where it has no speed of
-    /// its own. None where its speed is unreadable: then a loss can't be computed.
+    /// The rate that one port needs, in bits a second: at most its own speed; the host's needed rate if the port has no
+    /// speed. `None` if its speed is unreadable: then a loss can't be computed.
     pub fn rate_of(&self, port: &Port) -> Option<f64> {
         match (&port.speed_mbps, self.need) {
             (Fact::Unreadable(_), _) => None,
@@ -106,7 +106,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Bits a second of the fastest port with a link and a known speed; at the receiving end of a path, of those by which packets
+    /// Bits a second of the fastest port with a link and a known speed; at the receiving end of a path, of the ports by which packets
     /// arrive.
     pub fn fastest(&self) -> Option<f64> {
         if let Some(mbps) = self.facts.route.known().and_then(|route| route.arrives_mbps) {
@@ -115,7 +115,7 @@ impl<'a> Host<'a> {
         self.linked().filter(|port| is_line(port)).filter_map(speed).max_by(f64::total_cmp)
     }
 
-    /// The time in which the host counted its losses, as words behind a number.
+    /// The time in which the host counted its losses, as words after a number.
     pub fn since(&self) -> String {
         match self.facts.counted_seconds.get() {
             Some(seconds) => format!("in the {seconds:.0} s of the measurement"),
@@ -142,19 +142,19 @@ impl<'a> Host<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// The same path, with the need of both ends lowered to that of the slower one.
+    /// The same path, with both ends' needed rates lowered to that of the slower end.
     pub fn needing(mut self) -> Path<'a> {
         let need = Need::Target(self.rate());
         (self.from.need, self.to.need) = (need, need);
         self
     }
 
-    /// The need in bits a second: the target, or the slower end's.
+    /// The needed rate in bits a second: the target, or the slower end's rate.
     pub fn rate(&self) -> f64 {
         self.from.rate().min(self.to.rate())
     }
 
-    /// Bytes of the largest packet that both ends can send, over those of their devices that the route takes; over all where it
+    /// Bytes of the largest packet that both ends can send over the devices that the route takes; over all devices if the route
     /// isn't known.
     pub fn mtu(&self) -> u32 {
         let largest = |host: &Host<'_>| host.devices().filter_map(|port| port.mtu.get()).max();
@@ -167,12 +167,12 @@ impl<'a> Path<'a> {
     }
 }
 
-/// A port's speed in bits a second, where it is known.
+/// A port's speed in bits a second, if it is known.
 pub(crate) fn speed(port: &Port) -> Option<f64> {
     port.speed_mbps.get().map(|mbps| mbps as f64 * 1e6)
 }
 
-/// True for ports with a cable, and bonds of them: the speeds of taps and veths are made up.
+/// True for ports with a cable, and bonds of them: the speeds of taps and veths aren't real.
 pub(crate) fn is_line(port: &Port) -> bool {
     port.kind.get() != Some(PortKind::Software) || port.bond.known().is_some()
 }

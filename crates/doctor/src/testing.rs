@@ -35,7 +35,7 @@ pub fn port_of<'a>(facts: &'a mut Facts, name: &str) -> &'a mut Port {
     ports.iter_mut().find(|port| port.name == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The findings of a check on a host, signed.
+/// The findings of a check on a host, with the check's name and sources.
 pub fn found(check: &Check, facts: &Facts) -> Vec<Finding> {
     found_for(check, facts, Need::OfPorts)
 }

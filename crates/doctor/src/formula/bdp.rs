@@ -1,4 +1,4 @@
-//! The rates that windows and loss leave of a path.
+//! The rates that windows and losses allow on a path.
 //!
 //! Bytes in flight are rate times round-trip time; no connection has more in flight than its window. Loss:
 //! Mathis et al., The macroscopic behavior of the TCP congestion avoidance algorithm, 1997; for CUBIC, RFC
@@ -9,7 +9,7 @@ pub fn bytes(rate: f64, rtt: f64) -> f64 {
     rate * rtt / 8.0
 }
 
-/// Bits a second of a window in bytes and a round-trip time in seconds; infinite where there is no delay.
+/// Bits a second of a window in bytes and a round-trip time in seconds; infinite if there is no delay.
 pub fn rate(window: f64, rtt: f64) -> f64 {
     if rtt > 0.0 { window * 8.0 / rtt } else { f64::INFINITY }
 }
@@ -26,8 +26,8 @@ pub fn reno(segment: f64, rtt: f64, loss: f64) -> f64 {
     if rtt > 0.0 && loss > 0.0 { segment * 8.0 / rtt * (1.5 / loss).sqrt() } else { f64::INFINITY }
 }
 
-/// The same of CUBIC: window in segments (C * (3 + b) / (4 * (1 - b)))^(1/4) * RTT^(3/4) / p^(3/4) with C 0.4
-/// and b 0.7, or Reno's where that is more.
+/// The same for CUBIC: window in segments (C * (3 + b) / (4 * (1 - b)))^(1/4) * RTT^(3/4) / p^(3/4) with C 0.4
+/// and b 0.7, or Reno's window if that is larger.
 pub fn cubic(segment: f64, rtt: f64, loss: f64) -> f64 {
     if rtt <= 0.0 || loss <= 0.0 {
         return f64::INFINITY;

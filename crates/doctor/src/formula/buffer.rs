@@ -1,11 +1,11 @@
-//! How much of TCP's buffers is window, and how large a buffer can be.
+//! The share of TCP's buffers that is window, and the largest size of a buffer.
 //!
-//! A share of a receive buffer is window. Before Linux 6.6 `tcp_adv_win_scale` says which: a half by default. Since then (commit
-//! dfa2f0483360) each connection begins with a quarter, or with a half (commit 697a6c8cec03), and takes as its share what is
-//! payload of the memory of the first packet of full size: 31 % where a driver spends a page of 4 KiB on each 1500 bytes, 66 %
-//! where Netflix measured it (the latter commit), and more where packets are joined. So a half is a guess, and the window that
-//! the far end announces is better. Of a send buffer more is under way: full segments take 98 %, but a writer is
-//! woken only once a third is free (sk_stream_write_space), so between two thirds and all is in use, 5/6 in the mean. With iperf3
+//! A share of a receive buffer is window. Before Linux 6.6 `tcp_adv_win_scale` sets it: a half by default. Since then (commit
+//! dfa2f0483360) each connection begins with a quarter, or with a half (commit 697a6c8cec03), and then uses the share of
+//! payload in the memory of its first packet of full size: 31 % if a driver spends a page of 4 KiB on each 1500 bytes, 66 %
+//! in Netflix's measurement (the latter commit), and more if packets are joined. So a half is a guess, and the window that
+//! the far end announces is better. A larger share of a send buffer is in flight: full segments take 98 %, but a writer is
+//! woken only once a third is free (sk_stream_write_space), so two thirds to all of it are in use, 5/6 on average. With iperf3
 //! 74 to 92 % was measured, at 20 to 50 ms with 0.5 to 4 MiB.
 
 use linerate_host::facts::{Facts, Tcp};
@@ -14,9 +14,9 @@ use crate::Path;
 
 use super::bdp;
 
-/// Mean share of a full send buffer that is payload under way.
+/// Mean share of a full send buffer that is payload in flight.
 const PAYLOAD: f64 = 0.98 * 5.0 / 6.0;
-/// The scale of a half.
+/// The value of `tcp_adv_win_scale` that means a half.
 const HALF: i32 = 1;
 /// The first kernel that doesn't use `tcp_adv_win_scale`.
 const WITHOUT_SCALE: (u32, u32) = (6, 6);
@@ -35,7 +35,7 @@ pub fn sent(size: u64) -> f64 {
     size as f64 * PAYLOAD
 }
 
-/// The size to which a receive buffer may grow, in bytes. One that begins larger than the most keeps its size.
+/// The size to which a receive buffer may grow, in bytes. A buffer that begins larger than the maximum keeps its size.
 pub fn most_received(tcp: &Tcp) -> Option<u64> {
     let [_, first, most] = tcp.rmem.get()?;
     Some(if tcp.moderate_rcvbuf.get() == Some(false) { first } else { most.max(first) })
@@ -46,8 +46,8 @@ pub fn smaller(facts: &Facts, tcp: &Tcp) -> Option<f64> {
     Some(received(facts, tcp.rmem.get()?[2]).min(sent(tcp.wmem.get()?[2])))
 }
 
-/// Bytes of window that a connection of this path gets from its receiver: those that were announced where they limited the
-/// measurement. Where something else did, the window perhaps grew less than it can.
+/// Bytes of window that a connection of this path gets from its receiver: the announced window, if it limited the
+/// measurement. If something else did, the window may have grown less than it can, and the formula gives the least.
 pub fn received_on(path: &Path<'_>) -> Option<f64> {
     let formula = || Some(received(path.to.facts, most_received(&path.to.facts.tcp)?));
     match path.measured.window.map(|bytes| bytes as f64) {
@@ -57,12 +57,12 @@ pub fn received_on(path: &Path<'_>) -> Option<f64> {
     }
 }
 
-/// True where a receive buffer's share of window isn't a setting of the host: what it is shows only in what it announces.
+/// True if a receive buffer's share of window isn't a setting of the host: only the announced window shows it.
 pub fn is_learned(facts: &Facts) -> bool {
     facts.kernel.known().and_then(|release| version(release)).is_some_and(|version| version >= WITHOUT_SCALE)
 }
 
-/// The buffer for `flight` bytes in flight; never less than `now`, nor more than the kernel takes and the memory bears.
+/// The buffer for `flight` bytes in flight: not less than `now`; otherwise not more than the kernel takes and the memory allows.
 pub fn proposed(facts: &Facts, flight: f64, now: u64) -> u64 {
     let wanted = (2.0 * flight).ceil() as u64;
     let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted);

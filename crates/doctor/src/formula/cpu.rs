@@ -1,5 +1,5 @@
-//! The rates that one core can handle. Others measured them, and they differ by a factor of two between
-//! processors: hence bands.
+//! The rates that one core can handle. Others measured these rates, which differ by a factor of two between
+//! processors, so each is a band.
 //!
 //! - Packets: the kernel's stack handles 1 to 2 million a second on a core (Corbet, Improving Linux
 //!   networking performance, <https://lwn.net/Articles/629155/>); it makes no difference whether they are
@@ -17,10 +17,10 @@ const AGGREGATED: (f64, f64) = (1e6, 2e6);
 const SINGLE: (f64, f64) = (0.5e6, 1e6);
 /// Bits a second that one core receives and copies.
 const COPIED: (f64, f64) = (21e9, 42e9);
-/// Share that is lost where memory and card belong to different NUMA nodes.
+/// Share that is lost if memory and card belong to different NUMA nodes.
 pub const FAR_LOSS: f64 = 0.2;
 
-/// Bits a second that one processor encrypts and hashes, where it does one after the other; both in bytes a second.
+/// Bits a second that one processor encrypts and hashes, one after the other, from the rates of both in bytes a second.
 pub fn sealing(aes: f64, blake: f64) -> f64 {
     8.0 / (1.0 / aes + 1.0 / blake)
 }

@@ -1,4 +1,4 @@
-//! The share of a line that headers leave.
+//! The share of a line's rate that headers leave for payload.
 //!
 //! A full segment of MTU bytes costs MTU + 38 bytes on Ethernet: preamble 8, header 14, checksum 4, gap 12
 //! (IEEE 802.3, 3.1.1 and 4.4.2); a VLAN's tag is 4 more. IPv4 takes 20 bytes of it, IPv6 40, TCP 20, its

@@ -1,4 +1,4 @@
-//! The most that a part can do. Each formula names its source; docs/guide/doctor.md lists them in words.
+//! The highest rates of parts of a host or path. Each formula names its source; docs/guide/doctor.md lists them in words.
 
 pub mod bdp;
 pub mod buffer;

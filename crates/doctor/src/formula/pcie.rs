@@ -8,9 +8,9 @@
 
 use super::Band;
 
-/// Payload of a packet in bytes where it is unknown: the most common setting of firmware.
+/// Payload of a packet in bytes if it is unknown: the most common setting of firmware.
 pub const USUAL_PAYLOAD: u32 = 128;
-/// Bytes of a packet beside its payload, at least and at most.
+/// Bytes of a packet in addition to its payload, at least and at most.
 const BESIDE: (f64, f64) = (20.0, 28.0);
 
 /// Bits a second of one lane, by gigatransfers a second.

@@ -3,11 +3,11 @@
 //! A thread of ssh reads, encrypts, authenticates and writes each byte; copies, packets of 32 KiB and system
 //! calls take as long as a fast cipher or longer. Measured here with OpenSSH 9.2, as the client's processor
 //! time for 1.57 GB, on a busy machine of 2023: 0.95 ns a byte with AES-128-GCM, of which AES itself was
-//! 0.14; 2.0 ns with ChaCha20-Poly1305. One measurement of one processor: hence wide bands.
+//! 0.14; 2.0 ns with ChaCha20-Poly1305. This is one measurement of one processor, so the bands are wide.
 
 use super::Band;
 
-/// Nanoseconds a byte beside the cipher, at least and at most.
+/// Nanoseconds a byte in addition to the cipher's, at least and at most.
 const BESIDE: (f64, f64) = (0.5, 1.0);
 /// Nanoseconds a byte of ChaCha20-Poly1305, at least and at most.
 const CHACHA: (f64, f64) = (1.0, 2.0);

@@ -1,8 +1,8 @@
 //! The limiter of any other program, from the kernel's counters of its processes and its connections.
 //!
 //! Other programs report no stages. The counters show which resource is full: a thread, the processors, a
-//! device that the processes wait for, or a flow that always has something to send. If none is full and the flow is
-//! idle, the far end's program limits where it was sampled, too; otherwise the rate is not explained.
+//! device that the processes wait for, or a flow that always has something to send. If none of them is full and the flow is
+//! idle, the far end's program limits, provided that the far end was sampled too; otherwise the rate is not explained.
 
 use super::evidence::{percent, rate, ratio, time};
 use super::path::Flows;
@@ -10,7 +10,7 @@ use super::quota::QuotaStops;
 use super::{Limiter, Verdict};
 use linerate_host::QuotaUse;
 
-/// Share of a processor from which a thread is full: in the rest it waits for its input.
+/// Share of a processor from which a thread is full: in the rest of the time it waits for its input.
 const FULL: f64 = 0.8;
 /// Processors up to which a program of several threads may have a single full one.
 const ONE: f64 = 1.1;
@@ -24,13 +24,13 @@ const SENDING: f64 = 0.6;
 const NOT_TAKEN: f64 = 0.4;
 /// Share of the samples in which received bytes weren't read, above which this end doesn't wait for more.
 const UNREAD: f64 = 0.3;
-/// The same where the peer's window was also seen closed: nearly all, since the path shares in the rest.
+/// The same if the peer's window was also seen closed. It is higher, because the path may cause a part of such waiting.
 const MOSTLY_NOT_TAKEN: f64 = 0.8;
 /// Share of the samples in which the peer's window was smaller than possible, above which the peer closes it.
 const CLOSED: f64 = 0.5;
 /// A round trip in microseconds below which the usual windows suffice for 10 Gbit/s: 2 ms need 2.5 MB.
 const NEAR: f64 = 2000.0;
-/// Share of the user's rate limit below which it isn't what limits the flows.
+/// Share of the user's rate limit that flows must reach; below it, the rate limit isn't their limiter.
 const REACHED: f64 = 0.7;
 /// Programs that copy files one by one.
 const COPIERS: [&str; 4] = ["scp", "sftp", "rsync", "rclone"];
@@ -67,7 +67,7 @@ pub struct HostLoad {
     pub programs: Vec<Program>,
     /// The connections that carried most of the bytes.
     pub flows: Option<Flows>,
-    /// True where those connections mostly send.
+    /// True if those connections mostly send.
     pub sends: bool,
     /// Seconds in which they were sampled.
     pub seconds: f64,
@@ -80,7 +80,7 @@ pub struct HostLoad {
 pub struct RateOption {
     /// The option as given.
     pub option: String,
-    /// Bits a second; none where the option's unit is unknown.
+    /// Bits a second; `None` if the option's unit is unknown.
     pub bits: Option<f64>,
 }
 
@@ -118,14 +118,14 @@ fn too_short() -> Verdict {
     Verdict::new(Limiter::TooShort, 0.0, String::new())
 }
 
-/// The CPU quota that stopped a host's programs for most of the time.
+/// The verdict of a CPU quota that stopped a host's programs for most of the time.
 fn stopped(evidence: &CommandEvidence) -> Option<Verdict> {
     let of =
         |host: &HostLoad| QuotaStops::of_host(host.quota.as_ref()?, evidence.seconds).verdict(&host.label());
     evidence.hosts.iter().filter_map(of).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
-/// The fullest thread of either end, while its host has idle processors; of several full ones, the fullest
+/// The fullest thread of either end, while its host has idle processors. If several are full, the fullest
 /// limits.
 fn full_thread(evidence: &CommandEvidence) -> Option<Verdict> {
     let all = evidence.hosts.iter().flat_map(|host| host.programs.iter().map(move |program| (host, program)));
@@ -140,7 +140,7 @@ fn full_thread(evidence: &CommandEvidence) -> Option<Verdict> {
     Some(Verdict::new(Limiter::OneThread, share, evidence).of(&program.name))
 }
 
-/// True limits of all processors: none of the command's host is idle, and the command uses a part of them.
+/// The processors, if none of the command's host is idle and the command uses a part of them.
 fn full_processors(host: &HostLoad) -> Option<Verdict> {
     let limiter = if host.sends { Limiter::SenderCpu } else { Limiter::ReceiverCpu };
     let used: f64 = host.programs.iter().map(|program| program.processors).sum();
@@ -182,7 +182,7 @@ fn paced(evidence: &CommandEvidence) -> Option<Verdict> {
     ))
 }
 
-/// The path, or the far end's program, where a flow nearly always has something to send.
+/// The path, or the far end's program, if a flow nearly always has something to send.
 fn path(host: &HostLoad) -> Option<Verdict> {
     let flows = host.flows.filter(|_| host.sends)?;
     let sending = host.sending();
@@ -190,7 +190,7 @@ fn path(host: &HostLoad) -> Option<Verdict> {
         return None;
     }
     let not_taken = ratio(flows.rwnd_limited, flows.busy);
-    // Data that wait for a closed window lengthen the round trip, as a queue does.
+    // Data that waits for a closed window lengthens the round trip, as a queue does.
     let is_closed = not_taken >= MOSTLY_NOT_TAKEN && flows.window_closed >= CLOSED;
     if is_closed || not_taken >= NOT_TAKEN && flows.rtt < NEAR && !flows.fills_window() {
         let evidence = format!(
@@ -202,7 +202,7 @@ fn path(host: &HostLoad) -> Option<Verdict> {
     Some(flows.name(sending))
 }
 
-/// The number of files, where a program that copies sends or receives many small pieces, one or more for each
+/// The number of files, if a program that copies sends or receives many small pieces, one or more for each
 /// file.
 fn small_files(host: &HostLoad) -> Option<Verdict> {
     let flows = host.flows?;
@@ -218,7 +218,7 @@ fn small_files(host: &HostLoad) -> Option<Verdict> {
     Some(Verdict::new(Limiter::SmallFiles, share, evidence))
 }
 
-/// The far end's program, where the connection has nothing to carry and this end has done its part.
+/// The far end's program, if the connection has nothing to carry and this end has done its part.
 fn far_end(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
     if near.sends { waits_for_answers(near) } else { waits_for_data(near, far) }
 }
@@ -229,7 +229,7 @@ fn waits_for_answers(near: &HostLoad) -> Option<Verdict> {
     let used = near.fullest().map_or(0.0, |program| program.processors);
     let copies = near.copier().filter(|_| near.sending() < SENDING && used < FULL)?;
     let evidence = format!(
-        "{} has sent all that it may, and waits for answers: something to send for {} of the time, round trip {}; {}, {}",
+        "{} has sent all that it may, and waits for answers: it had something to send for {} of the time, round trip {}; {}, {}",
         copies.name,
         percent(near.sending()),
         time(flows.rtt),
@@ -239,12 +239,12 @@ fn waits_for_answers(near: &HostLoad) -> Option<Verdict> {
     Some(Verdict::new(Limiter::FarEndTool, 1.0 - near.sending().max(used), evidence))
 }
 
-/// The far end was sampled too and has nothing to send, while this end reads all that comes.
+/// The far end's program, if the far end was sampled too and has nothing to send, while this end reads all that arrives.
 fn waits_for_data(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
     let flows = near.flows.filter(|flows| flows.unread < UNREAD)?;
     let idle = far.iter().find(|host| host.sends && host.flows.is_some() && host.sending() < SENDING)?;
     let evidence = format!(
-        "this end reads all that comes, and {} has something to send for {} of the time: {}, {}",
+        "this end reads all that arrives, and {} has something to send for {} of the time: {}, {}",
         idle.label(),
         percent(idle.sending()),
         figures(idle),
@@ -253,7 +253,7 @@ fn waits_for_data(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
     Some(Verdict::new(Limiter::FarEndTool, 1.0 - idle.sending(), evidence))
 }
 
-/// What was looked at, where there is a connection and nothing shows what it waits for.
+/// The values that were examined, if there is a connection and nothing shows what it waits for.
 fn not_explained(near: &HostLoad) -> Option<Verdict> {
     let flows = near.flows?;
     let waits = match near.sends {
@@ -264,8 +264,7 @@ fn not_explained(near: &HostLoad) -> Option<Verdict> {
         false if flows.unread >= UNREAD => {
             format!("received bytes wait to be read in {} of the samples", percent(flows.unread))
         }
-        false => "this end reads all that comes, and what holds the far end or the path isn't seen from here"
-            .into(),
+        false => "this end reads all that arrives, and can't see what limits the far end or the path".into(),
     };
     let used = near.fullest().map_or(0.0, |program| program.processors).min(1.0);
     let evidence = format!("{waits}; no program waits for a device: {}, {}", figures(near), rate(flows.bits));

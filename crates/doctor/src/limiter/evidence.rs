@@ -1,4 +1,4 @@
-//! Figures in the text of evidence.
+//! Numbers in the text of evidence.
 
 use linerate_quantity::{BitRate, Bytes, Seconds, Share};
 
@@ -22,7 +22,7 @@ pub fn bytes(bytes: f64) -> String {
     Bytes(bytes).to_string()
 }
 
-/// A part of a whole; 0 where there is no whole.
+/// A part of a whole as a share; 0 if the whole is 0.
 pub fn ratio(part: f64, whole: f64) -> f64 {
     let ratio = part / whole;
     if whole > 0.0 && ratio.is_finite() { ratio } else { 0.0 }

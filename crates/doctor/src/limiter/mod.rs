@@ -1,8 +1,8 @@
-//! Names the one thing that limits a transfer, with its share of the time and the figures behind it.
+//! Names the one thing that limits a transfer, with its share of the time and the numbers that show it.
 //!
-//! Two pure functions: [`transfer::name`] for linerate's own transfers, whose workers give all of their time
-//! to stages, and [`command::name`] for any other program, which the kernel's counters show from outside
-//! only. docs/guide/limiter.md argues the rules and the thresholds.
+//! There are two pure functions: [`transfer::name`] for linerate's own transfers, whose workers assign all of their time
+//! to stages, and [`command::name`] for any other program, about which only the kernel's counters are
+//! known. docs/guide/limiter.md gives the reasons for the rules and the thresholds.
 
 pub mod command;
 mod evidence;
@@ -23,23 +23,23 @@ pub enum Limiter {
     RateLimit,
     /// Reading the sources.
     SourceRead,
-    /// Opening, making and naming many small files.
+    /// Opening, creating and naming many small files.
     SmallFiles,
     /// The sender's processors, or its share of them.
     SenderCpu,
-    /// The sender's compressor, while the connection would take more.
+    /// The sender's compressor, while the connection could carry more.
     Compression,
     /// A CPU quota of a control group, which stops an end until the quota's next period.
     CpuQuota,
     /// A thread that fills its processor while others of the host are idle.
     OneThread,
-    /// The rate of the network: a queue stands before it, it loses what is too much, or the rate is held at its own.
+    /// The rate of the network: a queue stands before it, it drops the excess, or the sender holds its rate at the network's.
     Network,
     /// The peer's receive window: it allows fewer bytes in flight than the path holds.
     Window,
     /// The sender's send buffer: it holds fewer bytes than the path does.
     SendBuffer,
-    /// ssh, through which the data goes: its thread, its window, or the network behind it, which can't be seen.
+    /// ssh, through which the data goes: its thread, its window, or the network behind it, which linerate can't see.
     ThroughSsh,
     /// Lost segments, after each of which the sender slows down.
     Loss,
@@ -53,7 +53,7 @@ pub enum Limiter {
     TooShort,
     /// None of the measured resources is full.
     Unknown,
-    /// The ends wait for the path or for each other, and nothing that was looked at shows why.
+    /// The ends wait for the path or for each other, and none of the examined values shows why.
     NotExplained,
 }
 
@@ -135,16 +135,16 @@ impl fmt::Display for Limiter {
 pub struct Verdict {
     /// The limiter.
     pub limiter: Limiter,
-    /// The program, end or host that [`Limiter::OneThread`] or [`Limiter::CpuQuota`] belongs to; none for other limiters.
+    /// The program, end or host to which [`Limiter::OneThread`] or [`Limiter::CpuQuota`] belongs; none for other limiters.
     pub whose: Option<String>,
-    /// Share of the time in which the others wait for it or in which it is full, 0 to 1.
+    /// Share of the time in which others wait for the limiter, or in which it is full, 0 to 1.
     pub share: f64,
-    /// The figures behind it, for people; empty where there are none.
+    /// The numbers that show it, for people; empty if there are none.
     pub evidence: String,
 }
 
 impl Verdict {
-    /// A limiter with its share, clamped to 0 to 1, and its figures.
+    /// A limiter with its share, clamped to 0 to 1, and its evidence.
     fn new(limiter: Limiter, share: f64, evidence: String) -> Self {
         let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
         Self { limiter, whose: None, share, evidence }
@@ -155,7 +155,7 @@ impl Verdict {
         self
     }
 
-    /// The limiter without its figures, as the end of a sentence: `limited by one thread of scp`.
+    /// The limiter without its evidence, as the end of a sentence: `limited by one thread of scp`.
     pub fn clause(&self) -> String {
         match self.limiter {
             Limiter::NotExplained => "limit not explained".into(),
@@ -163,7 +163,7 @@ impl Verdict {
         }
     }
 
-    /// The limiter without its figures: `one thread of scp`.
+    /// The limiter without its evidence: `one thread of scp`.
     pub fn what(&self) -> String {
         match &self.whose {
             Some(whose) => format!("{} of {whose}", self.limiter),

@@ -1,27 +1,27 @@
 //! The limit of a TCP flow on the path between two ends: its window, its send buffer, its losses, or the rate of the
-//! network. Each is named by a sign of its own; without any sign, the flow's rate is not explained.
+//! network. Each of them has its own sign; without any sign, the flow's rate is not explained.
 
 use super::evidence::{bytes, percent, rate, ratio, time};
 use super::{Limiter, Verdict};
 
-/// Share of a flow's busy time above which a window or a buffer limits it. The kernel counts neither while
+/// Share of a flow's busy time above which a window or a buffer limits it. The kernel counts neither of them while
 /// congestion limits a flow, so the rest is the flow's start.
 const WINDOW: f64 = 0.4;
-/// Share of retransmitted segments above which losses may limit: below, even 10 Gbit/s over 10 ms loses less
-/// to them than to its own probing.
+/// Share of retransmitted segments above which losses may limit: below it, even 10 Gbit/s over 10 ms loses less
+/// to losses than to its own probing.
 const LOSS: f64 = 1e-5;
-/// Segments sent again below which losses are chance, and show nothing.
+/// Number of retransmitted segments below which losses are chance, and show nothing.
 const CHANCE: f64 = 10.0;
-/// Share of the looks at a flow at which its send buffer was full and all of it under way, above which it limits.
+/// Share of the samples of a flow in which its send buffer was full and all of it in flight, above which the buffer limits.
 const BUFFERED: f64 = 0.5;
-/// Share of a port's rate from which payload fills it: at an MTU of 1500, headers leave 94 %.
+/// Share of a port's rate from which payload fills the port: at an MTU of 1500, headers leave 94 %.
 const FULL_LINK: f64 = 0.9;
-/// A round trip longer than the shortest by this factor means a queue before the link: then the link is full,
+/// A round trip that is longer than the shortest one by this factor means a queue before the link: then the link is full,
 /// and the losses are the queue's.
 const QUEUED: f64 = 1.4;
 /// Microseconds up to which a longer round trip comes from a busy host, not from a queue.
 const HOST_DELAY: f64 = 1000.0;
-/// Factor by which a flow that losses limit may be faster than the model of congestion control, which is a
+/// Factor by which a flow that losses limit may be faster than the model of congestion control: the model gives a
 /// mean.
 const MODEL: f64 = 4.0;
 
@@ -30,7 +30,7 @@ const STALLED: f64 = 0.01;
 
 /// Segments with data above which their mean size is significant; a login has about fifty.
 const MANY: f64 = 150.0;
-/// Share of a full segment below which the mean one is small. Nearly all segments of bulk data are full.
+/// Share of a full segment below which the mean segment is small. Nearly all segments of bulk data are full.
 const PIECE: f64 = 0.4;
 
 /// Mean share of the peer's window in flight above which the window is full.
@@ -56,39 +56,39 @@ pub struct Flows {
     pub retransmits: f64,
     /// Segments sent.
     pub segments: f64,
-    /// Mean smoothed round-trip time in microseconds; 0 where it is unknown.
+    /// Mean smoothed round-trip time in microseconds; 0 if it is unknown.
     pub rtt: f64,
     /// Mean of the flows' shortest round-trip times, in microseconds.
     pub min_rtt: f64,
     /// Bytes of a segment.
     pub segment_size: f64,
-    /// Mean of the peers' windows in bytes; 0 where they were mostly closed or are unknown.
+    /// Mean of the peers' windows in bytes; 0 if they were mostly closed or are unknown.
     pub window_size: f64,
-    /// Mean share of the samples in which a peer's window was below half of its largest so far; 0 where it is
+    /// Mean share of the samples in which a peer's window was below half of its largest so far; 0 if it is
     /// unknown.
     pub window_closed: f64,
-    /// Segments with data in both directions; 0 where they are unknown.
+    /// Segments with data in both directions; 0 if they are unknown.
     pub data_segments: f64,
     /// Bytes in these.
     pub data: f64,
     /// Mean delivery rate of a flow in bytes a second, as the kernel measures it.
     pub delivery_rate: f64,
-    /// Share of the looks at a flow at which its send buffer had no room, and all bytes in it were under way.
+    /// Share of the samples of a flow in which its send buffer had no room, and all bytes in it were in flight.
     pub send_buffer_full: f64,
-    /// Mean size of a send buffer in bytes of memory, which is more than the bytes in it; 0 where it is unknown.
+    /// Mean size of a send buffer in bytes of memory, which is more than the bytes in it; 0 if it is unknown.
     pub send_buffer: f64,
-    /// Mean bytes under way in a flow; 0 where they are unknown.
+    /// Mean bytes in flight in a flow; 0 if they are unknown.
     pub in_flight: f64,
-    /// Share of the looks at which received bytes waited for the program to read them.
+    /// Share of the samples in which received bytes waited for the program to read them.
     pub unread: f64,
-    /// Bits a second of the port by which the flows leave; 0 where that is unknown or only nominal.
+    /// Bits a second of the port by which the flows leave; 0 if that is unknown or only nominal.
     pub link: f64,
     /// Share of the time in which the sender keeps its rate a little below the path's, to avoid a queue.
     pub held: f64,
 }
 
 impl Flows {
-    /// The limit on the path, where the path limits for `share` of the time.
+    /// The limit on the path, if the path limits for `share` of the time.
     pub fn name(&self, share: f64) -> Verdict {
         self.window(share)
             .or_else(|| self.full_send_buffer(share))
@@ -97,7 +97,7 @@ impl Flows {
             .unwrap_or_else(|| self.not_explained(share))
     }
 
-    /// The peer's window, where it limits for most of the time without a queue.
+    /// The peer's window, if it limits for most of the time without a queue.
     fn window(&self, share: f64) -> Option<Verdict> {
         let limited = ratio(self.rwnd_limited, self.busy);
         if limited < WINDOW || self.is_queued() {
@@ -111,7 +111,7 @@ impl Flows {
         Some(Verdict::new(Limiter::Window, share, evidence))
     }
 
-    /// The send buffer, where it is full of bytes that are all under way, without a queue. The kernel's own counter
+    /// The send buffer, if it is full of bytes that are all in flight, without a queue. The kernel's own counter
     /// misses most of this: it runs only while the write queue is empty.
     fn full_send_buffer(&self, share: f64) -> Option<Verdict> {
         let counted = ratio(self.sndbuf_limited, self.busy);
@@ -119,7 +119,7 @@ impl Flows {
             return None;
         }
         let evidence = format!(
-            "it has {}, overhead included, and was full of bytes under way in {} of the looks; {}",
+            "it has {}, overhead included, and was full of bytes in flight in {} of the samples; {}",
             bytes(self.send_buffer),
             percent(self.send_buffer_full.max(counted)),
             self.under_way()
@@ -127,19 +127,19 @@ impl Flows {
         Some(Verdict::new(Limiter::SendBuffer, share, evidence))
     }
 
-    /// Bytes in flight, and the time for which they are.
+    /// The bytes in flight and the round trip, as text.
     fn under_way(&self) -> String {
         let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
         let each = if self.number < 1.5 { String::new() } else { format!(" in each of {}", self.flows()) };
         format!("about {} in flight{each}, round trip {}", bytes(held), time(self.rtt))
     }
 
-    /// How many there are, in words.
+    /// The number of flows, in words.
     fn flows(&self) -> String {
         if self.number < 1.5 { "1 flow".into() } else { format!("{:.0} flows", self.number) }
     }
 
-    /// True where each flow has less than a segment in flight, though there is something to send: then one
+    /// True if each flow has less than a segment in flight, though there is something to send: then one
     /// end asks and waits for the other's answer. A full link has whole segments in flight.
     pub fn is_exchange(&self) -> bool {
         let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
@@ -147,13 +147,13 @@ impl Flows {
         self.rtt > 0.0 && held < self.segment_size && lost < STALLED
     }
 
-    /// True where the bytes in flight fill the peer's window, which is open and small.
+    /// True if the bytes in flight fill the peer's window, which is open and small.
     pub fn fills_window(&self) -> bool {
         let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
         self.window_size > 0.0 && held >= FILLED * self.window_size
     }
 
-    /// Mean bytes of a segment with data, where many were sent and most are small: the program sends small
+    /// Mean bytes of a segment with data, if many were sent and most are small: the program sends small
     /// pieces, and waits after each.
     pub fn small_pieces(&self) -> Option<f64> {
         let mean = ratio(self.data, self.data_segments);
@@ -178,8 +178,8 @@ impl Flows {
         Some(Verdict::new(Limiter::Loss, share, evidence))
     }
 
-    /// Bits a second of one flow at this share of losses: the greater of what Reno (Mathis et al., 1997) and
-    /// CUBIC (RFC 9438, section 5.1) come to.
+    /// Bits a second of one flow at this share of losses: the greater of the rates of Reno (Mathis et al., 1997) and
+    /// CUBIC (RFC 9438, section 5.1).
     fn model(&self, lost: f64) -> f64 {
         let (lost, seconds) = (lost.max(1e-12), (self.rtt * 1e-6).max(1e-6));
         let reno = 1.22 / lost.sqrt();
@@ -187,7 +187,7 @@ impl Flows {
         reno.max(cubic) * self.segment_size.max(536.0) * 8.0 / seconds
     }
 
-    /// The network, where a queue stands before it, it loses segments, or the rate is held at its own or is the port's.
+    /// The network, if a queue stands before it, it loses segments, the sender holds its rate at the network's, or the port is full.
     fn network(&self, share: f64) -> Option<Verdict> {
         let loses = self.retransmits >= CHANCE && ratio(self.retransmits, self.segments) >= LOSS;
         if !self.is_queued() && !loses && !self.fills_link() {
@@ -207,7 +207,7 @@ impl Flows {
         if self.rtt > 0.0 {
             evidence += &format!(", round trip {}, shortest {}", time(self.rtt), time(self.min_rtt));
         }
-        // Where acknowledgements come in bursts, as on a virtual link, the kernel takes their rate for the
+        // If acknowledgements come in bursts, as on a virtual link, the kernel takes their rate for the
         // path's.
         let each = ratio(self.bits, self.number);
         if self.delivery_rate > 0.0 && 8.0 * self.delivery_rate <= BELIEVED * each {
@@ -219,7 +219,7 @@ impl Flows {
         Some(Verdict::new(Limiter::Network, share, evidence))
     }
 
-    /// What was looked at, where nothing of it limits.
+    /// The values that were examined, if none of them shows a limit.
     fn not_explained(&self, share: f64) -> Verdict {
         let mut evidence = format!("{} in {}; ", rate(self.bits), self.flows());
         evidence += &match self.rtt > 0.0 {
@@ -227,7 +227,7 @@ impl Flows {
             false => "the round trip is unknown".into(),
         };
         evidence += &match self.segments > 0.0 {
-            true => format!("; {:.0} of {:.0} segments sent again", self.retransmits, self.segments),
+            true => format!("; {:.0} of {:.0} segments retransmitted", self.retransmits, self.segments),
             false => "; losses are unknown".into(),
         };
         evidence += &format!(
@@ -236,7 +236,7 @@ impl Flows {
         );
         if self.send_buffer > 0.0 {
             evidence += &format!(
-                ", the send buffer of {} in {} of the looks; {} under way in a flow",
+                ", the send buffer of {} in {} of the samples; {} in flight in a flow",
                 bytes(self.send_buffer),
                 percent(self.send_buffer_full),
                 bytes(self.in_flight)
@@ -245,12 +245,12 @@ impl Flows {
         Verdict::new(Limiter::NotExplained, share, evidence)
     }
 
-    /// True where the flows fill their port. One that carries more than its rate reports a nominal one.
+    /// True if the flows fill their port. If a port carries more than the rate that it reports, that rate is only nominal.
     fn fills_link(&self) -> bool {
         self.bits <= self.link && self.bits >= FULL_LINK * self.link && self.link > 0.0
     }
 
-    /// True where a queue stands before the link, or would without the sender's restraint.
+    /// True if a queue stands before the link, or would stand there if the sender didn't hold its rate.
     fn is_queued(&self) -> bool {
         let stands =
             self.min_rtt > 0.0 && self.rtt > QUEUED * self.min_rtt && self.rtt - self.min_rtt > HOST_DELAY;
@@ -299,7 +299,7 @@ mod tests {
         let named = small.name(0.88);
         assert_eq!(named.limiter, Limiter::SendBuffer);
         assert!(
-            named.evidence.contains("full of bytes under way in 97 % of the looks"),
+            named.evidence.contains("full of bytes in flight in 97 % of the samples"),
             "{}",
             named.evidence
         );
@@ -315,9 +315,9 @@ mod tests {
         assert_eq!((named.limiter, named.share), (Limiter::NotExplained, 0.9));
         assert_eq!(
             named.evidence,
-            "10.0 Mbit/s in 2 flows; no queue: round trip 20 ms, shortest 20 ms; 0 of 100000 segments sent again; the \
+            "10.0 Mbit/s in 2 flows; no queue: round trip 20 ms, shortest 20 ms; 0 of 100000 segments retransmitted; the \
              peer's window limits for 0 % of the time with something to send, the send buffer of 4.00 MB in 0 % of the \
-             looks; 25.0 kB under way in a flow"
+             samples; 25.0 kB in flight in a flow"
         );
         let unknown = Flows { rtt: 0.0, segments: 0.0, ..flows() }.name(0.9);
         assert!(

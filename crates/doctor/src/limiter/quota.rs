@@ -14,7 +14,7 @@ const FEW: f64 = 3.0;
 /// A quota, and how often it stopped its group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct QuotaStops {
-    /// The group, where its name is known.
+    /// The group, if its name is known.
     group: Option<String>,
     /// Processors that the group may fill.
     processors: f64,
@@ -54,14 +54,14 @@ impl QuotaStops {
         ratio(self.stops * self.period * 1e-6, self.seconds).min(1.0)
     }
 
-    /// The verdict, where the group was stopped in most periods.
+    /// The verdict, if the group was stopped in most periods.
     pub fn verdict(&self, whose: &str) -> Option<Verdict> {
         if self.processors <= 0.0 || self.stops < FEW || self.share() < STOPPED {
             return None;
         }
         let group = self.group.as_ref().map_or_else(String::new, |name| format!(" {name}"));
         let evidence = format!(
-            "its control group{group} may use {:.2} processors; it had used them up, and was stopped, in {} of the periods \
+            "its control group{group} may use {:.2} processors; the group was stopped, because it had used them up, in {} of the periods \
              of {}",
             self.processors,
             percent(self.share()),

@@ -1,9 +1,9 @@
 //! The limiter of linerate's own transfers.
 //!
 //! Each end's workers assign all of their time to stages, and the scheduler counts how long they ran or
-//! waited for a processor. The rest is time in which they were blocked in the socket: at the sender because
+//! waited for a processor. In the rest of the time they were blocked in the socket: at the sender because
 //! the path takes no more, at the receiver because nothing arrives. An end whose workers are seldom blocked
-//! there is the limiter, named by its largest stage; if both ends mostly are, the path between them limits.
+//! there is the limiter, named by its largest stage. If both ends are mostly blocked, the path between them limits.
 
 use linerate_wire::stages::{Stages, Usage};
 
@@ -14,26 +14,26 @@ use super::{Limiter, Verdict};
 
 /// Share of the time in which the user's rate limit held the sender, above which it is the limiter.
 const PACED: f64 = 0.2;
-/// Share of the sender's time with its rate kept a little below the path's, above which the path limits.
+/// Share of the sender's time in which it kept its rate a little below the path's, above which the path limits.
 const HELD: f64 = 0.3;
 /// Share of the whole time that passed after the last byte, above which stable storage is the limiter.
 const SETTLING: f64 = 0.5;
 /// The least share of its time that a limiting end spends on its own work. In a pipeline the limiting stage
 /// is full except for its start and the jitter of the others.
 const LOADED: f64 = 0.8;
-/// The same without the scheduler's counters, where copying in the socket looks like waiting.
+/// The same without the scheduler's counters: then copying in the socket looks like waiting.
 const LOADED_UNCLOCKED: f64 = 0.5;
 /// Share of the sender's busy time in which the receiver's window held it, below which the receiver keeps up.
 const TAKEN: f64 = 0.1;
-/// The same above which a loaded receiver doesn't keep up.
+/// The same share, above which a loaded receiver doesn't keep up.
 const LATE: f64 = 0.3;
-/// Share of the sender's time that compression takes, from which it is the work that limits.
+/// Share of the sender's time that compression takes, from which compression limits.
 const COMPRESSING: f64 = 0.4;
-/// Share of its time in which a path has something under way, from which no compressor limits the transfer.
+/// Share of the time in which the path has data in flight, from which no compressor limits the transfer.
 const FED: f64 = 0.95;
 const SENDER: &str = "sender";
-/// Share of its time in which an end's workers were ready without a processor, above which other programs
-/// take it.
+/// Share of the time in which an end's workers were ready without a processor, above which other programs
+/// take the processors.
 const STARVED: f64 = 0.2;
 /// Share of a processor from which a worker is full.
 const FULL: f64 = 0.8;
@@ -55,20 +55,20 @@ pub struct Evidence {
     pub sender: Stages,
     /// The receiver's stages.
     pub receiver: Stages,
-    /// Resources that the sender's process used, where they are known.
+    /// Resources that the sender's process used, if they are known.
     pub sender_usage: Option<Usage>,
-    /// Resources that the receiver's process used, where they are known.
+    /// Resources that the receiver's process used, if they are known.
     pub receiver_usage: Option<Usage>,
     /// Duration in seconds.
     pub seconds: f64,
-    /// The data goes through ssh, whose connection isn't seen.
+    /// The data goes through ssh, whose connection linerate can't see.
     pub through_ssh: bool,
     /// Both ends are one process on one host.
     pub within: bool,
 }
 
 impl Evidence {
-    /// What is known after `seconds` of a transfer that goes on; `within`: both ends are one process.
+    /// The evidence after `seconds` of a transfer that goes on; `within`: both ends are one process.
     pub fn under_way(sender: Stages, receiver: Stages, seconds: f64, within: bool) -> Self {
         // A worker asks for its thread's time and for its TCP connection at once.
         let through_ssh = !within && sender.clocked > 0 && sender.tcp_looks == 0;
@@ -96,7 +96,7 @@ fn paced(sender: &EndTimes) -> Option<Verdict> {
     (sender.limit >= PACED).then(|| Verdict::new(Limiter::RateLimit, sender.limit, evidence))
 }
 
-/// The CPU quota that stopped an end for most of the time; of both ends, the one that was stopped more.
+/// The CPU quota that stopped an end for most of the time. If both ends were, the end that was stopped more.
 fn stopped(evidence: &Evidence) -> Option<Verdict> {
     let Evidence { sender, receiver, seconds, .. } = evidence;
     let from = QuotaStops::of_end(sender, *seconds).verdict("the sender");
@@ -105,7 +105,7 @@ fn stopped(evidence: &Evidence) -> Option<Verdict> {
     from.into_iter().chain(to).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
-/// Stable storage, where most of the time passed after the last byte.
+/// Stable storage, if most of the time passed after the last byte.
 fn settling(evidence: &Evidence, receiver: &EndTimes) -> Option<Verdict> {
     let Evidence { sender, seconds, .. } = evidence;
     let settled = 1.0 - ratio(sender.span as f64 * 1e-9, *seconds);
@@ -116,7 +116,7 @@ fn settling(evidence: &Evidence, receiver: &EndTimes) -> Option<Verdict> {
     small_files(evidence, receiver).or(Some(Verdict::new(Limiter::DestinationWrite, settled, figures)))
 }
 
-/// The path, where the rate is held at its own. A loaded receiver that closes its window makes a queue of its own.
+/// The path, if the sender holds its rate at the path's. A loaded receiver that closes its window makes such a queue too.
 fn held(evidence: &Evidence, sender: &EndTimes, receiver: &EndTimes) -> Option<Verdict> {
     let is_path = sender.held >= HELD && sender.load() < LOADED;
     let is_late = window_share(&evidence.sender) >= LATE && receiver.load() >= LOADED;
@@ -124,12 +124,12 @@ fn held(evidence: &Evidence, sender: &EndTimes, receiver: &EndTimes) -> Option<V
     (is_path && !is_late).then(|| flows.name(sender.held))
 }
 
-/// The receiver's load as far as it can have limited the transfer.
+/// The receiver's load, if it can have limited the transfer; otherwise 0.
 fn receiver_load(sender: &Stages, receiver: &EndTimes) -> f64 {
     if takes_all(sender) { 0.0 } else { receiver.load() }
 }
 
-/// True where the sender's TCP hardly ever met a full window: then the receiver took all data, however late its threads
+/// True if the sender's TCP hardly ever met a full window: then the receiver took all data, however late its threads
 /// ran.
 fn takes_all(sender: &Stages) -> bool {
     sender.tcp_looks > 0 && window_share(sender) < TAKEN
@@ -156,7 +156,7 @@ fn on_the_path(evidence: &Evidence, share: f64) -> Verdict {
         return flows.name(share);
     }
     let figures = format!(
-        "both ends wait for it {} of the time; {}; ssh's one thread, its window or the network behind it",
+        "both ends wait for it {} of the time; {}; the cause is ssh's one thread, its window or the network behind it",
         percent(share),
         rate(flows.bits)
     );
@@ -203,14 +203,14 @@ fn flows(evidence: &Evidence) -> Flows {
     }
 }
 
-/// The bytes that a payload is on the wire: fewer where it is compressed.
+/// The bytes of a payload on the wire: fewer if it is compressed.
 fn on_the_wire(payload: u64, sender: &Stages) -> u64 {
     let wire = payload as f64 * ratio(sender.wire as f64, sender.bytes as f64);
     if sender.packed > 0 { wire as u64 } else { payload }
 }
 
-/// Share of the time in which the path had something under way, where the sender compressed and that was nearly always: what it
-/// waited for its compressor then delayed nothing.
+/// Share of the time in which the path had data in flight, if the sender compressed and that share was nearly all; otherwise 0.
+/// With nearly all, waiting for the compressor delayed nothing.
 fn fed(sender: &Stages) -> f64 {
     let busy = ratio(sender.tcp_busy as f64 * 1e3, sender.lifetime as f64).min(1.0);
     if sender.packed > 0 && busy >= FED { busy } else { 0.0 }
@@ -219,31 +219,31 @@ fn fed(sender: &Stages) -> f64 {
 /// One end's time, as shares of its workers' time.
 struct EndTimes {
     whose: &'static str,
-    /// True where the scheduler's counters are known.
+    /// True if the scheduler's counters are known.
     clocked: bool,
     /// Mean number of concurrent workers.
     workers: f64,
-    /// Share of running.
+    /// Share of the time spent running.
     cpu: f64,
-    /// Share of being ready to run without a processor.
+    /// Share of the time spent ready to run, without a processor.
     waited: f64,
-    /// Share of being blocked in the socket.
+    /// Share of the time spent blocked in the socket.
     starved_by_path: f64,
-    /// Share of being blocked while reading or writing files, or waiting for the scan.
+    /// Share of the time spent blocked while reading or writing files, or waiting for the scan.
     blocked_in_files: f64,
-    /// Share of these stages, blocked or not.
+    /// Share of the time spent in these stages, blocked or not.
     files: f64,
-    /// Share of compressing or decompressing.
+    /// Share of the time spent compressing or decompressing.
     compress: f64,
-    /// Payload bytes without compression for each on the wire.
+    /// Uncompressed payload bytes for each byte on the wire.
     smaller: f64,
-    /// Share of waiting for the rate limit.
+    /// Share of the time spent waiting for the rate limit.
     limit: f64,
-    /// Share of sending at a rate kept a little below the path's.
+    /// Share of the time spent sending at a rate kept a little below the path's.
     held: f64,
-    /// Idle share of the host's processors; none where it is unknown.
+    /// Idle share of the host's processors; `None` if it is unknown.
     idle: Option<f64>,
-    /// Processors of the host; none where their number is unknown.
+    /// Processors of the host; `None` if their number is unknown.
     processors: Option<f64>,
     /// The process's share of the host's processor time.
     used: f64,
@@ -258,10 +258,10 @@ impl EndTimes {
         let (cpu, waited) = (of_clocked(stages.cpu), of_clocked(stages.waited));
         let files = (share(stages.queue) + share(stages.read) + share(stages.write)).min(1.0);
         let (socket, compress) = (share(stages.socket), share(stages.compress));
-        // A sender waits for the threads that compress; at a receiver it is work, as the cipher is.
+        // A sender waits for the threads that compress; at a receiver decompression is its own work, like the cipher.
         let (is_sender, cipher) = (whose == SENDER, share(stages.cipher));
         let cipher = if is_sender { cipher } else { cipher + compress };
-        // The time run outside of what never blocks is divided among the other stages in proportion.
+        // The running time outside of the stages that never block is divided among the other stages in proportion.
         let ran = (cpu + waited - cipher).max(0.0);
         let blocked = |stage: f64| (stage - ran * ratio(stage, socket + files)).max(0.0);
         let processors = usage.map(|usage| f64::from(usage.processors.max(1)));
@@ -290,7 +290,7 @@ impl EndTimes {
         }
     }
 
-    /// Share of its time in which it doesn't wait for the path.
+    /// Share of the time in which this end doesn't wait for the path.
     fn load(&self) -> f64 {
         if self.used >= BUSY { 1.0 } else { 1.0 - self.starved_by_path }
     }
@@ -342,7 +342,7 @@ impl EndTimes {
         }
     }
 
-    /// True where more threads would have found an idle processor.
+    /// True if more threads would have found an idle processor.
     fn has_idle_processors(&self) -> bool {
         self.idle.is_some_and(|idle| idle >= IDLE)
             && self.processors.is_some_and(|processors| self.workers + 0.5 < processors)
@@ -355,7 +355,7 @@ impl EndTimes {
             figures += &format!(" and were ready without a processor for {}", percent(self.waited));
         }
         if let Some(idle) = self.idle {
-            // Workers that wait while processors are idle wait for low-priority work, which yields, but not
+            // If workers wait while processors are idle, they wait for low-priority work to yield, which it doesn't do
             // at once.
             let yielding = self.waited >= STARVED && idle >= IDLE;
             let niced = if yielding { ", work at a lower priority included" } else { "" };
