@@ -11,7 +11,7 @@ const GUIDE: &str = include_str!("guide.md");
 /// The headings of its tables.
 const CHECKED: &str = "| check | needs | finds |";
 const FORMULAS: &str = "| what | formula | source | checks |";
-const WRONG: &str = "| check | wrong where |";
+const WRONG: &str = "| check | wrong if |";
 
 /// Arguments of `linerate doctor explain`.
 #[derive(Debug, Args)]
