@@ -60,7 +60,7 @@ fn a_plan_changes_nothing_and_nobody_is_asked_without_a_terminal() {
     let before = host.settings();
     let found = host.doctor(&[]).end().exits(0);
     assert!(
-        found.out.contains("can be changed by a program: linerate doctor --apply --plan shows how"),
+        found.out.contains(": linerate doctor --apply --plan shows how; "),
         "{found}"
     );
     let run = host.doctor(&["--apply", "--plan"]).end().exits(0);

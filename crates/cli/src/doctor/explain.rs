@@ -1,11 +1,11 @@
-//! `linerate doctor explain CHECK`: what a check looks at, by which formula, where its advice is from, and when it is wrong.
+//! `linerate doctor explain CHECK`: the facts that a check looks at, its formula, the sources of its advice, and when it is wrong.
 
 use clap::Args;
 use linerate_doctor::check::{Check, named};
 
 use crate::common::failure::Failure;
 
-/// The guide, whose tables say it: so that both say the same.
+/// The guide. Its tables are the explanations, so the two always agree.
 const GUIDE: &str = include_str!("guide.md");
 
 /// The headings of its tables.
@@ -16,7 +16,7 @@ const WRONG: &str = "| check | wrong if |";
 /// Arguments of `linerate doctor explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Its name, as in brackets behind a finding
+    /// The check's name: after each finding, in brackets
     #[arg(value_name = "CHECK")]
     check: String,
 }
@@ -55,7 +55,7 @@ fn rows(heading: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     tables.flat_map(|table| table.lines().skip(2)).map(cells)
 }
 
-/// Rows of the tables of checks that begin with the check's name, perhaps among others.
+/// Rows of the tables of checks whose first cell has the check's name, alone or among others.
 fn rows_of(name: &str) -> impl Iterator<Item = Vec<&'static str>> {
     rows(CHECKED).filter(move |row| row[0].split(", ").any(|each| each == name))
 }
@@ -71,7 +71,7 @@ fn formulas(name: &str) -> impl Iterator<Item = String> {
     rows(FORMULAS).filter_map(of)
 }
 
-/// When the check is wrong, by the table with two cells.
+/// The cases in which the check is wrong, from the table with two columns.
 fn wrong(name: &str) -> impl Iterator<Item = &'static str> {
     rows(WRONG)
         .filter(move |row| row[0].split(", ").any(|each| each == name))

@@ -17,10 +17,10 @@ use std::process::Stdio;
 use crate::common::failure::Failure;
 use crate::common::reach::{Reach, interrupted, not_started};
 
-/// The measurements of the doctor on `from`, which reaches `to` by that name, as a user there would; and the routes of both.
+/// The measurements of the doctor on `from`, and the routes of both hosts. `from` reaches `to` by that name, as a user there would.
 ///
 /// # Errors
-/// The reason, as the end of a sentence, if the doctor can't run there or can't measure.
+/// If the doctor can't run there or can't measure: the reason, as the end of a sentence.
 pub fn measure(
     from: &OsStr,
     to: &OsStr,
@@ -39,7 +39,7 @@ pub fn measure(
         return Err(format!("the doctor there ended with {}", output.status));
     }
     let told = String::from_utf8_lossy(&output.stdout);
-    let measured = of(&told).ok_or("its answer makes no sense")?;
+    let measured = of(&told).ok_or("its answer can't be understood")?;
     Ok((measured, [0, 1].map(|end| route(&told, end))))
 }
 
@@ -60,8 +60,8 @@ pub fn advice(from: &OsStr, to: &OsStr) -> String {
     format!("run this on {}: linerate doctor --path local {}", name(from), name(to))
 }
 
-/// ssh's options apply only to the way from here; a remote shell from `--rsh` is used there too. No file there changes what was
-/// asked for.
+/// ssh's options apply only to logins from here; a remote shell from `--rsh` is used there too. No configuration file there changes
+/// the request.
 fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
     let mut words: Vec<OsString> = ["doctor", "--json", "--no-config"].map(OsString::from).into();
     words.extend(reach.rsh.iter().flat_map(|rsh| ["--rsh".into(), OsString::from(rsh)]));
@@ -70,7 +70,7 @@ fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
     words
 }
 
-/// The route of an end in the last line of its output: its own comes first.
+/// The route of an end, from the last line of its output, in which its own route comes first.
 fn route(text: &str, end: usize) -> Fact<TakenRoute> {
     let told: Option<Value> = text.lines().next_back().and_then(|line| serde_json::from_str(line).ok());
     let route = told.as_ref().and_then(|told| told.get("hosts")?.get(end)?.get("route"));
@@ -78,7 +78,7 @@ fn route(text: &str, end: usize) -> Fact<TakenRoute> {
     route.map_or(Fact::NotApplicable, Fact::Known)
 }
 
-/// The measurements in the last line of its output.
+/// The measurements, from the last line of its output.
 fn of(text: &str) -> Option<PathMeasurements> {
     let told: Value = serde_json::from_str(text.lines().next_back()?).ok()?;
     let measured = told.get("measured")?;

@@ -7,7 +7,7 @@ use super::{Needed, Report};
 use crate::common::metrics::{Gauge, RunMetrics};
 
 impl RunMetrics {
-    /// The figures of an examination. What isn't found is 0.
+    /// Sets the metrics of an examination; severities without findings are 0.
     pub fn examined(&self, report: &Report) {
         for Needed { host, rate, unreadable, .. } in &report.hosts {
             self.set(Gauge::DoctorNeeded, &[("host", host)], rate / 8.0);

@@ -38,23 +38,23 @@ pub use treatment::{SwitchArgs, stand_by};
 const EXAMPLES: &str = "\
 Examples:
   linerate doctor
-      this host: what keeps it from its ports' rate, the costliest first
+      this host: the causes that keep it below its ports' rate, costliest first
   linerate doctor web1 web2 --target 10gbit
-      other hosts, against the rate that is needed
+      other hosts, compared with the rate that is needed
   linerate doctor --path local web1
       both ends, and three seconds of measurements between them
   linerate doctor --path web1 web2
-      the same of two other hosts: web1 measures, and reaches web2 by that name
+      the same for two other hosts: web1 measures, and reaches web2 by that name
   linerate doctor --root web1.txt
       a snapshot that somebody sent (linerate facts --snapshot web1.txt)
   linerate doctor --brief
-      a line for each finding; -v shows all there is
+      a line for each finding; -v shows notes, all evidence and sources
   linerate doctor explain rx-ring
-      what that check looks at, its formula and sources, and when it is wrong
+      the check's facts, its formula and sources, and when it is wrong
   linerate doctor --apply --plan
-      what would be changed for it, and how it is taken back
+      the changes that it would make, and how to undo them
   linerate doctor --apply root@web1
-      changes it, and takes it back unless it is confirmed within a minute
+      makes the changes, and undoes them unless you confirm within a minute
 Without --apply it changes nothing. As a test: --fail-on major
 ";
 
@@ -62,12 +62,12 @@ Without --apply it changes nothing. As a test: --fail-on major
 const LEAST_TARGET: f64 = 1e6;
 
 const MEANINGS: [Meaning; 8] = [
-    (Code::Done, "examined; with --fail-on, nothing is that severe"),
+    (Code::Done, "examined; with --fail-on, no finding is that severe"),
     FAILED,
     USAGE,
-    (Code::Some, "--apply, --undo: some settings were refused, or are not as before"),
+    (Code::Some, "--apply, --undo: some settings were refused, or not restored"),
     FAR_END,
-    (Code::Found, "--fail-on: a finding is that severe, or more"),
+    (Code::Found, "--fail-on: a finding is that severe or worse"),
     VERSION,
     INTERRUPTED,
 ];
@@ -81,7 +81,7 @@ pub struct DoctorArgs {
     /// Hosts, or 'local' for this one [default: local]
     #[arg(value_name = "[USER@]HOST", conflicts_with_all = ["root", "path"])]
     hosts: Vec<OsString>,
-    /// Examine a snapshot, or a directory in place of /; may be repeated
+    /// Examine a snapshot, or a directory instead of /; may be repeated
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "path")]
     root: Vec<PathBuf>,
     /// Examine two hosts and the path between them; either may be 'local'
@@ -93,15 +93,15 @@ pub struct DoctorArgs {
     /// The rate that is needed, as 10gbit [default: the ports' rate]
     #[arg(long, value_name = "RATE", value_parser = parse_target)]
     target: Option<f64>,
-    /// End with exit code 6 on a finding of SEVERITY or worse
+    /// Exit with code 6 if a finding has SEVERITY or worse
     ///
-    /// critical, major, minor or note.
+    /// SEVERITY is critical, major, minor or note.
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
-    /// Show notes too, all evidence, and the sources
+    /// Also show notes, all evidence, and the sources
     #[arg(short, long, conflicts_with = "brief")]
     verbose: bool,
     /// Print one line for each finding
@@ -121,23 +121,23 @@ pub struct DoctorArgs {
     reach: Reach,
 }
 
-/// What else it does.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 enum DoctorVerb {
-    /// Explain a check: what it looks at, its formula and sources, when it is wrong
+    /// Explain a check: its facts, formula and sources, and when it is wrong
     Explain(ExplainArgs),
 }
 
-/// How hosts are reached, and which of their directories are looked at.
+/// The way to reach hosts, and their directories to examine.
 #[derive(Clone, Copy)]
 pub struct Places<'a> {
     reach: &'a Reach,
     at: &'a [PathBuf],
 }
 
-/// One host, with the name that the user calls it by.
+/// One host.
 pub struct NamedHost {
-    /// The name.
+    /// The user's name for it.
     pub name: String,
     /// Its facts.
     pub facts: Facts,
@@ -152,12 +152,12 @@ pub struct Report {
     version: &'static str,
     /// Seconds since 1970.
     time: u64,
-    /// Bits a second needed of each host.
+    /// The hosts, with the bits a second that each needs.
     pub hosts: Vec<Needed>,
     /// The measurements, with `--path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<PathMeasurements>,
-    /// Checks that were run.
+    /// The number of checks that were run.
     pub checks: usize,
     /// The costliest first.
     pub findings: Vec<Finding>,
@@ -217,7 +217,7 @@ impl DoctorArgs {
         Ok(Report::of(&hosts, ordered(hosts.iter().flat_map(examine_host).collect())))
     }
 
-    /// The report without the checks that aren't wanted.
+    /// The report without the checks that the user left out.
     fn wanted(&self, mut report: Report) -> Report {
         let (only, skip) = (&self.treatment.only, &self.skip);
         let is_wanted = |check: &str| {
@@ -261,7 +261,7 @@ impl DoctorArgs {
         } else {
             let notes = !self.treatment.only.is_empty();
             say!("{}", table::text(report, Detail { verbose: self.verbose, brief: self.brief, notes }));
-            // A snapshot's host is elsewhere.
+            // A snapshot may be of another host.
             let hint = treatment::hint(&report.findings, &self.hosts, &self.path);
             hint.filter(|_| self.root.is_empty()).iter().for_each(|hint| say!("{hint}"));
         }
@@ -320,7 +320,7 @@ fn no_host(name: &str) -> Failure {
     Failure(message, Code::Failed)
 }
 
-/// The number of facts that can't be read. The types of facts are many, and JSON walks through all of them.
+/// The number of facts that can't be read. There are many types of facts, so this goes through their JSON form.
 fn unreadable(facts: &Facts) -> usize {
     fn count(value: &Value) -> usize {
         match (Fact::<IgnoredAny>::deserialize(value), value) {
@@ -351,7 +351,7 @@ fn parse_target(text: &str) -> Result<f64, String> {
         return Ok(bits);
     }
     Err(format!(
-        "that is {bits:.0} bits a second, and no need of a transfer: write 10gbit, or 1mbit at least"
+        "that is {bits:.0} bits a second, too little for a transfer: write for instance 10gbit; the least is 1mbit"
     ))
 }
 

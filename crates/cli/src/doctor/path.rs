@@ -21,13 +21,13 @@ use crate::stream::probe;
 /// RT_TABLE_MAIN.
 const MAIN_TABLE: u32 = 254;
 
-/// The port of all addresses of a host's own.
+/// The port over which a host reaches its own addresses.
 const LOOPBACK: &str = "lo";
 
 /// Both ends of a path.
 type NamedEnds = (NamedHost, NamedHost);
 
-/// Asks both, measures, and examines all three.
+/// Asks both ends for their facts, measures the path, and examines both ends and the path.
 pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Result<Report, Failure> {
     let reach = places.reach;
     if from == to {
@@ -42,7 +42,7 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
         return Ok(report(over(ends, routes), need, measured));
     }
     let other = if to == HERE { from } else { to };
-    // Before anybody logs in: where full packets vanish, ssh waits for its keys without end.
+    // This comes before any login: if full packets vanish, ssh waits for its keys for ever.
     let seen = rtt::to(other, reach);
     let near = host(OsStr::new(HERE), places)?;
     if seen.black_hole.is_some() {
@@ -54,7 +54,7 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
     if measured.rate.is_none() {
         return Ok(report(routed((near, far), seen.address), need, measured));
     }
-    // What was lost before says nothing about this path.
+    // Earlier losses say nothing about this path.
     let now = (host(OsStr::new(HERE), places)?, host(other, places)?);
     let seconds = begun.elapsed().as_secs_f64();
     let since = |now: NamedHost, before: &NamedHost| NamedHost {
@@ -65,8 +65,8 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, places: &Places<'_>) -> Res
     Ok(report(routed(ends, seen.address), need, measured))
 }
 
-/// This host with its route to the other one, which knows its own way back to the login. Where ssh doesn't connect directly, neither
-/// is that of the data: through another host, or to a port of this one that ssh forwards.
+/// This host with its route to the other one; that one knows its own way back to the login. If ssh doesn't connect directly, the data's
+/// route isn't known: the login goes through another host, or to a port of this one that ssh forwards.
 fn routed((near, far): NamedEnds, address: Option<SocketAddr>) -> NamedEnds {
     let there = address.filter(|address| !address.ip().to_canonical().is_loopback()).map(TakenRoute::to);
     let there = there.filter(|there| there.known().is_none_or(|route| route.ports != [LOOPBACK]));
@@ -81,7 +81,7 @@ fn over((near, far): NamedEnds, [there, back]: [Fact<TakenRoute>; 2]) -> NamedEn
     (along(near, there), along(far, back))
 }
 
-/// A host that nothing can be asked of.
+/// A host that can't be asked for facts.
 fn unasked(name: &OsStr) -> NamedHost {
     NamedHost { name: name.to_string_lossy().into_owned(), facts: Facts::default() }
 }
@@ -110,7 +110,7 @@ fn report((near, far): NamedEnds, need: Need, measured: PathMeasurements) -> Rep
     let slower = if ends[0].rate() <= ends[1].rate() { ends[0] } else { ends[1] };
     let because = match (need, slower.fastest()) {
         (Need::Target(_), _) => "as asked for",
-        (Need::OfPorts, Some(_)) => "what the slower end can",
+        (Need::OfPorts, Some(_)) => "the slower end's rate",
         (Need::OfPorts, None) => "assumed: no port of the slower end reports its speed",
     };
     let mut report = Report::of(&path.ends(), examine_path_and_ends(&path));
@@ -149,13 +149,13 @@ fn of(summary: &Summary) -> PathMeasurements {
     }
 }
 
-/// Bytes of the window of one stream, of those of all. Without counters the connections are ssh's.
+/// Bytes of one stream's window, from the sum of all. Without counters the connections are ssh's.
 fn window(measured: &PathMeasurements, windows: u64) -> Option<u64> {
     let streams = measured.streams.filter(|_| measured.sent.is_some())?;
     windows.checked_div(u64::from(streams)).filter(|window| *window > 0)
 }
 
-/// The ports that the path takes, in one line; none where no route is known.
+/// The ports that the path takes, in one line; `None` if no route is known.
 pub fn ports(report: &Report) -> Option<String> {
     let end = |needed: &Needed| {
         let route = needed.route.as_ref()?;
@@ -211,8 +211,8 @@ mod tests {
             report((near, far), need, PathMeasurements::default()).hosts[0].because
         };
         let of_ports = |mbps| because(mbps, Need::OfPorts);
-        assert_eq!(of_ports([Fact::Known(1000), Fact::Known(25_000)]), "what the slower end can");
-        assert_eq!(of_ports([Fact::Known(1000), Fact::NotApplicable]), "what the slower end can");
+        assert_eq!(of_ports([Fact::Known(1000), Fact::Known(25_000)]), "the slower end's rate");
+        assert_eq!(of_ports([Fact::Known(1000), Fact::NotApplicable]), "the slower end's rate");
         let assumed = "assumed: no port of the slower end reports its speed";
         assert_eq!(of_ports([Fact::Known(25_000), Fact::NotApplicable]), assumed);
         assert_eq!(of_ports([Fact::NotApplicable, Fact::NotApplicable]), assumed);

@@ -1,5 +1,5 @@
-//! What a few connections to an ssh server show before anybody logs in: the round-trip time, the size of packets, and whether
-//! full ones arrive.
+//! Measurements by a few connections to an ssh server before any login: the round-trip time, the size of packets, and whether
+//! full packets arrive.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -19,14 +19,14 @@ const TRIES: usize = 3;
 const MOST_ADDRESSES: usize = 8;
 /// The longest time for one connection.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The longest time for full packets, and the shortest after which they count as lost.
+/// The longest time to wait for full packets, and the shortest time after which they count as lost.
 const DEADLINE: Duration = Duration::from_secs(5);
 const SHORTEST: Duration = Duration::from_millis(2500);
-/// How often the kernel must have sent them again by then.
+/// The number of times that the kernel must have sent them again by then.
 const AGAIN: u32 = 4;
-/// The MTU of Ethernet, for packets of the other end.
+/// Ethernet's MTU, assumed for packets of the other end.
 const USUAL_MTU: u32 = 1500;
-/// ssh without a login, nor over a connection that is there already.
+/// Options of ssh against a login, and against the use of an existing connection.
 const NO_LOGIN: [&str; 9] = [
     "-T",
     "-o",
@@ -47,10 +47,10 @@ const FULL: usize = 18_000;
 const HEADERS: [u32; 2] = [40, 60];
 const TIMESTAMPS: u32 = 12;
 
-/// What was seen; as far as it was.
+/// The measurements, as far as they were possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServerProbe {
-    /// Its address, if it answered.
+    /// The server's address, if it answered.
     pub address: Option<SocketAddr>,
     /// The shortest time of a connection in seconds.
     pub rtt: Option<f64>,
@@ -60,17 +60,17 @@ pub struct ServerProbe {
     pub black_hole: Option<u32>,
 }
 
-/// Looks at the ssh server of a host; at nothing if ssh doesn't connect directly. Like ssh, it takes the first address that answers.
+/// Measures the way to a host's ssh server; nothing if ssh doesn't connect directly. Like ssh, it takes the first address that answers.
 pub fn to(host: &OsStr, reach: &Reach) -> ServerProbe {
     let answers = server(host, reach).into_iter().map(look).find(|seen| seen.address.is_some());
     let seen = answers.unwrap_or_default();
-    // What we send arrives. The server's full packets come with its keys.
+    // Our packets arrive. The server's full packets carry its keys.
     let is_silent = seen.mtu.is_some() && keys_come(host, reach) == Some(false);
     ServerProbe { black_hole: seen.black_hole.or(is_silent.then_some(USUAL_MTU)), ..seen }
 }
 
-/// False if ssh still waits for the server's keys after a time in which any server has sent them. It logs in by no method, so
-/// that it ends as soon as it has them.
+/// False if ssh still waits for the server's keys after a time in which any server has sent them. ssh may use no method of login, so
+/// it ends as soon as it has the keys.
 fn keys_come(host: &OsStr, reach: &Reach) -> Option<bool> {
     let mut words = reach.configured(host).ok()?.ssh()?.into_iter();
     let mut command = Command::new(words.next()?);
@@ -85,7 +85,7 @@ fn keys_come(host: &OsStr, reach: &Reach) -> Option<bool> {
             Err(_) => return None,
         }
     }
-    // Neither fails for a child that is still there.
+    // Neither call fails for a child that hasn't been waited for.
     let _ = (child.kill(), child.wait());
     Some(false)
 }
@@ -117,19 +117,19 @@ fn look(address: SocketAddr) -> ServerProbe {
     ServerProbe { address: rtt.map(|_| address), rtt, mtu, black_hole }
 }
 
-/// What became of packets of this many bytes.
+/// What happened to packets of this number of bytes.
 #[derive(Debug, PartialEq)]
 enum PacketFate {
     Arrived(u32),
     Vanished(u32),
 }
 
-/// Sends a small packet and then full ones, and watches the kernel's counters; none where the server goes away.
+/// Sends a small packet and then full ones, and watches the kernel's counters; `None` if the server closes the connection.
 fn full_packets(mut stream: TcpStream) -> Option<PacketFate> {
     stream.set_nodelay(true).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.write_all(NAME).ok()?;
-    // The server's name may come late, where it looks up ours.
+    // The server's name may come late, if it looks up our address first.
     let mut banner = [0; 4];
     stream.read_exact(&mut banner).ok().filter(|()| banner == *b"SSH-")?;
     let before = TcpInfo::of(stream.as_fd()).ok()?;
@@ -153,15 +153,15 @@ fn full_packets(mut stream: TcpStream) -> Option<PacketFate> {
     }
 }
 
-/// True once full packets have arrived, false once they count as lost: again and again sent, and nothing of them
-/// acknowledged at the size that they had at first. A kernel that probes for the MTU (tcp_mtu_probing) makes them smaller in
+/// True once full packets have arrived, false once they count as lost: sent several times, and not
+/// acknowledged at their first size. A kernel that probes for the MTU (tcp_mtu_probing) makes them smaller in
 /// the end, and then they arrive.
 fn judged(before: &TcpInfo, now: &TcpInfo, elapsed: Duration) -> Option<bool> {
     let arrived = now.acknowledged.saturating_sub(before.acknowledged);
     let (again, is_smaller) =
         (now.retransmits - before.retransmits.min(now.retransmits), now.segment_size < before.segment_size);
-    // Where a router says what fits, the size falls at once.
-    // Where a packet takes it all, as on the loopback, it is one.
+    // If a router reports the MTU, the size falls at once.
+    // If one packet takes the whole message, as on the loopback, there is only one.
     let whole = u64::from(now.segment_size).min(FULL as u64);
     if arrived >= whole && !(is_smaller && elapsed >= SHORTEST / 2 && again >= 2) {
         return Some(true);

@@ -1,4 +1,4 @@
-//! Findings for people: what costs something, the costliest first; notes only where they are asked for.
+//! Findings for people: those that cost something, the costliest first; notes only if the user asks for them.
 
 use linerate_doctor::formula::{gbit, percent};
 use linerate_doctor::{Finding, Severity};
@@ -7,18 +7,18 @@ use std::fmt::Write;
 
 use super::{Needed, Report};
 
-/// Lines of evidence that are shown, shortly and at length.
+/// Lines of evidence that are shown without and with `-v`.
 const SHORT: usize = 2;
 const LONG: usize = 8;
 
-/// How much is shown.
+/// The amount of detail.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Detail {
-    /// Notes too, all evidence, and the sources.
+    /// Also notes, all evidence, and the sources.
     pub verbose: bool,
     /// One line for each finding.
     pub brief: bool,
-    /// Notes, because somebody named their checks.
+    /// Also notes, because the user named their checks.
     pub notes: bool,
 }
 
@@ -98,10 +98,14 @@ fn tell(out: &mut String, number: u32, each: &Shown<'_>, several: bool, detail: 
 }
 
 fn lost(share: f64) -> String {
-    if share > 0.0 { format!(": {} of the need is lost", percent(share)) } else { ", above the need".into() }
+    if share > 0.0 {
+        format!(": {} of the needed rate is lost", percent(share))
+    } else {
+        ", above the needed rate".into()
+    }
 }
 
-/// How many checks, what they found, and which notes aren't shown.
+/// The number of checks, their findings by severity, and the notes that aren't shown.
 fn sum(report: &Report, shown: &[Shown<'_>], hidden: &[Shown<'_>]) -> String {
     let count = |severity: &Severity| {
         let count = shown.iter().filter(|each| each.finding.severity == *severity).count();

@@ -1,4 +1,4 @@
-//! Treatments of another host: linerate there makes them, and its switch waits there.
+//! Treatments of another host: linerate on that host makes the changes, and waits there for the confirmation.
 
 use linerate_remote::binary::Binaries;
 use linerate_remote::install::again_by;
@@ -17,7 +17,7 @@ use crate::doctor::DoctorArgs;
 use crate::doctor::far::bring;
 use crate::exit::Code;
 
-/// What would be changed there.
+/// The plan of that host.
 pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
     let wanted = &args.treatment;
     bring(host, &args.reach)?;
@@ -31,7 +31,7 @@ pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
     asked_plan(args, host, &words, None)
 }
 
-/// What of a plan that host can have.
+/// The part of a plan that applies to that host.
 pub fn look(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<PlanReport, Failure> {
     bring(host, &args.reach)?;
     let plan = serde_json::to_vec(plan).map_err(|error| Failure::failed(error.to_string()))?;
@@ -39,7 +39,7 @@ pub fn look(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<PlanRe
     asked_plan(args, host, &words, Some(&plan))
 }
 
-/// Its commands are shown to the user, who may use them.
+/// Checks the plan, since its commands are shown to the user, who may run them.
 fn asked_plan(
     args: &DoctorArgs,
     host: &OsStr,
@@ -62,7 +62,7 @@ pub fn apply(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<Treat
     Ok(TreatmentReport { host: name(host), ..report })
 }
 
-/// Confirms through a connection of its own: one that ssh shares proves nothing.
+/// Confirms over a new connection: an existing one that ssh shares wouldn't prove that a login is possible.
 pub fn confirm(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<Code, Failure> {
     let mut reach = args.reach.clone();
     if reach.rsh.is_none() {
@@ -109,10 +109,11 @@ fn ask<T: DeserializeOwned>(
     let output = run(args, host, reach, &words, input)?;
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().next_back().unwrap_or_default();
-    serde_json::from_str(last).map_err(|_| Failure("its answer makes no sense".into(), Code::FarEnd).at(host))
+    serde_json::from_str(last)
+        .map_err(|_| Failure("its answer can't be understood".into(), Code::FarEnd).at(host))
 }
 
-/// Runs linerate there. Its errors have been printed by it, so that the failure only says where.
+/// Runs linerate there. It prints its own errors, so the failure only names the host.
 fn run(
     args: &DoctorArgs,
     host: &OsStr,
@@ -135,7 +136,7 @@ fn run(
     let child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
     let mut child = child.map_err(|error| failed(format!("running the remote shell: {error}")))?;
     if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
-        // A far end that has gone says so by its exit code.
+        // The exit code shows that linerate there lost its own far end.
         let _ = pipe.write_all(input);
     }
     let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! `linerate doctor --apply --path`: changes both ends of a path, measures it with and without, and keeps the changes only
-//! if it gained.
+//! `linerate doctor --apply --path`: changes both ends of a path, measures it with and without the changes, and keeps them only
+//! if they made it faster.
 
 use linerate_bench::stats::Estimate;
 use linerate_doctor::Finding;
@@ -19,19 +19,19 @@ use crate::stream::probe;
 
 /// Pairs of measurements, without and with the changes: the fewest that give an interval.
 const BLOCKS: usize = 5;
-/// A change that makes a path faster by less than this is left out by --each.
+/// --each leaves out a change that makes a path faster by less than this.
 const WORTH: f64 = 1.02;
 /// The bootstrap's seed: the same rates give the same interval.
 const SEED: u64 = 1;
 
-/// What the changes gained, as --json prints it. Rates are bits a second.
+/// The gain of the changes, as --json prints it. Rates are bits a second.
 #[derive(Debug, Serialize)]
 pub struct GainReport {
     r#type: &'static str,
     schema: u32,
-    /// The rates without the changes, one a block.
+    /// The rates without the changes, one for each block.
     before: Vec<f64>,
-    /// The rates with them.
+    /// The rates with the changes.
     after: Vec<f64>,
     /// The median of the blocks' ratios.
     ratio: f64,
@@ -41,16 +41,16 @@ pub struct GainReport {
     gained: bool,
     /// The number of settings that were changed in the end.
     settings: usize,
-    /// With --each: changes that weren't made, since the path is no slower without them.
+    /// With --each: changes that weren't kept, since the path isn't slower without them.
     needless: Vec<LeftOut>,
-    /// What was applied in the end, on each host.
+    /// The changes that were applied in the end, on each host.
     treatments: Vec<TreatmentReport>,
 }
 
-/// Treats a path, of which this host is an end.
+/// Treats a path; this host must be one of its ends.
 ///
 /// # Errors
-/// If it isn't, or an end can't be reached.
+/// If this host is no end of the path, or an end can't be reached.
 pub fn run(args: &DoctorArgs, from: &OsStr, to: &OsStr) -> Result<Code, Failure> {
     let other = match (from == HERE, to == HERE) {
         (true, false) => to,
@@ -105,7 +105,7 @@ fn far_plan(args: &DoctorArgs, other: &OsStr, findings: &[Finding]) -> Result<Pl
     Ok(looked)
 }
 
-/// The findings with only those of their remedies that are this host's; the advice is given once.
+/// The findings with only this host's remedies; advice is given once.
 fn of_host(findings: &[Finding], host: &str, with_advice: bool) -> Vec<Finding> {
     let one = |finding: &Finding| {
         let is_advice = finding.remedies.is_empty();
@@ -128,7 +128,7 @@ type Plans = [PlanReport; 2];
 
 impl TreatedPath<'_> {
     fn treat(&self, all: Plans) -> Result<GainReport, Failure> {
-        // Nothing, all, and with --each all but one.
+        // The cases: no changes, all changes, and with --each all changes except one.
         let each = if self.args.treatment.each { all_but_one(&all) } else { Vec::new() };
         let cases = [vec![nothing(&all), all.clone()], each.iter().map(|(plans, _)| plans.clone()).collect()]
             .concat();
@@ -143,7 +143,7 @@ impl TreatedPath<'_> {
         let (mut before, mut after, mut chosen) = (rates[0].clone(), rates[1].clone(), all.clone());
         let mut needless = Vec::new();
         if is_above(&ratios(&before, &after), 1.0) && !left.is_empty() {
-            // Where one of two would do, neither is missed alone.
+            // If either of two changes is enough, the path isn't slower without one of them.
             let fewer = without(&all, &left);
             let again = self.measure(&[nothing(&all), fewer.clone(), all.clone()])?;
             let is_enough = !is_above(&ratios(&again[1], &again[2]), WORTH);
@@ -170,14 +170,14 @@ impl TreatedPath<'_> {
         })
     }
 
-    /// The rates of each case, one a block.
+    /// The rates of each case, one for each block.
     fn measure(&self, cases: &[Plans]) -> Result<Vec<Vec<f64>>, Failure> {
         let mut rates = vec![Vec::new(); cases.len()];
         for block in 1..=BLOCKS {
             for (case, plans) in cases.iter().enumerate() {
                 let applied = self.apply(plans)?;
                 let rate = self.rate();
-                // Whether or not it could be measured.
+                // This happens even if the measurement failed.
                 self.undo(&applied)?;
                 rates[case].push(rate?);
             }
@@ -197,7 +197,7 @@ impl TreatedPath<'_> {
         Err(Failure("nothing could be measured".into(), Code::FarEnd))
     }
 
-    /// The far end first: the way to it is still as it was.
+    /// Changes the far end first, while the path to it is still unchanged.
     fn apply(&self, plans: &Plans) -> Result<Vec<TreatmentReport>, Failure> {
         let [near, far] = plans;
         let mut applied = Vec::new();
@@ -227,7 +227,7 @@ impl TreatedPath<'_> {
     }
 }
 
-/// The end of a step, and its number there.
+/// The end to which a step belongs, and the step's number there.
 type StepPlace = (usize, usize);
 
 fn nothing(all: &Plans) -> Plans {
@@ -251,11 +251,11 @@ fn without(all: &Plans, places: &[StepPlace]) -> Plans {
 
 fn left_out(all: &Plans, (end, step): StepPlace) -> LeftOut {
     let (plan, step) = (&all[end], &all[end].steps[step]);
-    let why = "without it the path isn't slower by 2 % for certain".to_owned();
+    let why = "it isn't certain that the path is slower by 2 % without it".to_owned();
     LeftOut { check: step.checks.join(", "), setting: format!("{}: {}", plan.host, step.setting), why }
 }
 
-/// One ratio a block.
+/// One ratio for each block.
 fn ratios(before: &[f64], after: &[f64]) -> Vec<f64> {
     before.iter().zip(after).map(|(before, after)| after / before).collect()
 }
@@ -276,7 +276,7 @@ fn text(gain: &GainReport) -> String {
         gain.ratio
     );
     if !gain.gained {
-        return format!("{rates}: that is no gain for certain, and all was taken back");
+        return format!("{rates}: a gain isn't certain, and all changes were undone");
     }
     let changes =
         if gain.settings == 1 { "this change" } else { &format!("these {} changes", gain.settings) };

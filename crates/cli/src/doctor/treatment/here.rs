@@ -24,14 +24,14 @@ use crate::doctor::DoctorArgs;
 use crate::exit::Code;
 use crate::facts::HERE;
 
-/// How long another run may take to change settings.
+/// The time that another run may take to change settings.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Milliseconds that a switch may need at its deadline before a run does its work.
+/// Milliseconds after a switch's deadline before another run undoes the changes in its place.
 const GRACE: u64 = 2000;
 /// The most bytes of a plan.
 const MOST: u64 = 4 << 20;
 
-/// What would be changed.
+/// The plan: the changes that would be made.
 pub fn plan(args: &DoctorArgs) -> Result<PlanReport, Failure> {
     let wanted = &args.treatment;
     if !wanted.plan {
@@ -50,12 +50,12 @@ fn findings(args: &DoctorArgs) -> Vec<linerate_doctor::Finding> {
     ordered(examine_host(&Host { name: HERE, facts: &facts, need: args.need() }))
 }
 
-/// What the user allows.
+/// The changes that the user allows.
 pub fn allowed(wanted: &TreatmentArgs) -> Allowed {
     Allowed { only: wanted.only.clone(), mtu: wanted.mtu }
 }
 
-/// A plan that was printed before.
+/// A plan that --plan --json printed.
 pub fn read(file: &Path) -> Result<PlanReport, Failure> {
     let name = file.display();
     let mut text = Vec::new();
@@ -66,10 +66,11 @@ pub fn read(file: &Path) -> Result<PlanReport, Failure> {
     };
     got.map_err(|error| Failure::failed(format!("reading the plan {name}: {error}")))?;
     let plan: Result<PlanReport, _> = serde_json::from_slice(&text);
-    let plan =
-        plan.map_err(|error| Failure::usage(format!("{name} isn't what --plan --json prints: {error}")))?;
+    let plan = plan.map_err(|error| {
+        Failure::usage(format!("{name} isn't a plan that --plan --json has printed: {error}"))
+    })?;
     if plan.schema != 1 || plan.r#type != "doctor-plan" {
-        return Err(Failure::usage(format!("{name} is no plan that this version reads")));
+        return Err(Failure::usage(format!("{name} isn't a plan that this version can read")));
     }
     Ok(plan)
 }
@@ -92,7 +93,7 @@ pub fn apply(wanted: &TreatmentArgs, plan: PlanReport) -> Result<TreatmentReport
     let (mut journal, fates) = applied_steps(wanted, &plan)?;
     let steps: Vec<StepReport> = plan.steps.iter().cloned().zip(fates).map(step_report).collect();
     if steps.iter().all(|step| step.holds.is_none()) {
-        // The switch needn't wait for nothing.
+        // Without changes, the switch has nothing to wait for.
         course::take_back(&mut journal, &mut LiveControls, TakenBy::User).map_err(Failure::failed)?;
         return Ok(report(None, steps));
     }
@@ -125,7 +126,7 @@ fn applied_steps(
     let done = course::apply(&mut journal, &mut LiveControls, &mut |_, fate| fates.push(fate.clone()));
     if let Err(why) = done {
         let _ = course::take_back(&mut journal, &mut LiveControls, TakenBy::InsistingUser);
-        return Err(Failure::failed(format!("{why}; what was changed so far was taken back")));
+        return Err(Failure::failed(format!("{why}; the changes made so far were undone")));
     }
     Ok((journal, fates))
 }
@@ -170,11 +171,11 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// Keeps a confirmed treatment beyond a restart.
+/// Keeps a confirmed treatment after a restart.
 pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failure> {
     needs_root()?;
     if is_apart() && wanted.system == Path::new("/") {
-        let message = "this is a container or a network namespace, whose settings end with it: set them where it is made";
+        let message = "this is a container or a network namespace, and its settings end with it: put them into the configuration that creates it";
         return Err(Failure::failed(message.into()));
     }
     let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
@@ -203,7 +204,7 @@ pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failur
     })
 }
 
-/// Takes a treatment back.
+/// Undoes a treatment.
 pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     needs_root()?;
     let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
@@ -282,7 +283,7 @@ fn changed(journal: &TreatmentJournal, step: usize) -> Option<StepReport> {
     Some(StepReport { step, holds: Some(holds.into()), refused: None })
 }
 
-/// Takes back what nobody confirmed in time, where the process that should have done so is gone.
+/// Undoes treatments that nobody confirmed in time, if the process that should have done so is gone.
 pub fn sweep(state: &Path) {
     let Some(shelf) = Shelf::existing(state) else { return };
     let is_due = |journal: &TreatmentJournal| {
@@ -320,7 +321,7 @@ fn is_here(journal: &TreatmentJournal) -> bool {
     journal.head.place == Whereabouts::here()
 }
 
-/// Refuses an ordinary user.
+/// Refuses users other than root.
 pub fn needs_root() -> Result<(), Failure> {
     if rustix::process::geteuid().is_root() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `linerate doctor --apply`: changes what the findings propose, here or on another host, and takes it back.
+//! `linerate doctor --apply`: makes the changes that the findings propose, here or on another host, and undoes them.
 
 mod far;
 mod gain;
@@ -30,63 +30,63 @@ pub use here::sweep;
 const LEAST: u64 = 1;
 const MOST: u64 = 86_400;
 
-/// The part of the arguments that is about changes.
+/// The arguments about changes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Treatment")]
 pub struct TreatmentArgs {
     /// Make the changes that the findings propose
     ///
-    /// It shows them, asks, and takes all back after 60 s, unless they are confirmed from a new login. Needs root, there
-    /// too: --agent-command 'sudo linerate'. With --path: at both ends, and only if the path gains.
+    /// It shows them, asks, and undoes them after 60 s, unless you confirm them from a new login. Needs root, also on
+    /// another host: --agent-command 'sudo linerate'. With --path: at both ends; keeps them only if the path gets faster.
     #[arg(long, conflicts_with_all = ["root", "list", "fail_on", "metrics"])]
     pub apply: bool,
-    /// With --apply: show the changes, and make none
+    /// With --apply: only show the changes
     #[arg(long, requires = "apply")]
     pub plan: bool,
     /// With --apply: don't ask
     #[arg(short, long, requires = "apply")]
     pub yes: bool,
-    /// Only these checks, notes too; with --apply: what they propose
+    /// Only these checks, with notes; with --apply: only their changes
     #[arg(long, value_name = "CHECK,...", value_delimiter = ',', value_parser = known_check)]
     pub only: Vec<String>,
-    /// With --apply: raise MTUs too
+    /// With --apply: also raise MTUs
     #[arg(long, requires = "apply")]
     pub mtu: bool,
     /// With --apply: only the changes in FILE, or - for standard input
     ///
-    /// FILE is what --plan --json has printed.
+    /// FILE is the output of --plan --json.
     #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "path"])]
     pub from_plan: Option<PathBuf>,
     /// With --apply --path: keep only the changes that the path needs
     ///
-    /// It measures without each of them too.
+    /// It also measures the path without each single change.
     #[arg(long, requires = "apply", requires = "path")]
     pub each: bool,
-    /// Seconds until all is taken back
+    /// Seconds until unconfirmed changes are undone
     #[arg(long, value_name = "SECONDS", requires = "apply", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(LEAST..=MOST))]
     pub confirm_within: u64,
-    /// Keep what was applied as ID, until a restart; from a new login
+    /// Keep the changes of ID until a restart; from a new login
     #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "path", "root", "list", "fail_on", "metrics"])]
     pub confirm: Option<String>,
-    /// Keep what was confirmed as ID beyond a restart of the host
+    /// Keep the confirmed changes of ID after a restart of the host
     #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "confirm", "path", "root", "list", "fail_on", "metrics"])]
     pub persist: Option<String>,
-    /// Take back what was applied as ID
+    /// Undo the changes of ID
     #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "confirm", "persist", "path", "root", "list", "fail_on", "metrics"])]
     pub undo: Option<String>,
-    /// With --undo, --confirm: without their safeguards
+    /// With --undo or --confirm: skip their safety checks
     ///
-    /// With --undo: also what was changed by others since. With --confirm: from the same login.
+    /// With --undo: also restore settings that others have changed since. With --confirm: allow the same login.
     #[arg(long)]
     pub force: bool,
-    /// List what was applied, and what became of it
+    /// List the applied changes and their state
     #[arg(long, conflicts_with_all = ["apply", "confirm", "persist", "undo", "path", "root", "list", "fail_on", "metrics"])]
     pub applied: bool,
-    /// Where the journals are
+    /// The directory of the journals
     #[arg(long, value_name = "DIR", default_value = USUAL)]
     pub state: PathBuf,
-    /// The directory of etc, run and usr that keep values
+    /// The directory that has etc, run and usr, for --persist
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub system: PathBuf,
 }
@@ -97,7 +97,7 @@ pub struct SwitchArgs {
     id: String,
     #[arg(long)]
     state: PathBuf,
-    /// The process that started it.
+    /// The process that started this one.
     #[arg(long)]
     starter: i32,
 }
@@ -113,32 +113,32 @@ struct PlanReport {
     advice: Vec<String>,
 }
 
-/// What was applied, as --json prints it.
+/// The applied changes, as --json prints them.
 #[derive(Debug, Serialize, Deserialize)]
 struct TreatmentReport {
     r#type: String,
     schema: u32,
     host: String,
-    /// None if nothing was to be changed.
+    /// `None` if there was nothing to change.
     id: Option<String>,
-    /// Seconds for the confirmation.
+    /// Seconds in which the changes must be confirmed.
     within: u64,
     steps: Vec<StepReport>,
     left: Vec<LeftOut>,
 }
 
-/// One change, and what became of it.
+/// One change and its result.
 #[derive(Debug, Serialize, Deserialize)]
 struct StepReport {
     #[serde(flatten)]
     step: PlannedStep,
-    /// The value that was read back.
+    /// The value that was read after the change.
     holds: Option<String>,
-    /// Why it was not made.
+    /// The reason why it was not made.
     refused: Option<String>,
 }
 
-/// What was taken back, as --json prints it.
+/// The undone changes, as --json prints them.
 #[derive(Debug, Serialize, Deserialize)]
 struct UndoReport {
     r#type: String,
@@ -150,14 +150,14 @@ struct UndoReport {
     left: Vec<LeftOut>,
 }
 
-/// What is kept, as --json prints it.
+/// The kept settings, as --json prints them.
 #[derive(Debug, Serialize, Deserialize)]
 struct PersistReport {
     r#type: String,
     schema: u32,
     host: String,
     id: String,
-    /// The files that keep them.
+    /// The files that hold them.
     files: Vec<String>,
     /// Names of settings that are kept.
     kept: Vec<String>,
@@ -182,10 +182,10 @@ struct AppliedTreatment {
     standing: TreatmentStanding,
     /// Settings that were changed, with their values before and after.
     changed: Vec<StepReport>,
-    /// Names of settings that are kept beyond a restart.
+    /// Names of settings that are kept after a restart.
     #[serde(default)]
     kept: Vec<String>,
-    /// Names of settings that could not be taken back.
+    /// Names of settings that could not be restored.
     #[serde(default)]
     left: Vec<String>,
 }
@@ -198,13 +198,13 @@ impl PlanReport {
 }
 
 impl TreatmentArgs {
-    /// True if anything but an examination is wanted.
+    /// True if the arguments ask for more than an examination.
     pub fn is_wanted(&self) -> bool {
         self.apply || self.applied || self.confirm.is_some() || self.persist.is_some() || self.undo.is_some()
     }
 }
 
-/// What to run where a program can make some of the changes; notes don't count.
+/// The command to run, if a program can make some of the changes; notes don't count.
 pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString]) -> Option<String> {
     let remedies = findings.iter().filter(|finding| finding.severity > Severity::Note);
     let settings: BTreeSet<_> = remedies
@@ -217,21 +217,21 @@ pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString]) -> Opti
     let count = show::counted(settings.len(), "setting");
     let hint = || {
         format!(
-            "{count} can be changed by a program: linerate doctor --apply --plan{of_path}{} shows how; commands last until the next start",
+            "linerate can change {count}: linerate doctor --apply --plan{of_path}{} shows how; the commands above last until the next start",
             names.collect::<String>()
         )
     };
     (is_ours && !settings.is_empty()).then(hint)
 }
 
-/// Does what is wanted on each host, one after the other.
+/// Carries out the request on each host, one after the other.
 ///
 /// # Errors
 /// If a host can't be reached, or refuses.
 pub fn run(args: &DoctorArgs) -> Result<Code, Failure> {
     let asks = args.treatment.apply && !args.treatment.plan && !args.treatment.yes;
     if asks && args.json {
-        return Err(Failure::usage("with --json nobody is asked: add --yes, or --plan".into()));
+        return Err(Failure::usage("--json can't ask you: add --yes, or --plan".into()));
     }
     if let [from, to] = args.path.as_slice() {
         return gain::run(args, from, to);
@@ -301,7 +301,7 @@ fn print<T: Serialize>(args: &DoctorArgs, report: &T, text: impl Fn(&T) -> Strin
     }
 }
 
-/// The process that waits for the confirmation.
+/// Runs the process that waits for the confirmation.
 ///
 /// # Errors
 /// If the journal can't be read or written.

@@ -10,7 +10,7 @@ use super::{AppliedReport, PersistReport, PlanReport, StepReport, TreatmentRepor
 use crate::common::failure::Failure;
 use crate::facts::HERE;
 
-/// What would be changed, and what not.
+/// The changes that would be made, and those that wouldn't.
 pub fn plan(plan: &PlanReport) -> String {
     let mut out = String::new();
     let count = plan.steps.len();
@@ -29,12 +29,12 @@ pub fn plan(plan: &PlanReport) -> String {
     }
     left(&mut out, &plan.left);
     if !plan.advice.is_empty() {
-        line(&mut out, &format!("\nfor a person to do: {}", plan.advice.join(", ")));
+        line(&mut out, &format!("\nto be done by you: {}", plan.advice.join(", ")));
     }
     out.trim_end().to_owned()
 }
 
-/// What was applied, and what to do next.
+/// The changes that were applied, and the next step.
 pub fn treatment(report: &TreatmentReport) -> String {
     let mut out = String::new();
     report.steps.iter().for_each(|step| line(&mut out, &fate(step)));
@@ -48,7 +48,10 @@ pub fn treatment(report: &TreatmentReport) -> String {
         &format!("\n{}: made {made} of {}, as {id}", report.host, counted(report.steps.len(), "change")),
     );
     let host = if report.host == HERE { String::new() } else { format!(" {}", report.host) };
-    line(&mut out, &format!("All is taken back in {} s, unless you say from a new login:", report.within));
+    line(
+        &mut out,
+        &format!("All changes are undone in {} s, unless you run this from a new login:", report.within),
+    );
     line(&mut out, &format!("  linerate doctor --confirm {id}{host}"));
     out.trim_end().to_owned()
 }
@@ -57,14 +60,14 @@ fn fate(step: &StepReport) -> String {
     let setting = &step.step.setting;
     match (&step.holds, &step.refused) {
         (Some(holds), _) if setting.holds(holds, &step.step.new) => format!("{setting} is {}", step.step.new),
-        (Some(holds), _) => format!("{setting} is {holds}: the host made it of {}", step.step.new),
+        (Some(holds), _) => format!("{setting} is {holds}: the host changed {} to it", step.step.new),
         (None, why) => {
             format!("{setting} stays {}: {}", step.step.before, why.as_deref().unwrap_or_default())
         }
     }
 }
 
-/// What is kept.
+/// The settings that are kept.
 pub fn persist(report: &PersistReport) -> String {
     let mut out = String::new();
     report.kept.iter().for_each(|setting| line(&mut out, &format!("{setting} is kept")));
@@ -83,7 +86,7 @@ pub fn persist(report: &PersistReport) -> String {
     out.trim_end().to_owned()
 }
 
-/// What was taken back.
+/// The settings that were restored.
 pub fn undo(report: &UndoReport) -> String {
     let mut out = String::new();
     for setting in &report.restored {
@@ -139,7 +142,7 @@ pub fn applied(report: &AppliedReport) -> String {
 /// If there is no terminal to ask on.
 pub fn agrees(count: usize) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        let message = "without a terminal nobody can be asked: --yes applies the changes, --plan shows them";
+        let message = "there is no terminal to ask on: --yes applies the changes, --plan shows them";
         return Err(Failure::usage(message.into()));
     }
     tell!("Make {}? [y/N]", counted(count, "change"));
