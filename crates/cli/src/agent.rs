@@ -51,7 +51,7 @@ impl AgentArgs {
 /// Serves one client. Failures are reported to it over the control channel.
 ///
 /// # Errors
-/// None: this end's standard error is the client's terminal, and the client reports.
+/// None: the client reports the failure, and this end's standard error is its terminal.
 pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     if args.id {
         say!("{}", linerate_remote::install::identity());
@@ -67,7 +67,7 @@ pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     })
 }
 
-/// Detached jobs need all of the program; the rest is every agent's.
+/// Detached jobs need the whole program; every agent can do the rest.
 struct HostWithJobs;
 
 impl HostObserver for HostWithJobs {

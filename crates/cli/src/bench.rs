@@ -41,23 +41,23 @@ pub struct BenchArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  linerate bench                          the built-in study: linerate beside scp and rsync
+  linerate bench                          the built-in study: linerate, scp and rsync
   linerate bench --quick --tree /srv/www  one block, over a tree of your own
-  linerate bench gate                     what linerate must reach, row by row
+  linerate bench gate                     the bounds that linerate must meet
   linerate bench mine.toml --tools ./tools
-  linerate bench --check mine.toml        what is wrong in a study file
+  linerate bench --check mine.toml        the errors in a study file
   linerate bench list                     the built-in studies, by paper and figure
   linerate bench report results/quick-2026-05-01T10-00-00Z
   linerate bench --resume results/quick-2026-05-01T10-00-00Z
 ";
 
 const EXPLANATION: &str = "\
-A study runs on two hosts that are made of network namespaces, joined by a link with a rate.
-Results are stored below --out as they are made; Ctrl-C keeps them. docs/formats.md describes
+A study runs on two hosts made of network namespaces, joined by a link with a rate.
+Each result is stored below --out at once; Ctrl-C keeps them. docs/formats.md describes
 study files, tool files and results.";
 
 const MEANINGS: [Meaning; 4] = [
-    (Code::Done, "done; where the study has bounds, all hold that can be judged (five blocks and more)"),
+    (Code::Done, "done; if the study has bounds, all bounds that can be judged hold (from five blocks on)"),
     (Code::Failed, "it failed, a bound was not shown to hold, nothing was measured, or the output was lost"),
     USAGE,
     INTERRUPTED,
@@ -106,7 +106,7 @@ struct StudyArgs {
     blocks: Option<u32>,
     /// Use the study's quick settings, for a first look
     ///
-    /// One block, unless --blocks says more.
+    /// Runs one block, unless --blocks is given.
     #[arg(long)]
     quick: bool,
     /// Bytes of generated data [default: the study's]
@@ -139,7 +139,7 @@ struct StudyArgs {
     list: bool,
     /// Check the study and exit
     ///
-    /// Exit code 2 where something is wrong in it.
+    /// The exit code is 2 if the study has an error.
     #[arg(long, conflicts_with = "dry_run")]
     check: bool,
     /// Print what would run, and about how long it would take
@@ -156,7 +156,7 @@ struct StudyArgs {
     /// CMD is split into words as a shell does it.
     #[arg(long, value_name = "CMD", requires = "hosts")]
     rsh: Option<String>,
-    /// b's address on the measured path, or one a port [default: ssh's]
+    /// b's address on the measured path, or one per port [default: ssh's]
     #[arg(long, value_name = "ADDRESS,...", requires = "hosts")]
     address_b: Option<String>,
     /// Make the runs that are missing in DIR
@@ -169,7 +169,7 @@ struct StudyArgs {
 /// Carries out `linerate bench`.
 ///
 /// # Errors
-/// A reason why a study can't be run. Runs that fail are rows of the table.
+/// If the study can't be run: the reason. Runs that fail are rows of the table.
 pub fn run(args: BenchArgs) -> Result<Code, Failure> {
     match args.action {
         Some(BenchAction::Report(report)) => report_again(&report),
@@ -252,7 +252,7 @@ fn measure(
     Ok((runner.run(&mut watch)?, dir))
 }
 
-/// On a terminal a line under way is replaced by the next; elsewhere only what stays is written.
+/// On a terminal, the next line replaces a passing line; elsewhere only lasting lines are written.
 fn tell(line: &Line) {
     let mut err = std::io::stderr().lock();
     // Progress that can't be written is no reason to end a study.

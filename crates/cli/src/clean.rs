@@ -1,4 +1,4 @@
-//! `linerate clean`: what abandoned transfers have left, listed and removed.
+//! `linerate clean`: lists and removes the remains of abandoned transfers.
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
@@ -25,16 +25,16 @@ use crate::units::show_bytes;
 const EXAMPLES: &str = "\
 Examples:
   linerate clean -n host:/data
-      lists what transfers that were cut off have left below /data: journals,
-      by which the same command would go on, and files under temporary names
+      lists the remains of interrupted transfers below /data: journals, with
+      which the same command would continue, and files with temporary names
   linerate clean host:/data
-      removes it. What a transfer under way holds stays
+      removes them, except for those of running transfers
   linerate clean --jobs host
-      removes what linerate status host lists of detached jobs that have ended
+      removes the records of ended detached jobs (linerate status host)
 ";
 
 const MEANINGS: [Meaning; 7] = [
-    (Code::Done, "everything that is left was listed, or removed"),
+    (Code::Done, "all remains were listed, or removed"),
     FAILED,
     USAGE,
     (Code::Some, "something could not be removed"),

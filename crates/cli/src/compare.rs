@@ -1,4 +1,4 @@
-//! `linerate compare`: two results of one study beside one another.
+//! `linerate compare`: two results of one study side by side.
 
 use std::path::{Path, PathBuf};
 

@@ -23,10 +23,10 @@ use crate::exit::{Code, Meaning, USAGE, table};
 
 const MEANINGS: [Meaning; 2] = [(Code::Done, "what was found was printed, perhaps nothing"), USAGE];
 
-/// ssh asks nothing and doesn't wait: a person waits for the shell.
+/// ssh asks no questions and doesn't wait long, because a person waits for the shell.
 const AT_ONCE: [&str; 2] = ["BatchMode=yes", "ConnectTimeout=5"];
 
-/// How long a person waits for the shell, whatever the far host does.
+/// The longest time for the whole command, since a person waits for the shell.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most bytes of a far list that are read.
@@ -42,12 +42,12 @@ pub struct CompleteArgs {
     /// The beginning of a word: HOST:PATH
     #[arg(value_name = "WORD", allow_hyphen_values = true)]
     word: OsString,
-    /// The words before it, or as one word the line before it: their options of ssh are used
+    /// The words before it, or the line before it as one word, whose options of ssh are used
     #[arg(value_name = "BEFORE", allow_hyphen_values = true, trailing_var_arg = true)]
     before: Vec<OsString>,
 }
 
-/// Prints each path of the far host that begins with the word, with the host and, behind a directory, a slash.
+/// Prints each path of the far host that begins with the word, with the host; a directory gets a slash at its end.
 ///
 /// # Errors
 /// None: a host that can't be reached without a question has nothing to offer.
@@ -64,7 +64,7 @@ pub fn run(args: &CompleteArgs) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// What `ls` prints there: a name a line, with a slash behind directories.
+/// The output of `ls` there: one name for each line, with a slash after directories.
 fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> {
     let mut reach = reach_of(&words_of(before)?);
     if reach.configured(host).ok()?.rsh.is_none() {
@@ -79,10 +79,10 @@ fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> 
     printed(place.command(&argv).ok()?)
 }
 
-/// Runs a command that can ask nobody anything, and returns the lines of its first [`MOST_BYTES`]; none if those take
+/// Runs a command that can't ask questions, and returns the lines of its first [`MOST_BYTES`]; none if those take
 /// longer than [`PATIENCE`].
 fn printed(mut command: Command) -> Option<Vec<u8>> {
-    // An ssh to a jump host doesn't get BatchMode, but without a terminal and a window it has nobody to ask either.
+    // An ssh to a jump host doesn't get BatchMode, but without a terminal and a window it can't ask either.
     new_session(&mut command);
     command.env_remove("SSH_ASKPASS").env("SSH_ASKPASS_REQUIRE", "never");
     // A person who presses Ctrl-C ends only this process.
@@ -93,12 +93,12 @@ fn printed(mut command: Command) -> Option<Vec<u8>> {
     let (sender, read) = mpsc::channel();
     thread::spawn(move || sender.send(all_of(output)));
     let read = read.recv_timeout(PATIENCE).ok().flatten();
-    // A command that has printed all ends by itself, and what it leaves may be meant to stay, as ssh's ControlPersist.
+    // A command that has printed everything ends by itself. A process that it leaves may be meant to stay, as with ssh's ControlPersist.
     if read.as_ref().is_none_or(|bytes| bytes.len() == MOST_BYTES) {
         kill(&mut child);
     }
     let mut bytes = read?;
-    // A name that was cut off is none.
+    // A name that was cut off doesn't count.
     bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1));
     Some(bytes)
 }
@@ -110,12 +110,12 @@ fn all_of(mut output: impl Read) -> Option<Vec<u8>> {
 
 /// Ends a session's leader and its children.
 fn kill(child: &mut Child) {
-    // A group that is gone already is as good.
+    // If the group is gone already, there is nothing to end.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     let _ = child.wait();
 }
 
-/// The words before; one alone is a line as it was typed, for bash splits and joins words by rules of its own. None if its
+/// The words before. A single one is a line as the user typed it, since bash splits and joins words by its own rules. `None` if its
 /// quotes don't match.
 fn words_of(before: &[OsString]) -> Option<Vec<OsString>> {
     let [line] = before else { return Some(before.to_vec()) };
@@ -199,7 +199,7 @@ impl<'a> OptionWord<'a> {
     }
 }
 
-/// The names that begin so; hidden ones only where the beginning asks for them. A name that would change
+/// The names with this beginning; hidden ones only if the beginning has a dot. A name that would change
 /// or deceive the terminal isn't offered.
 fn offered<'a>(listed: &'a [u8], beginning: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     listed.split(|byte| *byte == b'\n').filter(move |name| {

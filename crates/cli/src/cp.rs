@@ -20,18 +20,18 @@ use crate::sync::selecting::Filtering;
 const EXAMPLES: &str = "\
 Examples:
   linerate cp -r tree host:/data/
-      makes /data/tree. A slash at the end of DST says: into this directory,
-      and make it if it isn't there. Without it, as with scp: into /data where
-      that is a directory, else the tree itself becomes /data. A slash at the
+      makes /data/tree. A slash at the end of DST means: into this directory,
+      which is created if it is missing. Without it, as with scp: into /data
+      if that is a directory, otherwise the tree becomes /data. A slash at the
       end of SRC changes nothing (rsync's users: that is 'tree/.' here)
   linerate cp a b user@host:
       two files into the login directory
   linerate cp -rp host:/data/tree .
       pull, with modes and times kept
   linerate cp -a tree host:/data/
-      everything of each entry, as rsync -aHAXS keeps it
+      all metadata of each entry, as rsync -aHAXS keeps it
   linerate cp -a tree /mnt/copy/
-      within this host, without any login
+      within this host, without a login
   linerate cp -a tree --to h1:/data/ --to h2:/data/
       to several hosts at once; the tree is read once
   linerate cp 'host:logs/*.gz' .
@@ -56,7 +56,7 @@ pub struct CpArgs {
     recursive: bool,
     /// Keep modes, and times to the nanosecond
     ///
-    /// Without it, files are new, with modes as the umask leaves them.
+    /// Without it, files get the time of the copy, and modes that the umask allows.
     #[arg(short = 'p', long)]
     preserve: bool,
     #[command(flatten)]

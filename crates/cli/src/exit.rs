@@ -22,18 +22,18 @@ pub fn table(meanings: &[Meaning]) -> String {
     format!("Exit codes:{}", lines.collect::<String>())
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// The command did everything.
     Done,
     /// The command failed as a whole, or its output could not be written.
     Failed,
-    /// Another run of the same command is at work: it failed as a whole, and a later try may help.
+    /// The command failed as a whole because another run of it is at work; a later try may help.
     Busy,
     /// The arguments can't be served.
     Usage,
-    /// Not one of the sources is there. The number is that of `Usage`.
+    /// None of the sources exists. The number is that of `Usage`.
     NoSource,
     /// Some entries failed, or lost something.
     Some,
@@ -47,7 +47,7 @@ pub enum Code {
     Found,
     /// The two ends' versions don't match.
     Version,
-    /// Something stays that was to be deleted; rsync's code.
+    /// Something that was to be deleted is still there; rsync's code.
     NotDeleted,
     /// The user's command can't be run; a shell's code.
     NotRun,
@@ -79,11 +79,11 @@ impl Code {
         }
     }
 
-    /// How bad it is: of several results the worst one counts.
+    /// The severity: of several results the worst one counts.
     pub fn severity(self) -> u8 {
         match self.number() {
             0 => 0,
-            // In this order: what is there may be used; a rerun may help; only the user can help.
+            // In this order: the copied entries can be used; a rerun may help; only the user can help.
             4 => 1,
             25 => 2,
             3 => 3,

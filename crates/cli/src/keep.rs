@@ -1,4 +1,4 @@
-//! Metadata to keep of each entry: rsync's `--archive` and its parts, for every command that copies trees.
+//! The metadata of entries to keep: rsync's `--archive` and its parts, for every command that copies trees.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use linerate_wire::control::Keep;
@@ -26,7 +26,7 @@ struct KeepPart {
     name: &'static str,
     without: &'static str,
     help: &'static str,
-    /// The help for commands that compare; none if they don't compare it.
+    /// The help for commands that compare; `None` if they don't compare this part.
     compared: Option<&'static str>,
     set: fn(&mut Keep, bool),
 }
@@ -60,22 +60,22 @@ const PARTS: [KeepPart; 11] = [
     KeepPart {
         name: "group",
         without: "no-group",
-        help: "Keep groups likewise; an ordinary user those that it belongs to",
-        compared: Some("Groups likewise"),
+        help: "Keep groups by name too; without root, only the user's groups",
+        compared: Some("Groups, the same by name or by number"),
         set: |keep, on| keep.group = on,
     },
     KeepPart {
         name: "numeric-ids",
         without: "no-numeric-ids",
         help: "Owners and groups by number, whatever their names",
-        compared: Some("Owners and groups by number alone"),
+        compared: Some("Owners and groups only by number"),
         set: |keep, on| keep.numeric_ids = on,
     },
     KeepPart {
         name: "hard-links",
         without: "no-hard-links",
-        help: "Names of one file stay names of one file, across all sources",
-        compared: Some("Which names are names of one file"),
+        help: "Keep hard links: names of one file, across all sources",
+        compared: Some("Hard links: which names belong to one file"),
         set: |keep, on| keep.hard_links = on,
     },
     KeepPart {
@@ -95,15 +95,15 @@ const PARTS: [KeepPart; 11] = [
     KeepPart {
         name: "xattrs",
         without: "no-xattrs",
-        help: "Keep extended attributes; an ordinary user those in 'user.'",
-        compared: Some("Extended attributes; those outside 'user.' where both ends are root"),
+        help: "Keep extended attributes; without root, only those in 'user.'",
+        compared: Some("Extended attributes; those outside 'user.' if both ends are root"),
         set: |keep, on| keep.xattrs = on,
     },
     KeepPart {
         name: "acls",
         without: "no-acls",
-        help: "Keep POSIX ACLs, default ones too; this keeps the permission bits",
-        compared: Some("POSIX ACLs, default ones too, and modes"),
+        help: "Keep POSIX ACLs, also default ones, and so the permission bits",
+        compared: Some("POSIX ACLs, also default ones, and modes"),
         set: |keep, on| {
             keep.acls = on;
             if on {
@@ -114,7 +114,7 @@ const PARTS: [KeepPart; 11] = [
     KeepPart {
         name: "sparse",
         without: "no-sparse",
-        help: "Holes stay holes",
+        help: "Keep holes in files",
         compared: None,
         set: |keep, on| keep.sparse = on,
     },
@@ -125,7 +125,7 @@ const PARTS: [KeepPart; 11] = [
 pub struct KeepArgs {
     /// `--archive`.
     pub archive: bool,
-    /// For each part in the order of [`PARTS`], whether to keep it; none if it wasn't named.
+    /// For each part in the order of [`PARTS`], whether to keep it; `None` if the user didn't name it.
     named: [Option<bool>; PARTS.len()],
 }
 
@@ -149,7 +149,7 @@ pub struct AspectArgs(pub KeepArgs);
 impl Args for KeepArgs {
     fn augment_args(command: Command) -> Command {
         let heading = "Metadata to keep (each has a --no- form, which turns it off)";
-        let everything = "Everything: -r and all of the below but --numeric-ids, like rsync's -aHAXS";
+        let everything = "Everything: -r and all below except --numeric-ids, like rsync's -aHAXS";
         let links = flag("links", heading).hide(true).help("Symbolic links are always copied as links");
         add(command.arg(links), heading, everything, |part| Some(part.help))
     }
@@ -161,8 +161,8 @@ impl Args for KeepArgs {
 
 impl Args for AspectArgs {
     fn augment_args(command: Command) -> Command {
-        let heading = "Metadata to compare, beside kinds and contents (each has a --no- form)";
-        add(command, heading, "Everything: all of the below but --numeric-ids", |part| part.compared)
+        let heading = "Metadata to compare, in addition to kinds and contents (each has a --no- form)";
+        add(command, heading, "Everything: all below except --numeric-ids", |part| part.compared)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

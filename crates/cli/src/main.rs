@@ -51,8 +51,8 @@ Examples:
   linerate cp -r host:/data/tree .      and back
   linerate sync tree host:/data/tree    sends only what differs
   linerate bench                        measures this machine's own test bed, draws the figure
-  linerate doctor                       finds what keeps this host from the line rate, and the fix
-  linerate measure -- scp big host:/tmp measures what any command achieves and costs
+  linerate doctor                       finds the causes that slow this host, and fixes
+  linerate measure -- scp big host:/tmp measures a command's rate and cost
   linerate lab run --link 10gbit -- sh  runs a shell on a test bed of two hosts
 ";
 
@@ -71,31 +71,31 @@ struct Cli {
 enum Command {
     /// Copy files and trees to another host, from it, or within this one
     Cp(Box<cp::CpArgs>),
-    /// Make a tree like another one, here or on another host; only what differs travels
+    /// Make a tree like another one, here or on another host; only differences travel
     Sync(Box<sync::SyncArgs>),
-    /// Do what rsync does with the same words, over linerate's streams
+    /// Run a command line of rsync's, over linerate's streams
     #[command(disable_help_flag = true)]
     Rsync(rsync::RsyncArgs),
-    /// Do what scp does with the same words, over linerate's streams
+    /// Run a command line of scp's, over linerate's streams
     #[command(disable_help_flag = true)]
     Scp(scp::ScpArgs),
     /// Move a tree by many hosts, shard by shard
     Fleet(fleet::FleetArgs),
-    /// List the copies that go on without their command (--detach) on a host
+    /// List the detached copies (--detach) on a host
     Status(jobs::JobStatusArgs),
-    /// Show such a copy until its end, or end it
+    /// Show a detached copy until its end, or end it
     Attach(jobs::AttachArgs),
-    /// List and remove what interrupted transfers have left
+    /// List and remove the remains of interrupted transfers
     Clean(clean::CleanArgs),
     /// Compare a tree here with another one, here or on another host, by hashes
     Verify(verify::VerifyArgs),
     /// Measure a path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),
-    /// Run a command, and report what it achieved and what it cost
+    /// Run a command, and report its rate, its cost and its limiter
     Measure(measure::MeasureArgs),
     /// Print a host's facts: processors, slots, ports, TCP, storage
     Facts(facts::FactsArgs),
-    /// Find what keeps transfers from the line rate, what it costs, and the fix
+    /// Find the causes that keep transfers below the line rate, their cost, and fixes
     Doctor(Box<doctor::DoctorArgs>),
     /// Make traffic: requests and responses, bulk, HTTP users, tiles
     Load(load::LoadArgs),
@@ -111,7 +111,7 @@ enum Command {
     Config(config::ConfigArgs),
     /// Print the manual page of a command
     Man(manual::ManArgs),
-    /// Print what a shell needs to complete commands and options
+    /// Print a shell's completions for commands and options
     Completions(manual::CompletionsArgs),
     /// The far end of the other commands; started by them
     #[command(hide = true)]
@@ -122,7 +122,7 @@ enum Command {
     /// The files of a study's far host; started by bench
     #[command(hide = true)]
     Data(data::DataArgs),
-    /// The process that takes a doctor's changes back unless they are confirmed; started by doctor
+    /// The process that undoes a doctor's changes unless they are confirmed; started by doctor
     #[command(hide = true)]
     Switch(doctor::SwitchArgs),
     /// The emulator of a lab's link; started by lab
@@ -187,7 +187,7 @@ fn main() -> ExitCode {
     code.into()
 }
 
-/// The command line, with what the configuration adds to it behind the command's name.
+/// The command line, with the words that the configuration adds after the command's name.
 fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> {
     let matches = match command().try_get_matches_from(&words) {
         Ok(matches) => matches,
@@ -214,7 +214,7 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
         .map_err(explained))
 }
 
-/// The words of the command line; a program that is called `rsync` or `scp` does what that does.
+/// The words of the command line. If the program is called `rsync` or `scp`, it stands in for that program.
 fn words(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = args.collect();
     let called = words.first().and_then(|program| Path::new(program).file_name());

@@ -28,14 +28,14 @@ Examples:
 
 const MEANINGS: [Meaning; 3] = [(Code::Done, "everything was printed, or written"), FAILED, USAGE];
 
-/// The first line of the function that completes.
+/// The first line of zsh's completion function.
 const ZSH_BEGINS: &str = "\n_linerate() {\n";
 
 /// Arguments of `linerate man`.
 #[derive(Debug, Args)]
 #[command(before_long_help = MAN_EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct ManArgs {
-    /// Write the pages of all commands into DIR, which is made
+    /// Write the pages of all commands into DIR, which is created
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     out: Option<PathBuf>,
     /// The command, as words; none: the program
@@ -163,7 +163,7 @@ fn page(command: &clap::Command) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A section whose lines stay as they are.
+/// A section whose lines aren't filled.
 fn literal(page: &mut Roff, heading: &str, text: Option<&clap::builder::StyledStr>, first: &str) {
     let text = text.map(ToString::to_string).unwrap_or_default();
     let text = text.strip_prefix(first).unwrap_or(&text);

@@ -13,10 +13,10 @@ pub fn umask() -> u32 {
     umask.as_raw_mode()
 }
 
-/// The rules of `text`, separated by commas. Where nobody is named, `umask` takes bits away.
+/// The rules of `text`, separated by commas. If a rule names no class of users, `umask` removes bits.
 ///
 /// # Errors
-/// A message that names the part that isn't one.
+/// A message that names the part that isn't a rule.
 pub fn parse(text: &str, umask: u32) -> Result<Vec<ModeRule>, String> {
     let part = |part: &str| one(part, umask).ok_or_else(|| format!("'{part}' is no change of modes"));
     text.split(',').map(part).collect()

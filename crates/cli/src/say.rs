@@ -1,4 +1,4 @@
-//! Lines on standard output and standard error, which may be gone: a line that can't be written is no reason
+//! Lines on standard output and standard error, which may be closed: a line that can't be written is no reason
 //! to stop.
 
 use linerate_wire::path::is_unprintable;
@@ -21,9 +21,9 @@ macro_rules! tell {
     ($($word:tt)*) => { $crate::say::aside(format_args!($($word)*)) };
 }
 
-/// A text that is fit for a terminal and for a line of JSON: characters that move the cursor, turn text
-/// around or hide it come as JSON writes them. Foreign names are escaped where they are shown; this catches
-/// those that were forgotten.
+/// A text that is safe for a terminal and for a line of JSON: characters that move the cursor, turn text
+/// around or hide it are written as JSON writes them. Foreign names are escaped where they are shown; this catches
+/// any that were forgotten.
 pub fn fit(text: &str) -> Cow<'_, str> {
     let is_unfit = |c: char| !matches!(c, '\n' | '\t') && is_unprintable(c);
     if !text.contains(is_unfit) {
@@ -52,13 +52,13 @@ pub fn json(value: &impl serde::Serialize) {
 /// Set where lines for standard output go to standard error.
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
-/// Takes lines for standard error in its place; false where it doesn't.
+/// Takes a line in place of standard error; returns false if it doesn't take it.
 static TAKER: OnceLock<LineTaker> = OnceLock::new();
 
-/// Gets a line, and how much it matters.
+/// Gets a line, and its importance.
 pub type LineTaker = fn(&str, LineWeight) -> bool;
 
-/// How much a line on standard error matters.
+/// The importance of a line on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineWeight {
     /// Something may be wrong.
@@ -67,9 +67,9 @@ pub enum LineWeight {
     Information,
 }
 
-/// From now on lines for standard error go to `taker`; those that it doesn't take stay.
+/// From now on lines for standard error go to `taker`; lines that it doesn't take are printed.
 pub fn aside_to(taker: LineTaker) {
-    // The first one counts; a process has one.
+    // Only the first taker counts; a process has one.
     let _ = TAKER.set(taker);
 }
 
@@ -86,10 +86,10 @@ pub fn line(text: Arguments<'_>) {
     note_loss(writeln!(out, "{}", fit(&text.to_string())).and_then(|()| out.flush()));
 }
 
-/// A line on standard output. Bytes in it that are no characters pass as they are.
+/// A line on standard output. Bytes that aren't characters pass unchanged.
 pub fn bytes(text: &[u8]) {
     if ASIDE.load(Ordering::Relaxed) {
-        // There is no other place to report that it is lost.
+        // There is no other place to report the loss.
         let _ = io::stderr().write_all(&[&fit_bytes(text)[..], b"\n"].concat());
         return;
     }
@@ -103,13 +103,15 @@ pub fn fit_bytes(text: &[u8]) -> Vec<u8> {
     chunks.flat_map(|chunk| [fit(chunk.valid()).as_bytes(), chunk.invalid()].concat()).collect()
 }
 
-/// Reports once that standard output can't be written. A reader that went away is no loss.
+/// Reports once that standard output can't be written. A reader that has gone away is no loss.
 pub fn note_loss(written: io::Result<()>) {
     if let Err(error) = written
         && error.kind() != ErrorKind::BrokenPipe
         && !LOST.swap(true, Ordering::Relaxed)
     {
-        aside(format_args!("linerate: standard output can't be written, the rest of it is lost: {error}"));
+        aside(format_args!(
+            "linerate: standard output can't be written, and the rest of the output is lost: {error}"
+        ));
     }
 }
 
@@ -117,7 +119,7 @@ pub fn aside(text: Arguments<'_>) {
     weighed(&text.to_string(), LineWeight::Warning);
 }
 
-/// A line on standard error that says how things go.
+/// A line on standard error about a step or a result.
 pub fn inform(text: &str) {
     weighed(text, LineWeight::Information);
 }
@@ -132,7 +134,7 @@ fn weighed(text: &str, weight: LineWeight) {
 
 /// Lines on standard error, in the place of the `lines` above.
 pub fn instead(lines: usize, text: &str) {
-    // Up to the first line, and away with what is below.
+    // Moves up to the first line, and clears everything below.
     let _ = writeln!(io::stderr(), "\x1b[{lines}A\x1b[J{}", fit(text));
 }
 

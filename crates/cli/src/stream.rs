@@ -25,13 +25,13 @@ use crate::units::{parse_ports, parse_size, parse_streams, parse_time};
 
 const EXAMPLES: &str = "\
 Examples:
-  linerate stream host      what the path and the cipher can do in three seconds
+  linerate stream host      measures the path and the cipher for three seconds
   linerate stream --no-encrypt --streams 8 host
   linerate stream --bytes 10GB --json host
-  linerate stream --read /srv/www host      the same, and reading the files costs too
+  linerate stream --read /srv/www host      the same, with the cost of reading files
 ";
 
-/// How long `linerate doctor` measures.
+/// The duration of the measurement of `linerate doctor`.
 const PROBE: Duration = Duration::from_secs(2);
 
 const MEANINGS: [Meaning; 6] = [(Code::Done, "measured"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
@@ -92,8 +92,8 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// The measurement of `linerate doctor`: two seconds from memory to memory, with the default options. The second figure is
-/// the bytes of the largest window that the far end announced to each stream, summed over streams; 0 where it is unknown.
+/// The measurement of `linerate doctor`: two seconds from memory to memory, with the default options. The second number is
+/// the bytes of the largest window that the far end announced to each stream, summed over streams; 0 if it is unknown.
 ///
 /// # Errors
 /// If the far end can't be started or goes away.

@@ -30,7 +30,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.0..=f64::from(u32::MAX)).contains(seconds));
     seconds
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("'{text}' is no time that a run can last; write seconds, as in 10 or 0.5"))
+        .ok_or_else(|| format!("'{text}' isn't a time that a run can last; write seconds, as in 10 or 0.5"))
 }
 
 /// A number of streams, or `auto`.
@@ -50,7 +50,7 @@ pub fn parse_streams(text: &str) -> Result<Option<u32>, String> {
 /// Names of this host's interfaces with commas between them, or `all`.
 ///
 /// # Errors
-/// A message with the names that there are.
+/// A message with the names of this host's interfaces.
 pub fn parse_interfaces(text: &str) -> Result<Interfaces, String> {
     if text == "all" {
         return Ok(Interfaces::All);

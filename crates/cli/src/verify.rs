@@ -1,4 +1,4 @@
-//! `linerate verify`: compares two trees, of which no contents travel; each is here or on another host.
+//! `linerate verify`: compares two trees, each here or on another host, without sending their contents.
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
@@ -31,17 +31,17 @@ use crate::units::{show_bytes, show_counted};
 const EXAMPLES: &str = "\
 Examples:
   linerate verify tree host:/data/tree
-      after 'linerate cp -r tree host:/data/': what is in one against what is
-      in the other, by BLAKE3 hashes that both ends make at the same time
+      after 'linerate cp -r tree host:/data/': compares the contents of both
+      trees, by BLAKE3 hashes that both ends compute at the same time
   linerate verify -p host:/data/tree tree
-      modes and times of modification too
+      also modes and times of modification
   linerate verify -a --json tree host:/data/tree
-      owners, extended attributes, ACLs and hard links as well, as JSON lines
+      also owners, extended attributes, ACLs and hard links; as JSON lines
   linerate verify hostA:/data/tree hostB:/data/tree
-      both on far hosts: each makes the hashes of its own
+      both on far hosts: each computes the hashes of its own tree
 ";
 
-const USER_ONLY: &str = "only extended attributes in 'user.' were compared: root alone sees the others, and not \
+const USER_ONLY: &str = "only extended attributes in 'user.' were compared: only root sees the others, and not \
                          both ends are root";
 
 /// Exit codes of a comparison, with the sentence for its success.
@@ -62,7 +62,7 @@ pub const fn meanings(same: &'static str) -> [Meaning; 8] {
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&meanings("nothing differs")))]
 pub struct VerifyArgs {
-    /// Compare modes and times of modification too
+    /// Also compare modes and times of modification
     #[arg(short = 'p', long)]
     preserve: bool,
     #[command(flatten)]
@@ -108,7 +108,7 @@ pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
     })
 }
 
-/// The two trees, by where they are.
+/// The places of the two trees.
 enum ComparedTrees {
     /// One tree is here.
     Near {
@@ -134,7 +134,7 @@ impl VerifyArgs {
         };
         let compared = match ComparedTrees::find(&self.source, &self.destination) {
             ComparedTrees::Near { near, host, far, near_is_source } => {
-                // Before any login: a mistyped name is found without one.
+                // This comes before any login, so that a mistyped name is reported at once.
                 let near = open(&Bounds::here(), near.as_bytes())?;
                 self.with_near(output, &near, (host.as_deref(), far, near_is_source), near_end)?
             }

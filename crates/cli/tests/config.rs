@@ -135,7 +135,7 @@ fn another_remote_shell_is_reported_and_gives_way_to_ssh_s_options() {
     ground
         .run(&["cp", "file", &far])
         .exits(0)
-        .says(&["the remote shell is 'other -x', by the configuration"]);
+        .says(&["the remote shell is 'other -x', as configured"]);
     assert!(ground.ssh().starts_with("other -x far "));
     let run = ground.run(&["cp", "-q", "file", &far]).exits(0);
     assert!(run.err.is_empty() && ground.ssh().starts_with("other"), "{run}");
@@ -291,7 +291,7 @@ fn a_file_that_a_stranger_may_write_is_refused() {
         for mode in [0o664, 0o646, 0o602] {
             change(name, mode);
             let says =
-                format!("{}: others than its owner may write it: chmod go-w", ground.path(name).display());
+                format!("{}: users other than its owner may write it: chmod go-w", ground.path(name).display());
             for words in [&["config", "show"][..], &["verify", "file", "file"]] {
                 ground.run(words).exits(2).says(&[&says]);
             }

@@ -233,7 +233,7 @@ fn a_full_disk_is_a_warning_and_the_copy_goes_on() {
     let ended = run(here.path(), &["cp", "-q", "-r", "--log-file", "/dev/full", "tree", "copy"]).exits(0);
     assert_eq!(ended.err.matches("can't be written").count(), 1, "{ended}");
     assert!(
-        ended.err.contains("No space left on device") && ended.err.contains("the run goes on"),
+        ended.err.contains("No space left on device") && ended.err.contains("the run continues"),
         "{ended}"
     );
     run(here.path(), &["verify", "tree", "copy"]).exits(0);

@@ -1,4 +1,4 @@
-//! The test beds of a study: a lab for each link, or two hosts that are there.
+//! The test beds of a study: a lab for each link, or two existing hosts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use linerate_bench::spec::study::Study;
 /// Test beds by the name of their link.
 pub(super) type Beds<'a> = BTreeMap<String, Box<dyn Bed + 'a>>;
 
-/// A bed of the same two hosts for each link that a case names: the path is the one that is there. The
+/// A bed of the same two hosts for each link that a case names: the path is always the hosts' own. The
 /// commands' output is kept in a directory of this host, which is removed at the end. `prepare` sees the
 /// hosts first.
 pub(super) fn host_beds<'a>(
@@ -36,7 +36,7 @@ pub(super) fn host_beds<'a>(
     Ok((beds, Work::Own(work)))
 }
 
-/// The directory for what commands print; a lab's goes with the lab.
+/// The directory for the output of commands; a lab's is removed with the lab.
 pub(super) enum Work {
     Lab(PathBuf),
     Own(tempfile::TempDir),
@@ -51,7 +51,7 @@ impl Work {
     }
 }
 
-/// A lab for each link that a case uses. Data is kept in the first one's scratch directory, and goes with it.
+/// A lab for each link that a case uses. Data is kept in the first lab's scratch directory, and is removed with it.
 pub(super) fn make_beds<'a>(study: &Study, linerate: &Path) -> anyhow::Result<(Beds<'a>, Work)> {
     let mut beds: BTreeMap<String, Box<dyn Bed>> = BTreeMap::new();
     let mut work = None;

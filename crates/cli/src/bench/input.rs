@@ -37,12 +37,12 @@ pub(super) fn resumed(args: &StudyArgs, dir: &Path) -> anyhow::Result<StudyArgs>
     })
 }
 
-/// The tools, study and hosts of the arguments. Nothing is made yet, so an error here is one of the
+/// The tools, study and hosts of the arguments. Nothing is created yet, so an error here is an error in the
 /// arguments.
 pub(super) fn read_input(args: &StudyArgs) -> anyhow::Result<(Toolbox, Study)> {
     let tools = load_tools(&args.tools)?;
     let study = load_study(args, &tools)?;
-    // A tree on another host is looked at there.
+    // A tree on another host is checked there.
     let tree = args.tree.as_deref().filter(|_| args.hosts.is_none());
     tree.map_or(Ok(()), |tree| read_own_tree(tree).map(drop))?;
     hosts(args)?;

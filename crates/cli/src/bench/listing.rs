@@ -12,7 +12,7 @@ use crate::say::json;
 /// Shows the built-in studies by paper and figure, and the tools.
 ///
 /// # Errors
-/// A built-in study doesn't read with these tools: one of them replaces a built-in tool, and lacks what a study needs.
+/// If a built-in study can't be read with these tools: one of them replaces a built-in tool, and lacks something that the study needs.
 pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<Code> {
     let studies = Study::built_in_names()
         .filter_map(Study::built_in)

@@ -82,7 +82,7 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
     Ok(if measured && !fails { Code::Done } else { Code::Failed })
 }
 
-/// Each figure as SVG, with its numbers as CSV, beside the report.
+/// Writes each figure as SVG, and its numbers as CSV, next to the report.
 fn write_figures(record: &Record, dir: &Path) -> anyhow::Result<()> {
     for figure in linerate_report::figures(record) {
         for (extension, text) in [("svg", &figure.svg), ("csv", &figure.csv)] {

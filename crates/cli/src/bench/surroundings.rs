@@ -15,11 +15,11 @@ use signal_hook::low_level::emulate_default_handler;
 use super::StudyArgs;
 use crate::common::reach::ending_signals;
 
-/// Signals this near to the first ask for the same thing: timeout(1) signals its child, and then the child's
+/// Signals that come so soon after the first are the same request: timeout(1) signals its child, and then the child's
 /// group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Installs what is missing where that was asked for; says what it is where not. A lab's own programs must be
+/// Installs missing packages if the user asked for it; otherwise names them. The programs that a lab needs must be
 /// there.
 pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox) -> anyhow::Result<()> {
     let (needed, wanted) = missing_packages(study, tools);
@@ -42,7 +42,7 @@ pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox)
     Ok(())
 }
 
-/// Installs what two hosts lack where that was asked for, and tests the path between them.
+/// Installs the packages that two hosts lack if the user asked for it, and tests the path between them.
 pub(super) fn provide_path(
     args: &StudyArgs,
     study: &Study,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::common::failure::Failure;
 use crate::exit::Code;
 
-/// A command under way.
+/// A running command.
 pub struct Running {
     pid: u32,
     begun: Instant,
@@ -88,7 +88,7 @@ fn watch(mut child: Child) -> Receiver<io::Result<(ExitStatus, Instant)>> {
     let (sender, ended) = channel();
     thread::spawn(move || {
         let status = child.wait().map(|status| (status, Instant::now()));
-        // After a failure of this program nobody waits any more.
+        // After a failure of this program, nothing waits for the command any more.
         let _ = sender.send(status);
     });
     ended

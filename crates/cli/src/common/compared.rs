@@ -1,9 +1,9 @@
-//! The figures of a comparison, in the metrics and in the log of its run.
+//! The numbers of a comparison, in the metrics and in the log of its run.
 
 use super::log::{self, RunFigures};
 use super::metrics::{Gauge, RunMetrics};
 
-/// The figures of trees that were compared.
+/// The numbers of trees that were compared.
 #[derive(Debug, Default)]
 pub struct ComparedFigures {
     /// Entries at both ends.
@@ -14,16 +14,16 @@ pub struct ComparedFigures {
     pub differ: u64,
     /// Entries that the destination lacks.
     pub missing: u64,
-    /// Entries that only the destination has; none if they weren't looked for.
+    /// Entries that only the destination has; `None` if the comparison didn't look for them.
     pub extra: Option<u64>,
     /// Entries that couldn't be read.
     pub failed: u64,
-    /// Files that changed meanwhile.
+    /// Files that changed while they were read.
     pub changed: u64,
 }
 
 impl ComparedFigures {
-    /// Takes them as the run's figures; `text` is the result for people.
+    /// Puts the numbers into the run's metrics and log; `text` is the result for people.
     pub fn record(&self, metrics: &RunMetrics, text: &str) {
         metrics.set(Gauge::VerifyCompared, &[], self.entries as f64);
         metrics.set(Gauge::VerifySameBytes, &[], self.bytes as f64);

@@ -18,7 +18,7 @@ const SCHEMA: u32 = 1;
 #[derive(Serialize)]
 pub struct Versioned<'a> {
     schema: u32,
-    /// Which of several copies it is of.
+    /// The copy to which it belongs, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     destination: Option<&'a str>,
     #[serde(flatten)]
@@ -41,21 +41,21 @@ pub enum Event {
     Change { item: String, path: String },
     /// A copy is done.
     Summary(Box<CopySummary>),
-    /// The copy to one of several destinations has ended, well or not.
+    /// The copy to one of several destinations has ended, with success or not.
     Destination(Box<DestinationFields>),
     /// The copies to several destinations have ended.
     FanOut {
         destinations: usize,
         /// Destinations that have everything.
         done: usize,
-        /// Bytes that were read of files.
+        /// Bytes that were read from files.
         read_bytes: u64,
         elapsed_seconds: f64,
         cpu_seconds: f64,
         peak_rss_bytes: u64,
         exit: u8,
     },
-    /// Two far hosts go on with a copy.
+    /// Two far hosts continue a copy without this process.
     Detached { job: String, from: String, to: String },
     /// The sums of a copy that was only listed.
     #[serde(rename = "summary")]
@@ -75,7 +75,7 @@ pub enum Event {
     Differs { path: String, aspects: Vec<&'static str> },
     /// Something that a transfer left, which clean removes.
     Leftover { path: String, kind: &'static str, bytes: u64 },
-    /// A directory is clean, or was only looked at.
+    /// A directory is clean, or its remains were only listed.
     #[serde(rename = "summary")]
     Cleaned { dry_run: bool, leftovers: u64, bytes: u64, failed: u64, exit: u8 },
     /// A comparison is done.
@@ -100,7 +100,7 @@ impl Event {
         Versioned { schema: SCHEMA, destination: None, event: self }
     }
 
-    /// The event as a line; with the name of the destination, if it is of the copy to one of several.
+    /// The event as a line; with the name of the destination, if it belongs to the copy to one of several.
     pub fn of_destination<'a>(&'a self, destination: Option<&'a str>) -> Versioned<'a> {
         Versioned { destination, ..self.versioned() }
     }
@@ -110,7 +110,7 @@ impl Event {
 #[derive(Serialize)]
 pub struct LimiterFields {
     pub limiter: &'static str,
-    /// The share of the time that it takes, 0 to 1.
+    /// The share of the time for which it limits, 0 to 1.
     pub limiter_share: f64,
     limiter_evidence: String,
 }
@@ -171,7 +171,7 @@ pub struct CopySummary {
     pub synced: Option<SyncFields>,
 }
 
-/// How the copy to one of several destinations has ended.
+/// The end of the copy to one of several destinations.
 #[derive(Serialize)]
 pub struct DestinationFields {
     /// As the user wrote it.
@@ -179,21 +179,21 @@ pub struct DestinationFields {
     pub result: &'static str,
     /// The reason, if the copy failed as a whole.
     pub message: Option<String>,
-    /// The destination was slower than the others, and the source was read for it alone.
+    /// The destination was slower than the others, and the source was read separately for it.
     pub left_behind: bool,
     /// The destination got everything through a chain of hosts.
     pub chained: bool,
     /// Entries and bytes that are in place.
     #[serde(flatten)]
     pub landed: TotalsFields,
-    /// Bytes of it that were sent.
+    /// Bytes of these that were sent.
     pub sent_bytes: u64,
     pub elapsed_seconds: f64,
     pub failed: u64,
     pub changed: u64,
     pub not_kept: u64,
     pub exit: u8,
-    /// The fields of a single copy's summary; none where it failed as a whole.
+    /// The fields of a single copy's summary; none if it failed as a whole.
     pub summary: Option<Box<CopySummary>>,
 }
 

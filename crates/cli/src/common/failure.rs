@@ -24,7 +24,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// The failure with its host before it; an interruption is no host's.
+    /// The failure with its host in front; an interruption belongs to no host.
     pub fn at(self, host: &OsStr) -> Self {
         let Self(message, code) = self;
         let is_own = code == Code::Interrupted;

@@ -44,8 +44,8 @@ pub struct FarSession {
 }
 
 impl FarSession {
-    /// Starts the far end's agent with a job, up to the first data stream where it needs one. The agent may
-    /// be silent for `silence` seconds; none is for ever.
+    /// Starts the far end's agent with a job, up to the first data stream if it needs one. The agent may
+    /// be silent for `silence` seconds; `None` means for ever.
     ///
     /// # Errors
     /// If the login fails or lasts too long, no agent can be run there, or it refuses the job.
@@ -55,7 +55,7 @@ impl FarSession {
         Ok(Self { session: Session::client(reader, writer, client, meters)?, _far: far })
     }
 
-    /// Starts the agent at one end of data whose other end is at another agent, up to its first message. It hears the `news` of
+    /// Starts the agent at one end of data whose other end is at another agent, up to its first message. It gets the `news` of
     /// that one.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl FarSession {
         Ok(Self { session: Session::between(reader, writer, client, meters, news)?, _far: far })
     }
 
-    /// Starts the agent of a host that is one of a chain, up to its first message. `lost` hears where it gives up the next host.
+    /// Starts the agent of a host that is one of a chain, up to its first message. `lost` is called with the reason if it gives up the next host.
     ///
     /// # Errors
     /// If the login fails or lasts too long, or no agent can be run there.
@@ -88,7 +88,7 @@ impl FarSession {
         Ok(Self { session: Session::chained(reader, writer, client, meters, lost)?, _far: far })
     }
 
-    /// Starts an agent that goes on without this process when it has met another one, up to its first message.
+    /// Starts an agent that continues without this process once it is connected to the other agent, up to its first message.
     ///
     /// # Errors
     /// If the login fails or lasts too long, or no agent can be run there.
@@ -104,7 +104,7 @@ impl FarSession {
         Ok(Self { session: Session::detaching(reader, writer, client, meters, detached)?, _far: far })
     }
 
-    /// Begins a job with an agent to which there is a channel already.
+    /// Begins a job with an agent over an existing channel.
     ///
     /// # Errors
     /// If it refuses the job, or goes away.
@@ -143,7 +143,7 @@ impl FarSession {
         Ok(Self { session: Session::client(reader, ours, client, meters)?, _far: far })
     }
 
-    /// Does `work`. Where it fails, the far end gets the reason, and all data connections are cut.
+    /// Does `work`. If it fails, the far end gets the reason, and all data connections are cut.
     ///
     /// # Errors
     /// The error of `work`, or the far end's reason if that comes first.
@@ -159,7 +159,7 @@ impl FarSession {
     }
 }
 
-/// Starts the agent; gives what holds it, the two sides of its channel, and this end's part.
+/// Starts the agent; returns the process that holds it, the two sides of its channel, and this end's part.
 fn start(
     far_end: &FarEnd,
     job: Job,
@@ -185,7 +185,7 @@ fn start(
 enum FarProcess {
     Shell(RemoteShell),
     Thread(Option<JoinHandle<()>>),
-    /// Nobody's child here.
+    /// Not a child of this process.
     Elsewhere,
 }
 

@@ -1,9 +1,9 @@
-//! A run whose output is kept for those who ask later, since nobody sees it now.
+//! A run whose output is kept for later, since no terminal shows it now.
 
 use linerate_doctor::limiter::Verdict;
 use serde::{Deserialize, Serialize};
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sighting {
@@ -18,13 +18,13 @@ pub struct Sighting {
     /// The scan is over.
     pub scanned: bool,
     pub limiter: String,
-    /// The share of the time that it takes, 0 to 1.
+    /// The share of the time for which it limits, 0 to 1.
     pub limiter_share: f64,
     pub limiter_evidence: String,
 }
 
 impl Sighting {
-    /// Of nothing but the limiter.
+    /// A progress with only the limiter.
     pub fn limited(limiter: &Verdict) -> Self {
         Self {
             limiter: limiter.limiter.name().to_owned(),
@@ -35,12 +35,12 @@ impl Sighting {
     }
 }
 
-/// Keeps what a run prints.
+/// Keeps the output of a run.
 pub trait Keeper: Send + Sync {
     /// A line of JSON.
     fn event(&self, line: String);
     /// The run's progress; called a few times a second.
     fn progress(&self, sighting: Sighting);
-    /// The last line for people, and where the run has ended.
+    /// The last line for people, and the progress at the run's end.
     fn last(&self, text: String, sighting: Sighting);
 }

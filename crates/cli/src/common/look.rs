@@ -1,4 +1,4 @@
-//! Another program's way to print what a copy does, where a command stands in for that program.
+//! The output of a command that stands in for another program, in that program's format.
 
 use linerate_wire::control::{Change, Totals};
 use linerate_wire::entry::Entry;
@@ -6,13 +6,13 @@ use linerate_wire::path::printable_path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Prints on standard output what another program prints, in whose place this one is used.
+/// Prints on standard output what the program would print in whose place this command runs.
 pub trait Look: Send + Sync {
     /// The name that begins each line on standard error.
     fn program(&self) -> &'static str {
         "linerate"
     }
-    /// The line on standard error for what is wrong with the entry at this path.
+    /// The line on standard error for a problem with the entry at this path.
     fn error(&self, path: &str, message: &str) -> String {
         format!("{}: {path}: {message}", self.program())
     }
@@ -37,22 +37,22 @@ pub trait Look: Send + Sync {
     fn remark(&self, _message: &str) {}
     /// The progress of the run. Called a few times a second.
     fn progress(&self, done: &Done);
-    /// The end of a run that went through.
+    /// The end of a run that completed.
     fn end(&self, sums: &Sums);
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// Bytes that are there, and bytes that were found.
+    /// Bytes in place, and bytes found.
     pub bytes: (u64, u64),
-    /// Entries that are there, and entries that were found.
+    /// Entries in place, and entries found.
     pub entries: (u64, u64),
     /// Seconds since the beginning.
     pub seconds: f64,
-    /// Everything was found.
+    /// The scan is over.
     pub scanned: bool,
-    /// Nothing follows.
+    /// This is the last report.
     pub is_last: bool,
 }
 
@@ -65,13 +65,13 @@ pub struct Sums {
     pub size: u64,
     /// The part of it that was sent.
     pub moved: Totals,
-    /// Bytes of changed files that were there.
+    /// Bytes of changed files that the destination already had.
     pub matched: u64,
     /// Bytes that the data connections carried for it.
     pub wire: u64,
     /// The time that the whole command took.
     pub elapsed: Duration,
-    /// True where this end received.
+    /// True if this end received.
     pub received: bool,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::units::show_count;
 
-/// The most different losses that are counted each; a far end may make up any number of them.
+/// The most kinds of losses that are counted separately; a far end may invent any number of them.
 const MOST: usize = 16;
 
 /// Losses by their message: the number of entries, and the first one's path.

@@ -1,5 +1,5 @@
-//! The output of one of several copies that run at the same time: lines that name their destination, and a summary and sums of
-//! changes that are kept.
+//! The output of one of several copies that run at the same time: lines that name their destination, a summary, and counts of
+//! changes, which are kept.
 
 use linerate_fleet::plan::FleetPart;
 use linerate_transfer::lock::lock;
@@ -34,19 +34,19 @@ pub enum MemberKind {
 /// Entries with an itemized change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangeCounts {
-    /// Those that are there, but otherwise; no directories.
+    /// Entries that exist but differ, without directories.
     pub differ: u64,
-    /// Those among them that are files of the same contents.
+    /// Those of them that are files with the same contents.
     pub same_contents: u64,
-    /// Those that aren't there; no directories.
+    /// Missing entries, without directories.
     pub missing: u64,
-    /// Directories that are there, but otherwise.
+    /// Directories that exist but differ.
     pub differing_directories: u64,
-    /// Directories that aren't there.
+    /// Missing directories.
     pub missing_directories: u64,
 }
 
-/// A copy that went through.
+/// A copy that completed.
 pub struct MemberDone {
     /// Its last line.
     pub line: String,
@@ -107,7 +107,7 @@ impl MemberOutput {
         *lock(&self.done) = Some(MemberDone { line: summary.row(), landed: summary.landed, summary: fields });
     }
 
-    /// The summary, which can be had once; none if the copy failed.
+    /// Takes the summary; `None` the second time, or if the copy failed.
     pub fn done(&self) -> Option<MemberDone> {
         lock(&self.done).take()
     }

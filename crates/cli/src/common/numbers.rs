@@ -1,4 +1,4 @@
-//! Explains why a number that a user wrote is refused. The messages of clap and of Rust's standard library speak of types
+//! Explains why a number that a user wrote is refused. The messages of clap and of Rust's standard library name types
 //! and ranges of Rust.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -17,7 +17,7 @@ pub fn whole<T: FromStr<Err = ParseIntError>>(text: &str, of: &str) -> Result<T,
     })
 }
 
-/// The way in which a whole number is out of range, if that is why it was refused.
+/// The way in which a whole number is out of range, if it was refused for that reason.
 fn size(error: &ParseIntError) -> Option<&'static str> {
     match error.kind() {
         IntErrorKind::PosOverflow => Some("too large"),
@@ -30,7 +30,7 @@ fn size(error: &ParseIntError) -> Option<&'static str> {
 pub fn why(source: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = source.downcast_ref::<ParseIntError>() {
         let words = size(error)
-            .map_or_else(|| "it is no whole number".into(), |size| format!("the number is {size}"));
+            .map_or_else(|| "it isn't a whole number".into(), |size| format!("the number is {size}"));
         return Some(words);
     }
     // clap's words: `0 is not in 1..=64`.
@@ -43,7 +43,7 @@ pub fn why(source: &(dyn Error + 'static)) -> Option<String> {
         .then(|| format!("write {least} to {most}"))
 }
 
-/// clap's answer, where it is about a number in words for people.
+/// clap's message, in plain words if it is about a number.
 pub fn explained(answer: clap::Error) -> clap::Error {
     let text = |kind| match answer.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -79,9 +79,9 @@ mod tests {
         for (value, why) in [
             ("--timeout=99999999999999999999", "the number is too large"),
             ("--timeout=-99999999999999999999", "the number is too small"),
-            ("--timeout=x", "it is no whole number"),
-            ("--timeout=1.5", "it is no whole number"),
-            ("--timeout=", "it is no whole number"),
+            ("--timeout=x", "it isn't a whole number"),
+            ("--timeout=1.5", "it isn't a whole number"),
+            ("--timeout=", "it isn't a whole number"),
             ("--timeout=4294967296", "write 0 to 4294967295"),
             ("--least=0", "write 1 to 9"),
             ("--least=99999999999999999999", "the number is too large"),

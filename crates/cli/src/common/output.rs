@@ -40,7 +40,7 @@ pub enum Style {
     Json,
 }
 
-/// The end of a transfer that this process is.
+/// The part of this process in a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Here {
     /// This process sends.
@@ -62,14 +62,14 @@ pub struct Output {
     itemize: bool,
     deleted: AtomicU64,
     losses: Mutex<Losses>,
-    /// Lines are printed as another program prints them: rsync or scp.
+    /// Lines are printed in another program's format: rsync's or scp's.
     look: Option<Box<dyn Look>>,
-    /// Entries that were left out on purpose, as the other program leaves them out.
+    /// Entries that were left out on purpose, as the other program does.
     left_out: AtomicU64,
     metrics: Arc<RunMetrics>,
     /// The additions, if this is the output of one of several copies.
     member: Option<MemberOutput>,
-    /// The place of everything that is printed, where nobody sees it now.
+    /// Gets everything that would be printed, if no terminal shows it.
     keeper: Option<Arc<dyn Keeper>>,
 }
 
@@ -104,12 +104,12 @@ impl Output {
         }
     }
 
-    /// This output, printing what another program prints.
+    /// This output, in another program's format.
     pub fn looking_like(self, look: impl Look + 'static) -> Self {
         Self { look: Some(Box::new(look)), ..self }
     }
 
-    /// Entries that were left out as the other program leaves them out: they count as no errors.
+    /// Entries that were left out as the other program does, which isn't an error.
     pub fn left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }
@@ -121,7 +121,7 @@ impl Output {
         Self { member: Some(member), ..own }
     }
 
-    /// Output of a run that nobody sees now.
+    /// Output of a run that no terminal shows.
     pub fn kept(keeper: Arc<dyn Keeper>) -> Self {
         Self { keeper: Some(keeper), ..Self::bare(Style::Json, ProgressBar::hidden()) }
     }
@@ -136,7 +136,7 @@ impl Output {
         self.style
     }
 
-    /// The progress bar, which is hidden where none is shown.
+    /// The progress bar; a hidden one if none is shown.
     pub fn bar(&self) -> &ProgressBar {
         &self.bar
     }
@@ -155,12 +155,12 @@ impl Output {
         self.member.as_ref().map(|member| &*member.name)
     }
 
-    /// This output, with the figures of the run also in a file.
+    /// This output, with the metrics of the run also in a file.
     pub fn measured(self, metrics: &Arc<RunMetrics>) -> Self {
         Self { metrics: metrics.clone(), ..self }
     }
 
-    /// The figures for a file.
+    /// The metrics for a file.
     pub fn metrics(&self) -> &RunMetrics {
         &self.metrics
     }
@@ -170,7 +170,7 @@ impl Output {
         Self { itemize, ..self }
     }
 
-    /// Entries that were deleted, or would be.
+    /// The number of entries that were deleted, or would be.
     pub fn deleted(&self) -> u64 {
         self.deleted.load(Ordering::Relaxed)
     }
@@ -216,7 +216,7 @@ impl Output {
         }
     }
 
-    /// True if this output prints what another program prints: then messages name no hosts.
+    /// True if this output has another program's format: then messages name no hosts.
     pub fn looks_like_another(&self) -> bool {
         self.look.is_some()
     }
@@ -245,7 +245,7 @@ impl Output {
         let limiter = transfer::name(&evidence);
         let there = meters.local.unchanged.get();
         let came = receiver.stages.bytes.saturating_add(there.bytes);
-        // Between two far hosts, only the receiver's sums count what was there already.
+        // Between two far hosts, only the receiver's sums include files that were there already.
         let came = if here == Here::Neither { came.max(receiver.landed.bytes) } else { came };
         let done = came.min(sender.found.bytes);
         if let Some(look) = &self.look {
@@ -275,7 +275,7 @@ impl Output {
         }
     }
 
-    /// Shows how far a run is, which another process has kept; `by` says what limits it.
+    /// Shows the progress of a run that another process has kept; `by` names the limiter.
     pub fn show(&self, sighting: Sighting, by: &str) {
         match self.style {
             Style::Json => self.progress_event(sighting),
@@ -331,7 +331,7 @@ impl Output {
         }
     }
 
-    /// The sums of `--dry-run`; `further` bytes are of links' texts and of further names of files.
+    /// The sums of `--dry-run`; `further` bytes belong to links' texts and to further names of files.
     pub fn surveyed(&self, found: Totals, further: u64, code: Code) {
         if let Some(look) = &self.look {
             look.end(&Sums { there: found, size: found.bytes + further, ..Sums::default() });
@@ -400,7 +400,7 @@ impl Output {
         self.lost(failed, meters.local.changed.load(Ordering::Relaxed));
     }
 
-    /// The lines behind the last one: what lost something, and the numbers of entries that failed or changed.
+    /// The lines after the last one: the losses, and the numbers of entries that failed or changed.
     pub fn lost(&self, failed: u64, changed: u64) {
         self.losses();
         if failed.saturating_add(changed) > 0 && self.style != Style::Json {
@@ -434,7 +434,7 @@ fn link(change: &Change) -> String {
     }
 }
 
-/// What limits a run, in the line beside its bar.
+/// The limiter of a run, for the line next to its bar.
 fn by(limiter: &Verdict) -> String {
     match limiter.limiter {
         Limiter::TooShort => String::new(),

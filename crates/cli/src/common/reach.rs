@@ -1,4 +1,4 @@
-//! How a command reaches the far host: the user's ssh with its options, or another remote shell.
+//! The way to the far host: the user's ssh with its options, or another remote shell.
 
 mod configured;
 
@@ -20,7 +20,7 @@ use super::failure::Failure;
 use super::recording::end_at_once;
 use crate::exit::Code;
 
-/// Options that go to ssh as they are.
+/// Options that are passed to ssh unchanged.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Reach {
     /// Port of the far ssh server
@@ -46,7 +46,7 @@ pub struct Reach {
     pub ipv6: bool,
     /// Remote shell instead of ssh, called as CMD HOST COMMAND
     ///
-    /// CMD is split into words as a shell does it.
+    /// CMD is split into words as a shell does.
     #[arg(short = 'e', long, value_name = "CMD", help_heading = "ssh")]
     pub rsh: Option<String>,
     /// A program instead of ssh that takes ssh's options.
@@ -55,9 +55,9 @@ pub struct Reach {
     /// The user's ssh agent stays here.
     #[arg(skip)]
     pub keeps_agent: bool,
-    /// How linerate is called at the far end: 'sudo linerate'
+    /// Command that starts linerate at the far end: 'sudo linerate'
     ///
-    /// A line for the far shell. Its last word is linerate, in whose place the agent is called, or a path of linerate there.
+    /// COMMAND is a line for the far shell. Its last word is a path of linerate there, or just linerate, which is replaced by the agent.
     #[arg(long, value_name = "COMMAND", value_parser = agent_command, help_heading = "ssh")]
     pub agent_command: Option<AgentCommand>,
     /// Never copy this program to a far host that lacks it
@@ -69,8 +69,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The far end on `host`, which is a host's name, perhaps after `USER@`; its login may take as long as a
-    /// person needs, and it needs no more than an agent.
+    /// The far end on `host`, a host's name, perhaps after `USER@`. Its login may take as long as a
+    /// person needs, and an agent is enough there.
     ///
     /// # Errors
     /// If the remote shell's command can't be split into words.
@@ -79,7 +79,7 @@ impl Reach {
         if let (None, Some(rsh), false) = (&self.rsh, &own.rsh, quiet) {
             // Which host the far end is depends on that program.
             let rsh = printable(rsh.as_bytes());
-            crate::say::inform(&format!("linerate: the remote shell is '{rsh}', by the configuration"));
+            crate::say::inform(&format!("linerate: the remote shell is '{rsh}', as configured"));
         }
         Ok(FarEnd {
             rsh: own.shell(quiet).map_err(Failure::usage)?,
@@ -91,7 +91,7 @@ impl Reach {
         })
     }
 
-    /// These options; where one isn't given, the configuration's value for the host counts.
+    /// These options; for each that isn't given, the configuration's value for the host.
     ///
     /// # Errors
     /// If a configured value is wrong.
@@ -112,8 +112,7 @@ impl Reach {
     fn shell(&self, quiet: bool) -> Result<Vec<OsString>, String> {
         if let Some(rsh) = &self.rsh {
             if self.has_ssh_options() {
-                let message =
-                    "-P, -i, -F, -J, -o, -4 and -6 are ssh's: write them, or what does the same, into --rsh";
+                let message = "-P, -i, -F, -J, -o, -4 and -6 are options of ssh: write them, or equivalent ones, into --rsh";
                 return Err(message.into());
             }
             let words = shell_words(rsh).map_err(|why| format!("--rsh {why}"))?;
@@ -136,7 +135,7 @@ impl Reach {
             [(self.ipv4, "-4"), (self.ipv6, "-6")].iter().filter(|(on, _)| *on).map(|(_, f)| f.into()),
         );
         if quiet {
-            // ssh's own -q would keep back why a login failed, too.
+            // ssh's own -q would also hide why a login failed.
             words.extend(["-o", "LogLevel=ERROR"].map(OsString::from));
         }
         Ok(words)
@@ -162,7 +161,7 @@ fn bare_host(host: &OsStr) -> OsString {
     }
 }
 
-/// The signals that ask a program to end, without those that whoever started it wants ignored, as nohup(1)
+/// The signals that ask a program to end, without those that its parent has set to be ignored, as nohup(1)
 /// does.
 pub fn ending_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -177,7 +176,7 @@ fn ignored(status: &str) -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// How long an interrupted program may take to clean up. A write to a far end that stopped reading never
+/// The time that an interrupted program may take to clean up. A write to a far end that stopped reading never
 /// returns.
 const LAST_MOMENTS: Duration = Duration::from_millis(2300);
 
@@ -233,10 +232,10 @@ pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> Failure {
     Failure(error.to_string(), code)
 }
 
-/// The words of a remote shell, of which there is one at least.
+/// The words of a remote shell; there is at least one.
 ///
 /// # Errors
-/// A message about it that begins with what was written.
+/// A message that begins with the user's text.
 pub fn shell_words(shell: &str) -> Result<Vec<String>, String> {
     let words = shlex::split(shell).filter(|words| !words.is_empty());
     words.ok_or_else(|| format!("'{shell}': the quotes don't match, or it is empty"))

@@ -1,4 +1,4 @@
-//! A run that is written down: its figures by `--metrics`, its events by `--log-file` and in systemd's journal.
+//! A run that is recorded: its metrics by `--metrics`, its events by `--log-file` and in systemd's journal.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use super::output::{Output, Style};
 use crate::exit::Code;
 use crate::say::is_lost;
 
-/// Does `work`, writes its events to `log` and its figures to `figures`, where these are named, however it ended.
+/// Does `work`; writes its events to `log` and its metrics to `figures`, if these are named, whether or not it failed.
 ///
 /// # Errors
-/// The error of `work`, or that the log can't be opened, or the figures can't be written.
+/// The error of `work`, or a message that the log can't be opened or the metrics can't be written.
 pub fn logging(
     log: Option<&Path>,
     names: RunNames,
     figures: Option<&Path>,
     work: impl FnOnce(&Arc<RunMetrics>) -> Result<Code, Failure>,
 ) -> Result<Code, Failure> {
-    // The figures have one label for all of fleet's commands.
+    // The metrics have one label for all of fleet's commands.
     let command = names.command.split(' ').next().unwrap_or_default().to_owned();
     let style = names.style;
     let begun = log::begin(log, names).inspect_err(|failure| Output::new(style).failed(failure));
@@ -32,7 +32,7 @@ pub fn logging(
     outcome
 }
 
-/// Writes down a run that can't begin.
+/// Records a run that can't begin.
 pub fn not_begun(
     log: Option<&Path>,
     figures: Option<&Path>,
@@ -44,7 +44,7 @@ pub fn not_begun(
     drop(logging(log, names, figures, |_| Err(Failure(message.clone(), *code))));
 }
 
-/// Writes down the run so far, since the program ends with this code at once.
+/// Records the run so far, since the program ends with this code at once.
 pub fn end_at_once(code: u8) {
     metrics::end_at_once(code);
     log::end(None, Code::Command(code));

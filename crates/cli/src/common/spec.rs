@@ -27,20 +27,20 @@ impl Spec {
     }
 }
 
-/// Characters that no host's name has; ssh refuses all of them but the slash.
+/// Characters that no host's name has; ssh refuses all of them except the slash.
 const NO_HOSTS: &str = "'`\"$\\;&<>|(){},/";
 
 /// The host that `word` names: `[USER@]HOST`, an IPv6 address, or `HOST:PATH` as [`Spec`] reads it.
 ///
 /// # Errors
-/// A message about a word that names none.
+/// A message if the word names no host.
 pub fn host_of(word: &str) -> Result<OsString, String> {
     let bare = word.rsplit_once('@').map_or(word, |(_, host)| host);
     if is_ipv6(bare) {
         return check_host(word).map(|()| word.into());
     }
     if word.contains("://") {
-        return Err(no_host(word, "no URI is one: write [USER@]HOST"));
+        return Err(no_host(word, "write [USER@]HOST, not a URI"));
     }
     match Spec::parse(OsStr::new(word)) {
         Spec::Remote(host, _) => check_host(&host.to_string_lossy()).map(|()| host),
@@ -60,21 +60,21 @@ pub fn check_host(word: &str) -> Result<(), String> {
         return Err(no_host(word, "its name, or the user before the @, is empty"));
     }
     if word.starts_with('-') || host.starts_with('-') {
-        return Err(no_host(word, "ssh would take what begins with a dash for an option"));
+        return Err(no_host(word, "ssh would take a name that begins with a dash for an option"));
     }
     if inside.contains('/') {
         return Err(no_host(word, "that is a path of this host"));
     }
     if inside.contains(is_odd) || user.is_some_and(|user| user.contains(char::is_control)) {
-        return Err(no_host(word, "no host's name has a blank or a character that shells read"));
+        return Err(no_host(word, "a host's name has no blank, and no character that shells interpret"));
     }
     if inside.contains([':', '[', ']']) && !is_ipv6(inside) {
-        return Err(no_host(word, "with a colon or brackets it would be an IPv6 address, which it isn't"));
+        return Err(no_host(word, "a name with a colon or brackets must be an IPv6 address"));
     }
     Ok(())
 }
 
-/// True for an address, perhaps with its interface behind a `%`.
+/// True for an address, perhaps followed by `%` and its interface.
 fn is_ipv6(text: &str) -> bool {
     text.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }

@@ -1,4 +1,4 @@
-//! The result of a transfer that went through: the last line, and the last event.
+//! The result of a transfer that completed: the last line, and the last event.
 
 use linerate_doctor::limiter::{Evidence, Verdict, transfer};
 use linerate_load::window::CountedTime;
@@ -15,13 +15,13 @@ use super::look::Sums;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
 
-/// A transfer that went through.
+/// A transfer that completed.
 pub struct Summary {
     /// The entries in place.
     pub landed: Totals,
-    /// From the first data connection to the last word, in seconds.
+    /// From the first data connection to the last message, in seconds.
     pub payload_seconds: f64,
-    /// The time of the payload by the clock of this host; of measurements without files alone.
+    /// The time of the payload by the clock of this host; only for measurements without files.
     pub window: Option<CountedTime>,
     /// The whole command, in seconds.
     pub elapsed_seconds: f64,
@@ -33,7 +33,7 @@ pub struct Summary {
     pub sender: (Stages, Usage),
     /// The receiver's stages and process.
     pub receiver: (Stages, Usage),
-    /// Where the two ends are.
+    /// The places of the two ends.
     pub ends: Ends,
     /// Connections to this end's data port that were turned away; `None` if it didn't listen.
     pub turned_away: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Summary {
     pub synced: Option<Synced>,
 }
 
-/// Where the two ends of a transfer are.
+/// The places of the two ends of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// This process sent.
@@ -66,15 +66,15 @@ pub enum Ends {
 /// Sync's changes other than moved data.
 #[derive(Clone, Copy, Debug)]
 pub struct Synced {
-    /// Files that were there already; the bytes include chunks that were there.
+    /// Files that the destination already had; the bytes include chunks that it had.
     pub unchanged: Totals,
-    /// Bytes of changed files that were there already, and weren't sent.
+    /// Bytes of changed files that the destination already had, and that weren't sent.
     pub matched: u64,
     /// Bytes of links' texts, and of files' further names, which only rsync counts.
     pub further: u64,
     /// Entries that were deleted.
     pub deleted: u64,
-    /// Nothing was done.
+    /// It was a dry run: nothing was changed.
     pub dry_run: bool,
 }
 
@@ -111,7 +111,7 @@ impl Summary {
         matches!(self.ends, Ends::Between { through: true, .. })
     }
 
-    /// The moved data, without data that was there already.
+    /// The moved data, without data that the destination already had.
     pub fn moved(&self) -> Totals {
         let there = self.synced.map(|synced| synced.unchanged).unwrap_or_default();
         Totals {
@@ -123,7 +123,7 @@ impl Summary {
         }
     }
 
-    /// The end of the run, as a sight of it.
+    /// The progress at the end of the run.
     pub fn sighting(&self, limiter: &Verdict) -> Sighting {
         let Totals { files, bytes, .. } = self.landed;
         let (seconds, found_files, found_bytes) = (self.payload_seconds, files, bytes);
@@ -138,7 +138,7 @@ impl Summary {
         }
     }
 
-    /// The sums for another program's way to print.
+    /// The sums for output in another program's format.
     pub fn sums(&self) -> Sums {
         Sums {
             there: self.landed,
@@ -151,7 +151,7 @@ impl Summary {
         }
     }
 
-    /// Bytes that the data connections carried; none where there were none.
+    /// Bytes that the data connections carried; `None` if there were no connections.
     pub fn wire(&self) -> Option<u64> {
         Some(self.sender.0.wire.max(self.receiver.0.wire)).filter(|wire| *wire > 0 && !self.is_within())
     }
@@ -191,7 +191,7 @@ impl Summary {
         let mut numbers = vec![("files", moved.files), ("bytes", moved.bytes), ("rate", rate as u64)];
         numbers.extend(self.synced.map(|synced| ("deleted", synced.deleted)));
         if self.synced.is_some_and(|synced| synced.dry_run) {
-            // Nothing of this has happened.
+            // A dry run has none of these.
             numbers.clear();
         }
         let of = &meters.local;
@@ -240,7 +240,7 @@ impl Summary {
         }
     }
 
-    /// Processor time, by the moved data where there is enough of it.
+    /// Processor time, for each gigabyte if enough data was moved.
     fn cpu(&self, bytes: u64) -> String {
         let shown = |usage: Usage| match bytes {
             1_000_000.. => format!("{:.2} s/GB", self.cpu_per_gb(usage)),

@@ -1,4 +1,4 @@
-//! `linerate config`: which options a command gets from where.
+//! `linerate config`: the options that a command gets from configuration files, and their places.
 
 use clap::{Args, Subcommand};
 use linerate_wire::path::printable;
@@ -17,9 +17,9 @@ use crate::say::json;
 const EXAMPLES: &str = "\
 Examples:
   linerate config show
-      the options that every command with a far end gets, and from where
+      the options of every command with a far end, and their places
   linerate config show web1.example.org
-      those of a command with this far host
+      the options of a command with this far host
 The files: ~/.config/linerate/config.toml, then /etc/linerate/config.toml
 ";
 
@@ -48,7 +48,7 @@ struct ConfigShowArgs {
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
-    /// The far host; without it, what counts for all
+    /// The far host; without it, the options for all hosts
     ///
     /// HOST:PATH is the host of that copy.
     #[arg(value_name = "[USER@]HOST", value_parser = host_of)]
@@ -74,7 +74,7 @@ struct ConfigFileObject {
 #[derive(Serialize)]
 struct ConfigOptionObject<'a> {
     name: &'static str,
-    /// None where nothing is configured.
+    /// `None` if nothing is configured.
     value: Option<serde_json::Value>,
     built_in: &'a str,
     from: Vec<ConfigPlaceObject>,
@@ -89,7 +89,7 @@ struct ConfigPlaceObject {
 /// Prints the configuration. `cp` is the command that has all of its options.
 ///
 /// # Errors
-/// If a file can't be read, or isn't right.
+/// If a file can't be read, or has an error.
 pub fn run(args: ConfigArgs, cp: &clap::Command) -> Result<Code, Failure> {
     let ConfigCommand::Show(args) = args.command;
     let configuration = if is_off() { Configuration::default() } else { Configuration::load(cp)? };

@@ -1,4 +1,4 @@
-//! How often a command is begun again by itself.
+//! Further tries of a command after the far end was lost.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -10,12 +10,12 @@ use crate::exit::Code;
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
 
-/// The first pause before another try, and the longest; each is twice the one before.
+/// The first pause before another try, and the longest; each pause is twice the previous one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Copy {
-    /// Runs until it is done, or was tried once more as often as the user wants after the far end was lost.
+    /// Runs until it is done, or until it has been tried again, after the far end was lost, as often as the user allows.
     ///
     /// # Errors
     /// The last failure.
@@ -63,8 +63,8 @@ impl Copy {
     }
 }
 
-/// Whether the reason of a failure may be gone some seconds later: a lost far end, or one of an earlier try that doesn't know yet
-/// that it was lost, and holds the destination.
+/// True if the reason of a failure may be gone some seconds later: a lost far end, or the far end of an earlier try that hasn't noticed
+/// the loss yet, and still holds the destination.
 fn may_pass(code: Code) -> bool {
     matches!(code, Code::FarEnd | Code::Shell(_) | Code::Busy)
 }

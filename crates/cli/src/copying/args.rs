@@ -33,8 +33,8 @@ pub struct CopyingArgs {
     port_range: Option<(u16, u16)>,
     /// Send the data over these interfaces of this host: NAME,NAME, or all
     ///
-    /// Each gets a stream at least, to an address of the far host that it leads to. all takes every interface by which the
-    /// kernel reaches one of the far host's addresses. Without it, the data goes where ssh goes.
+    /// Each interface gets at least one stream, to an address of the far host that it reaches. all means every interface by which the
+    /// kernel reaches one of the far host's addresses. Without this option, the data takes the same route as ssh.
     #[arg(long, value_name = "NAMES", value_parser = parse_interfaces)]
     pub interfaces: Option<Interfaces>,
     /// Send the data in clear, on a network that you trust
@@ -49,7 +49,7 @@ pub struct CopyingArgs {
     pub safe_links: bool,
     /// Compress the data: auto, off, or a level of 1 to 19
     ///
-    /// The levels are zstd's. auto compresses while that makes the transfer faster: where the path is slower than the compressor, and the data
+    /// The levels are zstd's. auto compresses while that makes the transfer faster: if the path is slower than the compressor, and the data
     /// becomes smaller. A level always compresses.
     #[arg(long, value_name = "LEVEL", default_value = "auto", value_parser = parse_compression)]
     compress: CompressionLevel,
@@ -65,18 +65,18 @@ pub struct CopyingArgs {
     no_pacing: bool,
     /// Reconnect up to N times if the connection is lost
     ///
-    /// Each time, the transfer goes on where it was cut off.
+    /// Each time, the transfer continues where it was cut off.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry: u32,
     /// Give up a far end that is silent for SECONDS; 0 waits for ever
     ///
-    /// It counts from the login on. Without it: 30 s, and 150 s for the login.
+    /// The limit applies from the login on. Without this option, it is 30 s, and 150 s for the login.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
     /// Print events as JSON lines on standard output
     #[arg(long)]
     json: bool,
-    /// Write the run's figures to FILE, for Prometheus' node exporter
+    /// Write the run's metrics to FILE, for Prometheus' node exporter
     ///
     /// FILE is DIRECTORY/TASK.prom, in the directory of the textfile collector. It is written at the end of every run, with its exit code.
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
@@ -104,14 +104,14 @@ pub struct Prove {
     pub manifest: Option<OsString>,
 }
 
-/// Whether the copy goes on without its command.
+/// Whether the copy continues without its command.
 #[derive(Debug, Args)]
 pub struct LeaveArgs {
-    /// Return once both far hosts are at work; they go on without this one
+    /// Return once both far hosts are at work; they continue without this one
     ///
-    /// For a copy from one far host to another that can connect to each other. linerate status HOST lists such jobs, linerate attach
-    /// HOST shows one until its end, with the exit code that this command would have had. Run again, the command goes on from
-    /// where an ended job was.
+    /// For a copy between two far hosts that can connect to each other. linerate status HOST lists such jobs. linerate attach
+    /// HOST shows a job until its end, and exits with the code that this command would have had. If you run this command again, it
+    /// continues where an ended job stopped.
     #[arg(long, conflicts_with_all = ["dry_run", "manifest", "metrics", "log_file", "retry"])]
     pub detach: bool,
 }
@@ -149,7 +149,7 @@ impl CopyingArgs {
         RunNames::new(command, sources, to, self.style())
     }
 
-    /// How long the login may take.
+    /// The time that the login may take.
     pub fn login(&self) -> Patience {
         Patience::by_option(self.timeout)
     }

@@ -1,4 +1,4 @@
-//! From one far host to another: both agents have the data between themselves, and this end carries what they say.
+//! From one far host to another: the agents send the data to each other, and this end passes on their messages.
 
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::between::{
@@ -75,7 +75,7 @@ impl Copy {
             FarRole::Sender => &self.task.reach,
             FarRole::Receiver => self.task.destination_reach.as_ref().unwrap_or(&self.task.reach),
         };
-        // The user's ssh agent isn't needed there: the two ends prove who they are by keys of their own.
+        // The user's ssh agent isn't needed there: the two ends authenticate each other by their own keys.
         let far_end = reach.keeping_agent().far_end(host, self.task.quiet)?;
         let far_end = FarEnd { patience: self.task.login, ..far_end };
         let shown = printable(host.as_bytes());
@@ -89,7 +89,7 @@ impl Copy {
         far.map_err(|failure| failure.at(host))
     }
 
-    /// Has the two agents meet, and carries their messages to the end.
+    /// Connects the two agents, and passes on their messages until the end.
     fn carry(
         &self,
         (sender, receiver): (&mut Session, &mut Session),
@@ -182,9 +182,9 @@ fn of_contents(contents: DeliveredContents) -> Told {
 
 /// Reports problems and notes of one of the two hosts.
 pub struct HostTeller {
-    /// As the user wrote it, fit to be printed.
+    /// As the user wrote it, safe to print.
     pub host: String,
-    /// The place of what is reported.
+    /// Where the problems are reported.
     pub delivered: Arc<Delivered>,
 }
 

@@ -1,4 +1,4 @@
-//! One run of `linerate cp` or `sync`: which way it goes, and what both ways have in common.
+//! One run of `linerate cp` or `sync`: its direction, and the parts that all directions share.
 
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::clock::process_usage;
@@ -25,11 +25,11 @@ use crate::common::summary::{Ends, Payload, Summary, Synced};
 use crate::exit::Code;
 use crate::units::show_counted;
 
-/// Follows the reason why a run ended early.
+/// The text after the reason why a run ended early.
 const GO_ON: &str =
     "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
-/// As [`GO_ON`], if files under way lie in a directory of which no journal knows.
-const BEGIN_AGAIN: &str = "; run the same command again: what isn't whole begins anew, since --temp-dir without --partial-dir keeps no parts";
+/// The same, if unfinished files lie in a directory that no journal knows.
+const BEGIN_AGAIN: &str = "; run the same command again: unfinished files start again, since --temp-dir without --partial-dir keeps no parts";
 
 /// The state of a run.
 pub struct Copy {
@@ -45,16 +45,16 @@ pub struct Copy {
     pub was_connected: AtomicBool,
     /// Set by a signal.
     pub interrupted: Arc<AtomicBool>,
-    /// The two hosts, if this process is at the destination's for a user who is at neither.
+    /// The two hosts, if this process runs on the destination's host for a user on another host.
     pub hosts: Option<(String, String)>,
     begun: Instant,
 }
 
 /// The result of a transfer, in either direction.
 pub struct Moved<'a> {
-    /// The entries in place, as the receiver counted.
+    /// The entries in place, as the receiver counted them.
     pub landed: Totals,
-    /// The sent data, as the sender counted.
+    /// The sent data, as the sender counted it.
     pub sent: Totals,
     /// Streams that carried data.
     pub streams: u32,
@@ -120,7 +120,7 @@ impl Copy {
         }
     }
 
-    /// Logs in and starts `job` there, up to the first data stream where it needs one.
+    /// Logs in and starts `job` there, up to the first data stream if it needs one.
     pub fn connect(&self, host: &OsStr, job: Job) -> Result<FarSession, Failure> {
         check_job(&job)?;
         let far_end = self.task.reach.far_end(host, self.task.quiet)?;
@@ -253,7 +253,7 @@ impl Copy {
         Ok(code)
     }
 
-    /// True without problems that change the totals; a loss of metadata doesn't.
+    /// True if no problem changes the totals; a loss of metadata doesn't.
     fn has_no_problem(&self) -> bool {
         self.meters.local.has_no_problem()
     }
@@ -268,7 +268,7 @@ impl Copy {
     }
 }
 
-/// A message about entries that were sent and didn't arrive.
+/// A message about entries that were sent but didn't arrive.
 fn incomplete(sent: &Totals, landed: &Totals) -> String {
     let (left, arrived) = (show_counted(sent.entries(), "entry was", "entries were"), landed.entries());
     format!(
@@ -281,7 +281,7 @@ fn incomplete(sent: &Totals, landed: &Totals) -> String {
 fn check_interfaces(task: &Task, route: &Route) -> Result<(), Failure> {
     let why = match (&task.interfaces, route) {
         (Interfaces::Named(_) | Interfaces::All, Route::Within { .. }) => {
-            "--interfaces: no data leaves this host; leave it out"
+            "--interfaces: no data leaves this host; omit the option"
         }
         (Interfaces::All, _) if task.options.clear => {
             "--no-encrypt with --interfaces=all: data in clear goes only where you say; name the interfaces"

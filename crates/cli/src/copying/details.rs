@@ -1,4 +1,4 @@
-//! Options of cp and sync about how entries are made.
+//! Options of cp and sync about the way in which entries are created.
 
 use clap::Args;
 use clap::ValueEnum;
@@ -6,47 +6,47 @@ use linerate_wire::control::{Details, Fakes, IdentityRule, Keep};
 
 use super::identities::{parse_chown, parse_map};
 
-/// Options about how entries are made, by rsync's names.
+/// Options about the way in which entries are created, with rsync's names.
 #[derive(Debug, Default, Args)]
 pub struct DetailArgs {
     /// Give everything this owner and group: USER, USER:GROUP or :GROUP
     ///
-    /// Names and numbers are the destination's. Only root can give owners.
+    /// Names and numbers are those of the destination. Only root can set owners.
     #[arg(long, value_name = "USER:GROUP", value_parser = parse_chown, conflicts_with_all = ["usermap", "groupmap"])]
     chown: Option<Owners>,
     /// Map owners: FROM:TO,... (names, numbers, 10-99, patterns)
     ///
-    /// The first rule that fits counts. An empty FROM is for those that have no name. TO is the destination's.
+    /// The first rule that matches counts. An empty FROM matches owners without a name. TO is a name or number of the destination.
     #[arg(long, value_name = "FROM:TO,...", value_parser = parse_map)]
     usermap: Option<Rules>,
-    /// Map groups likewise
+    /// Map groups in the same way
     #[arg(long, value_name = "FROM:TO,...", value_parser = parse_map)]
     groupmap: Option<Rules>,
     /// A link to a directory at DST stands for the directory
     ///
-    /// Only links of root's and of the receiving user's are followed.
+    /// Only links that belong to root or to the receiving user are followed.
     #[arg(short = 'K', long)]
     keep_dirlinks: bool,
     /// Keep and compare the times at which files were last read
     #[arg(short = 'U', long)]
     atimes: bool,
-    /// Take all the room of each file before it is written
+    /// Reserve the space of each file before it is written
     #[arg(long)]
     preallocate: bool,
-    /// Keep what only root could make in attributes: src, dst, both
+    /// Use attributes for what only root could make: src, dst, both
     ///
-    /// dst stores it, src reads it. Owners, special modes, devices, links, ACLs and foreign attributes are in the extended attributes user.rsync.* of
+    /// dst stores them, src reads them. Owners, special modes, devices, links, ACLs and foreign attributes are in the extended attributes user.rsync.* of
     /// ordinary files, as rsync's --fake-super has them.
     #[arg(long, value_name = "SIDE", value_enum, hide_possible_values = true)]
     fake_super: Option<FakingSide>,
 }
 
-/// Which side stores what only root could make.
+/// The side that uses attributes for what only root could make.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FakingSide {
-    /// It is read so at the source
+    /// The source reads them
     Src,
-    /// It is stored at the destination
+    /// The destination stores them
     Dst,
     /// Both
     Both,
@@ -80,7 +80,7 @@ impl DetailArgs {
         }
     }
 
-    /// `keep`, with owners and groups where they are mapped.
+    /// `keep`, with owners and groups if they are mapped.
     pub fn keeping(&self, keep: Keep) -> Keep {
         let Details { users, groups, .. } = self.details();
         Keep { owner: keep.owner || !users.is_empty(), group: keep.group || !groups.is_empty(), ..keep }

@@ -1,12 +1,12 @@
-//! `--usermap`, `--groupmap` and `--chown`: who stands at the receiver for whom.
+//! `--usermap`, `--groupmap` and `--chown`: the receiver's owners and groups in place of the sender's.
 
 use linerate_wire::control::{IdentityFrom, IdentityRule, MAX_IDENTITY_RULES};
 
 /// Rules as `--usermap` and `--groupmap` have them: `FROM:TO,...`. FROM is a number, a range of numbers, a name, a pattern of names, or
-/// empty for whoever has no name.
+/// empty for users or groups without a name.
 ///
 /// # Errors
-/// Why it isn't that.
+/// If the text isn't such a list: the reason.
 pub fn parse_map(text: &str) -> Result<Vec<IdentityRule>, String> {
     let rules: Vec<_> = text.split(',').map(rule).collect::<Result<_, _>>()?;
     match rules.len() {

@@ -1,4 +1,4 @@
-//! `--detach`: both far hosts get their parts, meet, and are left alone.
+//! `--detach`: both far hosts get their parts, connect to each other, and continue without this process.
 
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::between::{FarError, FarRole, give_up, introduce, meet_alone};
@@ -21,8 +21,8 @@ use crate::common::output::Style;
 use crate::common::reach::Reach;
 use crate::exit::Code;
 
-/// The routes for which nobody is needed here.
-pub const ONE_TO_ANOTHER: &str = "--detach is for a copy from one far host to another (HOST:SRC to HOST:DST): else one of the two ends is \
+/// The message if a copy isn't from one far host to another.
+pub const ONE_TO_ANOTHER: &str = "--detach is for a copy from one far host to another (HOST:SRC to HOST:DST): otherwise one of the two ends is \
                                   this process; run it with nohup or in tmux instead";
 
 impl Copy {
@@ -63,7 +63,7 @@ impl Copy {
         detached: &DetachedJob,
     ) -> Result<FarSession, Failure> {
         let (place, host) = (host, printable(host.as_bytes()));
-        // As for all copies between two hosts: neither gets anything of the user's.
+        // As for all copies between two hosts, neither host gets the user's ssh agent.
         let far_end = reach.keeping_agent().far_end(place, self.task.quiet)?.with_program();
         let far_end = FarEnd { patience: self.task.login, ..far_end };
         let near = NearEnd {
@@ -101,7 +101,7 @@ impl Copy {
             Style::Quiet => {}
             Style::Plain | Style::Verbose => {
                 self.output.line(&format!(
-                    "linerate: job {id} goes on between {from} and {to}; linerate attach {to}:{id} shows it"
+                    "linerate: job {id} continues between {from} and {to}; linerate attach {to}:{id} shows it"
                 ));
             }
         }

@@ -26,7 +26,7 @@ use crate::common::output::Output;
 use crate::common::reach::Reach;
 use crate::exit::Code;
 
-/// Receives what the client of `part` has asked the other agent for; `hosts` are the sources' and this one, as the client named them.
+/// Receives the entries that the client of `part` has requested from the other agent; `hosts` are the sources' host and this one, as the client named them.
 ///
 /// # Errors
 /// If the copy failed as a whole.
@@ -87,7 +87,7 @@ impl Copy {
     }
 }
 
-/// Reports problems with the name of the host that they are at.
+/// Reports problems with the name of their host.
 pub struct HostsTeller {
     from: String,
     to: String,
@@ -97,12 +97,12 @@ pub struct HostsTeller {
 }
 
 impl HostsTeller {
-    /// For what comes of the host `from`, and what is at this one, `to`.
+    /// A reporter for problems at the host `from` and at this one, `to`.
     pub fn new(from: &str, to: &str, delivered: Arc<Delivered>) -> Self {
         Self { from: from.to_owned(), to: to.to_owned(), delivered, is_given_up: AtomicBool::new(false) }
     }
 
-    /// The failure with the host before it whose it is.
+    /// The failure with its host in front.
     fn at_host(&self, failure: Failure) -> Failure {
         let is_far = self.is_given_up.load(Ordering::Relaxed)
             || matches!(failure.1, Code::FarEnd | Code::Shell(_) | Code::Version);

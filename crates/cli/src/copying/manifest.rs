@@ -1,4 +1,4 @@
-//! `--manifest`: the digests of what was delivered, in a file that b3sum reads.
+//! `--manifest`: the digests of delivered files, in a file that b3sum reads.
 
 use linerate_sys::replace::replace;
 use linerate_transfer::digest::ledger::Told;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::output::Output;
 
-/// Gathers the digests of a run, and what went wrong with single entries of it.
+/// Gathers the digests of a run, and its problems with single entries.
 pub struct Delivered {
     file: Option<PathBuf>,
     output: Arc<Output>,
@@ -76,13 +76,13 @@ impl Delivered {
         }
     }
 
-    /// Drops what was gathered, because another try begins and reports everything anew.
+    /// Drops the gathered digests, because another try begins and reports everything again.
     pub fn begin(&self) {
         lock(&self.files).clear();
         lock(&self.failed).clear();
     }
 
-    /// Notes a file's digest, or what else is known of it.
+    /// Notes a file's digest, or another report about it.
     pub fn known(&self, source: u32, path: &RelPath, told: Told) {
         if self.file.is_none() {
             return;
@@ -112,8 +112,9 @@ impl Delivered {
         drop((files, failed));
         let (text, unfit) = manifest.text();
         unfit.into_iter().for_each(|name| tell(unnamed(name)));
-        replace(file, text.as_bytes())
-            .map_err(|error| format!("the files are there, but writing {} failed: {error}", file.display()))
+        replace(file, text.as_bytes()).map_err(|error| {
+            format!("the files are in place, but writing {} failed: {error}", file.display())
+        })
     }
 }
 
@@ -175,7 +176,7 @@ fn digest(files: &BTreeMap<(u32, RelPath), Told>, told: &Told) -> Option<Digest>
 }
 
 fn unnamed(name: &[u8]) -> Problem {
-    let message = "is there, but isn't in the manifest: b3sum's format can't hold its name".to_owned();
+    let message = "is in place, but isn't in the manifest: b3sum's format can't hold its name".to_owned();
     Problem { path: name.to_vec(), message, kind: ProblemKind::NotKept }
 }
 

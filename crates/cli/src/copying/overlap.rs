@@ -1,4 +1,4 @@
-//! Sources and a destination on the same host that are, or hold, each other.
+//! Sources and a destination on the same host that are the same, or contain each other.
 
 use linerate_transfer::filter::FilesFrom;
 use linerate_transfer::sender::SourceRoot;
@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Whether each source, and of it what is `listed`, can be copied to `destination`.
+/// Checks that each source, or the `listed` part of it, can be copied to `destination`.
 ///
 /// # Errors
-/// A message if a source would be copied onto or into itself, or be deleted with what it doesn't have.
+/// A message if a source would be copied onto or into itself, or be deleted by `--delete`.
 pub fn check(
     sources: &[SourceRoot],
     destination: &Path,
@@ -39,14 +39,14 @@ fn check_one(
     sync: Option<&Sync>,
 ) -> Result<(), String> {
     let written = source.shown(path);
-    // A source that can't be looked at is reported when it is opened.
+    // A source that can't be examined is reported when it is opened.
     let Ok(there) = fs::metadata(&written) else { return Ok(()) };
     let mirrors = sync.is_some_and(|sync| !sync.into);
     let top = place(source, destination, mirrors);
     let place = if path.is_root() { top } else { top.join(path.as_os_str()) };
     let shown = |path: &Path| printable(path.as_os_str().as_bytes());
     let said = |what: &str| Err(format!("{} {what} {}", shown(&written), shown(&place)));
-    // A link at the place is replaced, and never followed, but for a directory that is mirrored.
+    // A link at the destination is replaced, and never followed, unless a directory is mirrored.
     let found = if mirrors { fs::metadata(&place) } else { fs::symlink_metadata(&place) };
     if found.is_ok_and(|found| is_same(&found, &there)) {
         return said("is the same as");
@@ -57,13 +57,13 @@ fn check_one(
     let deletes = sync.is_some_and(|sync| sync.delete);
     match fs::metadata(&place) {
         Ok(place) if deletes && directories_above(&written).any(|above| is_same(&above, &place)) => {
-            said("lies in what --delete would clear:")
+            said("is in a directory that --delete would clear:")
         }
         _ => Ok(()),
     }
 }
 
-/// Where the source's own entry lands.
+/// The place of the source's own entry at the destination.
 fn place(source: &SourceRoot, destination: &Path, mirrors: bool) -> PathBuf {
     let into = destination.is_dir() || destination.as_os_str().as_bytes().ends_with(b"/");
     if !into || mirrors {

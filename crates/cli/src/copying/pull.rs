@@ -1,4 +1,4 @@
-//! From the far host to here; or only the list of what would come.
+//! From the far host to here; or only the list of entries that would come.
 
 use linerate_transfer::admission::Request;
 use linerate_transfer::bounds::Bounds;

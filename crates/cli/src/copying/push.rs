@@ -1,4 +1,4 @@
-//! From here to the far host; or only the list of what would go.
+//! From here to the far host; or only the list of entries that would be sent.
 
 use linerate_transfer::ahead::{Ahead, scan_ahead};
 use linerate_transfer::bounds::Bounds;
@@ -23,7 +23,7 @@ impl Copy {
     pub fn push(&self, sources: Vec<OsString>, host: &OsStr, destination: Vec<u8>) -> Result<Code, Failure> {
         let reporter = self.reporter();
         let tell = |problem| reporter.problem(problem);
-        // Before any login: a mistyped name is found without one.
+        // This comes before any login, so that a mistyped name is reported at once.
         let found = self.find(sources, &tell)?;
         if self.task.list {
             return Ok(self.survey(&found, &tell));
@@ -67,7 +67,7 @@ impl Copy {
         Ok(sender::not_left_out(found, options)?)
     }
 
-    /// Lists what is in the sources.
+    /// Lists the entries of the sources.
     pub fn survey(&self, found: &[SourceRoot], tell: &(dyn Fn(Problem) + Sync)) -> Code {
         let show = |path: &Path, entry: &_, size| {
             self.output.listed(path.as_os_str().as_bytes(), entry, size);
@@ -77,7 +77,7 @@ impl Copy {
         self.surveyed(self.meters.local.found.get())
     }
 
-    /// Sends what `ahead` finds in the sources to a far end that receives.
+    /// Sends the entries that `ahead` finds in the sources to a far end that receives.
     pub fn give(
         &self,
         far: FarSession,

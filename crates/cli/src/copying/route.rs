@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::common::spec::Spec;
 
-/// Which way the data goes.
+/// The direction of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     /// From here to the host.
@@ -50,7 +50,7 @@ impl Route {
     /// Decides by all arguments; the last one is the destination.
     ///
     /// # Errors
-    /// A message if they can't be served together.
+    /// A message if the arguments can't be served together.
     pub fn find(sources: &[OsString], destination: &OsStr) -> Result<Self, String> {
         let specs: Vec<Spec> = sources.iter().map(|source| Spec::parse(source)).collect();
         match Spec::parse(destination) {

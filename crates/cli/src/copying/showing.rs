@@ -24,7 +24,7 @@ impl Showing {
         Self::draw(move || output.progress(&meters, begun, here))
     }
 
-    /// Draws again and again, until the result is dropped.
+    /// Redraws until the result is dropped.
     pub fn draw(mut draw: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();

@@ -1,4 +1,4 @@
-//! One run of a command that moves files, and what makes two runs the same command.
+//! One run of a command that moves files, and the identity by which a later run continues it.
 
 use linerate_remote::patience::Patience;
 use linerate_transfer::routes::Interfaces;
@@ -29,32 +29,32 @@ pub struct Task {
     pub manifest: Option<OsString>,
     /// Entries are only listed, and no far end that receives is started.
     pub list: bool,
-    /// How the far end is reached.
+    /// The way to reach the far end.
     pub reach: Reach,
     /// Where data leaves this host.
     pub interfaces: Interfaces,
-    /// How the destination's host is reached, where the sources are on another one and are reached otherwise.
+    /// The way to reach the destination's host, if the sources are on another host with another way.
     pub destination_reach: Option<Reach>,
-    /// How long the login may take.
+    /// The time that the login may take.
     pub login: Patience,
-    /// The remote shell is to be quiet too.
+    /// The remote shell is quiet too.
     pub quiet: bool,
     /// The number of further tries after the far end was lost.
     pub retries: u32,
-    /// The time at which the run ends, wherever it is.
+    /// The time at which the run ends, finished or not.
     pub stop: Option<Stop>,
-    /// The two hosts go on without this process.
+    /// The two hosts continue without this process.
     pub detach: bool,
 }
 
 /// The end of a run by the clock.
 #[derive(Clone)]
 pub struct Stop {
-    /// When.
+    /// The time.
     pub at: SystemTime,
     /// Set when it is reached.
     pub reached: Arc<AtomicBool>,
-    /// The program's exit code then.
+    /// The program's exit code in that case.
     pub code: u8,
 }
 
@@ -62,7 +62,7 @@ impl Stop {
     /// Interrupts the run at its time.
     pub fn watch(self, interrupted: Arc<AtomicBool>) {
         thread::spawn(move || {
-            // The clock may be set meanwhile.
+            // The clock may be changed during the run.
             while let Ok(left) = self.at.duration_since(SystemTime::now()) {
                 thread::sleep(left.min(Duration::from_secs(1)));
             }
@@ -74,7 +74,7 @@ impl Stop {
 }
 
 impl Task {
-    /// This task, made resumable: another run of it goes on where this one was cut off.
+    /// This task, made resumable: another run of it continues where this one was cut off.
     pub fn resumable(mut self) -> Self {
         let changes = !self.list && self.options.sync.as_ref().is_none_or(|sync| !sync.dry_run);
         self.options.resume = changes.then(|| name_of(&self.sources));
@@ -103,7 +103,7 @@ pub fn name_of(sources: &[OsString]) -> [u8; 16] {
     name
 }
 
-/// The bytes of a path, the same from whichever directory it is named. A slash or a dot at its end is kept,
+/// The bytes of a path, the same from any current directory. A slash or a dot at its end is kept,
 /// since it may mean something.
 fn real(path: &OsStr) -> Vec<u8> {
     let bytes = path.as_bytes();

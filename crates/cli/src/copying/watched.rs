@@ -1,4 +1,4 @@
-//! A task whose progress somebody else looks at, and who may end it.
+//! A task whose progress another part of the program watches, and may end.
 
 use linerate_doctor::limiter::{Evidence, Verdict, transfer};
 use linerate_transfer::lock::lock;
@@ -13,9 +13,9 @@ use crate::common::failure::Failure;
 use crate::common::output::Output;
 use crate::exit::Code;
 
-/// A task under way.
+/// A running task.
 pub struct WatchedTask {
-    /// Ends the task where it is set.
+    /// Ends the task if it is set.
     pub interrupted: Arc<AtomicBool>,
     begun: Instant,
     /// The counters of the task's last try.
@@ -26,7 +26,7 @@ pub struct WatchedTask {
 pub struct Sight {
     /// Seconds since it began.
     pub seconds: f64,
-    /// Bytes that are there, or on their way into their files.
+    /// Bytes that are in place, or on their way into their files.
     pub bytes: u64,
     /// Bytes that were sent.
     pub sent: u64,
@@ -62,7 +62,7 @@ impl WatchedTask {
         lock(&self.meters).clone()
     }
 
-    /// How far the task is by now. `within`: nothing leaves this host.
+    /// The progress of the task. `within`: nothing leaves this host.
     pub fn look(&self, within: bool) -> Sight {
         let meters = self.meters();
         let (sender, receiver) = (meters.local.progress(), *lock(&meters.remote));

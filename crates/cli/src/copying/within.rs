@@ -13,7 +13,7 @@ use crate::common::failure::Failure;
 use crate::common::far::FarSession;
 use crate::exit::Code;
 
-/// Comparing reads as much as copying does: only who asks for it gets it.
+/// Comparing reads as much as copying does, so it is done only on request.
 fn whole(sync: Sync) -> Sync {
     Sync { whole: sync.search != BlockSearch::Everywhere, ..sync }
 }

@@ -1,11 +1,11 @@
-//! How many workers copy within a host, by its file systems.
+//! The number of workers that copy within a host, by its file systems.
 
 use linerate_host::facts::{Fact, FileSystem, Machine, Storage};
 use std::path::{Path, PathBuf};
 
-/// Workers where each call waits for a server: while some wait, others ask.
+/// Workers if each call waits for a server: while some wait, others send calls.
 const WAITING: u32 = 16;
-/// Workers at least, so that one reads while another writes, and at most: file systems have locks of their own.
+/// The least number of workers, so that one reads while another writes, and the most, because file systems have their own locks.
 const LEAST: u32 = 2;
 const MOST: u32 = 8;
 
@@ -18,7 +18,7 @@ pub fn between<'a>(paths: impl Iterator<Item = &'a Path>) -> u32 {
     number(storage.file_systems.known().map_or(&[], Vec::as_slice), &Machine::is_guest_here(), processors)
 }
 
-/// An empty path is what is above a relative one.
+/// The parent of a relative path may be an empty path.
 fn real(path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
 }
@@ -26,7 +26,7 @@ fn real(path: &Path) -> PathBuf {
 fn number(file_systems: &[FileSystem], guest: &Fact<bool>, processors: u32) -> u32 {
     match file_systems {
         all if all.iter().any(FileSystem::waits) => WAITING,
-        // The head of a disk goes to one place at a time.
+        // A disk's head can only be at one place at a time.
         all if all.iter().any(|one| one.rotates(guest)) => 1,
         _ => processors.clamp(LEAST, MOST),
     }

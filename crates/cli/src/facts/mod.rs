@@ -27,7 +27,7 @@ Examples:
       another host, for programs
   linerate facts --snapshot web1.txt
   linerate facts --root web1.txt
-      saves everything that was read, and reads it again on any host
+      saves all data that was read, and reads it on any host
 ";
 
 /// The user's name for this host.
@@ -46,12 +46,12 @@ pub struct FactsArgs {
     /// Print one JSON object on standard output
     #[arg(long, conflicts_with = "snapshot")]
     json: bool,
-    /// Save everything that was read in FILE
+    /// Save all data that was read in FILE
     ///
     /// The file is compressed if FILE ends in .zst.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Read a snapshot, or a directory in place of /
+    /// Read a snapshot, or a directory instead of /
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["snapshot", "paths"])]
     root: Option<PathBuf>,
     /// Report the file system of PATH; may be repeated

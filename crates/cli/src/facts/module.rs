@@ -16,7 +16,7 @@ pub fn rows(port: &Port) -> Vec<String> {
     rows
 }
 
-/// The mode in force, and all modes of this end and of the other; none where the driver names none.
+/// The mode in force, and all modes of this end and of the other; `None` if the driver names none.
 fn modes(port: &Port) -> Option<String> {
     let list = |what: &str, modes: &[LinkMode]| {
         let names: Vec<&str> = modes.iter().map(|mode| mode.name.as_str()).collect();

@@ -214,7 +214,7 @@ fn function_rates(all: &[FunctionRate]) -> String {
     all.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
-/// The VLANs that stand on the port, and the work on their tags that the device does.
+/// The VLANs on top of the port, and the work on their tags that the device does.
 fn vlans(port: &Port) -> Option<String> {
     line("VLANs", &port.vlans, |all| {
         let names: Vec<String> = all.iter().map(|vlan| format!("{} ({})", vlan.id, vlan.name)).collect();

@@ -11,13 +11,13 @@ use crate::exit::Code;
 /// Arguments of `linerate fleet export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// For whom: gnu-parallel, slurm or k8s-job
+    /// The scheduler: gnu-parallel, slurm or k8s-job
     #[arg(long = "for", value_name = "SCHEDULER", value_enum, hide_possible_values = true)]
     scheduler: Scheduler,
     /// At most N tasks at a time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     tasks: u32,
-    /// How linerate is called where the tasks run
+    /// linerate's name or path where the tasks run
     #[arg(long, value_name = "FILE", default_value = "linerate")]
     program: String,
     /// The image of a task's container, which has linerate and ssh
@@ -42,7 +42,7 @@ enum Scheduler {
     KubernetesJob,
 }
 
-/// Prints it.
+/// Prints the plan for the scheduler.
 pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let plan = plan_path(&args.plan)?;
@@ -60,7 +60,7 @@ pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// The plan's absolute path, as scripts have it.
+/// The plan's absolute path, for scripts.
 pub fn plan_path(plan: &Path) -> Result<String, Failure> {
     let path = absolute(plan).ok().and_then(|path| path.to_str().map(str::to_owned));
     path.ok_or_else(|| Failure::usage("the plan's path isn't UTF-8".into()))

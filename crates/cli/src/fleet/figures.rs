@@ -1,4 +1,4 @@
-//! `--metrics` of `fleet run` and `fleet verify`: the sums of the parts that a task has copied, or compared.
+//! `--metrics` of `fleet run` and `fleet verify`: sums over the parts that a task has copied or compared.
 
 use linerate_fleet::attempt::AttemptProgress;
 use linerate_fleet::plan::FleetPart;
@@ -27,7 +27,7 @@ pub struct ShardSums {
 }
 
 impl ShardSums {
-    /// Adds an attempt: of one that failed as a whole, its problems.
+    /// Adds an attempt; if it failed as a whole, only its problems.
     pub fn add(&mut self, progress: &AttemptProgress, done: Option<&MemberDone>) {
         self.failed += progress.failed;
         self.changed += progress.changed;
@@ -43,7 +43,7 @@ impl ShardSums {
         self.receiver_cpu += summary.receiver.cpu_seconds;
     }
 
-    /// Takes the sums as the run's figures, for its metrics and its log.
+    /// Puts the sums into the run's metrics and log.
     pub fn record(&self, metrics: &RunMetrics) {
         let counted = [
             (Gauge::TransferBytes, self.bytes),
@@ -74,16 +74,16 @@ impl ShardSums {
     }
 }
 
-/// Sums over the parts that were compared.
+/// Sums over compared parts.
 #[derive(Debug, Default)]
 pub struct VerifySums {
-    /// Files that are the same in all that the plan keeps.
+    /// Files that are the same, with all metadata that the plan keeps.
     same_files: u64,
     compared: ComparedFigures,
 }
 
 impl VerifySums {
-    /// Adds a part. Shards look at the directories above their files, too; they count where all of them are compared.
+    /// Adds a part. Shards also compare the directories above their files; these count only in the part with all directories.
     pub fn add(&mut self, part: FleetPart, done: &MemberDone, changes: ChangeCounts) {
         let MemberDone { landed, summary, .. } = done;
         let (entries, differ, missing) = match part {
@@ -107,7 +107,7 @@ impl VerifySums {
         compared.changed += summary.changed;
     }
 
-    /// True where no difference was found.
+    /// True if no difference was found.
     pub fn is_same(&self) -> bool {
         self.compared.differ == 0 && self.compared.missing == 0
     }
@@ -118,7 +118,7 @@ impl VerifySums {
         format!("{same} the same, {} differ, {} missing", self.compared.differ, self.compared.missing)
     }
 
-    /// Takes the sums as the run's figures.
+    /// Puts the sums into the run's metrics and log.
     pub fn record(&self, metrics: &RunMetrics) {
         self.compared.record(metrics, &self.text());
     }

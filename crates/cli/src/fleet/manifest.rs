@@ -1,4 +1,4 @@
-//! `linerate fleet manifest`: the hashes of what a plan's tasks have brought, as one manifest.
+//! `linerate fleet manifest`: the hashes of the files that a plan's tasks have copied, as one manifest.
 
 use clap::Args;
 use linerate_fleet::manifest::{hashes, line};
@@ -17,7 +17,7 @@ pub struct ManifestArgs {
     plan: PathBuf,
 }
 
-/// Prints it.
+/// Prints the manifest.
 pub fn run(args: &ManifestArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     if !directory.plan.manifest {
@@ -26,7 +26,7 @@ pub fn run(args: &ManifestArgs) -> Result<Code, Failure> {
     let hashes = hashes(&directory)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut lines = hashes.iter().map(|(path, hash)| line(path, hash));
-    // Names are as they are, since b3sum reads them.
+    // Names are printed unescaped, since b3sum reads them.
     let written = lines.try_for_each(|line| out.write_all(&line).and_then(|()| out.write_all(b"\n")));
     note_loss(written.and_then(|()| out.flush()));
     Ok(Code::Done)

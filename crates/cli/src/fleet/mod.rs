@@ -1,4 +1,4 @@
-//! `linerate fleet`: one copy that many hosts make together, shard by shard.
+//! `linerate fleet`: one copy by many hosts together, shard by shard.
 
 mod export;
 mod figures;
@@ -24,8 +24,8 @@ use crate::verify::meanings;
 const EXAMPLES: &str = "\
 Examples:
   linerate fleet plan /data dtn1:/data --hosts dtn2,dtn3 --shards 64 --into PLAN
-  linerate fleet run PLAN --shard 3           one task: what a scheduler starts
-  linerate fleet run PLAN                     on any number of hosts: what is left
+  linerate fleet run PLAN --shard 3           one task, as a scheduler starts it
+  linerate fleet run PLAN                     on any number of hosts: all that is left
   linerate fleet export PLAN --for gnu-parallel | sh
   linerate fleet submit PLAN --partition dtn
   linerate fleet status PLAN
@@ -40,18 +40,18 @@ const SUBMIT_MEANINGS: [Meaning; 3] =
     [(Code::Done, "the job is submitted, or there is nothing to do"), FAILED, USAGE];
 
 const STATUS_MEANINGS: [Meaning; 4] = [
-    (Code::Done, "everything is done, or goes on"),
+    (Code::Done, "everything is done, or still running"),
     FAILED,
     USAGE,
     (Code::Some, "a part of the plan failed, was interrupted or is silent"),
 ];
 
 const PLAN_MEANINGS: [Meaning; 6] = [
-    (Code::Done, "the plan is made, with all that is in SRC"),
+    (Code::Done, "the plan is made, with everything in SRC"),
     FAILED,
     USAGE,
     (Code::Some, "the plan is made, without entries that could not be read or aren't copied"),
-    (Code::Changed, "the plan is made, without entries that vanished meanwhile"),
+    (Code::Changed, "the plan is made, without entries that vanished during the scan"),
     INTERRUPTED,
 ];
 
@@ -60,11 +60,11 @@ Examples:
   linerate fleet plan /lustre/data dtn1:/scratch/data --shards 64 --into PLAN
       64 shards with about the same number of bytes and of files; afterwards
       /scratch/data is like /lustre/data. PLAN is a new directory that all
-      hosts see, and so is SRC
+      hosts see; all hosts must see SRC too
   linerate fleet plan /data d1:/data --hosts d2,d3 --shard-size 500GB --into PLAN
-      as many shards as it takes; d1, d2 and d3 have /data, and take turns
+      shards of about 500 GB; d1, d2 and d3 have /data, and take turns
   linerate fleet plan /data d1:/data --shards 16 --into PLAN
-      once more, when the first plan is done: what has changed since
+      again, when the first plan is done: the changes since then
 ";
 
 const RUN_EXAMPLES: &str = "\
@@ -73,7 +73,7 @@ Examples:
       moves the files of shard 3; the last one also gives directories their
       modes and times. A second run of it does nothing, or waits for the first
   linerate fleet run PLAN
-      shards that nobody has begun, one after the other, until none is left:
+      shards that no task has begun, one after the other, until none is left:
       start it on as many hosts as there are
   linerate fleet run PLAN --shard 3 --bwlimit 1gbit -P 2222
       options of sync and of ssh
@@ -85,7 +85,7 @@ Examples:
       an array job with a task for each shard that isn't done, 8 at a time
   linerate fleet submit PLAN --sbatch=--exclusive --sbatch=--account=project
   linerate fleet submit PLAN --constraint fast -- --bwlimit 1gbit -i KEY
-      words behind -- are options of each 'linerate fleet run'
+      words after -- are options of each 'linerate fleet run'
 ";
 
 const STATUS_EXAMPLES: &str = "\
@@ -116,8 +116,8 @@ const SIMULATE_EXAMPLES: &str = "\
 Examples:
   linerate fleet simulate --nodes 64 --link 100gbit --files 1e9 --bytes 1PB
   linerate fleet simulate --nodes 8 --link 25gbit --between 100gbit --plan PLAN
-      files, bytes and shards are those of a plan, and the processor time is
-      what its tasks took
+      files, bytes and shards are those of a plan; the processor time is that
+      of the plan's tasks
 ";
 
 const EXPORT_EXAMPLES: &str = "\
@@ -126,7 +126,7 @@ Examples:
   linerate fleet export PLAN --for slurm > job.sh; sbatch job.sh
   linerate fleet export PLAN --for k8s-job --image IMAGE | kubectl apply -f -
   linerate fleet export PLAN --for slurm -- --bwlimit 1gbit -i /home/me/key
-      words behind -- are options of each 'linerate fleet run'
+      words after -- are options of each 'linerate fleet run'
 ";
 
 /// Arguments of `linerate fleet`.
@@ -148,27 +148,27 @@ enum FleetAction {
     /// Submit what isn't done to Slurm
     #[command(before_long_help = SUBMIT_EXAMPLES, after_long_help = table(&SUBMIT_MEANINGS))]
     Submit(submit::SubmitArgs),
-    /// Show how a plan stands
+    /// Show the state of a plan
     #[command(before_long_help = STATUS_EXAMPLES, after_long_help = table(&STATUS_MEANINGS))]
     Status(status::StatusArgs),
-    /// Compare what shards have at both ends, by hashes
+    /// Compare the files of shards at both ends, by hashes
     #[command(before_long_help = VERIFY_EXAMPLES, after_long_help = table(&meanings("every file of the plan is the same at both ends")))]
     Verify(Box<verify::VerifyShardArgs>),
     /// Print the hashes of what was copied, as b3sum reads them
     #[command(before_long_help = MANIFEST_EXAMPLES, after_long_help = table(&DONE))]
     Manifest(manifest::ManifestArgs),
-    /// Report what a run was like: by host, by limiter, and what took long
+    /// Report on a run: by host, by limiter, and the slow shards
     #[command(before_long_help = REPORT_EXAMPLES, after_long_help = table(&DONE))]
     Report(report::FleetReportArgs),
     /// Compute how long a fleet would take, and what would limit it
     #[command(before_long_help = SIMULATE_EXAMPLES, after_long_help = table(&DONE))]
     Simulate(simulate::SimulateArgs),
-    /// Print what a scheduler needs to run a plan
+    /// Print a plan in the form that a scheduler runs
     #[command(before_long_help = EXPORT_EXAMPLES, after_long_help = table(&DONE))]
     Export(export::ExportArgs),
 }
 
-/// Does it.
+/// Carries out the command.
 ///
 /// # Errors
 /// If it failed as a whole.

@@ -1,4 +1,4 @@
-//! What a part of a plan is for the mover.
+//! A part of a plan, as a task that moves or compares files.
 
 use linerate_fleet::plan::{FleetPart, FleetPlan, PlanDirectory};
 use linerate_transfer::filter::FilesFrom;
@@ -12,16 +12,16 @@ use crate::common::failure::Failure;
 use crate::copying::args::CopyingArgs;
 use crate::copying::task::Task;
 
-/// Until the end, every task's user may write into all directories: one task's directory is another one's, too.
+/// Until the end, the user may write into all directories, because several tasks share a directory.
 const OPEN: ModeRule =
     ModeRule { directories: true, others: false, keep: !0, set: 0o700, conditional: false };
 
-/// What a task is for.
+/// The purpose of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To move.
     Move,
-    /// To show what would move.
+    /// To show the changes that it would make.
     Preview,
     /// To compare contents, by hashes of both ends.
     Compare,
@@ -65,19 +65,19 @@ pub fn task(
 }
 
 fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, purpose: Purpose) -> Options {
-    // What directories keep is compared with them.
+    // The metadata of directories is compared with them.
     let is_last = part == FleetPart::Directories || purpose == Purpose::Compare;
     let dry_run = purpose != Purpose::Move;
     let checksum = purpose == Purpose::Compare;
     let keep = common.details.keeping(plan.keep);
     Options {
         recursive: true,
-        // Others still write into them.
+        // Other tasks still write into them.
         keep: Keep { omit_dir_times: keep.omit_dir_times || !is_last, ..keep },
         modes: if is_last { Vec::new() } else { vec![OPEN] },
         sync: Some(Sync { dry_run, itemize: dry_run, checksum, ..Sync::default() }),
         listed: true,
-        // What is gone since the plan was made is for the next plan.
+        // Entries that vanished since the plan was made are left to the next plan.
         ignore_missing: true,
         digests: plan.verify || plan.manifest,
         verify: plan.verify,
@@ -94,7 +94,7 @@ fn command(plan: &FleetPlan, part: FleetPart) -> [u8; 16] {
     name
 }
 
-/// The names, directories without what is in them. A divided file is looked at as a whole by the task that has its first piece.
+/// The names, directories without their contents. The task with the first piece of a divided file compares the whole file.
 fn listed(text: &[u8], divided: &[DividedFile], purpose: Purpose) -> Result<FilesFrom, Failure> {
     let mut list = FilesFrom::default();
     let names = text.split(|byte| *byte == 0).filter(|name| !name.is_empty());

@@ -1,4 +1,4 @@
-//! `linerate fleet plan`: a scan becomes shards.
+//! `linerate fleet plan`: scans a tree, and divides it into shards.
 
 use clap::Args;
 use linerate_fleet::catalogue::{EntryKind, EntryStamp};
@@ -39,10 +39,10 @@ pub struct PlanArgs {
     shard_size: Option<u64>,
     /// The plan's directory, which all hosts see
     ///
-    /// It is made. Where it has a plan already, the new one has what has changed since, and what isn't done.
+    /// linerate creates it. If it already has a plan, the new plan has the changes since, and everything that isn't done.
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
-    /// Further hosts that have DST: shards take turns
+    /// Further hosts that have DST; shards take turns
     #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
     hosts: Vec<String>,
     /// Tasks read each file back from storage before it gets its name
@@ -131,15 +131,15 @@ impl PlanArgs {
     fn find(&self, reporter: &Reporter) -> Result<SourceRoot, Failure> {
         let Spec::Local(source) = Spec::parse(&self.source) else {
             return Err(Failure::usage(
-                "SRC is on another host: a plan is made, and run, where the source is; log in there".into(),
+                "SRC is on another host: make and run a plan on the source's host; log in there".into(),
             ));
         };
         let finding = Finding { recursive: true, ..Finding::default() };
         let tell = |problem| reporter.problem(problem);
         let found = find_sources(&Bounds::here(), &[source.into_vec()], finding, &tell)?;
         let found = found.into_iter().next().filter(|found| found.source.directory);
-        let found =
-            found.ok_or_else(|| Failure::usage("SRC is no directory; copy it with 'linerate cp'".into()))?;
+        let found = found
+            .ok_or_else(|| Failure::usage("SRC isn't a directory; copy it with 'linerate cp'".into()))?;
         let (into, source) = (real(&self.into)?, real(Path::new(&self.source))?);
         if into.starts_with(&source) {
             return Err(Failure::usage(
@@ -176,7 +176,7 @@ impl PlanArgs {
         };
         let keep = self.keep.keep(ARCHIVE);
         let (verify, manifest) = (self.verify, self.manifest);
-        // A task that reads a whole file for its digest saves nothing; by its times a file that is whole is known.
+        // If a task must read a whole file for its digest, dividing saves nothing. Without times, a whole file can't be recognised.
         let divides = !self.whole_files && !verify && !manifest && keep.times;
         Ok(PlanRequest { source, destination, hosts, keep, verify, manifest, divides, shards })
     }
@@ -191,7 +191,7 @@ impl PlanArgs {
     }
 }
 
-/// An absolute path; of the part of it that is there without links.
+/// An absolute path; the existing part of it has no links.
 fn real(path: &Path) -> Result<PathBuf, Failure> {
     let failed = |error| Failure::usage(format!("{}: {error}", printable(path.as_os_str().as_bytes())));
     let path = absolute(path).map_err(failed)?;
@@ -209,7 +209,7 @@ fn text(what: &str, path: &OsStr) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         let shown = printable(path.as_bytes());
         Failure::usage(format!(
-            "{what} '{shown}' isn't UTF-8, which a plan is; names below it may be anything"
+            "{what} '{shown}' isn't UTF-8, but a plan must be; only names below it may have any bytes"
         ))
     })
 }

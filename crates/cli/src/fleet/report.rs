@@ -1,4 +1,4 @@
-//! `linerate fleet report`: what a run was like.
+//! `linerate fleet report`: a report on a run.
 
 use clap::Args;
 use linerate_fleet::plan::PlanDirectory;
@@ -15,7 +15,7 @@ use crate::exit::Code;
 /// Arguments of `linerate fleet report`.
 #[derive(Debug, Args)]
 pub struct FleetReportArgs {
-    /// Print it as a line of JSON
+    /// Print the report as a line of JSON
     #[arg(long)]
     json: bool,
     /// The plan's directory
@@ -31,7 +31,7 @@ struct ReportFields {
     report: FleetReport,
 }
 
-/// Prints it.
+/// Prints the report.
 pub fn run(args: &FleetReportArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let report = FleetReport::of(&FleetStatus::read(&directory)?);

@@ -26,24 +26,24 @@ use crate::copying::args::CopyingArgs;
 use crate::copying::watched::WatchedTask;
 use crate::exit::Code;
 
-/// How often an attempt shows that it lives, as a part of the lease, and at least.
+/// An attempt shows BEATS times in each lease that it lives, and at least every RAREST.
 const BEATS: u32 = 12;
 const RAREST: Duration = Duration::from_secs(5);
 
 /// Arguments of `linerate fleet run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The shard, from 0; without it all that are nobody's
+    /// The shard, from 0; without it, all unclaimed shards
     ///
-    /// These are done one after the other, until none is left.
+    /// Unclaimed shards are done one after the other, until none is left.
     #[arg(long, value_name = "K")]
     shard: Option<u32>,
-    /// End with code 1 where another task is at work on the shard
+    /// Exit with code 1 if another task is at work on the shard
     #[arg(long)]
     no_wait: bool,
     /// Take over from a task that is silent for SECONDS
     ///
-    /// One that has ended on this host, or whose job Slurm has begun again, is succeeded at once.
+    /// A task that has ended on this host, or whose job Slurm has started again, is replaced at once.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     lease: u32,
     /// Print the changes; change nothing
@@ -55,7 +55,7 @@ pub struct RunArgs {
     plan: PathBuf,
 }
 
-/// A task at work.
+/// A running task.
 struct ShardTask<'a> {
     args: &'a RunArgs,
     directory: PlanDirectory,
@@ -64,15 +64,15 @@ struct ShardTask<'a> {
     sums: Mutex<ShardSums>,
 }
 
-/// How a task left a part.
+/// The result of a task's work on a part.
 enum PartEnd {
-    /// With this code, by this task or an earlier one.
+    /// The part ended with this code, by this task or an earlier one.
     Ended(Code),
-    /// To another task, which is at work on it.
+    /// Another task is at work on the part.
     Left(Failure),
 }
 
-/// Does a shard, or what is left.
+/// Does one shard, or all that are left.
 pub fn run(args: RunArgs) -> Result<Code, Failure> {
     let (log, figures) = args.common.written();
     let names =
@@ -118,7 +118,7 @@ impl ShardTask<'_> {
         }
     }
 
-    /// All shards that are nobody's, and then those whose tasks have died. Failures are left to a later run.
+    /// All unclaimed shards, and then those whose tasks have died. Failures are left to a later run.
     fn all(&self) -> Result<Code, Failure> {
         let (mut worst, mut left) = (Code::Done, Vec::new());
         for part in self.directory.plan.parts().filter(|part| *part != FleetPart::Directories) {
@@ -135,7 +135,7 @@ impl ShardTask<'_> {
         Ok(worse(worst, self.directories(0)?))
     }
 
-    /// The next shard may be another host's: what failed is printed, and the run goes on.
+    /// The next shard may be for another host, so a failure is printed, and the run continues.
     fn one_of_all(&self, part: FleetPart, waits: bool) -> Result<PartEnd, Failure> {
         match self.part(part, waits) {
             Err(failure) if failure.1 != Code::Interrupted && !self.args.dry_run => {
@@ -152,17 +152,17 @@ impl ShardTask<'_> {
         }
     }
 
-    /// The last task gives directories what they keep; the one of shard `number` may be that.
+    /// The last task sets the directories' metadata; the task of shard `number` may be the last one.
     fn directories(&self, number: u32) -> Result<Code, Failure> {
         let shards = u32::try_from(self.directory.plan.shards.len()).unwrap_or(u32::MAX);
-        // Its neighbours are the most likely ones to be at work.
+        // The neighbouring shards are the most likely ones to be at work.
         let parts = (number + 1..shards).chain(0..=number).map(FleetPart::Shard);
         if self.args.dry_run || !are_done(&self.directory.runs(), parts)? {
             return Ok(Code::Done);
         }
         match self.part(FleetPart::Directories, !self.args.no_wait)? {
             PartEnd::Ended(code) => Ok(code),
-            // Another one that ended at the same time is at it.
+            // Another task that ended at the same time is doing it.
             PartEnd::Left(_) => Ok(Code::Done),
         }
     }
@@ -196,12 +196,12 @@ impl ShardTask<'_> {
         }
     }
 
-    /// Makes an attempt, and shows all the while that it lives.
+    /// Makes an attempt, and shows regularly that it lives.
     fn attempt(&self, part: FleetPart, claim: Claim) -> Result<Code, Failure> {
         let is_empty = self.directory.plan.is_empty(part);
         let within = self.directory.plan.hosts.is_empty();
         let output = Arc::new(self.output.of_member(MemberOutput::of_part(part)));
-        // A task that takes over ends this one alone.
+        // A task that takes over ends only this attempt.
         let ends = Arc::new(AtomicBool::new(false));
         let watched = WatchedTask::new(ends.clone());
         let (to, number) = (claim.attempt.to.clone(), claim.number);
@@ -216,7 +216,7 @@ impl ShardTask<'_> {
             };
             is_over.store(true, Ordering::Relaxed);
             beats.thread().unpark();
-            // One that has failed has shown nothing since.
+            // After a failure it has shown nothing more.
             let _ = beats.join();
             result
         });
@@ -226,13 +226,13 @@ impl ShardTask<'_> {
         }
         let done = output.member().and_then(|member| member.done());
         note_end(&mut claim.attempt, &result, &watched, done.as_ref(), within);
-        // A divided file that is in place counts as a whole for each task that has pieces of it.
+        // Each task that has pieces of a divided file counts the whole file once it is in place.
         let of_others = done.as_ref().map_or(0, |_| self.directory.plan.bytes_of_others(part));
         claim.attempt.progress.bytes = claim.attempt.progress.bytes.saturating_sub(of_others);
         self.count(&claim.attempt.progress, done.as_ref());
         let written = claim.write();
         self.show(&output, part, done);
-        // What isn't written down would be done again, which does no harm, and be missed by the last task.
+        // A part that isn't recorded would be done again, which is harmless, and the last task would wait for it.
         result.and_then(|code| written.map(|()| code).map_err(Failure::from))
     }
 
@@ -259,7 +259,7 @@ impl ShardTask<'_> {
             if let Err(error) = claim.write()
                 && !std::mem::replace(&mut is_told, true)
             {
-                self.output.note(&format!("the plan can't be written, and the task goes on: {error:#}"));
+                self.output.note(&format!("the plan can't be written; the task continues: {error:#}"));
             }
         }
     }
@@ -285,7 +285,7 @@ fn done_by(number: u32, attempt: &Attempt) -> String {
     format!("is done: by attempt {number} on host '{}'", printable(attempt.maker.host.as_bytes()))
 }
 
-/// Of two codes the one that matters more.
+/// The more severe of two codes.
 pub fn worse(one: Code, other: Code) -> Code {
     if other.severity() > one.severity() { other } else { one }
 }
@@ -329,7 +329,7 @@ fn note_end(
     attempt.exit = Some(code.number());
     attempt.message = result.as_ref().err().map(|failure| failure.0.clone());
     attempt.state = match code {
-        // What changed meanwhile is in the next plan.
+        // Changes since the scan are in the next plan.
         Code::Done | Code::Changed => AttemptState::Done,
         Code::Interrupted | Code::Busy => AttemptState::Interrupted,
         _ => AttemptState::Failed,

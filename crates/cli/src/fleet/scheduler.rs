@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use crate::common::failure::Failure;
 
-/// Where the tasks of a job are: those of the queue, else of the accounts. A site without one of the two has the other.
+/// The states of a job's tasks, from the queue, otherwise from the accounts. A site may have only one of the two.
 ///
 /// # Errors
-/// Why neither can be had.
+/// The reason why neither can be read.
 pub fn tasks(job: &SubmittedJob) -> Result<ScheduledTasks, String> {
     let queue = queue(job);
     let account = ["--noheader", "--parsable2", "--jobs", &job.job, "--format", ACCOUNT_FORMAT];
@@ -25,10 +25,10 @@ pub fn tasks(job: &SubmittedJob) -> Result<ScheduledTasks, String> {
     }
 }
 
-/// The tasks that are in the queue; none where Slurm doesn't know the job any more.
+/// The tasks that are in the queue; none if Slurm doesn't know the job any more.
 ///
 /// # Errors
-/// Why the queue can't be read.
+/// The reason why the queue can't be read.
 pub fn queue(job: &SubmittedJob) -> Result<ScheduledTasks, String> {
     let words = ["--noheader", "--array", "--jobs", &job.job, "--format", QUEUE_FORMAT];
     match call("squeue", &words) {
@@ -38,10 +38,10 @@ pub fn queue(job: &SubmittedJob) -> Result<ScheduledTasks, String> {
     }
 }
 
-/// Gives a script to sbatch; gives what that prints.
+/// Passes a script to sbatch, and returns sbatch's output.
 ///
 /// # Errors
-/// Why it wasn't taken.
+/// The reason why sbatch refused it.
 pub fn submit(script: &str) -> Result<String, Failure> {
     let failed = |why: String| Failure::failed(format!("sbatch: {why}"));
     let mut child = Command::new("sbatch")

@@ -24,11 +24,11 @@ pub struct PlanFields<'a> {
     shards: usize,
     files: u64,
     bytes: u64,
-    /// The largest shard by the mean one.
+    /// The largest shard, as a multiple of the mean one.
     evenness_bytes: f64,
     evenness_files: f64,
     found: FoundSums,
-    /// Files that several shards bring.
+    /// Files that are divided among several shards.
     divided: usize,
 }
 
@@ -36,11 +36,11 @@ pub struct PlanFields<'a> {
 pub struct SeenFleet<'a> {
     /// The plan.
     pub directory: &'a PlanDirectory,
-    /// What tasks have written.
+    /// The tasks' records.
     pub status: &'a FleetStatus,
-    /// What Slurm was given.
+    /// The job that was submitted to Slurm.
     pub job: Option<&'a SubmittedJob>,
-    /// Where its tasks are.
+    /// The states of its tasks.
     pub tasks: &'a ScheduledTasks,
 }
 
@@ -106,7 +106,7 @@ pub fn status_fields<'a>(seen: &SeenFleet<'a>) -> StatusFields<'a> {
     StatusFields { plan, done: status.is_done_all(), job, parts: parts.collect() }
 }
 
-/// What a plan has, in lines for people.
+/// The contents of a plan, in lines for people.
 pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
     let FleetPlan { found, shards, divided, .. } = &directory.plan;
     let (burden, (bytes, files)) = (directory.plan.burden(), directory.plan.evenness());
@@ -153,7 +153,7 @@ impl<'a> SeenFleet<'a> {
         }
     }
 
-    /// What the scheduler says of a part that its own files don't.
+    /// The scheduler's information about a part that the plan's files don't have.
     fn word(&self, part: FleetPart, state: PartState) -> Option<String> {
         let task = self.task(part).filter(|_| state != PartState::Done)?;
         let words = [&task.state, &task.reason, &task.node].map(|word| printable(word.as_bytes()));

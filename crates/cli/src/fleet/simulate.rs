@@ -1,4 +1,4 @@
-//! `linerate fleet simulate`: how long a fleet would take.
+//! `linerate fleet simulate`: computes how long a fleet would take.
 
 use clap::Args;
 use linerate_fleet::plan::PlanDirectory;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use crate::common::failure::Failure;
 use crate::exit::Code;
 
-/// Shards of each node where their number isn't given: enough for nodes of different speed.
+/// Shards for each node if their number isn't given: enough for nodes of different speed.
 const SHARDS_OF_A_NODE: u32 = 16;
 
 /// Arguments of `linerate fleet simulate`.
@@ -62,7 +62,7 @@ pub struct SimulateArgs {
     /// Time for a task's start and end
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "3s")]
     per_task: f64,
-    /// Print it as a line of JSON
+    /// Print the result as a line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -77,7 +77,7 @@ struct SimulatedFields {
     run: SimulatedFleet,
 }
 
-/// Computes it.
+/// Computes and prints the result.
 pub fn run(args: &SimulateArgs) -> Result<Code, Failure> {
     let model = args.model()?;
     let run = model.run();
@@ -97,7 +97,7 @@ impl SimulateArgs {
         let of_plan = planned.as_ref().map(|planned| planned.plan.shards.len() as u32);
         let measured = planned.as_ref().map(measured).transpose()?.flatten();
         let usual = NodeCosts::default();
-        // Where a file was divided, those that weren't are small beside a shard.
+        // If a file was divided, the files that weren't are small compared with a shard.
         let whole = planned.as_ref().filter(|planned| planned.plan.divided.is_empty());
         let largest = whole.map_or(0.0, |planned| planned.plan.found.largest as f64);
         Ok(FleetModel {
@@ -122,8 +122,8 @@ impl SimulateArgs {
     }
 }
 
-/// Processor seconds for each GB of a plan's tasks, of both ends together, which is more than one of them needs; none where they
-/// have moved too little to say.
+/// Processor seconds for each GB of a plan's tasks, of both ends together, which is more than one end needs; `None` if the tasks
+/// have moved too little.
 fn measured(directory: &PlanDirectory) -> Result<Option<f64>, Failure> {
     let status = FleetStatus::read(directory)?;
     let progress = status.parts().filter_map(|(_, _, attempt, _)| attempt.map(|it| &it.progress));

@@ -1,4 +1,4 @@
-//! `linerate fleet status`: how a plan stands.
+//! `linerate fleet status`: the state of a plan.
 
 use clap::Args;
 use linerate_fleet::plan::PlanDirectory;
@@ -14,21 +14,21 @@ use crate::exit::Code;
 /// Arguments of `linerate fleet status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// Print it as a line of JSON
+    /// Print the state as a line of JSON
     #[arg(long)]
     json: bool,
     /// The plan's directory
     plan: PathBuf,
 }
 
-/// Shows it.
+/// Shows the state.
 pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let status = FleetStatus::read(&directory)?;
     let job = SubmittedJob::of(&directory)?;
     let tasks = job.as_ref().map(scheduler::tasks).transpose();
     if let Err(why) = &tasks {
-        tell!("linerate: the scheduler's side is missing: {why}");
+        tell!("linerate: the scheduler's states are missing: {why}");
     }
     let tasks = tasks.ok().flatten().unwrap_or_default();
     let seen = SeenFleet { directory: &directory, status: &status, job: job.as_ref(), tasks: &tasks };

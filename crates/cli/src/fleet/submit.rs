@@ -1,4 +1,4 @@
-//! `linerate fleet submit`: a plan goes to Slurm.
+//! `linerate fleet submit`: submits a plan to Slurm.
 
 use clap::Args;
 use linerate_fleet::export::{ExportedTask, JobShape, slurm_script};
@@ -20,16 +20,16 @@ pub struct SubmitArgs {
     /// The partition of the nodes that move data
     #[arg(long, value_name = "NAME")]
     partition: Option<String>,
-    /// How long a task may take, as sbatch takes it: 2:00:00
+    /// Time limit of a task, in sbatch's format: 2:00:00
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
-    /// Features of nodes, as sbatch takes them
+    /// Features of nodes, in sbatch's format
     #[arg(long, value_name = "FEATURES")]
     constraint: Option<String>,
     /// A further option of sbatch: --sbatch=--exclusive
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch: Vec<String>,
-    /// How linerate is called where the tasks run
+    /// linerate's name or path where the tasks run
     #[arg(long, value_name = "FILE", default_value = "linerate")]
     program: String,
     /// The plan's directory
@@ -39,7 +39,7 @@ pub struct SubmitArgs {
     options: Vec<String>,
 }
 
-/// Submits what isn't done.
+/// Submits the shards that aren't done.
 pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     refuse_twice(&directory)?;
@@ -67,7 +67,7 @@ pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// The shards that aren't done; where only the directories aren't, any one of them does these.
+/// The shards that aren't done. If only the directories aren't, one shard: its task does the directories.
 pub fn left(directory: &PlanDirectory) -> Result<Vec<u32>, Failure> {
     let status = FleetStatus::read(directory)?;
     let shard = |part| match part {

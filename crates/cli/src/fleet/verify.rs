@@ -1,4 +1,4 @@
-//! `linerate fleet verify`: what a plan's shards have, compared by hashes.
+//! `linerate fleet verify`: compares the files of a plan's shards at both ends, by hashes.
 
 use clap::Args;
 use linerate_fleet::plan::{FleetPart, PlanDirectory};
@@ -21,10 +21,10 @@ use crate::exit::Code;
 /// Arguments of `linerate fleet verify`.
 #[derive(Debug, Args)]
 pub struct VerifyShardArgs {
-    /// The shard, from 0; without it all, and the directories
+    /// The shard, from 0; without it, all shards and the directories
     #[arg(long, value_name = "K")]
     shard: Option<u32>,
-    /// Nothing is ever changed; for the options that ask
+    /// Verify never changes anything; this field is for the options that refer to it
     #[arg(long, hide = true)]
     dry_run: bool,
     #[command(flatten)]

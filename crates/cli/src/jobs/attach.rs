@@ -1,4 +1,4 @@
-//! `linerate attach`: a detached job, as if this had been its command.
+//! `linerate attach`: shows a detached job, as its command would have.
 
 use clap::Args;
 use linerate_transfer::problem::{Observer, TransferError};
@@ -25,19 +25,19 @@ use crate::exit::{Code, FAILED, FAR_END, Meaning, USAGE, VERSION, table};
 const EXAMPLES: &str = "\
 Examples:
   linerate attach hostB
-      shows the job that runs there, or the last one; Ctrl-C leaves it alone
+      shows the job that runs there, or the last one; Ctrl-C doesn't end the job
   linerate attach --cancel hostB:3f9c01d2
-      ends that job, of which linerate status hostB prints the name; the same
-      copy goes on from there when it is run again
+      ends that job, whose name linerate status hostB prints; if you run the
+      same copy again, it continues from there
 ";
 
 const MEANINGS: [Meaning; 7] = [
-    (Code::Done, "the job is through; its other codes are those of cp and sync"),
+    (Code::Done, "the job has finished; its other codes are those of cp and sync"),
     FAILED,
     USAGE,
     FAR_END,
     VERSION,
-    (Code::Interrupted, "Ctrl-C, and the job goes on; or the job was cancelled"),
+    (Code::Interrupted, "Ctrl-C, and the job continues; or the job was cancelled"),
     (Code::Some, "some entries of the job failed"),
 ];
 
@@ -85,7 +85,7 @@ pub fn run(args: AttachArgs) -> Result<Code, Failure> {
     output.clear();
     match watched {
         Err(Failure(_, Code::Interrupted)) => {
-            output.note("the job goes on; linerate attach --cancel ends it");
+            output.note("the job continues; linerate attach --cancel ends it");
             Ok(Code::Interrupted)
         }
         Err(failure) => Err(failure),
@@ -112,7 +112,7 @@ fn name(id: &[u8]) -> Result<String, Failure> {
     name.ok_or_else(|| {
         let shown = printable(id);
         Failure::usage(format!(
-            "'{shown}' is no job's name: that has up to 8 digits, as linerate status prints it"
+            "'{shown}' isn't a job's name: a name has up to 8 digits, as linerate status prints it"
         ))
     })
 }
@@ -156,7 +156,7 @@ fn watch_here(attention: &JobAttention, view: &mut JobView, interrupted: &Atomic
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// What is shown of a job: the lines that its command would have printed.
+/// The lines of a job that its command would have printed.
 struct JobView {
     output: Arc<Output>,
     record: Option<JobRecord>,
@@ -213,7 +213,7 @@ impl JobView {
             return crate::say::json(event);
         }
         match kind.as_str() {
-            // The texts of events are escaped; those of a far end that escapes nothing are when they are printed.
+            // The texts of events are escaped. If a far end doesn't escape them, this end does so when it prints them.
             "problem" => {
                 self.output.shown_problem(text("path"), text("message"), problem_kind(&text("kind")));
             }
@@ -228,7 +228,7 @@ impl JobView {
     /// The end of the job, as that of its command.
     fn end(self) -> Result<Code, Failure> {
         let Some(record) = self.record else {
-            return Err(Failure("the far end tells of no job".into(), Code::FarEnd));
+            return Err(Failure("the far end reports no job".into(), Code::FarEnd));
         };
         let exit = record.exit.unwrap_or(1);
         let message = record.message.as_deref().map(|message| printable(message.as_bytes()));
@@ -239,7 +239,7 @@ impl JobView {
                 last.iter().for_each(|last| tell!("{}", printable(last.as_bytes())));
                 if record.role == JobRole::Sends && is_shown {
                     let (id, to) = (printable(record.id.as_bytes()), printable(record.to.as_bytes()));
-                    tell!("linerate: everything was sent; linerate attach {to}:{id} has the last word");
+                    tell!("linerate: everything was sent; linerate attach {to}:{id} shows the result");
                 }
                 self.output.lost(self.lost.0, self.lost.1);
                 Ok(Code::Command(exit))
@@ -249,7 +249,7 @@ impl JobView {
                 Err(Failure(message, Code::Command(exit)))
             }
             JobState::Died | JobState::Running => Err(Failure::failed(
-                "the job's process is gone without a word: it was killed, or its host was; run the same copy again to go on from \
+                "the job's process is gone without a result: it was killed, or its host stopped; run the same copy again to continue from \
                  there"
                     .into(),
             )),

@@ -1,4 +1,4 @@
-//! `linerate agent --background`: the process that a detached job goes on in.
+//! `linerate agent --background`: the process in which a detached job continues.
 
 use linerate_doctor::limiter::{Evidence, transfer};
 use linerate_transfer::detached::{AlonePart, SendingPart, meet};
@@ -21,12 +21,12 @@ use crate::copying::linked::receive;
 use crate::copying::showing::Showing;
 use crate::exit::Code;
 
-/// Serves a client until the job goes on without it, and then the job.
+/// Serves a client until the job continues without it, and then the job.
 ///
 /// # Errors
 /// None: its client, and later the record, has the reason.
 pub fn run() -> Result<Code, Failure> {
-    // What ends the login's processes doesn't end a session of its own. There may be one already.
+    // In a session of its own, this process isn't ended with the login's processes. It may have one already.
     let _ = rustix::process::setsid();
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
@@ -41,7 +41,7 @@ pub fn run() -> Result<Code, Failure> {
         Err(why) => return Ok(Code::from(&met.give_up(TransferError::Failed(why)))),
     };
     let part = met.go_on_alone();
-    // Nobody waits for this process any more. Without /dev/null it keeps what it has.
+    // No process waits for this one any more. If /dev/null can't be opened, it keeps its own files.
     let _ = let_go();
     let log = Arc::new(log);
     let ended = match part {
@@ -65,11 +65,11 @@ fn begin(
     };
     let sources: Vec<_> = sources.iter().map(|source| printable_path(source)).collect();
     let record = JobRecord::begin(*id, role, hosts.clone());
-    let record = record.map_err(|error| format!("looking at the job's own process failed: {error}"))?;
+    let record = record.map_err(|error| format!("examining the job's own process failed: {error}"))?;
     JobLog::begin(record.with_places(&sources, destination))
 }
 
-/// Set by the signals that end a program; that of a terminal that goes away is none of them.
+/// Set by the signals that end a program, except for that of a closed terminal.
 fn interrupted() -> Result<Arc<AtomicBool>, String> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let (interrupted, ignored) = (Arc::new(AtomicBool::new(false)), Arc::default());
@@ -94,14 +94,14 @@ fn send(part: SendingPart, log: &Arc<JobLog>, interrupted: Arc<AtomicBool>) -> R
     let seen = meters.clone();
     let showing = Showing::draw(move || watched.see(look(&seen, begun)));
     let sent = part.send(meters.clone(), interrupted);
-    // It draws once more.
+    // The display is drawn once more.
     drop(showing);
     let landed = sent?;
     log.see_last(Sighting { bytes: landed.bytes, files: landed.files, ..look(&meters, begun) });
     Ok(Code::Done)
 }
 
-/// How far the other end is, as that has told.
+/// The progress of the other end, as it reports it.
 fn look(meters: &Meters, begun: Instant) -> Sighting {
     let (sender, receiver) = (meters.local.progress(), *lock(&meters.remote));
     let seconds = begun.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! The directory of an account's job records: closed to all others, and nothing in it is believed that isn't this account's own.
+//! The directory of an account's job records. It is closed to other accounts, and only files of this account are trusted.
 
 use linerate_sys::private::{is_private, open_directory, open_or_make_directory, state_directory};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
@@ -19,19 +19,19 @@ const NEW: &str = ".new";
 const EVENTS: &str = ".events";
 /// The longest record that is read.
 const LONGEST: u64 = 128 << 10;
-/// Names that are looked at.
+/// The most names that are read.
 const MOST: usize = 10_000;
-/// How long records of ended jobs are kept.
+/// The time for which records of ended jobs are kept.
 pub const KEPT: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// An account's job records.
 pub struct JobFolder(OwnedFd);
 
 impl JobFolder {
-    /// The account's; none where it has none.
+    /// The account's directory; `None` if it has none.
     ///
     /// # Errors
-    /// Why it can't be opened, or isn't believed.
+    /// The reason why it can't be opened, or isn't trusted.
     pub fn open() -> Result<Option<Self>, String> {
         let Some(path) = path() else { return Ok(None) };
         match open_directory(&path) {
@@ -41,10 +41,10 @@ impl JobFolder {
         }
     }
 
-    /// The account's, made where it isn't there.
+    /// The account's directory, which is created if it is missing.
     ///
     /// # Errors
-    /// Why it can't be made, or isn't believed.
+    /// The reason why it can't be created, or isn't trusted.
     pub fn make() -> Result<Self, String> {
         let path = path().ok_or("this account has no home directory for the records of jobs")?;
         let parent = path.parent().unwrap_or(&path);
@@ -52,7 +52,7 @@ impl JobFolder {
         made.map(Self).map_err(|error| refused(&path, error))
     }
 
-    /// All records of this host, the newest first. What is no record of this account's is passed over.
+    /// All records of this host, the newest first. Files that aren't records of this account are ignored.
     pub fn records(&self) -> Vec<JobRecord> {
         let names = self.names();
         let mut records: Vec<_> = names.iter().filter_map(|name| self.record(name)).collect();
@@ -77,7 +77,7 @@ impl JobFolder {
         entries.filter_map(name).collect()
     }
 
-    /// Writes a record; nobody reads half of it, unless the file system is full.
+    /// Writes a record. Readers never see half of it, unless the file system is full.
     ///
     /// # Errors
     /// If it can't be written.
@@ -88,7 +88,7 @@ impl JobFolder {
             file.write_all(&bytes).map_err(|_| Errno::IO)?;
             renameat(&self.0, &*new, &self.0, &*whole)
         });
-        // A record that is there already has its room.
+        // An existing record has its space already.
         written.or_else(|error| {
             let _ = unlinkat(&self.0, &*new, AtFlags::empty());
             let mut file = self.open_own(&whole, OFlags::WRONLY).map_err(|_| error)?;
@@ -105,18 +105,18 @@ impl JobFolder {
         self.create(&format!("{name}{EVENTS}"))
     }
 
-    /// The next bytes of a job's events behind the first `from`, at most `most`.
+    /// The next bytes of a job's events after the first `from`, at most `most`.
     pub fn events(&self, name: &str, from: u64, most: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         let Ok(mut file) = self.open_own(&format!("{name}{EVENTS}"), OFlags::RDONLY) else { return bytes };
         if file.seek(SeekFrom::Start(from)).is_ok() {
-            // What could not be read is read the next time.
+            // Bytes that could not be read are read the next time.
             let _ = file.take(most).read_to_end(&mut bytes);
         }
         bytes
     }
 
-    /// Removes the records of jobs that ended so long ago; with none, of all that have ended.
+    /// Removes the records of jobs that ended at least this long ago; with `None`, of all that have ended.
     pub fn forget(&self, before: Duration) {
         let limit = now().saturating_sub(before.as_secs());
         let is_over = |record: &JobRecord| {
@@ -124,20 +124,20 @@ impl JobFolder {
         };
         for record in self.records().iter().filter(|record| is_over(record)) {
             for end in [EVENTS, NEW, RECORD] {
-                // What is gone already is gone.
+                // A file that is already gone is no problem.
                 let _ = unlinkat(&self.0, format!("{}{end}", record.name()), AtFlags::empty());
             }
         }
     }
 
     fn create(&self, name: &str) -> Result<File, Errno> {
-        // The remains of a process that was killed here.
+        // A process that was killed at this point left them.
         let _ = unlinkat(&self.0, name, AtFlags::empty());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
     }
 
-    /// Opens a plain file of this account's with one name, that nobody else may read or write.
+    /// Opens a plain file of this account that has one name, and that other accounts may not read or write.
     fn open_own(&self, name: &str, access: OFlags) -> Result<File, Errno> {
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = openat(&self.0, name, flags, Mode::empty())?;
@@ -154,7 +154,7 @@ fn path() -> Option<PathBuf> {
 fn refused(path: &std::path::Path, error: Errno) -> String {
     let why = match error {
         Errno::PERM | Errno::NOTDIR | Errno::LOOP => {
-            "it must be a directory of this account's own, closed to all others (mode 0700)".to_owned()
+            "it must be a directory of this account, closed to all others (mode 0700)".to_owned()
         }
         error => error.to_string(),
     };

@@ -12,15 +12,15 @@ use super::record::{JobRecord, JobState};
 
 /// The time between two looks at a job.
 const EVERY: Duration = Duration::from_millis(200);
-/// Whoever watches hears at least as often that nothing is new.
+/// A watcher gets a message at least this often, even without news.
 const AT_LEAST: Duration = Duration::from_secs(1);
 /// This program's file, even after its name was given to another one.
 const OWN: &str = "/proc/self/exe";
 
-/// Starts the process that a job goes on in, with pipes to it.
+/// Starts the process in which a job continues, with pipes to it.
 ///
 /// # Errors
-/// Why it can't.
+/// The reason why it can't be started.
 pub fn start() -> Result<Child, String> {
     let mut command = Command::new(OWN);
     // Its name in lists of processes.
@@ -28,7 +28,7 @@ pub fn start() -> Result<Child, String> {
     command.spawn().map_err(|error| error.to_string())
 }
 
-/// The account's records, the newest first; those of jobs that ended long ago go.
+/// The account's records, the newest first; removes those of jobs that ended long ago.
 ///
 /// # Errors
 /// Why they can't be read.
@@ -48,10 +48,10 @@ pub fn forget() -> Result<Vec<JobRecord>, String> {
     Ok(folder.records())
 }
 
-/// Calls `tell` with what is new of a job until it has ended, or `tell` returns false.
+/// Calls `tell` with the news of a job until the job has ended, or `tell` returns false.
 ///
 /// # Errors
-/// Why there is no such job.
+/// The reason why there is no such job.
 pub fn attend(attention: &JobAttention, tell: &mut dyn FnMut(Message) -> bool) -> Result<(), String> {
     let folder = JobFolder::open()?;
     let records = folder.as_ref().map(JobFolder::records).unwrap_or_default();
@@ -85,14 +85,14 @@ pub fn attend(attention: &JobAttention, tell: &mut dyn FnMut(Message) -> bool) -
     }
 }
 
-/// The job that is meant: by the first digits of its name, else the only one that runs, else the newest.
+/// The requested job: by the first digits of its name; without a name, the only one that runs, otherwise the newest.
 fn choose<'a>(records: &'a [JobRecord], id: &str) -> Result<&'a JobRecord, String> {
     let named: Vec<_> = records.iter().filter(|record| record.id.starts_with(id)).collect();
     let running: Vec<_> =
         named.iter().copied().filter(|record| id.is_empty() && record.state == JobState::Running).collect();
     let meant = if running.is_empty() && id.is_empty() { &named[..named.len().min(1)] } else { &running[..] };
     let meant = if id.is_empty() { meant } else { &named[..] };
-    // One job may have both its ends here.
+    // Both ends of a job may be on this host.
     let mut meant = meant.to_vec();
     meant.sort_by_key(|record| record.role);
     match meant.first() {
@@ -100,7 +100,7 @@ fn choose<'a>(records: &'a [JobRecord], id: &str) -> Result<&'a JobRecord, Strin
         None => Err(format!("there is no detached job '{id}' here: linerate status lists them")),
         Some(first) if meant.iter().any(|other| other.id != first.id) => {
             let names: Vec<_> = meant.iter().map(|record| &*record.id).collect();
-            Err(format!("several jobs are meant: name one of {} (HOST:JOB)", names.join(", ")))
+            Err(format!("several jobs match: name one of {} (HOST:JOB)", names.join(", ")))
         }
         Some(first) => Ok(first),
     }
@@ -111,7 +111,7 @@ fn end(record: &JobRecord) {
     let process = &record.process;
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).filter(|_| process.is_alive());
     if let (Some(pid), JobState::Running) = (pid, record.state) {
-        // It may have ended just now.
+        // The job may have ended just now.
         let _ = kill_process(pid, Signal::INT);
     }
 }

@@ -1,4 +1,4 @@
-//! What a detached job keeps of itself: its record, and its events.
+//! The files of a detached job: its record, and its events.
 
 use linerate_transfer::lock::lock;
 use rustix::io::Errno;
@@ -15,11 +15,11 @@ use crate::exit::Code;
 
 /// The time between two versions of a record.
 const EVERY: Duration = Duration::from_secs(1);
-/// Bytes of events that are kept, and what is kept of their last one beyond that.
+/// Bytes of events that are kept, and bytes that the last event may have beyond that.
 const MOST_EVENTS: u64 = 64 << 20;
 const LAST_EVENTS: u64 = 1 << 20;
 
-/// A job that writes down how it goes.
+/// A job that records its progress.
 pub struct JobLog {
     folder: JobFolder,
     state: Mutex<LogState>,
@@ -37,7 +37,7 @@ impl JobLog {
     /// Begins with the record.
     ///
     /// # Errors
-    /// Why it can't be kept.
+    /// The reason why it can't be written.
     pub fn begin(record: JobRecord) -> Result<Self, String> {
         let folder = JobFolder::make()?;
         folder.forget(super::folder::KEPT);
@@ -51,7 +51,7 @@ impl JobLog {
         Ok(Self { folder, state: Mutex::new(state) })
     }
 
-    /// Notes how far the job is.
+    /// Records the job's progress.
     pub fn see(&self, sighting: Sighting) {
         let mut state = lock(&self.state);
         if state.last.elapsed() < EVERY {
@@ -59,16 +59,16 @@ impl JobLog {
         }
         state.last = Instant::now();
         state.record.see(sighting);
-        // The next one may be written again.
+        // The next version may be written successfully.
         let _ = self.folder.write(&state.record);
     }
 
-    /// Notes how far the job has come at its end.
+    /// Records the job's progress at its end.
     pub fn see_last(&self, sighting: Sighting) {
         lock(&self.state).record.see(sighting);
     }
 
-    /// Notes the job's end.
+    /// Records the job's end.
     pub fn end(&self, ended: &Result<Code, Failure>) {
         let mut state = lock(&self.state);
         let record = &mut state.record;
@@ -81,7 +81,7 @@ impl JobLog {
                 (record.exit, record.message) = (Some(code.number()), Some(message.clone()));
             }
         }
-        // A record that can't be written says that the job has died, since nobody else writes it.
+        // If the record can't be written, readers see that the job has died, since no other process writes it.
         let _ = self.folder.write(&state.record);
     }
 }
@@ -97,7 +97,7 @@ impl JobRecord {
 impl Keeper for JobLog {
     fn event(&self, line: String) {
         let mut state = lock(&self.state);
-        // A job's last event comes behind all others.
+        // A job's last event comes after all others.
         let most = if is_last(&line) { MOST_EVENTS + LAST_EVENTS } else { MOST_EVENTS };
         let bytes = [line.as_bytes(), b"\n"].concat();
         if state.written + bytes.len() as u64 <= most && state.events.write_all(&bytes).is_ok() {

@@ -1,4 +1,4 @@
-//! Detached jobs: how they go on, and how they are found again.
+//! Detached jobs: the processes in which they continue, and their records.
 
 mod attach;
 mod background;

@@ -9,11 +9,11 @@ use crate::common::keeper::Sighting;
 
 /// The version of records; it grows with changes that are not additions.
 pub const SCHEMA: u32 = 1;
-/// Sources that a record names, and characters of each text that may have any length.
+/// The most sources that a record names, and the most characters of a text.
 const MOST_SOURCES: usize = 16;
 const LONGEST_TEXT: usize = 1000;
 
-/// A job, as its process wrote it down.
+/// A job, as its process recorded it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     pub schema: u32,
@@ -23,7 +23,7 @@ pub struct JobRecord {
     pub id: String,
     pub role: JobRole,
     pub state: JobState,
-    /// The name that the host has for itself: a home may be on several.
+    /// The host's own name, since several hosts may share a home directory.
     pub host: String,
     /// The host of the sources, as the user wrote it.
     pub from: String,
@@ -31,11 +31,11 @@ pub struct JobRecord {
     pub to: String,
     /// The first sources.
     pub sources: Vec<String>,
-    /// Sources that aren't named.
+    /// The number of sources that aren't named.
     pub more_sources: u64,
     /// The destination's path; only the host that receives knows it.
     pub destination: Option<String>,
-    /// When the job went on alone, when the record was written, and when the job ended: seconds since 1970.
+    /// The times at which the job was detached, the record was written, and the job ended: seconds since 1970.
     pub since: u64,
     pub updated: u64,
     pub ended: Option<u64>,
@@ -44,7 +44,7 @@ pub struct JobRecord {
     pub gbit_per_second: f64,
     /// The exit code that the command would have had.
     pub exit: Option<u8>,
-    /// Why the job failed as a whole.
+    /// The reason why the job failed as a whole.
     pub message: Option<String>,
     /// The last line for people.
     pub last: Option<String>,
@@ -61,21 +61,21 @@ pub enum JobRole {
     Sends,
 }
 
-/// How a job is.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
     /// Its process works.
     Running,
-    /// It is through, perhaps with problems of single entries.
+    /// It has finished, perhaps with problems of single entries.
     Finished,
     /// It failed as a whole.
     Failed,
-    /// Its process is gone without a word.
+    /// Its process is gone without a result.
     Died,
 }
 
-/// What is known of a process for as long as its host runs.
+/// The identity of a process, which is unique as long as its host runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessMark {
     pub pid: u32,
@@ -155,7 +155,7 @@ impl JobRecord {
         })
     }
 
-    /// This record, with the places that it is about.
+    /// This record, with its sources and destination.
     pub fn with_places(self, sources: &[String], destination: Option<String>) -> Self {
         let named = sources.len().min(MOST_SOURCES);
         let more_sources = (sources.len() - named) as u64;
@@ -168,7 +168,7 @@ impl JobRecord {
         format!("{}-{}", self.id, self.role.name())
     }
 
-    /// Reads a record of a file with that name; none if it is no such record.
+    /// Reads a record from a file with that name; `None` if it isn't such a record.
     pub fn read(name: &str, bytes: &[u8]) -> Option<Self> {
         let mut record: Self = serde_json::from_slice(bytes).ok()?;
         let is_one = record.schema == SCHEMA && record.kind == "job" && JobId::parse(&record.id).is_some();
@@ -204,7 +204,7 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The name that this host has for itself.
+/// This host's own name.
 pub fn this_host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -24,7 +24,7 @@ use crate::units::{show_bytes, show_count, show_rate};
 const EXAMPLES: &str = "\
 Examples:
   linerate cp -r --detach hostA:tree hostB:/data/
-      begins a copy that goes on without this host
+      begins a copy that continues without this host
   linerate status hostB
       lists the jobs there: those that run, and those that ended within 14 days
 ";
@@ -32,7 +32,7 @@ Examples:
 const MEANINGS: [Meaning; 6] =
     [(Code::Done, "the jobs were listed, if there are any"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
 
-/// Records that a far end may have.
+/// The most records that a far end may have.
 const MOST: usize = 20_000;
 
 /// Arguments of `linerate status`.
@@ -44,7 +44,7 @@ pub struct JobStatusArgs {
     json: bool,
     #[command(flatten)]
     reach: Reach,
-    /// Without it: this host
+    /// The host; without it, this host
     #[arg(help = "[USER@]HOST; without it, this host", value_name = "HOST")]
     host: Option<OsString>,
 }
@@ -82,7 +82,7 @@ pub fn clean(reach: &Reach, host: Option<&OsStr>) -> Result<Code, Failure> {
     }
 }
 
-/// A host's name as the user may also write it before a path.
+/// A host's name in the form that the user may write before a path.
 fn bare(host: &OsStr) -> OsString {
     match Spec::parse(host) {
         Spec::Remote(host, path) if path.is_empty() => host,
@@ -107,7 +107,7 @@ fn far_records(reach: &Reach, host: &OsStr, forget: bool) -> Result<Vec<JobRecor
                 records.push(read(&record)?);
                 Ok(())
             }
-            _ => Err(TransferError::Breach("the far end tells of jobs what wasn't asked for".into())),
+            _ => Err(TransferError::Breach("the far end's answer isn't a list of jobs".into())),
         })
     })?;
     Ok(records)

@@ -7,7 +7,7 @@ use linerate_lab::{GuestSpec, LabName, LabOptions, Loss, Rate, Rtt, SiteShape, S
 
 use crate::units;
 
-/// The shape of a lab, as its options say it.
+/// The shape of a lab, from its options.
 #[derive(Debug, Args)]
 pub struct LabShape {
     /// Rate each way: 10gbit, 2.5gbit, 100mbit, or open
@@ -51,10 +51,10 @@ pub struct LabShape {
     loss: Option<Loss>,
     /// Size of the queue before a link with delay or loss
     ///
-    /// By default as much as the link carries in one round trip, or in 20ms.
+    /// The default is the data that the link carries in one round trip, or in 20ms.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with_all = ["guests", "queues"])]
     queue: Option<u64>,
-    /// Chooses which segments are lost [default: 0]
+    /// Seed for the choice of lost segments [default: 0]
     #[arg(long, value_name = "N", requires = "loss")]
     seed: Option<u64>,
     /// Two sites of N hosts each: 2x4

@@ -1,4 +1,4 @@
-//! Labs as people read them.
+//! Labs for people.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use linerate_lab::{Description, End, Lab, LabSite, SegmentCounts, Status};
 
 use crate::units::show_count;
 
-/// How a lab that stays is used, line by line.
+/// Instructions for a lab that stays, line by line.
 pub fn usage(lab: &Lab) -> Vec<String> {
     let (name, description) = (lab.name(), lab.description());
     let (near, config) = (&description.a.namespace, lab.ssh_config().display().to_string());

@@ -1,4 +1,4 @@
-//! A load of small requests beside a command: how long they take while it runs.
+//! A load of small requests while a command runs: the times that the requests take.
 
 use std::ffi::OsString;
 use std::thread::{self, ScopedJoinHandle};
@@ -13,7 +13,7 @@ use crate::common::command::Running;
 use crate::common::failure::Failure;
 use crate::exit::Code;
 
-/// How often flags are looked at.
+/// The interval at which flags are checked.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Runs a command while the load runs, from the moment at which it is connected. Gives the command's exit code
@@ -39,7 +39,7 @@ pub(super) fn run(
         span.end.set();
         let result = result(running);
         let code = status?;
-        // A command that failed at once left no time for a request: its own code says more.
+        // A command that failed at once left no time for a request; its own exit code says more.
         let result = result.map_err(|error| match (Failure::from(error), code) {
             (own, 0) => own,
             (Failure(message, _), code) => Failure(message, Code::Command(code)),

@@ -47,7 +47,7 @@ pub struct HttpArgs {
     /// Give up a request after SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     timeout: Duration,
-    /// Threads that share the users out [default: one per processor, at most 4]
+    /// Threads that run the users [default: one per processor, at most 4]
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
     #[command(flatten)]
@@ -101,7 +101,7 @@ impl HttpArgs {
     }
 
     fn search(&self, crowd: &Crowd, stop: &StopFlag) -> Result<Optimum, LoadError> {
-        // Users who pause begin over one pause, or they would all ask at once.
+        // Users who pause start spread over one pause; otherwise they would all send at once.
         let window = Window { warm_up: (self.step / 4).max(self.think), measured: self.step };
         fewest_best(self.max_users.min(http::MOST_USERS), |users| {
             let tally = Crowd { users, window, ..crowd.clone() }.run(stop)?;

@@ -1,4 +1,4 @@
-//! `linerate load` and `linerate serve`: traffic, and what answers it.
+//! `linerate load` and `linerate serve`: traffic, and the servers that answer it.
 
 mod beside;
 mod http;
@@ -23,7 +23,7 @@ use crate::exit::{Code, FAILED, INTERRUPTED, Meaning, NOT_FOUND, NOT_RUN, USAGE,
 const EXAMPLES: &str = "\
 Examples:
   linerate serve rr --listen 0.0.0.0:5300           at the far host; then here:
-  linerate load rr --connect host:5300              how long a byte takes there and back
+  linerate load rr --connect host:5300              the time of a byte there and back
   linerate load pairs --connect host:5300 --pairs 8
   linerate load pairs --connect host:5300 --udp --rate 1mbit --datagram 200
   linerate load rr --connect host:5300 --rate 100 -- scp big host:
@@ -98,7 +98,7 @@ impl From<LoadError> for Failure {
     }
 }
 
-/// How the result is printed.
+/// The format of the result.
 #[derive(Clone, Copy, Debug, Args)]
 struct ReportForm {
     /// Print the result as a JSON line on standard output
@@ -106,7 +106,7 @@ struct ReportForm {
     json: bool,
 }
 
-/// How long a load counts.
+/// The time for which a load counts.
 #[derive(Clone, Copy, Debug, Args)]
 struct Length {
     /// Count for SECONDS

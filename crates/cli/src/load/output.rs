@@ -17,7 +17,7 @@ pub fn print(report: &LoadReport, json: bool) {
     report.warnings.iter().for_each(|warning| tell!("linerate: warning: {warning}"));
 }
 
-/// Prints a result on standard error, beside a command whose output is on the other.
+/// Prints a result on standard error, since a command's output is on standard output.
 pub fn tell(report: &LoadReport, json: bool) {
     match serde_json::to_string(report) {
         Ok(text) if json => tell!("{text}"),

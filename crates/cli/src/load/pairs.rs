@@ -73,13 +73,13 @@ pub struct RoundTripArgs {
     pub(super) common: TransactionArgs,
     /// Send N requests a second on each connection, at fixed times
     ///
-    /// A time then counts from the moment at which the request was due: a request that waits behind a slow answer
-    /// has waited, too. Without it, the next request follows the answer.
+    /// The time of a request then counts from the moment at which it was due, so that waiting behind a slow answer counts
+    /// too. Without this option, the next request follows the answer.
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
     /// Count while COMMAND runs
     ///
-    /// Times of requests beside other traffic. COMMAND keeps standard output, and the result goes to standard
+    /// This shows the times of requests while other traffic runs. COMMAND keeps standard output, and the result goes to standard
     /// error. The exit code is COMMAND's.
     #[arg(last = true, value_name = "COMMAND", requires = "rate", conflicts_with = "seconds")]
     command: Vec<OsString>,
@@ -124,7 +124,7 @@ pub struct BulkArgs {
     /// Let the servers send
     #[arg(long, conflicts_with = "both")]
     reverse: bool,
-    /// Send both ways at once, each over a connection of its own
+    /// Send both ways at once, each over its own connection
     #[arg(long)]
     both: bool,
     /// Send datagrams, and count losses, order and jitter

@@ -1,4 +1,4 @@
-//! `linerate serve`: what answers the loads.
+//! `linerate serve`: the servers that answer the loads.
 
 use clap::{Args, Subcommand};
 use linerate_load::error::LoadError;
@@ -26,7 +26,7 @@ Examples:
   linerate serve http --listen 0.0.0.0:8080 --object 512kB
 ";
 
-/// How long there must be no connection until `--once` has been served.
+/// The time without a connection after which `--once` ends the server.
 const ONCE: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -131,7 +131,7 @@ impl ListenArgs {
     }
 }
 
-/// Becomes true with SIGTERM or SIGINT; the second of them ends the program at once.
+/// Becomes true with SIGTERM or SIGINT; a second signal ends the program at once.
 fn stopped() -> std::io::Result<Arc<AtomicBool>> {
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

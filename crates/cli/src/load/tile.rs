@@ -23,9 +23,9 @@ pub struct TileArgs {
     /// An object of a web server; tiles are spread over several
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
-    /// Tiles at once, or auto for as many as reach their targets
+    /// Tiles at once; auto: the most that reach their targets
     ///
-    /// A tile counts from nine tenths of its target rates.
+    /// A tile reaches its targets if it has nine tenths of their rates.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count)]
     tiles: std::option::Option<u32>,
     /// With auto: at most N tiles
@@ -34,7 +34,7 @@ pub struct TileArgs {
     /// Multiply the target rates
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     scale: f64,
-    /// Score against the rates of an earlier result in FILE
+    /// Compute the score relative to an earlier result in FILE
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     #[command(flatten)]
@@ -80,7 +80,7 @@ impl TileArgs {
         let (mut seen, mut steps) = (BTreeMap::new(), Vec::new());
         let most = fullest(self.max_tiles.min(MOST_TILES), |tiles| {
             let result = match load.run(tiles, stop) {
-                // A load without any result beside the others doesn't fit.
+                // If one of the loads has no result, the tiles are too many.
                 Err(LoadError::Peer(to, why)) if tiles > 1 => {
                     tell!("  {tiles:>4} tiles  {to}: {why}");
                     return Ok(false);
@@ -102,7 +102,7 @@ impl TileArgs {
     }
 }
 
-/// The tiles' result, the number that a search found, and its tries.
+/// The tiles' result, and for a search the number that it found and its tries.
 type Filled = (TilesResult, Option<u32>, Vec<SearchStep>);
 
 /// The mean rates of an earlier result, from its last line.

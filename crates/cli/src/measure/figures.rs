@@ -7,7 +7,7 @@ use super::limiter::limiter;
 use crate::common::metrics::{Gauge, RunMetrics};
 
 impl RunMetrics {
-    /// The figures of a measurement.
+    /// Sets the metrics of a measurement.
     pub fn measured(&self, measured: &Measured<'_>) {
         if let Some(ended) = &measured.ended {
             self.set(Gauge::MeasureSeconds, &[], ended.time.as_secs_f64());

@@ -1,4 +1,4 @@
-//! The live view: a line for each host and interval, or on a terminal a table that is drawn anew.
+//! The live view: a line for each host and interval, or on a terminal a table that is redrawn.
 
 use linerate_host::sample::{Cost, Recording};
 use std::io::{IsTerminal, stderr};
@@ -8,7 +8,7 @@ use super::host::Host;
 use super::table::percent_of_steal;
 use crate::say::instead;
 
-/// Columns of a host's name. Lines have less than 80 columns, because a line that the terminal breaks could
+/// Columns of a host's name. Lines have less than 80 columns, because a line that the terminal wraps could
 /// not be drawn over.
 const HOST: usize = 12;
 

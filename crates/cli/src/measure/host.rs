@@ -120,7 +120,7 @@ impl Host {
             return;
         }
         while self.recording.samples.len() > 3 {
-            // A little less than the spacing, because a sample may be early.
+            // A little less than the distance, because a sample may be early.
             self.recording.thin(self.spacing * 0.9);
             self.bytes = self.recording.to_string().into_bytes();
             if self.bytes.len() <= most / 8 * 7 {

@@ -33,7 +33,7 @@ Examples:
   linerate measure -- scp big host:/tmp
       the copy's rate, and its cost on this host
   linerate measure --host user@host -- scp big user@host:/tmp
-      its cost on the other host too
+      also its cost on the other host
   linerate measure --follow --seconds 10
       this host's activity for ten seconds, live
   linerate measure --out scp.rec -- scp big host:/tmp

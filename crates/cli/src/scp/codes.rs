@@ -7,7 +7,7 @@ pub const FAILED: u8 = 1;
 /// The copy was given up before anything could be copied, or the connection went away.
 pub const FATAL: u8 = 255;
 
-/// The codes and their meanings, as the help and the guide have them.
+/// The codes and their meanings, for the help and the guide.
 pub const MEANINGS: [(u8, &str); 4] = [
     (0, "everything is there, whole and on stable storage"),
     (FAILED, "an option or path is wrong or refused, or something failed; the others are there"),

@@ -9,7 +9,7 @@ use super::codes::{FAILED, FATAL};
 use super::table::{Effect, Fate, ScpOption};
 use crate::common::reach::Reach;
 
-/// The wishes of an scp command line.
+/// The settings of an scp command line.
 #[derive(Debug, Default)]
 pub struct ScpLine {
     pub recursive: bool,
@@ -23,11 +23,11 @@ pub struct ScpLine {
     pub reach: Reach,
     pub help: bool,
     pub version: bool,
-    /// Sources, and behind them the destination.
+    /// Sources, followed by the destination.
     pub paths: Vec<OsString>,
 }
 
-/// Why a command line can't be served, and scp's exit code for it.
+/// The reason why a command line can't be served, and scp's exit code for it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wrong {
     pub message: String,
@@ -38,7 +38,7 @@ impl ScpLine {
     /// Reads the words as getopt(3) of OpenSSH does: options end at the first path, or at `--`.
     ///
     /// # Errors
-    /// The first option that can't be served, and why.
+    /// The first option that can't be served, and the reason.
     pub fn parse(words: &[OsString]) -> Result<Self, Wrong> {
         let (mut line, mut rest) = (Self::default(), words.iter());
         while let Some(word) = rest.as_slice().first() {
@@ -63,7 +63,7 @@ impl ScpLine {
         Ok(line)
     }
 
-    /// Hands ssh an option of its configuration file.
+    /// Passes ssh an option of its configuration file.
     pub fn ssh(&mut self, option: &str) {
         self.reach.option.push(option.into());
     }
@@ -94,7 +94,7 @@ impl ScpLine {
         Ok(())
     }
 
-    /// Adds the options that scp gives ssh in any case, unless an option says otherwise.
+    /// Adds the options that scp always gives ssh, unless an option of the command line overrides them.
     fn settle(&mut self) {
         if self.verbose > 0 {
             self.ssh(

@@ -1,4 +1,4 @@
-//! Prints what scp prints: its meter on a terminal, and a line for each error.
+//! Output in scp's format: its meter on a terminal, and a line for each error.
 
 use linerate_quantity::Bytes;
 use linerate_wire::control::Change;
@@ -8,11 +8,11 @@ use std::io::{IsTerminal, Write};
 use super::place::SourcePlace;
 use crate::common::look::{Done, Look, Sums};
 
-/// scp's way to print.
+/// Output in scp's format.
 pub struct ScpLook {
     /// As messages name them.
     sources: Vec<String>,
-    /// The name that the meter shows; none without a meter.
+    /// The name that the meter shows; `None` without a meter.
     meter: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `linerate scp`: an scp command line, as it is.
+//! `linerate scp`: serves an unchanged scp command line.
 
 mod codes;
 mod line;
@@ -42,9 +42,9 @@ pub struct ScpArgs {
 const EXAMPLES: &str = "\
 Examples:
   linerate scp -rp tree host:/data/
-      what scp does with the same words
+      the same copy as by scp with these words
   linerate scp --help
-      scp's options, and what becomes of each
+      scp's options, and the effect of each
 ";
 
 const USAGE: &str = "\
@@ -55,7 +55,7 @@ usage: linerate scp [-346ABCOpqRrsTv] [-c cipher] [-F ssh_config]
 /// Copies as scp would.
 ///
 /// # Errors
-/// None: what failed is printed as scp prints it.
+/// None: failures are printed as scp prints them.
 pub fn run(args: ScpArgs) -> Result<Code, Failure> {
     let done = ScpLine::parse(&args.words).and_then(|line| line.copy());
     Ok(Code::Command(done.unwrap_or_else(|Wrong { message, code }| {
@@ -112,14 +112,14 @@ impl ScpLine {
         let output = Output::new(style).looking_like(ScpLook::new(sources, self.quiet));
         let code = perform(output, Ok(self.task(sources, destination)));
         let code = code.unwrap_or_else(|Failure(message, code)| {
-            // Without any source each has had its line.
+            // If no source exists, each has already had its line.
             if code != Code::NoSource {
                 tell!("scp: {message}");
             }
             code
         });
         match code {
-            // The destination was to be a directory of the far host, and isn't one.
+            // The destination had to be a directory of the far host, but isn't one.
             Code::Usage if self.is_into() && destination.host.is_some() => FATAL,
             code => number(code),
         }
@@ -135,7 +135,7 @@ impl ScpLine {
         let by = |place: &SourcePlace| Reach { port: place.port.or(self.reach.port), ..self.reach.clone() };
         let options = Options {
             recursive: self.recursive,
-            // Within one host scp is cp, which keeps links.
+            // Within one host scp behaves like cp, which keeps links.
             copy_links: self.recursive && far.is_some(),
             keep: self.keep(far.is_none()),
             rate_limit: self.limit,
@@ -160,7 +160,7 @@ impl ScpLine {
         }
     }
 
-    /// The metadata to keep: within this host what cp keeps, else what scp keeps.
+    /// The metadata to keep: within this host as cp does, otherwise as scp does.
     fn keep(&self, within: bool) -> Keep {
         let kept = if self.preserve { Keep::SCP } else { Keep::NOTHING };
         if !within {
@@ -171,7 +171,7 @@ impl ScpLine {
     }
 }
 
-/// The sources of this host that are there, up to the first that isn't, and the exit code so far: scp gives up at that one.
+/// The sources of this host up to the first that doesn't exist, at which scp gives up, and the exit code so far.
 fn there(mut sources: Vec<SourcePlace>, destination: &SourcePlace) -> Result<(Vec<SourcePlace>, u8), Wrong> {
     if destination.host.is_none() {
         return Ok((sources, 0));
@@ -188,7 +188,7 @@ fn there(mut sources: Vec<SourcePlace>, destination: &SourcePlace) -> Result<(Ve
     Ok((sources, FATAL))
 }
 
-/// The destination as a directory: one of this host must be there, one of another host is made.
+/// The destination as a directory: on this host it must exist, on another host it is created.
 fn as_directory(mut destination: SourcePlace) -> Result<SourcePlace, Wrong> {
     if destination.host.is_none() {
         let why = match fs::metadata(&destination.written) {

@@ -8,12 +8,12 @@ use linerate_wire::path::printable;
 use super::table::port;
 use crate::common::spec::Spec;
 
-/// Where a source or the destination is.
+/// The place of a source or of the destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePlace {
     /// As a path, or as `HOST:PATH`.
     pub written: OsString,
-    /// The host, perhaps with a user; none for this one.
+    /// The host, perhaps with a user; `None` for this host.
     pub host: Option<OsString>,
     /// The port that a URI names.
     pub port: Option<u16>,

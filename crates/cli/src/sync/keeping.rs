@@ -1,4 +1,4 @@
-//! Options about what is kept: of what `sync` replaces, of what other trees have, of modes, and of the sources.
+//! Options about backups of replaced entries, about files that other trees have, about modes, and about the sources.
 
 use clap::Args;
 use linerate_wire::control::{Backup, MAX_OTHER_TREES, ModeRule, OtherTrees, OtherUse};
@@ -7,12 +7,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::modes;
 
-/// Options about what is kept.
+/// These options.
 #[derive(Debug, Args)]
 pub struct Keeping {
-    /// Link files from DIR that are the same there
+    /// Hard-link files from DIR that are the same there
     ///
-    /// DIR is relative to DST, and may be named several times; the first that has the file counts.
+    /// DIR is relative to DST. The option may be repeated; the first DIR that has the file counts.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["copy_dest", "compare_dest"])]
     link_dest: Vec<OsString>,
     /// Copy files from DIR that are the same there
@@ -21,10 +21,10 @@ pub struct Keeping {
     /// Leave out files that are the same in DIR
     #[arg(long, value_name = "DIR")]
     compare_dest: Vec<OsString>,
-    /// Keep what is replaced or deleted, under its name with a suffix
+    /// Keep replaced and deleted files, under their names with a suffix
     #[arg(short = 'b', long, conflicts_with = "inplace")]
     backup: bool,
-    /// Keep it in DIR, relative to DST
+    /// Keep them in DIR, relative to DST
     #[arg(long, value_name = "DIR", conflicts_with = "inplace")]
     backup_dir: Option<OsString>,
     /// The suffix: ~, or none with --backup-dir
@@ -42,7 +42,7 @@ impl Keeping {
     /// Other trees at the receiver.
     ///
     /// # Errors
-    /// A message if they are too many.
+    /// A message if there are too many.
     pub fn others(&self) -> Result<Option<OtherTrees>, String> {
         let kinds = [
             (&self.link_dest, OtherUse::Link),
@@ -61,7 +61,7 @@ impl Keeping {
         Ok(Some(OtherTrees { directories, used }))
     }
 
-    /// The backup of what is replaced, if one is asked for: its directory and its suffix.
+    /// The backup of replaced entries, if the user wants one: its directory and its suffix.
     pub fn backup(&self) -> Option<Backup> {
         let directory = self.backup_dir.as_ref().map(|directory| directory.as_bytes().to_vec());
         let usual: &[u8] = if directory.is_some() { b"" } else { b"~" };
@@ -69,7 +69,7 @@ impl Keeping {
         (self.backup || directory.is_some()).then_some(Backup { directory, suffix })
     }
 
-    /// The rule that spares backups from deletion, if they lie beside their originals.
+    /// The rule that protects backups from deletion, if they are in the same directories as their originals.
     pub fn spares(&self) -> Option<OsString> {
         let backup = self.backup().filter(|backup| backup.directory.is_none())?;
         Some(OsString::from_vec([b"P *", backup.suffix.as_slice()].concat()))

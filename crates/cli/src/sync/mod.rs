@@ -1,4 +1,4 @@
-//! `linerate sync`: a tree becomes like another, and only what differs travels.
+//! `linerate sync`: a tree becomes like another, and only differences travel.
 
 mod keeping;
 pub mod selecting;
@@ -26,18 +26,18 @@ use selecting::Selecting;
 const EXAMPLES: &str = "\
 Examples:
   linerate sync tree host:/data/copy
-      makes /data/copy like tree: what is in tree is then in /data/copy, which
-      is made if it isn't there. Slashes at the ends change nothing (rsync's
+      makes /data/copy like tree: it gets the contents of tree, and is created
+      if it is missing. Slashes at the ends change nothing (rsync's
       users: that is 'rsync -a tree/ host:/data/copy/')
   linerate sync --delete --dry-run tree host:/data/copy
-      what would change and what would be deleted; without --dry-run it is
+      prints what would be changed and deleted; without --dry-run, does it
   linerate sync --exclude '*.o' --exclude /build/ host:/src .
-      pull, but for what matches rsync's patterns
+      pull, without the entries that match these patterns of rsync's
   linerate sync --delete tree /mnt/copy
-      within this host, without any login
+      within this host, without a login
   linerate sync mail photos host:/backup
       several trees, each under its own name: /backup/mail and /backup/photos
-      become like them, and --delete deletes nothing beside these
+      become like them, and --delete deletes only inside these two
 ";
 
 /// One list of arguments holds both.
@@ -52,7 +52,7 @@ const MEANINGS: [Meaning; 9] = [
     SOME_CHANGED,
     FAR_END,
     VERSION,
-    (Code::NotDeleted, "--delete: not everything was deleted that SRC doesn't have"),
+    (Code::NotDeleted, "--delete: some entries that SRC lacks were not deleted"),
     INTERRUPTED,
 ];
 
@@ -63,7 +63,7 @@ pub struct SyncArgs {
     /// Compare contents by BLAKE3 instead of size and time
     #[arg(short = 'c', long)]
     checksum: bool,
-    /// Compare sizes alone
+    /// Compare only sizes
     #[arg(long, conflicts_with = "checksum")]
     size_only: bool,
     /// Send every file, even with an equal size and time
@@ -75,12 +75,12 @@ pub struct SyncArgs {
     /// Skip entries that exist at DST
     #[arg(long)]
     ignore_existing: bool,
-    /// Make nothing new at DST
+    /// Create no new entries at DST
     #[arg(long)]
     existing: bool,
     /// Skip files larger than SIZE
     ///
-    /// --delete spares what is skipped.
+    /// --delete doesn't delete skipped files.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
     /// Skip files smaller than SIZE
@@ -88,27 +88,27 @@ pub struct SyncArgs {
     min_size: Option<u64>,
     /// Write into the existing files instead of into copies
     ///
-    /// Readers see mixtures of old and new, and an interruption leaves them, newer than their originals.
+    /// Readers see mixtures of old and new data. An interruption leaves such a mixture, with a newer time than the original's.
     #[arg(long, conflicts_with = "update")]
     inplace: bool,
     /// Send changed files whole, without comparing their chunks
     ///
-    /// Within one host they always are.
+    /// Within one host this is the default.
     #[arg(short = 'W', long)]
     whole_file: bool,
-    /// Look for what moved within changed files, however fast the path is
+    /// Look for moved data in changed files, however fast the path is
     ///
-    /// Else linerate does so where the path is slower than the search; and within one host only with this option.
+    /// Without this option, linerate does so if the path is slower than the search, but never within one host.
     #[arg(long, conflicts_with = "whole_file")]
     no_whole_file: bool,
-    /// Compare changed files only at the same places
+    /// Compare changed files only at the same offsets
     ///
-    /// A far end that sends learns less about the files that are here.
+    /// A far end that sends then learns less about this host's files.
     #[arg(long, conflicts_with_all = ["whole_file", "no_whole_file"])]
     same_places: bool,
     /// Delete entries at DST that aren't in SRC
     ///
-    /// After everything else is there; nothing is deleted where SRC could not be read whole.
+    /// They are deleted after everything else is in place. If SRC could not be read completely, nothing is deleted.
     #[arg(long)]
     delete: bool,
     /// Delete at most N entries
@@ -138,7 +138,7 @@ pub struct SyncArgs {
     common: CopyingArgs,
     /// The originals, and the copy to update
     #[arg(
-        help = "The original, or several; last the copy to update: PATH or [USER@]HOST:PATH",
+        help = "The originals, and last the copy to update: PATH or [USER@]HOST:PATH",
         required = true,
         value_name = "PATH"
     )]
@@ -230,7 +230,7 @@ impl SyncArgs {
     }
 }
 
-/// A source that comes under its own name, whether or not the user wrote a slash at its end. A root has no name.
+/// A source under its own name, whether or not the user wrote a slash at its end. The root has no name.
 fn without_slash(source: OsString) -> OsString {
     let bytes = source.as_bytes();
     let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);

@@ -34,9 +34,9 @@ const RULES: [(RuleOption, &str, &str, &str); 5] = [
         RuleOption::Exclude,
         "exclude",
         "PATTERN",
-        "Leave out what matches; the first rule that matches decides",
+        "Leave out entries that match; the first rule that matches decides",
     ),
-    (RuleOption::Include, "include", "PATTERN", "Don't leave out what matches"),
+    (RuleOption::Include, "include", "PATTERN", "Don't leave out entries that match"),
     (
         RuleOption::ExcludeFrom,
         "exclude-from",
@@ -55,15 +55,15 @@ pub struct Filtering {
     /// Leave out files that cvs ignores
     #[arg(short = 'C', long)]
     cvs_exclude: bool,
-    /// Read names and rules in files as ended by zero bytes, not newlines
+    /// Names and rules in files end in zero bytes, not newlines
     ///
-    /// This concerns the files of --exclude-from, --include-from and --files-from.
+    /// This applies to the files of --exclude-from, --include-from and --files-from.
     #[arg(short = '0', long)]
     from0: bool,
 }
 
 impl Filtering {
-    /// The rules, and behind them `more`; with `delete_excluded` what they leave out is deleted.
+    /// The rules, followed by `more`; with `delete_excluded`, entries that they leave out are deleted.
     ///
     /// # Errors
     /// If a rule is wrong, or a file can't be read.
@@ -84,13 +84,13 @@ pub struct Selecting {
     /// Directories come without their contents.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["delete", "delete_excluded"])]
     files_from: Option<OsString>,
-    /// Delete also entries that are left out
+    /// Also delete entries that are left out
     #[arg(long, requires = "delete")]
     delete_excluded: bool,
 }
 
 impl Selecting {
-    /// The rules, and behind them one that spares what it names from deletion.
+    /// The rules, followed by one that protects its entries from deletion.
     ///
     /// # Errors
     /// If a rule is wrong, or a file can't be read.
@@ -107,7 +107,7 @@ impl Selecting {
         let listed = list(file, self.filtering.from0)?;
         if sources.len() > 1 {
             let several =
-                "--files-from lists what is below one SRC, and there are several: sync them one by one";
+                "--files-from lists paths below one SRC, but there are several: sync them one by one";
             return Err(several.into());
         }
         Ok(Some(listed))

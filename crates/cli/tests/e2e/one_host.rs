@@ -95,7 +95,7 @@ fn a_source_is_not_copied_onto_or_into_itself() {
         (&["cp", "-r", "tree", "mounted/a/new"], "tree can't be copied into itself: mounted/a/new"),
         (&["sync", "tree", "tree/../tree"], "tree is the same as tree/../tree"),
         (&["sync", "tree", "tree/copy"], "tree can't be copied into itself: tree/copy"),
-        (&["sync", "--delete", "tree/a", "tree"], "tree/a lies in what --delete would clear: tree"),
+        (&["sync", "--delete", "tree/a", "tree"], "tree/a is in a directory that --delete would clear: tree"),
         (&["cp", "file", "b:/x", "there"], "file is on this host and other sources are on another"),
     ] {
         run(&case, words).exits(2).says(&[said]);

@@ -147,6 +147,6 @@ fn a_copy_that_is_to_go_on_alone_is_left_by_nobody_who_lies_about_that() {
         let run = talk.end_within(DEADLINE);
         ground.assert_untouched();
         assert!(run.code.is_some_and(|code| code != 0), "{run}");
-        assert!(!run.err.contains("goes on between") && !run.err.contains('\x1b'), "{run}");
+        assert!(!run.err.contains("continues between") && !run.err.contains('\x1b'), "{run}");
     }
 }

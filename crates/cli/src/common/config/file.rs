@@ -15,10 +15,10 @@ use super::pattern::HostPattern;
 
 /// The most bytes of a file that are read: more than anybody writes.
 const MOST_BYTES: u64 = 1 << 20;
-/// Similarity from which a name is taken for a slip of another one.
+/// Similarity from which a name counts as a typing error of another name.
 const SLIP: f64 = 0.75;
 
-/// Whose file it is.
+/// The owner of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigOwner {
     /// This user's.
@@ -32,7 +32,7 @@ pub enum ConfigOwner {
 pub struct ConfigFile {
     /// Where it is.
     pub path: PathBuf,
-    /// The sections of host patterns, in the file's order; behind them the section for every host.
+    /// The sections of host patterns, in the file's order; after them the section for every host.
     pub sections: Vec<ConfigSection>,
 }
 
@@ -50,14 +50,14 @@ pub struct ConfigSection {
 pub struct ConfigEntry {
     /// The key.
     pub key: &'static ConfigKey,
-    /// One text, or those of a list.
+    /// One text, or the texts of a list.
     pub values: Vec<String>,
     /// Its line, from 1.
     pub line: usize,
 }
 
 impl ConfigFile {
-    /// Reads a file; none if it doesn't exist. Refuses it where somebody may write it who is neither root nor this user.
+    /// Reads a file; `None` if it doesn't exist. Refuses a file that users other than root and this user may write.
     ///
     /// # Errors
     /// A message with the file and the line.
@@ -70,7 +70,7 @@ impl ConfigFile {
 }
 
 fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
-    // A fifo of this name isn't waited for.
+    // This doesn't wait for a fifo's writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match File::options().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -91,12 +91,12 @@ fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
     String::from_utf8(bytes).map(Some).map_err(|_| "it isn't UTF-8".into())
 }
 
-/// The file names programs that are run, those of the system's file by every user, and by root. The rule is that of ssh for
-/// `~/.ssh/config`: owner and mode of the file that was opened. The directory isn't looked at, since a file that a
-/// stranger puts there is the stranger's.
+/// The file names programs that are run; every user, and root, runs those of the system's file. The rule is that of ssh for
+/// `~/.ssh/config`: owner and mode of the opened file. The directory isn't checked, since a file that a
+/// stranger puts there belongs to the stranger.
 fn refuse_strangers(metadata: &Metadata, owner: ConfigOwner) -> Result<(), String> {
     let may_own = |uid: u32| {
-        // Where a user namespace has no number for root, the file looks like all that is root's, as `/` is.
+        // If a user namespace has no number for root, root's file has the same owner as `/`.
         let root = || std::fs::metadata("/").is_ok_and(|root| root.uid() == uid);
         uid == 0 || uid == rustix::process::geteuid().as_raw() || owner == ConfigOwner::System && root()
     };
@@ -107,12 +107,12 @@ fn refuse_strangers(metadata: &Metadata, owner: ConfigOwner) -> Result<(), Strin
         ));
     }
     if metadata.mode() & 0o022 != 0 {
-        return Err("others than its owner may write it: chmod go-w, or use --no-config".into());
+        return Err("users other than its owner may write it: chmod go-w, or use --no-config".into());
     }
     Ok(())
 }
 
-/// A file under way.
+/// A file that is being read.
 struct ConfigReader<'a> {
     path: &'a Path,
     text: &'a str,
@@ -148,7 +148,7 @@ impl ConfigReader<'_> {
         let table = table.ok_or_else(|| {
             self.error(
                 &span,
-                &format!("'{pattern}' is no table: quote patterns, as [host.\"*.example.org\"]"),
+                &format!("'{pattern}' is not a table: quote patterns, as [host.\"*.example.org\"]"),
             )
         })?;
         let pattern = HostPattern::parse(pattern).map_err(|why| self.error(&span, &why))?;
@@ -180,7 +180,7 @@ impl ConfigReader<'_> {
         let key = find(name).ok_or_else(|| self.error(&span, &self.unknown(name)))?;
         let wrong = |expected: &str| {
             let found = value.get_ref().type_str();
-            self.error(&value.span(), &format!("{name} is of type {found}, where {expected} belongs"))
+            self.error(&value.span(), &format!("{name} is of type {found}, but must be {expected}"))
         };
         let values = match (key.kind, value.get_ref()) {
             (KeyKind::Flag, DeValue::Boolean(on)) => vec![on.to_string()],
@@ -204,8 +204,8 @@ impl ConfigReader<'_> {
     /// The message for a name that is no key.
     fn unknown(&self, name: &str) -> String {
         if name == "no-encrypt" {
-            return "no-encrypt is given on the command line alone: data must never go in clear without being asked \
-                    for"
+            return "no-encrypt is only for the command line: data must never travel in clear unless the user asks \
+                    for it"
             .into();
         }
         if self.cp.get_arguments().any(|arg| arg.get_long() == Some(name)) {
@@ -238,7 +238,7 @@ impl ConfigReader<'_> {
 fn plain(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.as_ref().to_owned()),
-        // One that is too large is the option's to refuse.
+        // The option itself refuses a number that is too large.
         DeValue::Integer(number) => Some(
             i64::from_str_radix(number.as_str(), number.radix())
                 .map_or_else(|_| number.as_str().to_owned(), |number| number.to_string()),

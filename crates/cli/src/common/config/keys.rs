@@ -1,4 +1,4 @@
-//! The options that a configuration file may have: what a host or a way to it needs, and nothing that changes what a
+//! The options that a configuration file may have: those that a host or the way to it needs, and none that changes what a
 //! command does to files.
 
 use clap::builder::ValueParser;
@@ -11,15 +11,15 @@ use crate::common::reach::shell_words;
 /// An option that a configuration file may have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigKey {
-    /// Its name in a file: that of the option, or a word where the option is a letter.
+    /// Its name in a file: the option's name, or a word if the option is only a letter.
     pub name: &'static str,
     /// The option's name inside of this program.
     pub id: &'static str,
     /// The kind of its values.
     pub kind: KeyKind,
-    /// Where the option counts.
+    /// The part of a command to which the option applies.
     pub use_: KeyUse,
-    /// The value where nothing is written.
+    /// The value if nothing is configured.
     pub builtin: &'static str,
 }
 
@@ -30,18 +30,18 @@ pub enum KeyKind {
     Value,
     /// True or false.
     Flag,
-    /// Strings; those of several places add up.
+    /// Strings; those of several sections add up.
     List,
 }
 
-/// Where an option counts.
+/// The part of a command to which an option applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyUse {
-    /// The way of the data: once for a command.
+    /// The data: once for a command.
     Data,
-    /// ssh: for each login.
+    /// ssh: once for each login.
     Ssh,
-    /// The login, whichever program makes it.
+    /// The login, by ssh or by another program.
     Login,
 }
 
@@ -82,7 +82,7 @@ pub const KEYS: [ConfigKey; 19] = {
     ]
 };
 
-/// Options of ssh by which a login would believe other hosts; the first one may be stricter.
+/// Options of ssh that change which hosts a login trusts; the first one may be made stricter.
 const HOST_KEYS: [&str; 8] = [
     "stricthostkeychecking",
     "userknownhostsfile",
@@ -124,7 +124,7 @@ impl ConfigKey {
     }
 }
 
-/// Reads the value as that of an option that stands alone, since the options that it conflicts with aren't
+/// Reads the value as if this were the only option, since the options that it conflicts with aren't
 /// there.
 fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
     let arg = Arg::new("value").long("value").action(ArgAction::Set).value_parser(parser);
@@ -132,7 +132,7 @@ fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
     let parsed = command.try_get_matches_from([format!("--value={value}")]);
     parsed.map(drop).map_err(|error| {
         let why = error.source().map_or_else(
-            || "this is no value of it".to_owned(),
+            || "it doesn't take this value".to_owned(),
             |source| numbers::why(source).unwrap_or_else(|| source.to_string()),
         );
         if why.contains(value) { why } else { format!("'{value}': {why}") }
@@ -140,18 +140,18 @@ fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
 }
 
 fn refuse_host_keys(option: &str) -> Result<(), String> {
-    // ssh passes over blanks, quotes and a '=' that stand before the name: with them it could be any name.
+    // ssh ignores blanks, quotes and a '=' before the name: with them it could be any name.
     let end = option.find(|other: char| !other.is_ascii_alphanumeric()).unwrap_or(option.len());
     let (name, value) = (option[..end].to_ascii_lowercase(), option[end..].to_ascii_lowercase());
     if name.is_empty() {
         return Err(format!(
-            "'{option}' is no option of ssh: that begins with its name, as in Compression=no"
+            "'{option}' is no option of ssh: an option begins with its name, as in Compression=no"
         ));
     }
     let is_strict = name == HOST_KEYS[0] && ["yes", "ask"].contains(&value.trim_matches([' ', '\t', '=']));
     if HOST_KEYS.contains(&&*name) && !is_strict {
         return Err(format!(
-            "'{option}' would change which hosts are believed: write it into ssh's own configuration, or on the \
+            "'{option}' would change which hosts ssh trusts: write it into ssh's own configuration, or on the \
              command line"
         ));
     }

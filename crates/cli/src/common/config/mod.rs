@@ -28,34 +28,34 @@ static CURRENT: OnceLock<Configuration> = OnceLock::new();
 /// The configuration files that were read.
 #[derive(Debug, Default)]
 pub struct Configuration {
-    /// The user's file and the system's: an earlier one counts more.
+    /// The user's file and the system's: the earlier one takes precedence.
     files: Vec<ConfigFile>,
 }
 
-/// Where a value was found.
+/// The place at which a value was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigOrigin<'a> {
     /// The file.
     pub file: &'a Path,
     /// Its line.
     pub line: usize,
-    /// How many places count more.
+    /// The number of places that take precedence over this one.
     pub rank: usize,
 }
 
 /// A value and where it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredValue<'a> {
-    /// The text, as the command line takes it; of a flag `true` or `false`.
+    /// The text, as the command line takes it; `true` or `false` for a flag.
     pub value: &'a str,
-    /// Where.
+    /// Its place.
     pub origin: ConfigOrigin<'a>,
 }
 
 /// The paths of the configuration files, the user's first.
 pub fn paths() -> Vec<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
-    // By the XDG Base Directory Specification a relative path counts for nothing.
+    // The XDG Base Directory Specification says to ignore a relative path.
     let above = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let above = above.or_else(|| Some(std::env::home_dir()?.join(".config")));
     let user = above.map(|above| above.join("linerate/config.toml"));
@@ -74,10 +74,10 @@ pub fn current() -> &'static Configuration {
     CURRENT.get().unwrap_or(&NONE)
 }
 
-/// Reads the configuration where the command with these arguments takes it, and gives the words that it adds to them.
+/// Reads the configuration if the command with these arguments uses it, and returns the words that it adds to them.
 ///
 /// # Errors
-/// Where a file can't be read, or isn't right.
+/// If a file can't be read, or has an error.
 pub fn apply(given: &ArgMatches, cp: &Command) -> Result<Vec<OsString>, Failure> {
     let is_wanted = matches!(given.try_get_one::<bool>("no_config"), Ok(Some(false)));
     if !is_wanted || is_off() {
@@ -94,7 +94,7 @@ impl Configuration {
     /// Reads the files. `cp` is the command that has all options.
     ///
     /// # Errors
-    /// Where one can't be read, or isn't right; it names the file and the line.
+    /// If a file can't be read, or has an error: a message with the file and the line.
     pub fn load(cp: &Command) -> Result<Self, Failure> {
         Self::of(&paths(), cp).map_err(Failure::usage)
     }
@@ -111,12 +111,12 @@ impl Configuration {
         Ok(Self { files: paths.iter().enumerate().filter_map(read).collect::<Result<_, _>>()? })
     }
 
-    /// The files that are there.
+    /// The files that exist.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|file| file.path.as_path())
     }
 
-    /// The sections for a host, the most important one first; without a host those for all.
+    /// The sections for a host, the one that takes precedence first; without a host, those for all hosts.
     fn sections(&self, host: Option<&OsStr>) -> impl Iterator<Item = (usize, &Path, &ConfigSection)> {
         let host = host.map(bare);
         let fits = move |section: &ConfigSection| match (&section.pattern, &host) {
@@ -130,7 +130,7 @@ impl Configuration {
         fitting.enumerate().map(|(rank, (path, section))| (rank, path, section))
     }
 
-    /// The values of a key: for a list those of all sections, else the one that counts.
+    /// The values of a key: for a list the values of all sections, otherwise the one that takes precedence.
     pub fn values(&self, key: &ConfigKey, host: Option<&OsStr>) -> Vec<ConfiguredValue<'_>> {
         let mut found = Vec::new();
         for (rank, file, section) in self.sections(host) {

@@ -16,18 +16,18 @@ impl HostPattern {
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.contains(|c: char| c.is_whitespace() || "@/[],!".contains(c)) {
             return Err(format!(
-                "'{text}' fits no host: write a name or an address, with * and ?, without a user"
+                "'{text}' matches no host: write a name or an address, with * and ?, without a user"
             ));
         }
         Ok(Self(text.to_lowercase()))
     }
 
-    /// True if the pattern fits a [bare] host.
+    /// True if the pattern matches a [bare] host.
     ///
     /// [bare]: bare
     pub fn fits(&self, host: &str) -> bool {
         let (pattern, host): (Vec<char>, Vec<char>) = (self.0.chars().collect(), host.chars().collect());
-        // Whether the pattern so far fits the host's first characters, for each number of them.
+        // For each number of the host's first characters: whether the pattern so far matches them.
         let mut reached = vec![false; host.len() + 1];
         reached[0] = true;
         for c in pattern {

@@ -9,21 +9,21 @@ use crate::common::event::{aspect_name, problem_name};
 use crate::common::member::{MemberKind, MemberOutput};
 use crate::exit::Code;
 
-/// A field of the journal that says something of this program.
+/// A field of the journal that is specific to this program.
 type LoggedField = (Cow<'static, str>, String);
 
-/// An event of a run, whose texts are fit to be printed.
+/// An event of a run. Its texts are safe to print.
 #[derive(Debug)]
 pub struct LoggedEvent {
     /// Its kind.
     pub kind: LoggedKind,
     /// Its line in a log.
     pub line: String,
-    /// Its message for the journal, where the fields say the rest.
+    /// Its message for the journal; the fields hold the rest.
     pub message: String,
-    /// syslog(3)'s.
+    /// Its priority, as in syslog(3).
     pub priority: LoggedPriority,
-    /// More about it.
+    /// Further fields.
     pub fields: Vec<LoggedField>,
 }
 
@@ -42,7 +42,7 @@ pub enum LoggedKind {
     Destination,
     /// A step that the user should know of.
     Note,
-    /// Why the run failed as a whole.
+    /// The reason why the run failed as a whole.
     Error,
     /// The result, for people.
     Summary,
@@ -50,7 +50,7 @@ pub enum LoggedKind {
     End,
 }
 
-/// How bad an event is, by syslog(3).
+/// The severity of an event, as in syslog(3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoggedPriority {
     Error = 3,
@@ -97,7 +97,7 @@ impl LoggedPriority {
         }
     }
 
-    /// That of a run that ended so.
+    /// The priority of the end of a run with this code.
     pub fn of_code(code: Code) -> Self {
         match code {
             Code::Done | Code::Command(0) => Self::Info,
@@ -108,7 +108,7 @@ impl LoggedPriority {
 }
 
 impl LoggedEvent {
-    /// A text that says everything.
+    /// An event without fields, whose text is complete.
     pub fn plain(kind: LoggedKind, priority: LoggedPriority, text: &str) -> Self {
         Self { kind, line: text.to_owned(), message: text.to_owned(), priority, fields: Vec::new() }
     }
@@ -128,7 +128,7 @@ impl LoggedEvent {
         }
     }
 
-    /// A difference at `path`; `word` says which, and `aspects` what differs.
+    /// A difference at `path`; `word` is its kind, and `aspects` names the attributes that differ.
     pub fn difference(word: &str, path: &str, aspects: &str) -> Self {
         let more = if aspects.is_empty() { String::new() } else { format!(" ({aspects})") };
         Self {
@@ -166,7 +166,7 @@ impl LoggedEvent {
         }
     }
 
-    /// The event, said of one of several copies.
+    /// The event with the name of one of several copies.
     pub fn at(mut self, member: &MemberOutput) -> Self {
         let (name, line) = (&member.name, self.line);
         let (line, field) = match member.kind {
@@ -181,7 +181,7 @@ impl LoggedEvent {
         self
     }
 
-    /// The event, said of a copy if it is one of several.
+    /// The event with the name of its copy, if that is one of several.
     pub fn at_member(self, member: Option<&MemberOutput>) -> Self {
         match member {
             Some(member) => self.at(member),
@@ -190,7 +190,7 @@ impl LoggedEvent {
     }
 }
 
-/// Names of what differs, in an item of rsync's `--itemize-changes`.
+/// Names of the attributes that differ, from an item of rsync's `--itemize-changes`.
 fn aspects(item: &[u8; 11]) -> Vec<&'static str> {
     let of_contents = if item[1] == b'L' { Aspect::Target } else { Aspect::Contents };
     let of_letter = |letter: &u8| match letter {
@@ -210,7 +210,7 @@ fn aspects(item: &[u8; 11]) -> Vec<&'static str> {
     names
 }
 
-/// A text of which one sees where it ends.
+/// A text in quotes, so that its end is visible.
 pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\\\""))
 }

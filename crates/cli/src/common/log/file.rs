@@ -1,4 +1,4 @@
-//! A file that grows by whole lines, whoever else writes to it at the same time.
+//! A file that grows by whole lines, even if other processes write to it at the same time.
 
 use linerate_sys::replace::duplicate;
 use linerate_transfer::bounds::append_trusted;
@@ -12,13 +12,13 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct LineFile {
     file: File,
-    /// The file ends within a line, since its disk was full.
+    /// The file ends within a line, because its disk was full.
     is_torn: bool,
 }
 
 impl LineFile {
-    /// Opens a file to write behind what is in it, or makes it. A link of another user's is not followed: it could lead to a
-    /// file that only this user may write. Nobody's reading of a fifo is waited for. A descriptor of this process is written
+    /// Opens a file to append to it, or creates it. A link of another user's is not followed: it could lead to a
+    /// file that only this user may write. This doesn't wait for a fifo's reader. A descriptor of this process is written
     /// as it is.
     ///
     /// # Errors
@@ -36,10 +36,10 @@ impl LineFile {
         &self.file
     }
 
-    /// Writes a line, which has its end: in one call, so that two programs may write to one file.
+    /// Writes a line, which includes its newline, in one call, so that two programs may write to one file.
     ///
     /// # Errors
-    /// If it isn't written whole. The next line then begins anew.
+    /// If the line isn't written whole. The next line then begins after a newline.
     pub fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let whole = if self.is_torn { [b"\n", line].concat() } else { line.to_vec() };
         let mut left = &whole[..];
@@ -56,11 +56,11 @@ impl LineFile {
     }
 }
 
-/// True for a file whose last byte can be read, and ends no line.
+/// True for a file whose last byte can be read, and isn't a newline.
 fn ends_within_a_line(file: &File) -> bool {
     let last = || {
         let length = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
-        // The same file once more, since what is open can only be written.
+        // Opens the file again, since the open descriptor is only for writing.
         let again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
         let mut last = [0];
         again.read_exact_at(&mut last, length.checked_sub(1)?).ok()?;

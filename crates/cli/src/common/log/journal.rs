@@ -1,5 +1,5 @@
 //! systemd's journal, in its native protocol <https://systemd.io/JOURNAL_NATIVE_PROTOCOL/>: a datagram for each entry, with
-//! fields of its own. One that doesn't fit into a datagram isn't sent.
+//! fields of its own. An entry that doesn't fit into a datagram isn't sent.
 
 use rustix::fs::fstat;
 use std::io;
@@ -9,15 +9,15 @@ use std::time::Duration;
 
 /// The socket at which the journal takes entries.
 const SOCKET: &str = "/run/systemd/journal/socket";
-/// The most bytes of a value: more than a path has, and several of them fit into a datagram.
+/// The most bytes of a value: more than a path has, and several such values fit into a datagram.
 const MOST: usize = 16 << 10;
-/// A journal that takes nothing for so long gets nothing.
+/// The time after which an entry that the journal doesn't take is given up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A field's name, and its value.
 pub type JournalField<'a> = (&'a str, &'a str);
 
-/// A way to the journal.
+/// A connection to the journal.
 #[derive(Debug)]
 pub struct JournalSocket {
     socket: UnixDatagram,
@@ -50,7 +50,7 @@ fn is_stream(stream: &str, file: impl AsFd) -> bool {
     fstat(file).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
-/// A value with lines in it has its length before it.
+/// Before a value with newlines comes its length.
 fn put(datagram: &mut Vec<u8>, (name, value): JournalField<'_>) {
     let value = &value[..value.floor_char_boundary(MOST)];
     datagram.extend_from_slice(name.as_bytes());

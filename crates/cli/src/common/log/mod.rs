@@ -1,4 +1,4 @@
-//! `--log-file FILE`: the events of a run, a line each; and systemd's journal, which gets what standard error would get, with
+//! `--log-file FILE`: the events of a run, a line each; and systemd's journal, which gets the lines for standard error, with
 //! fields of its own. docs/formats.md specifies both.
 
 mod event;
@@ -26,7 +26,7 @@ pub use event::{LoggedEvent, LoggedKind, LoggedPriority, quoted};
 pub use file::LineFile;
 use journal::JournalSocket;
 
-/// Sources and destinations that an entry of the journal names, each.
+/// The most sources, and the most destinations, that an entry of the journal names.
 const MOST_NAMED: usize = 32;
 
 /// The log of this process's run.
@@ -38,7 +38,7 @@ pub struct LogArgs {
     /// Append the run's events to FILE, a line each
     ///
     /// Each line has its time and the process: the start, each problem with its path, notes, and the end with exit code, files, bytes, seconds and rate.
-    /// -q and --json don't change it.
+    /// -q and --json don't change the log.
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
 }
@@ -52,13 +52,13 @@ pub struct RunNames {
     pub sources: Vec<OsString>,
     /// As the user wrote them.
     pub destinations: Vec<OsString>,
-    /// How much is printed.
+    /// The amount of output.
     pub style: Style,
     /// Nothing is changed.
     pub is_dry_run: bool,
 }
 
-/// The result of a run, as far as it has one.
+/// The result of a run, if it has one.
 #[derive(Debug, Default)]
 pub struct RunFigures {
     /// For people.
@@ -89,12 +89,12 @@ impl RunNames {
         Self { command: command.to_owned(), sources, destinations, style, is_dry_run: false }
     }
 
-    /// The same for a run that changes nothing if `is_dry_run` is set.
+    /// The same; if `is_dry_run` is set, for a run that changes nothing.
     pub fn dry(self, is_dry_run: bool) -> Self {
         Self { is_dry_run, ..self }
     }
 
-    /// Errors alone are printed on standard error.
+    /// Only errors are printed on standard error.
     fn is_quiet(&self) -> bool {
         matches!(self.style, Style::Quiet | Style::Json)
     }
@@ -132,7 +132,7 @@ pub fn record(event: &LoggedEvent) {
     }
 }
 
-/// Sends an event to the journal, in place of a line on standard error; false if it isn't there.
+/// Sends an event to the journal, in place of a line on standard error; false if there is no journal.
 pub fn to_journal(event: &LoggedEvent) -> bool {
     CURRENT.get().is_some_and(|log| log.send(event))
 }
@@ -143,7 +143,7 @@ pub fn to_journal_as_output(event: &LoggedEvent) -> bool {
     CURRENT.get().filter(goes_there).is_some_and(|log| log.send(event))
 }
 
-/// Sends a line to the journal, in place of standard error; false if it isn't there.
+/// Sends a line to the journal, in place of standard error; false if there is no journal.
 fn tell(text: &str, weight: LineWeight) -> bool {
     let Some(log) = CURRENT.get().filter(|log| log.journal.is_some()) else { return false };
     // The journal has the program's name in a field.
@@ -155,14 +155,14 @@ fn tell(text: &str, weight: LineWeight) -> bool {
     log.send(&LoggedEvent::plain(LoggedKind::Note, priority, text))
 }
 
-/// Takes the run's result, which is written at its end.
+/// Takes the run's result, which is written at the run's end.
 pub fn sum_up(figures: RunFigures) {
     if let Some(log) = CURRENT.get() {
         *lock(&log.figures) = figures;
     }
 }
 
-/// True if the journal gets the text of the result with the run's end, so that it isn't printed.
+/// True if the journal gets the text of the result with the run's end; then the text isn't printed.
 pub fn takes_result() -> bool {
     CURRENT.get().is_some_and(|log| log.journal.is_some() && !log.names.is_quiet())
 }
@@ -179,7 +179,7 @@ pub fn end(message: Option<&str>, code: Code) {
     }
 }
 
-/// Sends the end of a run that failed to the journal; false if it isn't there.
+/// Sends the end of a run that failed to the journal; false if there is no journal.
 pub fn tell_failure(message: &str, code: Code) -> bool {
     CURRENT.get().is_some_and(|log| log.end_journal(Some(message), code))
 }
@@ -237,7 +237,7 @@ impl RunLog {
         self.send(&event)
     }
 
-    /// Prints the result that was kept for the journal, which doesn't take it.
+    /// Prints the result that was kept for the journal, if the journal doesn't take it.
     fn print_result(&self) {
         let text = lock(&self.figures).text.clone();
         if self.journal.is_some() && !self.names.is_quiet() && !text.is_empty() {
@@ -267,7 +267,7 @@ impl RunLog {
         };
         let (sources, destinations) = (shown(&self.names.sources), shown(&self.names.destinations));
         fields.extend(sources.iter().map(|source| ("LINERATE_SOURCE", &**source)));
-        // An event of one of several destinations names that one.
+        // An event of one of several destinations names that destination.
         if !fields.iter().any(|(name, _)| *name == "LINERATE_DESTINATION") {
             fields.extend(destinations.iter().map(|name| ("LINERATE_DESTINATION", &**name)));
         }
@@ -293,7 +293,7 @@ impl LoggedFile {
             && !self.is_faulty.swap(true, Ordering::Relaxed)
         {
             tell!(
-                "linerate: --log-file {} can't be written, and lacks this event at least: {error}; the run goes on",
+                "linerate: --log-file {} can't be written, and lacks at least this event: {error}; the run continues",
                 self.shown
             );
         }
@@ -301,7 +301,7 @@ impl LoggedFile {
 }
 
 fn opened(path: &Path) -> Result<LineFile, String> {
-    const FIFO: &str = "it is a fifo, whose reader the run would have to wait for";
+    const FIFO: &str = "it is a fifo: the run would have to wait for its reader";
     let lines = LineFile::open(path).map_err(|error| match path.metadata() {
         Ok(there) if there.file_type().is_fifo() => FIFO.to_owned(),
         _ => error.to_string(),
@@ -317,7 +317,7 @@ fn opened(path: &Path) -> Result<LineFile, String> {
 /// The time by RFC 3339, UTC, with milliseconds.
 fn now() -> String {
     let mut shown = String::new();
-    // humantime panics for a time before 1970, and fails for one behind the year 9999.
+    // humantime panics for a time before 1970, and fails for a time after the year 9999.
     let time = SystemTime::now().max(UNIX_EPOCH);
     if write!(shown, "{}", humantime::format_rfc3339_millis(time)).is_err() {
         shown = "9999-12-31T23:59:59.999Z".into();

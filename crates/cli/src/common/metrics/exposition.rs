@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::gauge::Gauge;
 
-/// One figure with its labels.
+/// One value with its labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExposedSample {
     gauge: Gauge,
@@ -28,10 +28,10 @@ impl ExposedSample {
     }
 }
 
-/// All samples, each gauge's together. Of several with the same labels the last one counts.
+/// All samples, grouped by gauge. If several have the same labels, the last one counts.
 pub fn text(task: &str, samples: &[ExposedSample]) -> String {
     let mut gauges: BTreeMap<Gauge, BTreeMap<String, f64>> = BTreeMap::new();
-    // A value that isn't finite says nothing, and would spoil every sum over it.
+    // A value that isn't finite has no meaning, and would spoil every sum that includes it.
     for sample in samples.iter().filter(|sample| sample.value.is_finite()) {
         gauges.entry(sample.gauge).or_default().insert(sample.labels(task), sample.value);
     }
@@ -47,7 +47,7 @@ pub fn text(task: &str, samples: &[ExposedSample]) -> String {
     text
 }
 
-/// The first value of a gauge in an earlier text; none where there isn't one that can be read.
+/// The first value of a gauge in an earlier text; `None` if no value can be read.
 pub fn earlier_value(text: &str, gauge: Gauge) -> Option<f64> {
     let begin = format!("{}{{", gauge.name());
     let line = text.lines().find(|line| line.starts_with(&begin))?;

@@ -1,9 +1,9 @@
-//! The figures by name. All are gauges of the last run: a file is no process, so nothing in it counts on.
+//! The metrics by name. All are gauges of the last run: a file isn't a process whose counters grow.
 
 /// A gauge for each line: its variant, its name, and its help.
 macro_rules! gauges {
     ($($variant:ident $name:literal $help:literal;)*) => {
-        /// A figure of a run.
+        /// A metric of a run.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Gauge {
             $(#[doc = $help] $variant,)*

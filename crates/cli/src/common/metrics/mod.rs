@@ -1,4 +1,4 @@
-//! `--metrics FILE`: the figures of a run for Prometheus, in the form that its node exporter collects from files.
+//! `--metrics FILE`: the metrics of a run for Prometheus, in the format that its node exporter collects from files.
 //! docs/formats.md specifies it.
 
 mod exposition;
@@ -26,23 +26,23 @@ pub use gauge::Gauge;
 
 /// The end of the names that the collector reads.
 const COLLECTED: &str = "prom";
-/// More than such a file has; another file of that name may be of any length.
+/// More bytes than such a file has; another file of that name may have any length.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The run whose file is written where the program has to end at once.
+/// The run whose file is written if the program must end at once.
 static CURRENT: Mutex<Weak<RunMetrics>> = Mutex::new(Weak::new());
 
-/// The option of commands that change nothing anyway.
+/// The option, for commands that never change anything.
 #[derive(Debug, Args)]
 pub struct MetricsArgs {
-    /// Write the run's figures to FILE, for Prometheus' node exporter
+    /// Write the run's metrics to FILE, for Prometheus' node exporter
     ///
     /// FILE is DIRECTORY/TASK.prom, in the directory of the textfile collector. It is written at the end of every run, with its exit code.
     #[arg(long, value_name = "FILE")]
     pub metrics: Option<PathBuf>,
 }
 
-/// Gathers the figures of one run, if they are wanted.
+/// Gathers the metrics of one run, if the user wants them.
 #[derive(Default)]
 pub struct RunMetrics {
     wanted: Option<WantedMetrics>,
@@ -52,16 +52,16 @@ struct WantedMetrics {
     file: PathBuf,
     command: String,
     begun: SystemTime,
-    /// Why the file can't be written.
+    /// The reason why the file can't be written.
     fault: Option<String>,
     samples: Mutex<Vec<ExposedSample>>,
     is_written: AtomicBool,
 }
 
-/// Does `work`, and writes its figures to `file`, if one is named, however it ended.
+/// Does `work`, and writes its metrics to `file`, if one is named, whether or not the work failed.
 ///
 /// # Errors
-/// The error of `work`, or that the figures can't be written.
+/// The error of `work`, or a message that the metrics can't be written.
 pub fn recording(
     file: Option<&Path>,
     command: &str,
@@ -71,7 +71,7 @@ pub fn recording(
     *lock(&CURRENT) = Arc::downgrade(&metrics);
     let outcome = work(&metrics);
     let code = outcome.as_ref().map_or_else(|failure| failure.1, |code| *code);
-    // Output that was lost on its way is a failure too.
+    // Output that could not be written is a failure too.
     let code = if outcome.is_ok() && is_lost() { Code::Failed } else { code };
     let written = metrics.write(code);
     if let (Err(_), Err(Failure(message, _))) = (&outcome, &written) {
@@ -81,7 +81,7 @@ pub fn recording(
     outcome.and_then(|code| written.map(|()| code))
 }
 
-/// Writes the figures so far, since the program ends with this code at once.
+/// Writes the metrics so far, since the program ends with this code at once.
 pub fn end_at_once(code: u8) {
     let current = lock(&CURRENT).upgrade();
     // The program ends now, and can't report that this failed.
@@ -89,7 +89,7 @@ pub fn end_at_once(code: u8) {
 }
 
 impl RunMetrics {
-    /// True where the figures are wanted.
+    /// True if the user wants the metrics.
     pub fn is_wanted(&self) -> bool {
         self.wanted.is_some()
     }
@@ -97,7 +97,7 @@ impl RunMetrics {
     /// Checks that the file can be written, before the work.
     ///
     /// # Errors
-    /// A usage error that says why not.
+    /// If it can't be written: a usage error with the reason.
     pub fn check(&self) -> Result<(), Failure> {
         let Some((wanted, fault)) = self.wanted.as_ref().and_then(|it| Some((it, it.fault.as_ref()?))) else {
             return Ok(());
@@ -105,14 +105,14 @@ impl RunMetrics {
         Err(Failure::usage(format!("--metrics {}: {fault}", wanted.shown())))
     }
 
-    /// A note where nothing will collect the file.
+    /// A note if the node exporter won't collect the file.
     pub fn note(&self) -> Option<String> {
         let wanted = self.wanted.as_ref().filter(|wanted| !wanted.is_collected())?;
         let shown = wanted.shown();
         Some(format!("--metrics {shown}: the node exporter reads only files whose names end in .{COLLECTED}"))
     }
 
-    /// Takes a figure.
+    /// Sets a metric.
     pub fn set(&self, gauge: Gauge, labels: &[(&'static str, &str)], value: f64) {
         if let Some(wanted) = &self.wanted {
             lock(&wanted.samples).push(ExposedSample::new(gauge, labels, value));
@@ -153,7 +153,7 @@ impl WantedMetrics {
         printable(self.file.file_stem().unwrap_or_default().as_bytes())
     }
 
-    /// False for a file that Prometheus' collector passes over by its name. Nobody expects it to read a device, such as /dev/stdout.
+    /// False for a file that Prometheus' collector ignores because of its name. A device, such as /dev/stdout, isn't meant for it.
     fn is_collected(&self) -> bool {
         self.file.extension().is_some_and(|end| end == COLLECTED)
             || self.file.parent() == Some(Path::new("/dev"))
@@ -175,7 +175,7 @@ impl WantedMetrics {
 
     /// The time of the last success, as an earlier run has written it.
     fn earlier_success(&self) -> Option<f64> {
-        // The directory may be another user's, who puts a link or a fifo there.
+        // The directory may belong to another user, who puts a link or a fifo there.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(&self.file, flags, Mode::empty()).ok()?);
         if !file.metadata().ok()?.is_file() {

@@ -1,4 +1,4 @@
-//! The figures of a transfer.
+//! The metrics of a transfer.
 
 use linerate_doctor::limiter::Verdict;
 use linerate_transfer::session::Meters;
@@ -11,7 +11,7 @@ use crate::common::event::problem_name;
 use crate::common::summary::Summary;
 
 impl RunMetrics {
-    /// The figures of a transfer that went through.
+    /// Sets the metrics of a transfer that completed.
     pub fn transfer(&self, summary: &Summary, limiter: &Verdict) {
         let (moved, landed) = (summary.moved(), summary.landed);
         self.set(Gauge::TransferBytes, &[], moved.bytes as f64);
@@ -43,7 +43,7 @@ impl RunMetrics {
         self.set(Gauge::TransferPeakMemory, &[("end", end)], usage.peak_rss_bytes as f64);
     }
 
-    /// The problems of a transfer, whether or not it went through.
+    /// Sets the problems of a transfer, whether or not it completed.
     pub fn problems(&self, meters: &Meters) {
         let of = &meters.local;
         let kinds = [

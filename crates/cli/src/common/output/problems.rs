@@ -11,7 +11,7 @@ use crate::common::event::{Event, problem_name};
 use crate::common::log::{self, LoggedEvent, LoggedKind, LoggedPriority, quoted};
 
 impl Output {
-    /// A problem whose texts are fit to be printed.
+    /// A problem whose texts are safe to print.
     pub fn shown_problem(&self, path: String, message: String, kind: ProblemKind) {
         let is_loss = kind == ProblemKind::NotKept && self.style != Style::Verbose;
         let event = LoggedEvent::problem(&path, &message, kind).at_member(self.member());
@@ -29,7 +29,7 @@ impl Output {
         }
     }
 
-    /// Prints what several entries lost, once.
+    /// Prints once a loss that several entries share.
     pub fn losses(&self) {
         let losses = std::mem::take(&mut *lock(&self.losses));
         losses.lines(str::to_owned).zip(losses.lines(quoted)).for_each(|(line, logged)| {

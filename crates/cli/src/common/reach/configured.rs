@@ -1,4 +1,4 @@
-//! Fills in what the configuration says about a login, where the command line says nothing.
+//! Fills in the configured values for a login that the command line doesn't set.
 
 use linerate_remote::command::AgentCommand;
 use std::ffi::{OsStr, OsString};
@@ -7,10 +7,10 @@ use super::Reach;
 use crate::common::config::Configuration;
 use crate::common::config::keys::{KEYS, KeyUse};
 
-/// `given`, with what is configured for the host.
+/// `given`, with the values that are configured for the host.
 ///
 /// # Errors
-/// A message if a value isn't one; the files were checked when they were read.
+/// A message if a value is wrong; the files were checked when they were read.
 pub fn fill(given: &Reach, configuration: &Configuration, host: &OsStr) -> Result<Reach, String> {
     let value = |name: &str| configuration.value(name, Some(host)).map(|found| found.value.to_owned());
     let is_set = |name: &str| value(name).is_some_and(|value| value == "true");
@@ -46,7 +46,7 @@ pub fn fill(given: &Reach, configuration: &Configuration, host: &OsStr) -> Resul
     Ok(own)
 }
 
-/// The configured remote shell, unless an option of ssh is said in a more important place.
+/// The configured remote shell, unless an option of ssh is set in a place that takes precedence.
 fn rsh(given: &Reach, configuration: &Configuration, host: &OsStr) -> Option<String> {
     if given.has_ssh_options() || given.program.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! The options for several destinations, and which of the others don't go with them.
+//! The options for several destinations, and the options that exclude them.
 
 use clap::{Args, ValueEnum};
 use linerate_wire::path::printable;
@@ -11,7 +11,7 @@ use crate::common::failure::Failure;
 use crate::common::spec::Spec;
 use crate::copying::task::Task;
 
-/// As many logins are made at the same time.
+/// The most logins that are made at the same time.
 const MOST: usize = 64;
 
 /// Options of commands that copy to several hosts.
@@ -19,18 +19,18 @@ const MOST: usize = 64;
 pub struct FanArgs {
     /// One of several destinations; all arguments are sources
     ///
-    /// The option is given for each. The source is read once for all. Each destination succeeds or fails by itself.
+    /// Give the option once for each destination. The source is read once for all. Each destination succeeds or fails by itself.
     #[arg(long, value_name = "HOST:PATH", help_heading = "Several destinations")]
     to: Vec<OsString>,
     /// Copy to the destinations in FILE, one a line
     ///
-    /// Empty lines and those that begin with # count for nothing.
+    /// Empty lines and lines that begin with # are ignored.
     #[arg(long, value_name = "FILE", help_heading = "Several destinations")]
     to_file: Option<PathBuf>,
     /// How the data gets there: star, chain or auto
     ///
-    /// star: from here to each. chain: from here to the first, which hands on to the second what comes, and so on: it leaves
-    /// this host once. auto: chain for three destinations and more, else star.
+    /// star: this host sends to each. chain: this host sends to the first, which passes the data on to the second, and so on, so it leaves
+    /// this host once. auto: chain for three destinations and more, otherwise star.
     #[arg(
         long,
         value_name = "SHAPE",
@@ -41,7 +41,7 @@ pub struct FanArgs {
     fan_out: FanShape,
 }
 
-/// The way of the data to several hosts.
+/// The route of the data to several hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FanShape {
     /// From here to each of them
@@ -62,14 +62,14 @@ pub struct FanPlaces {
 }
 
 impl FanPlaces {
-    /// Whether they are to be a chain. With two of them this host's link is used twice, as the first one's would be once more; with
-    /// three and more it is the one link that a star uses most.
+    /// Whether they form a chain. With two, a star uses this host's link twice, but a chain would use the first host's link twice; with
+    /// three and more, this host's link is the one that a star uses most.
     pub fn is_chain(&self) -> bool {
         self.shape == FanShape::Chain || self.shape == FanShape::Auto && self.places.len() > 2
     }
 }
 
-/// Where a command copies to.
+/// The destinations of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Destinations {
     /// To one place.
@@ -89,7 +89,7 @@ impl Destinations {
 }
 
 impl FanArgs {
-    /// A command's sources and destinations as a log names them, whether or not they are right; a file of destinations by
+    /// A command's sources and destinations as a log names them, whether or not they are valid; a file of destinations by
     /// its name.
     pub fn named(&self, places: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
         let mut sources = places.to_vec();
@@ -127,10 +127,10 @@ impl FanArgs {
     }
 }
 
-/// Refuses options of a task that are for one destination.
+/// Refuses options of a task that are for a single destination.
 ///
 /// # Errors
-/// It names the option, and what to do instead.
+/// The message names the option, and what to do instead.
 pub fn check(task: &Task, shape: FanShape, has_metrics: bool) -> Result<(), Failure> {
     let refused = |option: &str, instead: &str| {
         Err(Failure::usage(format!("{option} is for one destination, and there are several: {instead}")))
@@ -140,7 +140,7 @@ pub fn check(task: &Task, shape: FanShape, has_metrics: bool) -> Result<(), Fail
             refused("--manifest", "copy to one of them with it; use --verify for the proof at each")
         }
         _ if task.options.remove_sources => {
-            refused("--remove-source-files", "remove the sources when all destinations have them")
+            refused("--remove-source-files", "remove the sources yourself when all destinations have them")
         }
         _ if shape == FanShape::Chain && task.options.sync.is_some() => Err(Failure::usage(
             "--fan-out=chain is for cp: sync sends to each destination what it lacks, so leave it out".into(),
@@ -181,7 +181,7 @@ fn check_destinations(to: &[OsString]) -> Result<(), Failure> {
         let message = match Spec::parse(place) {
             Spec::Local(_) => {
                 format!(
-                    "--to {} is on this host: write HOST:PATH, or copy there by a command of its own",
+                    "--to {} is on this host: write HOST:PATH, or copy there with a separate command",
                     shown(place)
                 )
             }

@@ -1,4 +1,4 @@
-//! A copy to one host of a chain: it gets the data from the host before it, and what it is to know of it from here.
+//! A copy to one host of a chain: the host gets the data from the host before it, and the messages about it from here.
 
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::ahead::scan_ahead;
@@ -21,9 +21,9 @@ use crate::copying::copy::{Copy, Moved};
 use crate::copying::manifest::Landed;
 use crate::exit::Code;
 
-/// Why a host gets nothing through a chain.
+/// The reason why a host gets nothing through a chain.
 pub enum OutOfChain {
-    /// It isn't one of it, or the chain has broken before it: what it lacks goes there from here.
+    /// It isn't in the chain, or the chain broke before it: this host sends the data that it lacks.
     Direct(String),
     /// It gets nothing at all.
     Failed(Failure),
@@ -38,31 +38,31 @@ pub struct ChainedPush<'a> {
     pub host: &'a OsStr,
     /// The path there.
     pub destination: &'a [u8],
-    /// The limit that all copies have together.
+    /// The rate limit of all copies together.
     pub reading: &'a FanMember,
-    /// Counts what is read for the chain.
+    /// Counts the bytes that are read for the chain.
     pub read: &'a AtomicU64,
 }
 
 impl Copy {
-    /// Copies as one of a chain.
+    /// Copies to one host of a chain.
     ///
     /// # Errors
-    /// Where it is none, or no longer.
+    /// If the host isn't in a chain, or no longer.
     pub fn push_chained(&self, push: ChainedPush<'_>, member: &RollMember<'_>) -> Result<Code, OutOfChain> {
         let place = Arc::new(OnceLock::<RollPlace>::new());
         let mut far = self.log_in_chained(push, &place).map_err(OutOfChain::Failed)?;
         let announced = sender::announce(&mut far.session, push.found, &self.task.options);
         let announced = announced.map_err(|error| self.given_up(&mut far.session, error))?;
         if announced.offers {
-            let why = "something of what is copied may be there already";
+            let why = "the host may already have some of the data";
             return Err(leave(&mut far.session, why));
         }
         let Some(own) = member.gather(far.session.chain_keys(), self.reporter()) else {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Err(self.given_up(&mut far.session, TransferError::Interrupted));
             }
-            return Err(leave(&mut far.session, "there is no other host to be in a chain with in time"));
+            return Err(leave(&mut far.session, "no other host was ready for a chain in time"));
         };
         let own = place.get_or_init(|| own);
         let linked = self.link(&mut far.session, own, member);
@@ -75,7 +75,7 @@ impl Copy {
         done.map_err(|failure| {
             let Failure(message, code) = failure;
             own.chain.lead.breaks(own.place + 1, &message);
-            // The others end too, and it may have seen that first.
+            // The other copies end too, and this one may notice that first.
             if code == Code::Interrupted || self.interrupted.load(Ordering::Relaxed) {
                 return OutOfChain::Failed(self.gave_up(TransferError::Interrupted));
             }
@@ -107,7 +107,7 @@ impl Copy {
         OutOfChain::Failed(self.gave_up(session.give_up(error)))
     }
 
-    /// Gives the agent its place, and has it connect to the next host.
+    /// Sends the agent its place in the chain, and lets it connect to the next host.
     fn link(
         &self,
         session: &mut Session,
@@ -137,7 +137,7 @@ impl Copy {
         Ok(())
     }
 
-    /// What the agent is told of the next host; none where that has no address.
+    /// The message to the agent about the next host; `None` if that has no address.
     fn next(&self, own: &RollPlace, here: &Listening, there: &Listening) -> Option<ChainNext> {
         let (public_key, cookie) = own.next()?;
         let candidates = handed_on(there, here, self.task.options.ports);
@@ -161,7 +161,7 @@ impl Copy {
         if self.interrupted.load(Ordering::Relaxed) { Err(TransferError::Interrupted) } else { Ok(()) }
     }
 
-    /// Sends to the first host what all get.
+    /// Sends the data for all hosts to the first one.
     fn lead(
         &self,
         far: FarSession,
@@ -186,7 +186,7 @@ impl Copy {
         done
     }
 
-    /// Waits until the host has what comes to it through the others.
+    /// Waits until the host has the data that comes through the others.
     fn follow(
         &self,
         far: FarSession,
@@ -204,7 +204,7 @@ impl Copy {
 
 /// Ends a session that is in no chain.
 fn leave(session: &mut Session, why: &str) -> OutOfChain {
-    // The agent has nothing to say about it.
+    // The agent has no reason to report.
     let _ = session.give_up(TransferError::Failed(why.to_owned()));
     OutOfChain::Direct(why.to_owned())
 }

@@ -1,4 +1,4 @@
-//! How the copies to several destinations have ended: a row and an event for each, and the exit code.
+//! The results of the copies to several destinations: a row and an event for each, and the exit code.
 
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::lock::lock;
@@ -13,32 +13,32 @@ use crate::common::output::{Output, Style};
 use crate::exit::Code;
 use crate::units::show_bytes;
 
-/// A copy that has ended, well or not.
+/// A copy that has ended, with success or not.
 pub struct EndedCopy {
     event: Event,
-    /// As messages call it.
+    /// Its name in messages.
     name: String,
     /// What it did.
     row: Option<String>,
-    /// Why it failed as a whole.
+    /// The reason why it failed as a whole.
     message: Option<String>,
     way: CopyWay,
     code: Code,
 }
 
-/// How a copy's data went.
+/// The route of a copy's data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum CopyWay {
-    /// From here, shared with the others.
+    /// From here, read together with the others.
     Shared,
-    /// From here, read on its own.
+    /// From here, read separately.
     LeftBehind,
     /// Through a chain of hosts.
     Chained,
 }
 
 impl EndedCopy {
-    /// The copy to a destination that ended so.
+    /// The copy to a destination with this result.
     pub fn new(target: &FanTarget, result: Result<Code, Failure>, way: CopyWay, elapsed: Duration) -> Self {
         let (code, message) = match result {
             Ok(code) => (code, None),
@@ -69,13 +69,13 @@ impl EndedCopy {
         Self { event, name, row, message, way, code }
     }
 
-    /// One whose thread has failed.
+    /// A copy whose thread has failed.
     pub fn broken(target: &FanTarget) -> Self {
         let failure = Failure::failed("an error in this program ended it".into());
         Self::new(target, Err(failure), CopyWay::Shared, Duration::ZERO)
     }
 
-    /// Prints its event, or why it failed, if it did.
+    /// Prints its event, or the reason of its failure.
     pub fn show(&self, output: &Output) {
         let event = self.logged();
         log::record(&event);
@@ -92,7 +92,7 @@ impl EndedCopy {
         LoggedEvent::destination(&self.name, &text, self.code)
     }
 
-    /// Prints its row; the journal has that of a failure already.
+    /// Prints its row; the journal already has the row of a failure.
     fn show_row(&self, width: usize) {
         let is_taken = log::takes_result() && (self.message.is_some() || log::to_journal(&self.logged()));
         if !is_taken {
@@ -116,7 +116,7 @@ impl EndedCopy {
     }
 }
 
-/// Prints a row for each, and the last event; gives the exit code: the worst one.
+/// Prints a row for each copy, and the last event; returns the worst exit code.
 pub fn show_all(output: &Output, ended: &[EndedCopy], read_bytes: u64, begun: Instant) -> Code {
     output.clear();
     let code = ended.iter().map(|one| one.code).max_by_key(|code| code.severity()).unwrap_or(Code::Done);
@@ -154,7 +154,7 @@ fn last_line(done: usize, all: usize, read_bytes: u64) -> String {
     match all - done {
         0 => format!("all {all} destinations have everything; {read} read here"),
         _ => format!(
-            "{done} of {all} destinations have everything; {read} read here; the same command again brings up the others"
+            "{done} of {all} destinations have everything; {read} read here; run the same command again for the others"
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! One tree to several hosts: a copy for each of them, which share what is read of the sources.
+//! One tree to several hosts: a copy for each host; the copies share the data that is read from the sources.
 
 pub mod args;
 mod chain;
@@ -34,7 +34,7 @@ use roll::ChainRoll;
 
 /// One of the hosts, and the path there.
 struct FanTarget {
-    /// As the user wrote it, fit to be printed.
+    /// As the user wrote it, safe to print.
     written: String,
     host: OsString,
     path: Vec<u8>,
@@ -43,7 +43,7 @@ struct FanTarget {
     meters: Arc<Mutex<Meters>>,
 }
 
-/// What all copies have in common.
+/// The state that all copies share.
 struct FanRun {
     task: Arc<Task>,
     output: Arc<Output>,
@@ -52,7 +52,7 @@ struct FanRun {
     /// Sources that can't be found fail in every copy.
     not_found: u64,
     reading: Arc<FanReading>,
-    /// Where they become a chain.
+    /// Where the copies form a chain.
     roll: Option<ChainRoll>,
     /// Bytes that were read for a chain.
     read: AtomicU64,
@@ -61,7 +61,7 @@ struct FanRun {
 /// Copies to all destinations, which are on other hosts.
 ///
 /// # Errors
-/// If nothing could begin. What fails at one destination is printed, and sets the exit code.
+/// If no copy could begin. A failure at one destination is printed, and sets the exit code.
 pub fn perform(output: &Arc<Output>, task: Task, to: &FanPlaces) -> Result<Code, Failure> {
     args::check(&task, to.shape, output.metrics().is_wanted())?;
     let destinations = &to.places;
@@ -88,7 +88,7 @@ pub fn perform(output: &Arc<Output>, task: Task, to: &FanPlaces) -> Result<Code,
     Ok(run.to_all(&found, &targets(output, destinations)))
 }
 
-/// The hosts; one that is named several times is shown with its path.
+/// The hosts; a host that is named several times is shown with its path.
 fn targets(output: &Output, destinations: &[OsString]) -> Vec<FanTarget> {
     let of_host = |place: &OsString| match Spec::parse(place) {
         Spec::Remote(host, path) => (host, path),
@@ -167,7 +167,7 @@ impl FanRun {
         })
     }
 
-    /// Through the chain; none where it is in none, and gets from here what is missing.
+    /// Copies through the chain; `None` if the host is in no chain, and gets the missing data from here.
     fn in_chain(
         &self,
         roll: &ChainRoll,
@@ -188,7 +188,7 @@ impl FanRun {
             Ok(code) => Some(Ok(code)),
             Err(OutOfChain::Failed(failure)) => Some(Err(failure)),
             Err(OutOfChain::Direct(why)) => {
-                target.output.note(&format!("{why}; what is missing comes from here directly"));
+                target.output.note(&format!("{why}; this host sends the missing data directly"));
                 None
             }
         }

@@ -10,14 +10,14 @@ use crate::common::output::Output;
 use crate::copying::showing::Showing;
 use crate::units::{show_bytes, show_rate};
 
-/// How far one copy is.
+/// The progress of one copy.
 struct FanShare {
     name: String,
     done: u64,
     found: u64,
 }
 
-/// Shows the sum of the copies, and the one that has least, on a terminal until the display is dropped.
+/// Shows the sum of the copies, and the copy that has least, on a terminal until the display is dropped.
 pub fn show(output: &Arc<Output>, targets: &[FanTarget], begun: Instant) -> Option<Showing> {
     if output.bar().is_hidden() {
         return None;

@@ -1,4 +1,4 @@
-//! Who is in a chain: the copies that log in at the same time say here what the others need of them, and wait for it.
+//! The members of a chain: copies that log in at the same time leave here the values that the others need, and wait for theirs.
 
 use linerate_transfer::chain::ChainLead;
 use linerate_transfer::lock::lock;
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the first one that has logged in waits for the others at least; it waits twice as long as its own login has taken. Longer
-/// than in a star: whoever comes later costs this host's link once more.
+/// The least time that the first copy that has logged in waits for the others; it waits at least twice as long as its own login took.
+/// This is longer than in a star, because each late copy uses this host's link once more.
 const GATHERING: Duration = Duration::from_secs(10);
-/// How often whoever waits looks whether the user interrupts.
+/// The interval at which a waiting copy checks whether the user interrupts.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The roll of those who may become a chain.
+/// The list of copies that may form a chain.
 pub struct ChainRoll {
     state: Mutex<RollState>,
     changed: Condvar,
@@ -24,15 +24,15 @@ pub struct ChainRoll {
 
 struct RollState {
     calls: Vec<RollCall>,
-    /// Where they listen.
+    /// The addresses at which they listen.
     listening: Vec<Option<Listening>>,
-    /// When the first one was ready, and how long it waits.
+    /// The time at which the first copy was ready, and how long it waits.
     first: Option<(Instant, Duration)>,
     chain: Option<Arc<FormedChain>>,
     is_formed: bool,
 }
 
-/// What is known of one of them.
+/// The state of one of them.
 enum RollCall {
     Awaited,
     Ready { keys: ChainKeys, reporter: Reporter },
@@ -43,9 +43,9 @@ enum RollCall {
 /// The public keys of a session: this end's and the agent's.
 type ChainKeys = (Vec<u8>, Vec<u8>);
 
-/// The chain that they have become.
+/// A chain that was formed.
 pub struct FormedChain {
-    /// What their transfers share.
+    /// The state that their transfers share.
     pub lead: Arc<ChainLead>,
     /// Their numbers, in the order of the chain.
     order: Vec<usize>,
@@ -54,13 +54,13 @@ pub struct FormedChain {
     reporters: Vec<Reporter>,
 }
 
-/// One that is on the roll; nobody waits for it once this is dropped.
+/// A copy that is on the list; the others don't wait for it once this is dropped.
 pub struct RollMember<'a> {
     roll: &'a ChainRoll,
     number: usize,
 }
 
-/// One's place in the chain.
+/// A copy's place in the chain.
 pub struct RollPlace {
     /// The chain.
     pub chain: Arc<FormedChain>,
@@ -69,7 +69,7 @@ pub struct RollPlace {
 }
 
 impl ChainRoll {
-    /// For N copies, which end where `interrupted` is set.
+    /// A list for N copies, which end if `interrupted` is set.
     pub fn new(members: usize, interrupted: Arc<AtomicBool>) -> Self {
         let calls = std::iter::repeat_with(|| RollCall::Awaited).take(members).collect();
         let listening = vec![None; members];
@@ -104,7 +104,7 @@ impl ChainRoll {
 }
 
 impl RollState {
-    /// Forms the chain of all who are ready, once nobody else is awaited.
+    /// Forms the chain of all copies that are ready, once no other is awaited.
     fn form(&mut self) {
         let is_awaited = self.calls.iter().any(|call| matches!(call, RollCall::Awaited));
         let is_over = self.first.is_some_and(|(begun, patience)| begun.elapsed() >= patience);
@@ -121,7 +121,7 @@ impl RollState {
 }
 
 impl FormedChain {
-    /// None of fewer than two.
+    /// `None` for fewer than two copies.
     fn of(ready: Vec<(usize, ChainKeys, Reporter)>) -> Option<Self> {
         let cookies = ready.iter().map(|_| new_cookie()).collect::<Result<Vec<_>, _>>().ok()?;
         let lead = ChainLead::new(ready.len()).ok().filter(|_| ready.len() > 1)?;
@@ -130,14 +130,14 @@ impl FormedChain {
         Some(Self { lead, order, keys, cookies, reporters })
     }
 
-    /// Tells a problem of the sources in the copies to all hosts.
+    /// Reports a problem of the sources in the copies to all hosts.
     pub fn problem(&self, problem: &Problem) {
         self.reporters.iter().for_each(|reporter| reporter.problem(problem.clone()));
     }
 }
 
 impl RollPlace {
-    /// What the agent is told about it.
+    /// The message to the agent about its place.
     pub fn link(&self) -> Option<ChainLink> {
         let (chain, place) = (&self.chain, self.place);
         let before = place.checked_sub(1);
@@ -154,7 +154,7 @@ impl RollPlace {
         })
     }
 
-    /// The key and the cookie of the one behind it, if there is one.
+    /// The key and the cookie of the next host, if there is one.
     pub fn next(&self) -> Option<(Vec<u8>, Cookie)> {
         let place = self.place + 1;
         Some((self.chain.keys.get(place)?.1.clone(), *self.chain.cookies.get(place)?))
@@ -162,7 +162,7 @@ impl RollPlace {
 }
 
 impl RollMember<'_> {
-    /// It is ready; waits for the others. None where they don't become a chain, or have already without it.
+    /// Marks the copy as ready, and waits for the others. `None` if they don't form a chain, or have formed one without it.
     pub fn gather(&self, keys: ChainKeys, reporter: Reporter) -> Option<RollPlace> {
         let roll = self.roll;
         roll.say(self.number, RollCall::Ready { keys, reporter });
@@ -179,7 +179,7 @@ impl RollMember<'_> {
         })?
     }
 
-    /// It listens there; waits until the next one does, and gives its place. None where that one is gone, or there is none.
+    /// Notes where its agent listens, waits until the next host listens too, and returns where. `None` if there is no next host, or it is gone.
     pub fn listens(&self, at: &RollPlace, listening: Listening) -> Option<Listening> {
         lock(&self.roll.state).listening[self.number] = Some(listening);
         self.roll.changed.notify_all();
@@ -191,12 +191,12 @@ impl RollMember<'_> {
         })?
     }
 
-    /// It is connected to the next one, where that can be.
+    /// Notes that it is connected to the next host, if that is possible.
     pub fn linked(&self) {
         self.roll.say(self.number, RollCall::Linked);
     }
 
-    /// Waits until all in the chain are connected, or gone.
+    /// Waits until all hosts in the chain are connected, or gone.
     pub fn all_linked(&self, at: &RollPlace) {
         self.roll.wait(|state| {
             let is_there = |number: &usize| matches!(state.calls[*number], RollCall::Linked | RollCall::Gone);

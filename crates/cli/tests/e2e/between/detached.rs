@@ -78,7 +78,7 @@ fn a_copy_goes_on_without_its_client_and_is_found_again() {
     trio.run("attach", args!["dst"]).exits(2).says(&["linerate: dst: there are no detached jobs here"]);
     let run = left(&trio, &["--bwlimit", "16m"], "to").exits(0);
     let id = job(&run);
-    run.says(&["goes on between src and dst", &format!("linerate attach dst:{id}")]);
+    run.says(&["continues between src and dst", &format!("linerate attach dst:{id}")]);
     // Each host has the one process that does the work, and nobody's login.
     for (name, role) in [("src", "sends"), ("dst", "receives")] {
         let alone = || {
@@ -181,7 +181,7 @@ fn a_killed_source_is_named_by_both_records_and_gone_on_from() {
     let job = ended(&trio, "dst");
     assert_eq!((&job["state"], &job["exit"]), (&"failed".into(), &5.into()), "{job}");
     trio.run("attach", args!["dst"]).exits(5).says(&["linerate: src: "]);
-    trio.run("attach", args!["src"]).exits(1).says(&["gone without a word", "run the same copy again"]);
+    trio.run("attach", args!["src"]).exits(1).says(&["gone without a result", "run the same copy again"]);
     says(&trio, "src", &["died, sends"]);
     goes_on(&trio);
 }
@@ -195,7 +195,7 @@ fn a_killed_destination_has_died_and_is_gone_on_from() {
     trio.processes("dst").iter().for_each(|process| send(*process, Signal::KILL));
     assert_eq!(ended(&trio, "dst")["state"], "died");
     assert_eq!(ended(&trio, "src")["state"], "failed");
-    trio.run("attach", args!["dst"]).exits(1).says(&["gone without a word"]);
+    trio.run("attach", args!["dst"]).exits(1).says(&["gone without a result"]);
     goes_on(&trio);
 }
 
@@ -247,7 +247,7 @@ fn several_jobs_are_told_apart() {
     assert_alike(&tree, &to);
     assert_alike(&tree, &to.with_file_name("other"));
     trio.run("attach", args!["dst:ffffffff"]).exits(2).says(&["no detached job 'ffffffff'"]);
-    trio.run("attach", args!["dst:../x"]).exits(2).says(&["is no job's name"]);
+    trio.run("attach", args!["dst:../x"]).exits(2).says(&["isn't a job's name"]);
 }
 
 #[test]

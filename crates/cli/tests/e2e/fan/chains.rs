@@ -21,7 +21,7 @@ fn chained(fleet: &Fleet, words: &[&str]) -> Run {
 
 /// Whether all got everything through the chain that got it at all.
 fn is_chained(run: &Run) -> bool {
-    !run.err.contains("comes from here directly") && !run.out.contains("comes from here directly")
+    !run.err.contains("sends the missing data directly") && !run.out.contains("sends the missing data directly")
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn what_breaks_in_a_chain_comes_from_the_source() {
     let run = running.end().exits(0);
     let (hosts, last) = ends(&fleet, &run.out);
     assert!(hosts.iter().all(|host| host["result"] == "done"), "{run}");
-    assert!(run.out.contains("comes from here directly"), "{run}");
+    assert!(run.out.contains("sends the missing data directly"), "{run}");
     // Three got the rest from here, by what their journals have.
     let size = u64_at(&hosts[0], "/bytes");
     let read = u64_at(&last, "/read_bytes");
