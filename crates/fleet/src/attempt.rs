@@ -1,4 +1,4 @@
-//! One attempt at a part of a plan: who makes it, how far it is, how it ended. A file for each, which its maker alone writes.
+//! One attempt at a part of a plan: its maker, progress and result. Each has a file, which only its maker writes.
 
 use linerate_sys::process::{boot_id, start_of};
 use serde::{Deserialize, Serialize};
@@ -12,37 +12,37 @@ use crate::plan::SCHEMA;
 pub struct Attempt {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// How it stands.
+    /// Its state.
     pub state: AttemptState,
-    /// Grows each time that the file is written: who sees it grow knows that the attempt lives.
+    /// Grows each time that the file is written, so a reader that sees it grow knows that the attempt lives.
     pub beat: u64,
-    /// Who makes it.
+    /// The process that makes it.
     pub maker: AttemptMaker,
-    /// When it began, in seconds since 1970 by the maker's clock.
+    /// The time at which it began, in seconds since 1970 by the maker's clock.
     pub begun: u64,
-    /// When this was written, likewise.
+    /// The time at which this was written, likewise.
     pub written: u64,
-    /// The destination, as cp and sync take it.
+    /// The destination, in the form for cp and sync.
     pub to: String,
-    /// How far it is.
+    /// Its progress.
     pub progress: AttemptProgress,
     /// The exit code, once it has ended.
     pub exit: Option<u8>,
-    /// Why it failed.
+    /// The reason why it failed.
     pub message: Option<String>,
 }
 
-/// How an attempt stands.
+/// The state of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttemptState {
-    /// It is at work, or was when it wrote last.
+    /// It is at work, or was when it last wrote.
     Running,
-    /// Everything is in place, but what changed or vanished at the source meanwhile.
+    /// Everything is in place, except for entries that changed or vanished at the source during the copy.
     Done,
     /// Something isn't in place.
     Failed,
-    /// A signal ended it, or another attempt that took over.
+    /// A signal, or another attempt that took over, ended it.
     Interrupted,
 }
 
@@ -57,7 +57,7 @@ pub struct AttemptMaker {
     pub namespace: String,
     /// Its number.
     pub pid: u32,
-    /// When it began, in ticks since the boot.
+    /// The time at which it began, in ticks since the boot.
     pub started: u64,
     /// The scheduler's job, if any.
     pub job: Option<SchedulerJob>,
@@ -66,26 +66,26 @@ pub struct AttemptMaker {
 /// A job of Slurm's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulerJob {
-    /// Its number, of an array's task its own one.
+    /// Its number; for a task of an array, the task's own number.
     pub id: String,
-    /// How often it was begun again.
+    /// The number of restarts.
     pub restarts: u32,
 }
 
-/// How far an attempt is.
+/// The progress of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AttemptProgress {
     /// Seconds since the first data connection.
     pub seconds: f64,
-    /// Bytes that are in place or on their way there, also those that were there before.
+    /// Bytes that are in place or on their way there, including those that were there before.
     pub bytes: u64,
     /// Bytes that were sent for it.
     pub sent_bytes: u64,
     /// Files in place.
     pub files: u64,
-    /// The limiter's name, as `--json` has it.
+    /// The limiter's name, as in `--json`.
     pub limiter: String,
-    /// The share of the time that it takes, 0 to 1.
+    /// The share of the time for which it limits, 0 to 1.
     pub limiter_share: f64,
     /// Entries that failed.
     pub failed: u64,
@@ -98,7 +98,7 @@ pub struct AttemptProgress {
 }
 
 impl AttemptProgress {
-    /// The mean rate in Gbit/s of what was sent.
+    /// The mean rate of the sent data in Gbit/s.
     pub fn gbit_per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.sent_bytes as f64 * 8e-9 / self.seconds } else { 0.0 }
     }
@@ -121,7 +121,7 @@ impl Attempt {
         }
     }
 
-    /// How long ago it last wrote, by the clocks of two hosts.
+    /// The time since it last wrote, by the clocks of two hosts.
     pub fn silence(&self) -> u64 {
         now().saturating_sub(self.written)
     }
@@ -141,7 +141,7 @@ impl AttemptMaker {
         }
     }
 
-    /// True where it is known that the process is gone: it was one of this host's, or Slurm has begun its job again.
+    /// True if the process is known to be gone: it was on this host, or Slurm has restarted its job.
     pub fn is_gone(&self, here: &Self) -> bool {
         let is_of_this_host = (&self.host, &self.namespace) == (&here.host, &here.namespace);
         match is_of_this_host && !self.boot.is_empty() {
@@ -158,7 +158,7 @@ impl AttemptMaker {
 }
 
 impl SchedulerJob {
-    /// By the variables that Slurm gives its tasks.
+    /// The job, from the variables that Slurm sets for its tasks.
     fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let restarts = variable("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
         Some(Self { id: variable("SLURM_JOB_ID")?, restarts: restarts.unwrap_or(0) })

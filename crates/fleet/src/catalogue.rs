@@ -1,6 +1,6 @@
-//! The catalogue: every entry that a scan has found, with what it looked like and which shard has it.
+//! The catalogue: every entry that a scan has found, with its stamp and its shard.
 //!
-//! The next plan compares with it, and so finds what has changed since.
+//! The next plan compares with it to find the entries that have changed since.
 
 use anyhow::{Context, bail};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The first bytes of the file.
 const MAGIC: &[u8; 16] = b"linerate-fleet1\n";
-/// Bytes of a record before its path.
+/// Bytes of a record in front of its path.
 const FIXED: usize = 4 + 1 + 8 + 8 + 4 + 8 + 4 + 8 + 2;
 const BUFFER: usize = 256 << 10;
 
@@ -33,7 +33,7 @@ pub enum EntryKind {
     Special,
 }
 
-/// What tells a changed entry from the same one: it is compared, and nothing else is done with it.
+/// The values by which a changed entry is recognised. They are only compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryStamp {
     /// Bytes of a file's contents.
@@ -53,7 +53,7 @@ pub struct CataloguedEntry {
     pub path: Vec<u8>,
     /// Its kind.
     pub kind: EntryKind,
-    /// What it looked like.
+    /// Its stamp.
     pub stamp: EntryStamp,
     /// Its shard, or [`IN_NONE`], [`IN_PLACE`] or [`IN_SEVERAL`].
     pub shard: u32,
@@ -69,10 +69,10 @@ pub struct CatalogueReader {
 }
 
 impl CatalogueWriter {
-    /// Makes the file, which must be new.
+    /// Creates the file, which must be new.
     ///
     /// # Errors
-    /// That it can't be made or written.
+    /// If it can't be made or written.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
         let file = File::create_new(path).with_context(|| format!("making {}", path.display()))?;
         let mut file = BufWriter::with_capacity(BUFFER, file);
@@ -83,7 +83,7 @@ impl CatalogueWriter {
     /// The next entry.
     ///
     /// # Errors
-    /// That it can't be written.
+    /// If it can't be written.
     pub fn write(&mut self, entry: &CataloguedEntry) -> io::Result<()> {
         let length = u16::try_from(entry.path.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let EntryStamp { size, mtime, ctime, inode } = entry.stamp;
@@ -109,7 +109,7 @@ impl CatalogueWriter {
     /// Puts everything on stable storage.
     ///
     /// # Errors
-    /// That it can't be.
+    /// If that fails.
     pub fn finish(&mut self) -> io::Result<()> {
         self.0.flush()?;
         self.0.get_ref().sync_all()
@@ -120,7 +120,7 @@ impl CatalogueReader {
     /// Opens the file.
     ///
     /// # Errors
-    /// That it can't be opened, or isn't a catalogue.
+    /// If it can't be opened, or isn't a catalogue.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = || format!("reading {}", path.display());
         let file = File::open(path).with_context(shown)?;
@@ -133,10 +133,10 @@ impl CatalogueReader {
         Ok(Self { file, left: size - MAGIC.len() as u64 })
     }
 
-    /// The next entry; `None` behind the last one.
+    /// The next entry; `None` after the last one.
     ///
     /// # Errors
-    /// That it can't be read, or the file ends in the middle of it.
+    /// If it can't be read, or the file ends in the middle of it.
     pub fn read(&mut self) -> anyhow::Result<Option<CataloguedEntry>> {
         if self.left == 0 {
             return Ok(None);
@@ -182,7 +182,7 @@ impl EntryKind {
     }
 }
 
-/// The fields of a record that aren't read yet; there are as many as are taken.
+/// The fields of a record that aren't read yet. The record has enough bytes for all of them.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {

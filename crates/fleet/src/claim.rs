@@ -1,8 +1,8 @@
-//! Claims: of all tasks that want a part of a plan, one makes the next attempt at it.
+//! Claims: if several tasks want a part of a plan, one of them makes the next attempt at it.
 //!
-//! The claim is the attempt's file: `NAME.N.json` is made by the one that makes attempt N, by a link that fails where the name is
-//! taken. No clock of another host counts: who waits watches whether the file changes, and takes over by attempt N + 1 once it
-//! hasn't for a time. The one that was thought dead sees the next file, and stops.
+//! The claim is the attempt's file: the task that makes attempt N creates `NAME.N.json`, by a link that fails if the name is
+//! taken. No clock of another host counts: a waiting task watches whether the file changes, and takes over with attempt N + 1 once it
+//! hasn't changed for a time. If the earlier task isn't dead after all, it sees the next file, and stops.
 
 use anyhow::{Context, ensure};
 use linerate_sys::replace::replace;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::attempt::{Attempt, AttemptMaker, AttemptState, now};
 use crate::plan::FleetPart;
 
-/// How often who waits looks.
+/// The interval at which a waiting task looks.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// An attempt that this process makes.
@@ -24,16 +24,16 @@ const LOOK: Duration = Duration::from_millis(500);
 pub struct Claim {
     runs: PathBuf,
     part: FleetPart,
-    /// Which attempt, from 1.
+    /// The attempt's number, from 1.
     pub number: u32,
-    /// What its file says.
+    /// The contents of its file.
     pub attempt: Attempt,
 }
 
-/// What came of asking for a part.
+/// The result of a request for a part.
 #[derive(Debug)]
 pub enum Claimed {
-    /// It is this process's.
+    /// This process has it.
     Ours(Box<Claim>),
     /// An earlier attempt has done it.
     Done(u32, Box<Attempt>),
@@ -41,22 +41,22 @@ pub enum Claimed {
     Busy(u32, Box<Attempt>),
 }
 
-/// How long an attempt may be silent, and whether its end is waited for.
+/// The time for which an attempt may be silent, and whether to wait for its end.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimPatience {
     /// A silent attempt is given up after this time.
     pub lease: Duration,
-    /// Others' attempts are waited for.
+    /// Waits for the attempts of other tasks.
     pub waits: bool,
 }
 
-/// What is known of a part: all its attempts by their numbers; `None` for a file that can't be read.
+/// All attempts at a part by their numbers; `None` for a file that can't be read.
 pub type Attempts = BTreeMap<u32, Option<Attempt>>;
 
 /// Asks for a part. `to` is the destination by the attempt's number; `goes_on` is false once the wait is to end.
 ///
 /// # Errors
-/// That the plan's directory can't be read or written.
+/// If the plan's directory can't be read or written.
 pub fn claim(
     runs: &Path,
     part: FleetPart,
@@ -78,7 +78,7 @@ pub fn claim(
             let next = last.map_or(1, |(number, _)| number.saturating_add(1));
             match Claim::make(runs, part, next, to(next))? {
                 Some(claim) => return Ok(Claimed::Ours(Box::new(claim))),
-                // Somebody was faster.
+                // Another task was faster.
                 None => continue,
             }
         };
@@ -107,7 +107,7 @@ pub fn done(attempts: &Attempts) -> Option<(u32, &Attempt)> {
     known.find(|(_, attempt)| attempt.state == AttemptState::Done)
 }
 
-/// The attempt that is watched, and since when it hasn't changed.
+/// The watched attempt, and the time since which it hasn't changed.
 #[derive(Default)]
 struct WatchedAttempt {
     seen: Option<(u32, Option<u64>)>,
@@ -124,11 +124,11 @@ impl WatchedAttempt {
     }
 }
 
-/// All attempts at a part, whose numbers follow each other. Other parts' files aren't looked at: there may be thousands, and
-/// thousands of tasks that ask.
+/// All attempts at a part, which have consecutive numbers. Other parts' files aren't read: there may be thousands, and
+/// thousands of tasks that read them.
 ///
 /// # Errors
-/// That the directory can't be read.
+/// If the directory can't be read.
 pub fn attempts(runs: &Path, part: FleetPart) -> anyhow::Result<Attempts> {
     ensure!(runs.is_dir(), "{} is gone, or isn't seen from this host", runs.display());
     let files = (1..).map(|number| (number, attempt_path(runs, part, number)));
@@ -136,10 +136,10 @@ pub fn attempts(runs: &Path, part: FleetPart) -> anyhow::Result<Attempts> {
     Ok(there.map(|(number, path)| (number, read(&path))).collect())
 }
 
-/// True where all of these are done; the first one that isn't ends the look.
+/// True if all of these parts are done; the first one that isn't ends the search.
 ///
 /// # Errors
-/// That the directory can't be read.
+/// If the directory can't be read.
 pub fn are_done(runs: &Path, mut parts: impl Iterator<Item = FleetPart>) -> anyhow::Result<bool> {
     let not_done = parts.find_map(|part| match attempts(runs, part) {
         Ok(attempts) if done(&attempts).is_some() => None,
@@ -155,7 +155,7 @@ fn attempt_path(runs: &Path, part: FleetPart, number: u32) -> PathBuf {
 /// All attempts at all parts.
 ///
 /// # Errors
-/// That the directory can't be read.
+/// If the directory can't be read.
 pub fn all_attempts(runs: &Path) -> anyhow::Result<BTreeMap<FleetPart, Attempts>> {
     let mut all = BTreeMap::<FleetPart, Attempts>::new();
     let reading = || format!("reading {}", runs.display());
@@ -167,7 +167,7 @@ pub fn all_attempts(runs: &Path) -> anyhow::Result<BTreeMap<FleetPart, Attempts>
     Ok(all)
 }
 
-/// A file system without links makes the file before what is in it: for a moment it can't be read.
+/// On a file system without links the file is created before its contents are written: for a moment it can't be read.
 fn read(path: &Path) -> Option<Attempt> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
@@ -178,7 +178,7 @@ fn named(name: &str) -> Option<(FleetPart, u32)> {
 }
 
 impl Claim {
-    /// Makes that attempt's file; `None` where somebody else has.
+    /// Creates that attempt's file; `None` if another task has.
     fn make(runs: &Path, part: FleetPart, number: u32, to: String) -> anyhow::Result<Option<Self>> {
         let claim = Self { runs: runs.to_owned(), part, number, attempt: Attempt::begin(to) };
         let made = claim.make_file(&serde_json::to_vec(&claim.attempt)?);
@@ -191,13 +191,13 @@ impl Claim {
         let linked = File::create_new(&own)
             .and_then(|mut file| file.write_all(text).and_then(|()| file.sync_all()))
             .and_then(|()| match fs::hard_link(&own, &path) {
-                // A server's answer that was lost makes a second try fail, although the first one didn't.
+                // If a server's answer was lost, a second try fails although the first one succeeded.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     Ok(own.metadata().is_ok_and(|it| it.nlink() == 2))
                 }
                 linked => linked.map(|()| true),
             });
-        // The name isn't needed any more.
+        // The temporary name isn't needed any more.
         let _ = fs::remove_file(&own);
         match linked {
             Err(error) if has_no_links(&error) => match File::create_new(&path) {
@@ -217,10 +217,10 @@ impl Claim {
         self.path(self.number.saturating_add(1)).exists()
     }
 
-    /// Writes down how the attempt stands.
+    /// Writes the attempt's state.
     ///
     /// # Errors
-    /// That it can't be written.
+    /// If it can't be written.
     pub fn write(&mut self) -> anyhow::Result<()> {
         self.attempt.beat += 1;
         self.attempt.written = now();

@@ -1,5 +1,5 @@
-//! Files that are large beside a shard: their bytes go to the shards one after the other, and a file that doesn't end with a shard
-//! is divided there, at the end of one of its pieces.
+//! Files that are large compared with a shard: their bytes fill the shards one after the other. If a shard is full before a file ends,
+//! the file is divided there, at the end of one of its pieces.
 
 use linerate_wire::control::{DividedFile, LEAST_PIECE, MAX_DIVIDED, MAX_PIECES};
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::EntryStamp;
 use crate::shards::Burden;
 
-/// A file up to this many bytes is never divided: starting one more task for it would take longer.
+/// A file of at most this number of bytes is never divided: starting one more task for it would take longer.
 const LEAST_DIVIDED: u64 = 16 << 20;
 /// A file that has more than this part of a mean shard is large.
 const LARGE: u64 = 16;
-/// A shard has so much more or less than the others, as a part of a mean one, before a file is divided for it.
+/// A file is divided only if a shard would otherwise differ by more than this part of a mean shard from the others.
 const TOLERANCE: u64 = 32;
-/// The pieces of a mean shard, about, and bytes of a piece at most, unless a file would have too many.
+/// About the number of pieces of a mean shard, and the most bytes of a piece, unless a file would have too many pieces.
 const PIECES: u64 = 64;
 const LARGEST_PIECE: u64 = 1 << 30;
-/// Bytes of the paths of all divided files at most: one task gets them in a message of a MiB.
+/// The most bytes of the paths of all divided files: one task gets them in a message of one MiB.
 const PATHS: usize = 512 << 10;
 
 /// A large file.
@@ -31,9 +31,9 @@ pub struct LargeFile {
 /// The place of a large file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LargePlace {
-    /// To this shard.
+    /// In this shard.
     Whole(u32),
-    /// To several, each of which brings so many pieces, in order.
+    /// In several shards, with the number of pieces that each brings, in order.
     Divided {
         /// Bytes of a piece.
         piece: u64,
@@ -49,11 +49,11 @@ pub struct PieceRange {
     pub shard: u32,
     /// The first piece.
     pub first: u32,
-    /// How many.
+    /// The number of pieces.
     pub pieces: u32,
 }
 
-/// A file that several shards bring, as the plan has it.
+/// A file that several shards bring, as in the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedFile {
     /// Bytes.
@@ -66,7 +66,7 @@ pub struct PlannedFile {
     pub inode: u64,
     /// Bytes of a piece.
     pub piece: u64,
-    /// Which shard brings which pieces.
+    /// The pieces that each shard brings.
     pub ranges: Vec<PieceRange>,
 }
 
@@ -84,14 +84,14 @@ impl PlannedFile {
 }
 
 impl PieceRange {
-    /// Its bytes, of a file of so many, in pieces of so many.
+    /// The bytes of these pieces, for a file and pieces of these sizes.
     fn bytes(&self, size: u64, piece: u64) -> u64 {
         let end = |pieces: u64| pieces.saturating_mul(piece).min(size);
         end(u64::from(self.first) + u64::from(self.pieces)) - end(self.first.into())
     }
 }
 
-/// Which files are large, and where they go.
+/// The large files, and their shards.
 #[derive(Clone, Copy, Debug)]
 pub struct Divider {
     shards: u32,
@@ -100,12 +100,12 @@ pub struct Divider {
 }
 
 impl Divider {
-    /// For entries that are `all` together and become that many shards.
+    /// For entries with the sum `all` that become this number of shards.
     pub fn new(all: Burden, shards: u32) -> Self {
         Self { shards: shards.max(1), mean: all.bytes / u64::from(shards.max(1)) }
     }
 
-    /// Whether a file of that many bytes may be divided.
+    /// Whether a file of this number of bytes may be divided.
     pub fn is_large(&self, size: u64) -> bool {
         let most = LARGEST_PIECE.saturating_mul(MAX_PIECES).saturating_mul(MAX_PIECES);
         self.shards > 1 && size > self.mean / LARGE && (LEAST_DIVIDED + 1..most).contains(&size)
@@ -141,7 +141,7 @@ impl Divider {
 /// The shards that are filled one after the other.
 struct Filling {
     last: u32,
-    /// Bytes of large files that each shard is to have.
+    /// Bytes of large files that each shard should have.
     target: u64,
     tolerance: u64,
     shard: u32,
@@ -176,7 +176,7 @@ impl Filling {
         }
     }
 
-    /// Bytes that the shard still has room for.
+    /// Bytes for which the shard still has room.
     fn room(&self) -> u64 {
         (u64::from(self.shard) + 1).saturating_mul(self.target).saturating_sub(self.at)
     }
@@ -196,7 +196,7 @@ pub fn burdens(size: u64, place: &LargePlace) -> Vec<(u32, Burden)> {
     }
 }
 
-/// The key of a divided file: another one in each round of a plan, and where anything of the file or its pieces is other.
+/// The key of a divided file. It changes with each round of a plan, and with each property of the file or its pieces.
 pub fn key(plan: &str, round: u32, file: &DividedFile) -> [u8; 16] {
     let DividedFile { path, size, mtime, ctime, inode, piece, .. } = file;
     let said = format!(

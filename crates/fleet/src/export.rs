@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::plan::FleetPlan;
 
-/// What every task runs.
+/// The command that every task runs.
 #[derive(Clone, Debug)]
 pub struct ExportedTask {
-    /// How linerate is called.
+    /// linerate's name or path.
     pub program: String,
     /// The plan's directory.
     pub plan: String,
@@ -21,13 +21,13 @@ pub struct ExportedTask {
 pub struct JobShape {
     /// Tasks, one for each shard.
     pub shards: usize,
-    /// The shards that an array of Slurm's has; all where it is empty.
+    /// The shards of an array of Slurm's; all if it is empty.
     pub array: String,
-    /// At most that many at a time.
+    /// The most tasks at a time.
     pub at_once: u32,
     /// Slurm's partition, if one is named.
     pub partition: Option<String>,
-    /// Slurm's limit of a task's time.
+    /// Slurm's time limit of a task.
     pub time: Option<String>,
     /// Slurm's constraint of nodes.
     pub constraint: Option<String>,
@@ -42,7 +42,7 @@ impl ExportedTask {
         own.into_iter().map(str::to_owned).chain(self.options.iter().cloned()).collect()
     }
 
-    /// The same for a shell, with `number` as it is.
+    /// The same for a shell; `number` isn't quoted.
     fn line(&self, number: &str) -> anyhow::Result<String> {
         let words = self.words("\u{1}");
         let quoted = words.iter().map(|word| match word.as_str() {
@@ -66,7 +66,7 @@ fn quote(word: &str) -> anyhow::Result<String> {
 /// A script that runs the tasks by GNU parallel, on this host; `PARALLEL` in the environment adds options such as `--sshlogin`.
 ///
 /// # Errors
-/// That a word can't be written.
+/// If a word can't be written.
 pub fn gnu_parallel(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<String> {
     let last = shape.shards.saturating_sub(1);
     let jobs = shape.at_once;
@@ -74,8 +74,8 @@ pub fn gnu_parallel(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
     let line = task.line("{}")?;
     Ok(format!(
         "#!/bin/sh\n\
-         # One task for each shard, {jobs} at a time, each up to three times. A task that is run again goes on where it was.\n\
-         # On several hosts: PARALLEL='--sshlogin n1,n2,n3' sh THIS, where all of them have the plan, the source and linerate.\n\
+         # One task for each shard, {jobs} at a time, each up to three times. A task that is run again continues where it stopped.\n\
+         # On several hosts: PARALLEL='--sshlogin n1,n2,n3' sh THIS, if all of them have the plan, the source and linerate.\n\
          seq 0 {last} | exec parallel -q --jobs {jobs} --retries 3 {line}\n"
     ))
 }
@@ -83,7 +83,7 @@ pub fn gnu_parallel(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
 /// A script for `sbatch`: an array with a task for each shard.
 ///
 /// # Errors
-/// That a word can't be written.
+/// If a word can't be written.
 pub fn slurm_script(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<String> {
     let all = || format!("0-{}", shape.shards.saturating_sub(1));
     let array = Some(&shape.array).filter(|array| !array.is_empty()).cloned().unwrap_or_else(all);
@@ -94,7 +94,7 @@ pub fn slurm_script(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
         "#SBATCH --ntasks=1".to_owned(),
         "#SBATCH --requeue".to_owned(),
         "#SBATCH --open-mode=append".to_owned(),
-        // Slurm's signal before the end of a task's time, early enough to write down how far it is.
+        // Slurm's signal before the end of a task's time, early enough to record its progress.
         "#SBATCH --signal=B:TERM@60".to_owned(),
     ];
     let named = [("partition", &shape.partition), ("time", &shape.time), ("constraint", &shape.constraint)];

@@ -1,8 +1,8 @@
 //! Fleets: one copy as shards that many hosts move at the same time, and the directory on a shared file system that
 //! they all read. docs/formats.md specifies its files.
 //!
-//! Whatever a shard's run does is safe to do twice: the mover gives a file its name only when it is whole, and leaves alone what
-//! is there already. Claims spare work and keep the state readable; nothing is wrong where one fails.
+//! A shard can safely be run twice: the mover gives a file its name only when it is whole, and doesn't touch files that
+//! are already in place. Claims avoid double work and keep the state readable; a failed claim does no harm.
 
 pub mod attempt;
 pub mod catalogue;

@@ -1,4 +1,4 @@
-//! The hashes of all files that a plan's tasks have brought, of all rounds.
+//! The hashes of all files that a plan's tasks have brought, in all rounds.
 
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use crate::catalogue::CatalogueReader;
 use crate::plan::{CATALOGUE_FILE, FleetPart, PlanDirectory, round_path};
 
-/// The hash of each path, both as a manifest has them: a later attempt's, and a later round's, counts. What the last scan didn't
-/// find any more has none.
+/// The hash of each path, both in a manifest's form. A later attempt's, and a later round's, counts. Paths that the last scan didn't
+/// find any more have none.
 ///
 /// # Errors
-/// That a manifest can't be read.
+/// If a manifest can't be read.
 pub fn hashes(directory: &PlanDirectory) -> anyhow::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     let mut hashes = BTreeMap::new();
     for round in 1..=directory.plan.round {
@@ -57,7 +57,7 @@ fn read(file: &Path, hashes: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> anyhow::Result<
     Ok(())
 }
 
-/// As b3sum and sha256sum write a name.
+/// A name in the form of b3sum and sha256sum.
 fn escaped(path: &[u8]) -> Vec<u8> {
     let each = |byte: &u8| match byte {
         b'\\' => b"\\\\".to_vec(),

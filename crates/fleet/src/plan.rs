@@ -1,4 +1,4 @@
-//! A plan: the directory that says what is to be moved, and in which shards.
+//! A plan: the directory that lists the entries to move, and their shards.
 
 use anyhow::{Context, bail, ensure};
 use linerate_sys::replace::replace;
@@ -21,7 +21,7 @@ pub const PLAN_FILE: &str = "plan.json";
 pub const CATALOGUE_FILE: &str = "catalogue";
 /// Names of files that are divided among several shards.
 pub const DIVIDED_FILE: &str = "divided.list";
-/// Names that an earlier plan has and the source has no more.
+/// Names that an earlier plan has, but the source no longer has.
 pub const GONE_FILE: &str = "gone.list";
 
 /// The contents of `plan.json`.
@@ -33,25 +33,25 @@ pub struct FleetPlan {
     pub linerate: String,
     /// Chosen at random, for all rounds.
     pub id: String,
-    /// Which of the plans that were made in this directory, from 1.
+    /// The number of this plan among those made in this directory, from 1.
     pub round: u32,
-    /// When it was made, in seconds since 1970.
+    /// The time at which it was made, in seconds since 1970.
     pub made: u64,
     /// The directory whose contents are moved, absolute: the same for every task.
     pub source: String,
     /// The directory that becomes like it.
     pub destination: String,
-    /// The hosts that have the destination, of which shards take turns; none where it is this host's.
+    /// The hosts that have the destination, among which shards take turns; none if it is on this host.
     pub hosts: Vec<String>,
     /// The metadata that is kept.
     pub keep: Keep,
-    /// What is written is read back and compared.
+    /// Written files are read back and compared.
     pub verify: bool,
     /// Each shard writes the hashes of its files.
     pub manifest: bool,
-    /// What the scan has found.
+    /// The sums of the scan.
     pub found: FoundSums,
-    /// What has to be moved.
+    /// The shards to move.
     pub shards: Vec<PlannedShard>,
     /// The list of directories.
     pub directories: PlannedShard,
@@ -68,11 +68,11 @@ pub struct FoundSums {
     pub files: u64,
     /// Directories.
     pub directories: u64,
-    /// Bytes of contents; those of a file with several names once, where they are kept as one.
+    /// Bytes of contents; a file with several names counts once if hard links are kept.
     pub bytes: u64,
-    /// Of the files those that haven't changed since the plan before.
+    /// Files that haven't changed since the previous plan.
     pub in_place: u64,
-    /// Names of the plan before that the source has no more.
+    /// Names of the previous plan that the source no longer has.
     pub gone: u64,
     /// Bytes of the largest file that has to be moved.
     pub largest: u64,
@@ -91,7 +91,7 @@ pub struct PlannedShard {
     pub blake3: String,
 }
 
-/// A part of the work: what one task does.
+/// A part of the work, for one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FleetPart {
     /// The files of a shard, from 0.
@@ -105,7 +105,7 @@ pub enum FleetPart {
 pub struct PlanDirectory {
     /// The directory.
     pub path: PathBuf,
-    /// What it says.
+    /// Its plan.
     pub plan: FleetPlan,
 }
 
@@ -113,7 +113,7 @@ impl PlanDirectory {
     /// Reads the plan in a directory.
     ///
     /// # Errors
-    /// That there is none, or that it isn't one of this version.
+    /// If there is none, or it isn't a plan of this version.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         match Self::find(path)? {
             Some(found) => Ok(found),
@@ -125,10 +125,10 @@ impl PlanDirectory {
         }
     }
 
-    /// The same, or none.
+    /// The same; `None` if there is no plan.
     ///
     /// # Errors
-    /// That it can't be read.
+    /// If it can't be read.
     pub fn find(path: &Path) -> anyhow::Result<Option<Self>> {
         let file = path.join(PLAN_FILE);
         let text = match fs::read_to_string(&file) {
@@ -139,10 +139,10 @@ impl PlanDirectory {
         Ok(Some(Self { path: path.to_owned(), plan }))
     }
 
-    /// Puts a plan in force, whose files are there already.
+    /// Puts a plan in force; its other files must exist already.
     ///
     /// # Errors
-    /// That it can't be written.
+    /// If it can't be written.
     pub fn write(&self) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(&self.plan)? + "\n";
         let file = self.path.join(PLAN_FILE);
@@ -163,13 +163,13 @@ impl PlanDirectory {
     /// The names of a part, each ended by a zero byte.
     ///
     /// # Errors
-    /// That it can't be read, or isn't as it was planned.
+    /// If it can't be read, or isn't as it was planned.
     pub fn list(&self, part: FleetPart) -> anyhow::Result<Vec<u8>> {
         let planned = self.plan.part(part).map_or("", |planned| &planned.blake3);
         self.read(&part.list_name(), planned)
     }
 
-    /// The divided files of which a part brings pieces; for the directories all of them, to be finished.
+    /// The divided files of which a part brings pieces; for the part of the directories, all divided files, which it finishes.
     ///
     /// # Errors
     /// As those of [`Self::list`].
@@ -224,7 +224,7 @@ impl FleetPlan {
     /// Reads the text of `plan.json`.
     ///
     /// # Errors
-    /// That it isn't one of this version, or contradicts itself.
+    /// If it isn't one of this version, or contradicts itself.
     pub fn read(text: &str) -> anyhow::Result<Self> {
         #[derive(Deserialize)]
         struct Head {
@@ -234,7 +234,7 @@ impl FleetPlan {
         let head: Head = serde_json::from_str(text).context("it isn't a plan")?;
         ensure!(
             head.schema == SCHEMA,
-            "it is a plan of linerate {} with schema {}, and this is linerate {} with schema {SCHEMA}: use that version, or plan again",
+            "it is a plan of linerate {} with schema {}, but this is linerate {} with schema {SCHEMA}: use that version, or plan again",
             head.linerate,
             head.schema,
             env!("CARGO_PKG_VERSION"),
@@ -243,11 +243,11 @@ impl FleetPlan {
         ensure!(plan.source.starts_with('/'), "its source isn't an absolute path");
         // ssh would take such a word for an option.
         let is_host = |host: &String| !host.is_empty() && !host.starts_with('-');
-        ensure!(plan.hosts.iter().all(is_host), "one of its hosts isn't one");
+        ensure!(plan.hosts.iter().all(is_host), "one of its hosts isn't a host's name");
         Ok(plan)
     }
 
-    /// What a part has to move; `None` where there is no such part.
+    /// The list of a part; `None` if there is no such part.
     pub fn part(&self, part: FleetPart) -> Option<&PlannedShard> {
         match part {
             FleetPart::Shard(number) => self.shards.get(number as usize),
@@ -255,13 +255,13 @@ impl FleetPlan {
         }
     }
 
-    /// True where a part has nothing to do.
+    /// True if a part has nothing to do.
     pub fn is_empty(&self, part: FleetPart) -> bool {
         let is_without_names = self.part(part).is_some_and(|planned| planned.files == 0);
         is_without_names && self.divided.iter().all(|file| range_of(file, part).is_none())
     }
 
-    /// Bytes of files of which a part brings pieces, or finishes them, that others bring.
+    /// For files of which a part brings pieces, or which it finishes, the bytes that other parts bring.
     pub fn bytes_of_others(&self, part: FleetPart) -> u64 {
         let of_others = |file: &PlannedFile| {
             let range = range_of(file, part);
@@ -276,8 +276,8 @@ impl FleetPlan {
         (0..).take(self.shards.len()).map(FleetPart::Shard).chain([FleetPart::Directories])
     }
 
-    /// The destination of a part's attempt, as cp and sync take it: shards take turns, and so do the attempts of one shard, so that a
-    /// host that is down is passed over.
+    /// The destination of a part's attempt, in the form for cp and sync. Shards take turns, and so do the attempts of one shard, so that a
+    /// host that is down is skipped.
     pub fn destination_of(&self, part: FleetPart, attempt: u32) -> String {
         let first = match part {
             FleetPart::Shard(number) => number as usize,
@@ -290,7 +290,7 @@ impl FleetPlan {
         }
     }
 
-    /// What all shards have to move.
+    /// The sum of all shards.
     pub fn burden(&self) -> Burden {
         self.burdens().iter().fold(Burden::default(), |all, shard| all.and(*shard))
     }

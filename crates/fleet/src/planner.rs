@@ -1,4 +1,4 @@
-//! Makes a plan of what a scan finds: all of it goes to a file at once, so that memory holds little of it.
+//! Makes a plan from a scan. Every entry goes to a file at once, so that memory holds little of the scan.
 
 mod earlier;
 mod lists;
@@ -24,21 +24,21 @@ use earlier::EarlierRound;
 use lists::{DividedLists, ListWriter};
 use owners::{EntryPlace, Owners, is_large};
 
-/// The most names of a shard: what one run of the mover takes as a list, with its directories.
+/// The most names of a shard: one run of the mover takes at most this number as a list, with their directories.
 pub const MAX_NAMES: u64 = 1_000_000;
 /// The most bytes of one list in the memory of a task; a task takes some more, for directories on the way.
 const MAX_LIST: u64 = 144 << 20;
-/// In the file of the scan, an entry that is nobody's hard link. Others have the number of their file there.
+/// In the file of the scan, an entry without other hard links. Others have the number of their file in this field.
 const ALONE: u32 = IN_SEVERAL - 1;
 /// The name of the file of the scan, which is a catalogue too.
 const SCAN_FILE: &str = "scan";
-/// Most files with several names.
+/// The most files with several names.
 const MAX_LINKED: usize = ALONE as usize;
 
-/// What a plan is made for.
+/// The request for a plan.
 #[derive(Clone, Debug)]
 pub struct PlanRequest {
-    /// As [`FleetPlan`] has them.
+    /// The source, as in [`FleetPlan`].
     pub source: String,
     /// The destination.
     pub destination: String,
@@ -46,29 +46,29 @@ pub struct PlanRequest {
     pub hosts: Vec<String>,
     /// The metadata that is kept.
     pub keep: linerate_wire::control::Keep,
-    /// What is written is read back.
+    /// Written files are read back.
     pub verify: bool,
     /// Hashes are written.
     pub manifest: bool,
     /// Large files may be divided among shards.
     pub divides: bool,
-    /// How many shards.
+    /// The number of shards.
     pub shards: ShardCount,
 }
 
-/// How many shards there are to be.
+/// The wanted number of shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardCount {
-    /// That many.
+    /// This number.
     Fixed(u32),
-    /// As many as there are times this many bytes.
+    /// One shard for each of this number of bytes.
     OfSize(u64),
 }
 
-/// A plan in the making. What it has written goes when it is dropped unfinished.
+/// A plan in the making. If it is dropped unfinished, its files are removed.
 pub struct PlanMaker {
     directory: PathBuf,
-    /// Where the round is made, before it gets its name.
+    /// The directory in which the round is made, before it gets its name.
     making: PathBuf,
     request: PlanRequest,
     earlier: Option<EarlierRound>,
@@ -76,19 +76,19 @@ pub struct PlanMaker {
     written: CatalogueWriter,
     found: FoundSums,
     entries: u64,
-    /// By inode the numbers of files with several names.
+    /// The numbers of files with several names, by inode.
     links: HashMap<u64, u32>,
-    /// By number, how many names have been found.
+    /// For each number, the count of names found.
     names: Vec<u32>,
     is_done: bool,
 }
 
 impl PlanMaker {
-    /// Begins a plan in `directory`, which is made where it is missing. Where it has a plan, the new one has what has changed since,
-    /// and what that one hasn't done.
+    /// Begins a plan in `directory`, which is created if it is missing. If it has a plan, the new one has the changes since,
+    /// and everything that isn't done.
     ///
     /// # Errors
-    /// That it can't be written, or that the plan there is of other trees.
+    /// If it can't be written, or the plan there is of other trees.
     pub fn begin(directory: &Path, request: PlanRequest) -> anyhow::Result<Self> {
         fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         let earlier = PlanDirectory::find(directory)?;
@@ -104,7 +104,7 @@ impl PlanMaker {
                 if is_same { " that keeps other metadata" } else { "" },
             );
         } else if has_foreign(directory)? {
-            bail!("{} has something in it that is no plan; name another directory", directory.display());
+            bail!("{} contains other files than a plan; name another directory", directory.display());
         }
         let earlier = earlier.map(EarlierRound::read).transpose()?;
         let making = directory.join(format!(".making-{:016x}", fastrand::u64(..)));
@@ -124,10 +124,10 @@ impl PlanMaker {
         })
     }
 
-    /// Takes the next entry of the scan. `linked`: it has several names, which are kept as one file's.
+    /// Takes the next entry of the scan. `linked`: it has several names, which are kept as hard links.
     ///
     /// # Errors
-    /// That it can't be written.
+    /// If it can't be written.
     pub fn take(
         &mut self,
         path: &[u8],
@@ -168,8 +168,8 @@ impl PlanMaker {
         self.found.failed = entries;
     }
 
-    /// The number of the file with that inode, and whether it is new. Two file systems may use a number twice: then two files are in
-    /// one shard that needn't be.
+    /// The number of the file with that inode, and whether it is new. Two file systems may use the same inode number: then two files are in
+    /// one shard without need.
     fn linked(&mut self, inode: u64) -> anyhow::Result<(u32, bool)> {
         if let Some(number) = self.links.get(&inode) {
             self.names[*number as usize] += 1;
@@ -188,7 +188,7 @@ impl PlanMaker {
     /// The scan is over: makes the shards, and puts the plan in force.
     ///
     /// # Errors
-    /// That it can't be written, or a shard would have more names than a task takes.
+    /// If it can't be written, or a shard would have more names than a task takes.
     pub fn finish(mut self) -> anyhow::Result<PlanDirectory> {
         self.links = HashMap::new();
         self.written.finish().context("writing the plan")?;
@@ -205,7 +205,7 @@ impl PlanMaker {
         let path = round_path(&self.directory, round);
         fs::rename(&self.making, &path).with_context(|| {
             format!(
-                "another plan was made in {} meanwhile: naming {}",
+                "another plan was made in {} at the same time: naming {}",
                 self.directory.display(),
                 path.display()
             )
@@ -216,11 +216,15 @@ impl PlanMaker {
         Ok(made)
     }
 
-    /// A round without a plan is of one that was interrupted between the two.
+    /// A round without a plan comes from a run that was interrupted between the two.
     fn next_round(&self) -> anyhow::Result<u32> {
         let now = PlanDirectory::find(&self.directory)?.map(|found| found.plan.round);
         let then = self.earlier.as_ref().map(EarlierRound::round);
-        ensure!(now == then, "another plan was made in {} meanwhile; plan again", self.directory.display());
+        ensure!(
+            now == then,
+            "another plan was made in {} at the same time; plan again",
+            self.directory.display()
+        );
         let mut rounds = then.unwrap_or(0).saturating_add(1)..;
         let next = rounds.find(|round| !round_path(&self.directory, *round).exists());
         next.context("there are too many rounds; plan into another directory")
@@ -271,12 +275,12 @@ impl PlanMaker {
         };
         ensure!(
             shards >= least,
-            "{} names are too many for {shards} shards: a task takes a list of at most {MAX_NAMES}; ask for at least {least} shards",
+            "{} names are too many for {shards} shards: a task takes a list of at most {MAX_NAMES}; request at least {least} shards",
             burden.files
         );
         ensure!(
             shards <= MAX_SHARDS.into(),
-            "these would be {shards} shards, and a plan has at most {MAX_SHARDS}; make them larger, or plan parts of the tree"
+            "this would make {shards} shards, but a plan has at most {MAX_SHARDS}; make them larger, or plan parts of the tree"
         );
         Ok(u32::try_from(shards)?)
     }
@@ -344,7 +348,7 @@ impl PlanMaker {
         Ok(PlannedLists { shards, directories: directories.finish()?, divided: divided.files, divided_names })
     }
 
-    /// Writes the names of divided files, and gives their hash.
+    /// Writes the names of divided files, and returns their hash.
     fn write_divided(&self, names: &[u8]) -> anyhow::Result<String> {
         let path = self.making.join(DIVIDED_FILE);
         replace(&path, names).with_context(|| format!("writing {}", path.display()))?;
@@ -366,7 +370,7 @@ struct PlannedLists {
     divided_names: String,
 }
 
-/// Whether a directory has something that isn't what an interrupted plan leaves.
+/// Whether a directory has anything other than the remains of an interrupted plan.
 fn has_foreign(directory: &Path) -> anyhow::Result<bool> {
     for entry in fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
         let name = entry?.file_name();
@@ -377,12 +381,12 @@ fn has_foreign(directory: &Path) -> anyhow::Result<bool> {
     Ok(false)
 }
 
-/// Calls `each` with every entry that was found; its shard is still [`ALONE`] or the like.
+/// Calls `each` with every entry that was found; its shard is still [`ALONE`] or the number of its file.
 fn each(making: &Path, mut each: impl FnMut(CataloguedEntry) -> anyhow::Result<()>) -> anyhow::Result<()> {
     CatalogueReader::open(&making.join(SCAN_FILE))?.try_for_each(|entry| each(entry?))
 }
 
-/// What is moved with an entry: all `names` of a file with several go with its first one, of which `seen` keeps note.
+/// The load of an entry. All `names` of a file with several names count with the first one; `seen` notes it.
 fn burden_of(entry: &CataloguedEntry, names: &[u32], seen: &mut [bool]) -> Option<Burden> {
     let size = if entry.kind == EntryKind::File { entry.stamp.size } else { 0 };
     match entry.shard {
@@ -396,7 +400,7 @@ fn burden_of(entry: &CataloguedEntry, names: &[u32], seen: &mut [bool]) -> Optio
 impl Drop for PlanMaker {
     fn drop(&mut self) {
         if !self.is_done {
-            // What stays is in the way of nothing.
+            // Remains that can't be removed do no harm.
             let _ = fs::remove_dir_all(&self.making);
         }
     }

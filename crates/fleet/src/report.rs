@@ -1,4 +1,4 @@
-//! What a run of a plan was like: by host, by limiter, and the shards that took long.
+//! A report on a run of a plan: by host, by limiter, and the shards that took long.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,13 +19,13 @@ pub struct FleetReport {
     pub sent_bytes: u64,
     /// Gbit/s over that time.
     pub gbit_per_second: f64,
-    /// Attempts that brought their part, and others.
+    /// The number of attempts that brought their part.
     pub done: u32,
-    /// Attempts that didn't.
+    /// The number of other attempts.
     pub lost: u32,
-    /// The hosts where tasks ran, and those that they moved to.
+    /// The hosts where tasks ran, and their destinations.
     pub hosts: Vec<HostShare>,
-    /// Parts by what limited them; the share of the bytes.
+    /// Parts by their limiter, with its share of the bytes.
     pub limiters: Vec<LimiterShare>,
     /// The median time of a shard.
     pub median_seconds: f64,
@@ -33,10 +33,10 @@ pub struct FleetReport {
     pub stragglers: Vec<Straggler>,
 }
 
-/// What a host did.
+/// The work of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HostShare {
-    /// Its name; of destinations as the plan has it.
+    /// Its name; for a destination as in the plan.
     pub host: String,
     /// It is a destination.
     pub receives: bool,
@@ -44,7 +44,7 @@ pub struct HostShare {
     pub parts: u32,
     /// Bytes that were sent.
     pub sent_bytes: u64,
-    /// The sum of the times that data travelled.
+    /// The sum of the times in which data was sent.
     pub seconds: f64,
     /// The mean rate of one task.
     pub gbit_per_second: f64,
@@ -52,7 +52,7 @@ pub struct HostShare {
     pub cpu_seconds: f64,
 }
 
-/// How much one limiter held back.
+/// The parts of one limiter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LimiterShare {
     /// Its name.
@@ -70,18 +70,18 @@ pub struct Straggler {
     pub part: String,
     /// From its attempt's begin to the end.
     pub seconds: u64,
-    /// Where.
+    /// The host.
     pub host: String,
-    /// To which destination.
+    /// The destination.
     pub to: String,
     /// Its bytes.
     pub sent_bytes: u64,
-    /// What limited it.
+    /// Its limiter.
     pub limiter: String,
 }
 
 impl FleetReport {
-    /// That of a plan's tasks by now.
+    /// The report on a plan's tasks so far.
     pub fn of(status: &FleetStatus) -> Self {
         let all: Vec<(FleetPart, PartState, &Attempt, u32)> = status
             .parts()

@@ -1,19 +1,19 @@
-//! Which shard has which entries: all shards have about the same number of bytes, and of files.
+//! The shards of entries: all shards have about the same number of bytes, and of files.
 //!
 //! The entries stay in the order of the walk. They are cut into *pieces* of neighbours, a small part of a shard each, so that a
-//! shard has whole directories where it can; then each piece, the largest first, goes to the shard that has least by then.
+//! shard has whole directories if possible; then each piece, the largest first, goes to the shard that has least so far.
 
 use std::collections::BTreeSet;
 
-/// Most shards of one plan.
+/// The most shards of one plan.
 pub const MAX_SHARDS: u32 = 10_000;
-/// Of the shards that have least, how many are looked at for a piece.
+/// The number of least loaded shards that are considered for a piece.
 const CANDIDATES: usize = 16;
-/// Bounds of the number of pieces of a mean shard, and of the pieces of all, about.
+/// Approximate bounds of the number of pieces of a mean shard, and of all pieces.
 const PIECES_OF_A_SHARD: std::ops::RangeInclusive<u64> = 16..=64;
 const PIECES: u64 = 640_000;
 
-/// What has to be moved: bytes, and files, which count links and the like too.
+/// A load to move: bytes, and files, including links and the like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Burden {
     /// Bytes of contents.
@@ -22,12 +22,12 @@ pub struct Burden {
     pub files: u64,
 }
 
-/// Neighbours that go to one shard: so many entries, from the end of the piece before.
+/// Neighbours that go to one shard: a number of entries, from the end of the previous piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Entries in it.
     pub entries: u64,
-    /// What they are together.
+    /// Their sum.
     pub burden: Burden,
 }
 
@@ -48,7 +48,7 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    /// For entries that are `all` together and become that many shards.
+    /// For entries with the sum `all` that become this number of shards.
     pub fn new(all: Burden, shards: u32) -> Self {
         let shards = u64::from(shards.max(1));
         let of_each = (PIECES / shards).clamp(*PIECES_OF_A_SHARD.start(), *PIECES_OF_A_SHARD.end());
@@ -59,7 +59,7 @@ impl Cutter {
 
     /// The next entry.
     pub fn add(&mut self, burden: Burden) {
-        // A large file is a piece of its own.
+        // A large file is a separate piece.
         if burden.bytes >= self.most.bytes {
             self.close();
         }
@@ -85,7 +85,7 @@ impl Cutter {
 
 const NOTHING: Piece = Piece { entries: 0, burden: Burden { bytes: 0, files: 0 } };
 
-/// For each piece the number of its shard, and what each shard has in the end, where they have `loads` before.
+/// For each piece the number of its shard, and the final load of each shard; `loads` are the loads at the beginning.
 pub fn assign_over(pieces: &[Piece], mut loads: Vec<Burden>) -> (Vec<u32>, Vec<Burden>) {
     let burdens = pieces.iter().map(|piece| piece.burden).chain(loads.iter().copied());
     let all = burdens.fold(Burden::default(), Burden::and);
@@ -129,7 +129,7 @@ impl Scale {
     }
 }
 
-/// The largest shard as a multiple of the mean one, by bytes and by files; 1 where there is nothing.
+/// The largest shard as a multiple of the mean one, by bytes and by files; 1 if there is nothing.
 pub fn evenness(loads: &[Burden]) -> (f64, f64) {
     let of = |part: fn(&Burden) -> u64| {
         let (most, sum) = (loads.iter().map(part).max().unwrap_or(0), loads.iter().map(part).sum::<u64>());

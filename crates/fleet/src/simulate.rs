@@ -1,12 +1,12 @@
-//! How long a fleet would take, and what would limit it, from what a node costs: arithmetic, and a schedule of shards.
+//! The time that a fleet would take, and its limiter, computed from the costs of a node and a schedule of shards.
 //!
-//! A node moves at the least of these rates: its link, its processors, its end's storage, the path's share of it. Files
-//! cost a time of their own at either end, which several workers of a node share. The two sites' storage and the link between them are limits of
+//! A node moves at the least of these rates: its link, its processors, its end's storage, its share of the path. Files
+//! cost additional time at either end, which several workers of a node share. The two sites' storage and the link between them are limits of
 //! all nodes together.
 
 use serde::Serialize;
 
-/// What is to be moved, and by what.
+/// The load, and the fleet that moves it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FleetModel {
     /// Pairs of nodes.
@@ -31,14 +31,14 @@ pub struct FleetModel {
     pub costs: NodeCosts,
 }
 
-/// What moving costs a node, as `linerate` prints it at the end of a copy.
+/// The cost of moving for a node, as `linerate` prints it at the end of a copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeCosts {
     /// Processor seconds for each GB, at the end that needs more.
     pub cpu_per_gb: f64,
     /// Processors of a node.
     pub processors: f64,
-    /// Seconds for each file of a node, beside its bytes: its files a second, turned round.
+    /// Seconds of a node for each file, in addition to its bytes: 1 / its files a second.
     pub per_file: f64,
     /// Seconds for a task's start and end.
     pub per_task: f64,
@@ -61,26 +61,26 @@ impl Default for NodeCosts {
     }
 }
 
-/// What comes of it.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SimulatedFleet {
     /// From the first task's start to the last one's end.
     pub seconds: f64,
-    /// Of all nodes, payload.
+    /// The payload rate of all nodes.
     pub bits_per_second: f64,
     /// Files a second of all nodes.
     pub files_per_second: f64,
-    /// What limits it.
+    /// The limiter.
     pub bottleneck: Bottleneck,
-    /// The time that each limit alone would make of it.
+    /// The time with only one of the limits, for each.
     pub limits: Vec<(Bottleneck, f64)>,
-    /// How many times each node takes a shard, at most.
+    /// The most shards that a node takes.
     pub turns: u32,
     /// The largest shard as a multiple of the mean one.
     pub evenness: f64,
 }
 
-/// What can limit a fleet.
+/// The limits of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bottleneck {
@@ -88,7 +88,7 @@ pub enum Bottleneck {
     NodeLinks,
     /// The nodes' processors.
     Processors,
-    /// What each file costs a node.
+    /// The cost of each file for a node.
     Files,
     /// The link between the sites.
     LinkBetween,
@@ -103,12 +103,12 @@ pub enum Bottleneck {
 }
 
 impl Bottleneck {
-    /// For people.
+    /// A name for people.
     pub fn named(self) -> &'static str {
         match self {
             Self::NodeLinks => "the nodes' links",
             Self::Processors => "the nodes' processors",
-            Self::Files => "what each file costs a node",
+            Self::Files => "the cost of each file for a node",
             Self::LinkBetween => "the link between the sites",
             Self::Storage => "the storage of a site",
             Self::Metadata => "the metadata servers of a site",
@@ -119,7 +119,7 @@ impl Bottleneck {
 }
 
 impl FleetModel {
-    /// Computes it.
+    /// Computes the result.
     pub fn run(&self) -> SimulatedFleet {
         let nodes = f64::from(self.nodes.min(self.shards).max(1));
         let (shards, costs) = (f64::from(self.shards.max(1)), self.costs);
@@ -136,7 +136,7 @@ impl FleetModel {
             (Bottleneck::LargestFile, self.largest / rate.min(by_cpu)),
         ];
         let (common, slowest) = self.longest(&limits);
-        // A node's share goes in whole shards: those of the last turn leave some nodes idle.
+        // A node's share is a number of whole shards: in the last turn some nodes are idle.
         let turns = (shards / nodes).ceil();
         let of_nodes = |limit: &(Bottleneck, f64)| limit.1 * nodes / shards;
         let own = limits[..3].iter().map(of_nodes).fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! What Slurm's programs take and print: arrays of tasks, and where each task is.
+//! The formats of Slurm's programs: arrays of tasks, and the state of each task.
 
 use anyhow::Context;
 use linerate_sys::replace::replace;
@@ -12,7 +12,7 @@ use crate::plan::{PlanDirectory, SCHEMA};
 
 /// The format of `squeue` that [`queued`] reads, with `--noheader --array`.
 pub const QUEUE_FORMAT: &str = "%K|%T|%r|%N";
-/// The one of `sacct` that [`accounted`] reads, with `--noheader --parsable2`.
+/// The format of `sacct` that [`accounted`] reads, with `--noheader --parsable2`.
 pub const ACCOUNT_FORMAT: &str = "JobID,State,NodeList,ExitCode";
 
 /// The job that was submitted last for a round: the contents of `submitted.json`.
@@ -22,9 +22,9 @@ pub struct SubmittedJob {
     pub schema: u32,
     /// The number of the array job.
     pub job: String,
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub submitted: u64,
-    /// The shards that it has, as `sbatch --array` takes them.
+    /// Its shards, in the format of `sbatch --array`.
     pub array: String,
 }
 
@@ -33,9 +33,9 @@ pub struct SubmittedJob {
 pub struct ScheduledTask {
     /// Slurm's word: `PENDING`, `RUNNING`, `FAILED`, `NODE_FAIL`.
     pub state: String,
-    /// Why it waits, or the exit code and the signal with which it ended.
+    /// The reason for which it waits, or the exit code and the signal with which it ended.
     pub reason: String,
-    /// Where it is or was.
+    /// The node on which it runs or ran.
     pub node: String,
 }
 
@@ -43,10 +43,10 @@ pub struct ScheduledTask {
 pub type ScheduledTasks = BTreeMap<u32, ScheduledTask>;
 
 impl SubmittedJob {
-    /// The job that was submitted for a plan's round; none if it was run otherwise.
+    /// The job that was submitted for a plan's round; `None` if it was run in another way.
     ///
     /// # Errors
-    /// That it can't be read.
+    /// If it can't be read.
     pub fn of(directory: &PlanDirectory) -> anyhow::Result<Option<Self>> {
         let file = directory.round().join("submitted.json");
         match fs::read(&file) {
@@ -58,15 +58,15 @@ impl SubmittedJob {
         }
     }
 
-    /// Notes a job; `said` is what `sbatch --parsable` has printed.
+    /// Records a job; `said` is the output of `sbatch --parsable`.
     ///
     /// # Errors
-    /// That it isn't a job's number, or can't be written.
+    /// If it isn't a job's number, or can't be written.
     pub fn note(directory: &PlanDirectory, said: &str, array: &str) -> anyhow::Result<Self> {
-        // Behind a semicolon is the cluster.
+        // After a semicolon comes the cluster.
         let job = said.trim().split(';').next().unwrap_or_default().to_owned();
         let is_number = !job.is_empty() && job.chars().all(|c| c.is_ascii_digit());
-        anyhow::ensure!(is_number, "sbatch has printed no job's number: '{}'", said.trim());
+        anyhow::ensure!(is_number, "sbatch hasn't printed a job's number: '{}'", said.trim());
         let submitted = Self { schema: SCHEMA, job, submitted: now(), array: array.to_owned() };
         let file = directory.round().join("submitted.json");
         replace(&file, &serde_json::to_vec(&submitted)?)
@@ -75,7 +75,7 @@ impl SubmittedJob {
     }
 }
 
-/// Numbers, which ascend, as `sbatch --array` takes them: `0-3,7,9-10`.
+/// Ascending numbers in the format of `sbatch --array`: `0-3,7,9-10`.
 pub fn array_of(numbers: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
@@ -102,7 +102,7 @@ pub fn queued(text: &str) -> ScheduledTasks {
     text.lines().filter_map(task).collect()
 }
 
-/// Reads `sacct`'s lines in [`ACCOUNT_FORMAT`]; steps of a task count for nothing.
+/// Reads `sacct`'s lines in [`ACCOUNT_FORMAT`]; steps of a task are ignored.
 pub fn accounted(text: &str) -> ScheduledTasks {
     let task = |line: &str| {
         let mut fields = line.trim().split('|');

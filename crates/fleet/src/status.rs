@@ -1,4 +1,4 @@
-//! How a plan stands, by the files of its tasks.
+//! The state of a plan, by the files of its tasks.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,21 +16,21 @@ pub struct FleetStatus {
     parts: BTreeMap<FleetPart, Attempts>,
 }
 
-/// How a part stands.
+/// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartState {
-    /// Nobody has begun.
+    /// No task has begun it.
     Waiting,
     /// A task is at work.
     Running,
-    /// A task that hasn't written for a minute says that it is at work.
+    /// A task is at work by its file, but hasn't written for a minute.
     Silent,
     /// Everything is in place.
     Done,
     /// The last attempt failed.
     Failed,
-    /// The last attempt was ended from outside.
+    /// The last attempt was ended by a signal or by another attempt.
     Interrupted,
 }
 
@@ -38,7 +38,7 @@ impl FleetStatus {
     /// Reads the states of a plan's parts.
     ///
     /// # Errors
-    /// That they can't be read.
+    /// If they can't be read.
     pub fn read(directory: &PlanDirectory) -> anyhow::Result<Self> {
         let mut parts = all_attempts(&directory.runs())?;
         parts.retain(|part, _| directory.plan.part(*part).is_some());
@@ -48,7 +48,7 @@ impl FleetStatus {
         Ok(Self { parts })
     }
 
-    /// That of parts with these attempts.
+    /// The state of parts with these attempts.
     pub fn of(parts: BTreeMap<FleetPart, Attempts>) -> Self {
         Self { parts }
     }
@@ -64,17 +64,17 @@ impl FleetStatus {
         })
     }
 
-    /// True where a shard is done.
+    /// True if a shard is done.
     pub fn is_done(&self, shard: u32) -> bool {
         self.state(FleetPart::Shard(shard)) == PartState::Done
     }
 
-    /// True where all parts are done.
+    /// True if all parts are done.
     pub fn is_done_all(&self) -> bool {
         self.parts().all(|(_, state, ..)| state == PartState::Done)
     }
 
-    /// True where a task is at work.
+    /// True if a task is at work.
     pub fn is_at_work(&self) -> bool {
         self.parts().any(|(_, state, attempt, _)| {
             let here = crate::attempt::AttemptMaker::of_this_process();

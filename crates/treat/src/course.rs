@@ -1,13 +1,13 @@
-//! The course of a treatment: each step with its journal, and the way back.
+//! The course of a treatment: each step with its entries in the journal, and the undoing of all steps.
 
 use crate::Controls;
 use crate::journal::{PlannedStep, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 
-/// How often the settings are restored at most: restoring one may change another, as the number of queues
+/// The most times that the settings are restored: restoring one may change another, as the number of queues
 /// changes their masks.
 const ROUNDS: usize = 3;
 
-/// How a step ended when it was to be made.
+/// The result of making a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepFate {
     /// The step was made; this value was read back.
@@ -16,7 +16,7 @@ pub enum StepFate {
     Refused(String),
 }
 
-/// How a step ended when it was to be taken back.
+/// The result of undoing a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WayBack {
     /// The former value holds.
@@ -25,12 +25,12 @@ pub enum WayBack {
     Left(String),
 }
 
-/// The person or process that takes a treatment back.
+/// The person or process that undoes a treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenBy {
-    /// The user; what others have changed since stays.
+    /// The user; settings that others have changed since stay.
     User,
-    /// The user, whatever others have changed since.
+    /// The user; also settings that others have changed since.
     InsistingUser,
     /// The switch, at the deadline.
     Switch,
@@ -38,10 +38,10 @@ pub enum TakenBy {
     NextRun,
 }
 
-/// Makes all steps. `told` gets the fate of each.
+/// Makes all steps. `told` gets the result of each.
 ///
 /// # Errors
-/// A sentence if the journal can't be written; then the rest isn't made.
+/// A sentence if the journal can't be written; then the remaining steps aren't made.
 pub fn apply(
     journal: &mut TreatmentJournal,
     controls: &mut dyn Controls,
@@ -63,7 +63,7 @@ fn make(
     let before = match controls.read(&setting) {
         Ok(now) if setting.is_same(&now, &before) => now,
         Ok(now) => {
-            return refused(journal, step, format!("it is {now} by now, and was {before} in the plan"));
+            return refused(journal, step, format!("it is {now} now, but was {before} in the plan"));
         }
         Err(why) => return refused(journal, step, why),
     };
@@ -71,7 +71,7 @@ fn make(
     let written = controls.write(&setting, &new).and_then(|()| controls.read(&setting));
     match written {
         Ok(holds) if setting.is_same(&holds, &before) => {
-            refused(journal, step, format!("the host took it, and kept {before}"))
+            refused(journal, step, format!("the host accepted it, but kept {before}"))
         }
         Ok(holds) if !setting.lowers(&before, &holds) => {
             journal.note(TreatmentEvent::Changed { step, holds: holds.clone() })?;
@@ -79,7 +79,7 @@ fn make(
         }
         failed => {
             let why = match failed {
-                Ok(holds) => format!("the host made {holds} of it, which is less than before"),
+                Ok(holds) => format!("the host set {holds} instead, which is less than before"),
                 Err(why) => why,
             };
             match restore(controls, &journal.head.steps[step], &before) {
@@ -97,7 +97,7 @@ fn refused(journal: &mut TreatmentJournal, step: usize, why: String) -> Result<S
     Ok(StepFate::Refused(why))
 }
 
-/// Sets what was before, of every step that may have been made, the last one first. It may be called again and again.
+/// Restores the former value of every step that may have been made, the last one first. It may be called repeatedly.
 ///
 /// # Errors
 /// A sentence if the journal can't be written. The settings are restored nevertheless.
@@ -119,7 +119,7 @@ pub fn take_back(
     Ok(ends)
 }
 
-/// Notes that a new start of the host took the treatment back.
+/// Notes that a restart of the host undid the treatment.
 ///
 /// # Errors
 /// A sentence if the journal can't be written.
@@ -127,9 +127,9 @@ pub fn ended_by_restart(journal: &mut TreatmentJournal) -> Result<(), String> {
     journal.note(TreatmentEvent::TakenBack { by: "restart".into() })
 }
 
-/// The steps that may have been made and don't hold their former values for sure, the last one first.
+/// The steps that may have been made, and whose former values aren't surely restored, the last one first.
 pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
-    // A restart took back what wasn't kept.
+    // A restart undid all steps that weren't kept.
     let kept = journal.is_of_earlier_start().then(|| journal.ever_kept());
     let is_there = |step: &usize| kept.as_ref().is_none_or(|kept| kept.contains(step));
     let made =
@@ -144,7 +144,7 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
             _ => None,
         })
     };
-    // A restart took back everything, without an event for each step.
+    // A restart undid everything, without an event for each step.
     made.filter(|step| last(*step) == Some(false)).collect()
 }
 
@@ -175,7 +175,7 @@ fn give_back(
                 && !planned.setting.is_same(&now, before) =>
         {
             return WayBack::Left(format!(
-                "it is {now}, which somebody else has set since; --force restores {before}"
+                "it is {now}, which somebody else has set since then; --force restores {before}"
             ));
         }
         // A setting that can't be read may still be written.
@@ -187,7 +187,7 @@ fn give_back(
     }
 }
 
-/// True if the value `now` isn't one that this program set. Of a step that was cut off that isn't known:
+/// True if this program didn't set the value `now`. For a step that was cut off, that isn't known:
 /// false.
 fn is_others(journal: &TreatmentJournal, step: usize, now: &str) -> bool {
     let PlannedStep { setting, new, .. } = &journal.head.steps[step];
@@ -204,7 +204,7 @@ fn restore(controls: &mut dyn Controls, step: &PlannedStep, before: &str) -> Res
     if step.setting.is_same(&now, before) {
         Ok(())
     } else {
-        Err(format!("it is {now}, though {before} was set"))
+        Err(format!("it is {now}, although {before} was set"))
     }
 }
 

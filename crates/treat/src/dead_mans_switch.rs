@@ -1,4 +1,4 @@
-//! The dead man's switch: a process of its own that takes a treatment back, unless it is confirmed in time. It lives on
+//! The dead man's switch: a separate process that undoes a treatment, unless the treatment is confirmed in time. It continues
 //! when the login ends, and when the program that started it is killed.
 
 use std::fs;
@@ -15,13 +15,13 @@ use crate::course::{TakenBy, WayBack, take_back};
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal};
 use crate::surroundings::uptime;
 
-/// The pause between two looks of the switch at the journal.
+/// The interval at which the switch reads the journal.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest time until the switch waits.
+/// The longest time until the switch must have started to wait.
 const STARTS: Duration = Duration::from_secs(10);
-/// How long the switch waits at the deadline for the program that applies the treatment.
+/// The time for which the switch waits at the deadline for the program that applies the treatment.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often, and after which pause, the switch tries again to restore a setting that refused.
+/// The number of further tries to restore a setting that couldn't be restored, and the pause before each.
 const TRIES: usize = 20;
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(), String> {
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     new_session(&mut command);
-    let failed = |why: String| format!("the process that takes the changes back can't be started: {why}");
+    let failed = |why: String| format!("the process that undoes the changes can't be started: {why}");
     let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
     let until = Instant::now() + STARTS;
     loop {
@@ -46,13 +46,13 @@ pub fn start(journal: &mut TreatmentJournal, mut command: Command) -> Result<(),
         if Instant::now() > until {
             // Our own child.
             let _ = child.kill();
-            return Err(failed("it doesn't begin to wait".into()));
+            return Err(failed("it doesn't start to wait".into()));
         }
         sleep(Duration::from_millis(5));
     }
 }
 
-/// Waits for the confirmation or the deadline, and then takes the treatment back.
+/// Waits for the confirmation or the deadline; at the deadline, undoes the treatment.
 ///
 /// # Errors
 /// A sentence if the journal can't be read or written.
@@ -63,7 +63,7 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
     journal.note(TreatmentEvent::Watching { pid: std::process::id() })?;
     while journal.is_open() && uptime() < journal.deadline() {
         sleep(PAUSE);
-        // If the journal can't be read now, what was read before counts.
+        // If the journal can't be read now, its earlier contents count.
         let _ = journal.refresh();
     }
     if !journal.is_open() {
@@ -85,14 +85,14 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
     Ok(())
 }
 
-/// The process that started this one, if it still lives: another one would be somebody else's.
+/// The process that started this one, if it still lives: a later process with the same number is a different one.
 fn parent(starter: i32) -> Option<OwnedFd> {
     let is_it = || getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == starter);
     let parent = getppid().filter(|_| is_it())?;
     pidfd_open(parent, PidfdFlags::empty()).ok().filter(|_| is_it())
 }
 
-/// A program that applies a treatment and makes no step any more is hung: it must not go on later.
+/// A program that applies a treatment and makes no more steps hangs, and must not continue later.
 fn freed(shelf: &Shelf, starter: Option<OwnedFd>) -> Result<crate::journal::ShelfLock, String> {
     if let Some(starter) = starter {
         let _ = pidfd_send_signal(&starter, Signal::KILL);
@@ -100,7 +100,7 @@ fn freed(shelf: &Shelf, starter: Option<OwnedFd>) -> Result<crate::journal::Shel
     shelf.lock(PATIENCE)
 }
 
-/// Some hosts end all processes of a login with it, and a host without memory ends the largest ones. Neither is an error:
+/// Some hosts end all processes of a login when it ends, and a host without memory ends the largest processes. Neither is an error:
 /// the next run finds the journal.
 fn leave_login() {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

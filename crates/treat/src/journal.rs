@@ -1,4 +1,4 @@
-//! The journal of a treatment: a directory with one file, of a line of JSON for each thing that was done or is about to
+//! The journal of a treatment: a directory with one file, which has a line of JSON for each step that was done or is about to
 //! be done. Every line is on stable storage before the next step. docs/formats.md describes it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 use crate::course::outstanding;
 use crate::surroundings::{Entrance, Whereabouts, today, uptime};
 
-/// The version of the form.
+/// The version of the format.
 pub const FORM: u32 = 1;
-/// Where journals are, unless the user says otherwise.
+/// The usual directory of journals.
 pub const USUAL: &str = "/var/lib/linerate/doctor";
 
 const FILE: &str = "journal.jsonl";
 const LOCK: &str = "lock";
-/// Letters of an identifier: none looks like another, and no word comes of them.
+/// Letters of an identifier: no two look alike, and they form no words.
 const LETTERS: &[u8] = b"23456789bcdfghjkmnpqrstvwxz";
 const LENGTH: usize = 6;
-/// Seconds after which a treatment that was taken back is forgotten: 90 days.
+/// Seconds after which the journal of an undone treatment is removed: 90 days.
 const OLD: u64 = 90 * 86_400;
 /// The most bytes of a journal that are read.
 const MOST: u64 = 16 << 20;
@@ -58,7 +58,7 @@ pub struct JournalHead {
     pub begun: u64,
     /// Seconds within which it must be confirmed.
     pub within: u64,
-    /// Where the settings are.
+    /// The place to which the settings belong.
     pub place: Whereabouts,
     /// The login that began it.
     pub entrance: Entrance,
@@ -77,11 +77,11 @@ pub struct PlannedStep {
     pub before: String,
     /// Its new value.
     pub new: String,
-    /// The file or profile that sets the setting at each start of the host, in words for people; none if none
+    /// The file or profile that sets the setting at each start of the host, in words for people; `None` if none
     /// is known.
     #[serde(default)]
     pub owner: Option<String>,
-    /// The file that would keep the new value beyond a restart; none if none can.
+    /// The file that would keep the new value after a restart; `None` if no file can.
     #[serde(default)]
     pub kept: Option<String>,
 }
@@ -96,16 +96,16 @@ pub struct Stamped {
     pub event: TreatmentEvent,
 }
 
-/// A step of a treatment's course that is about to happen, or has happened. Steps are numbered from 0.
+/// A thing in a treatment's course that is about to happen, or has happened. Steps are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum TreatmentEvent {
-    /// The switch waits: the process that takes the treatment back unless it is confirmed.
+    /// The switch waits: the process that undoes the treatment unless it is confirmed.
     Watching {
         /// The process of the switch.
         pid: u32,
     },
-    /// A step is about to be made: from now on the setting may differ.
+    /// A step is about to be made: from now on the setting may have changed.
     Changing {
         /// The step.
         step: usize,
@@ -119,7 +119,7 @@ pub enum TreatmentEvent {
         /// The value that was read back.
         holds: String,
     },
-    /// The host has refused a step; nothing changed, or the former value is there again.
+    /// The host has refused a step; nothing changed, or the former value is set again.
     Refused {
         /// The step.
         step: usize,
@@ -130,16 +130,16 @@ pub enum TreatmentEvent {
     Applied,
     /// The user has confirmed the treatment from another login.
     Confirmed,
-    /// Some steps are kept beyond a restart.
+    /// Some steps are kept after a restart.
     Kept {
         /// The steps.
         steps: Vec<usize>,
         /// The files.
         files: Vec<String>,
     },
-    /// No step is kept beyond a restart any more.
+    /// No step is kept after a restart any more.
     Forgotten,
-    /// A step's former value was set again, or was there already.
+    /// A step's former value was set again, or already held.
     Restored {
         /// The step.
         step: usize,
@@ -151,14 +151,14 @@ pub enum TreatmentEvent {
         /// Why.
         why: String,
     },
-    /// Everything that could be taken back was.
+    /// Every change that could be undone was undone.
     TakenBack {
-        /// By whom: `user`, `switch`, `restart`, `next run`.
+        /// The cause: `user`, `switch`, `restart`, `next run`.
         by: String,
     },
 }
 
-/// How a treatment stands.
+/// The state of a treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreatmentStanding {
@@ -168,7 +168,7 @@ pub enum TreatmentStanding {
     Unconfirmed,
     /// The treatment is confirmed.
     Confirmed,
-    /// The treatment was taken back.
+    /// The treatment was undone.
     TakenBack,
 }
 
@@ -177,10 +177,10 @@ pub enum TreatmentStanding {
 pub struct ShelfLock(#[expect(dead_code, reason = "held for its drop")] File);
 
 impl Shelf {
-    /// The directory, which is made where it is missing.
+    /// The directory, which is created if it is missing.
     ///
     /// # Errors
-    /// A sentence if it can't be made or used, or others may write to it.
+    /// A sentence if it can't be created or used, or others may write to it.
     pub fn open(path: &Path) -> Result<Self, String> {
         let failed =
             |error: io::Error| format!("opening the journals' directory {}: {error}", path.display());
@@ -189,14 +189,14 @@ impl Shelf {
         let is_ours = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0;
         if !found.is_dir() || !is_ours {
             return Err(format!(
-                "{} must be a directory of yours that nobody else may write to",
+                "{} must be a directory of yours to which nobody else may write",
                 path.display()
             ));
         }
         Ok(Self(path.to_owned()))
     }
 
-    /// The directory if it is there and this user may look into it.
+    /// The directory, if it exists and this user may read it.
     pub fn existing(path: &Path) -> Option<Self> {
         path.is_dir().then(|| Self::open(path).ok()).flatten()
     }
@@ -206,10 +206,10 @@ impl Shelf {
         &self.0
     }
 
-    /// Waits until nobody else changes settings.
+    /// Waits until no other run changes settings.
     ///
     /// # Errors
-    /// A sentence if somebody still does when the time is over.
+    /// A sentence if another run still does when the time is over.
     pub fn lock(&self, patience: Duration) -> Result<ShelfLock, String> {
         let path = self.0.join(LOCK);
         let failed = |error: io::Error| format!("locking {}: {error}", path.display());
@@ -250,19 +250,19 @@ impl Shelf {
         self.journal(&id)
     }
 
-    /// Removes the journals of treatments that were taken back long ago, as a whole.
+    /// Removes the journals of treatments that were undone completely long ago.
     pub fn tidy(&self) {
         let is_old = |journal: &TreatmentJournal| today().saturating_sub(journal.head.begun) > OLD;
         let is_done = |journal: &TreatmentJournal| {
             journal.standing() == TreatmentStanding::TakenBack && outstanding(journal).is_empty()
         };
         for journal in self.all().0.iter().filter(|journal| is_old(journal) && is_done(journal)) {
-            // A journal that can't be removed is listed, and does no harm.
+            // A journal that can't be removed is still listed, which does no harm.
             let _ = fs::remove_dir_all(self.0.join(&journal.id));
         }
     }
 
-    /// Writes a new journal. Its directory gets the name `id` only when the journal is whole.
+    /// Writes a new journal. Its directory gets the name `id` only once the journal is complete.
     fn make(&self, id: &str, head: &JournalHead) -> io::Result<()> {
         let (new, place) = (self.0.join(format!(".new-{id}")), self.0.join(id));
         DirBuilder::new().mode(0o700).create(&new)?;
@@ -299,7 +299,7 @@ impl Shelf {
         TreatmentJournal::read(id, file).map_err(failed)
     }
 
-    /// All treatments, the oldest first. Those that can't be read are left out, with a sentence each.
+    /// All treatments, the oldest first; for each that can't be read, a sentence.
     pub fn all(&self) -> (Vec<TreatmentJournal>, Vec<String>) {
         let names = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let names = names
@@ -329,7 +329,7 @@ impl TreatmentJournal {
         if head.steps.iter().any(|step| !step.setting.is_sound()) {
             return Err(io::Error::other("it names settings that no host has"));
         }
-        // A line that a power cut left in part says nothing: its step hadn't begun.
+        // A line that a power cut left incomplete is ignored: its step hadn't begun.
         let events = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
         Ok(Self { id: id.into(), head, events, file })
     }
@@ -340,7 +340,7 @@ impl TreatmentJournal {
     /// A sentence; then the step may not be made.
     pub fn note(&mut self, event: TreatmentEvent) -> Result<(), String> {
         let stamped = Stamped { at: uptime(), event };
-        // An empty line ends one that was cut off.
+        // An empty line ends a line that was cut off.
         let written = line(&stamped).and_then(|line| self.file.write_all(&[b"\n", &line[..]].concat()));
         let written = written.and_then(|()| self.file.sync_data());
         written.map_err(|error| format!("writing the journal of {}: {error}", self.id))?;
@@ -348,7 +348,7 @@ impl TreatmentJournal {
         Ok(())
     }
 
-    /// Reads what others have added.
+    /// Reads the events that other processes have added.
     ///
     /// # Errors
     /// If it can't be read.
@@ -360,7 +360,7 @@ impl TreatmentJournal {
         Ok(())
     }
 
-    /// How the treatment stands.
+    /// The treatment's state.
     pub fn standing(&self) -> TreatmentStanding {
         let has =
             |wanted: fn(&TreatmentEvent) -> bool| self.events.iter().any(|stamped| wanted(&stamped.event));
@@ -375,12 +375,12 @@ impl TreatmentJournal {
         }
     }
 
-    /// True if the treatment is neither confirmed nor taken back.
+    /// True if the treatment is neither confirmed nor undone.
     pub fn is_open(&self) -> bool {
         matches!(self.standing(), TreatmentStanding::Applying | TreatmentStanding::Unconfirmed)
     }
 
-    /// The uptime in milliseconds until which the treatment may be confirmed. It moves while steps are made.
+    /// The uptime in milliseconds until which the treatment may be confirmed. It is extended while steps are made.
     pub fn deadline(&self) -> u64 {
         let is_step = |event: &TreatmentEvent| {
             !matches!(
@@ -395,12 +395,12 @@ impl TreatmentJournal {
         last.map_or(0, |last| last + self.head.within * 1000)
     }
 
-    /// True if the host was started again since.
+    /// True if the host has restarted since.
     pub fn is_of_earlier_start(&self) -> bool {
         self.head.place.boot != Whereabouts::here().boot
     }
 
-    /// The steps that are kept beyond a restart.
+    /// The steps that are kept after a restart.
     pub fn kept(&self) -> &[usize] {
         let last = self.events.iter().rev().find_map(|stamped| match &stamped.event {
             TreatmentEvent::Kept { steps, .. } => Some(steps.as_slice()),
@@ -410,7 +410,7 @@ impl TreatmentJournal {
         last.unwrap_or_default()
     }
 
-    /// The steps that were kept at any time.
+    /// The steps that were ever kept.
     pub fn ever_kept(&self) -> Vec<usize> {
         let steps = self.events.iter().filter_map(|stamped| match &stamped.event {
             TreatmentEvent::Kept { steps, .. } => Some(steps.clone()),

@@ -1,5 +1,5 @@
-//! Keeps settings beyond a restart, by files of this program's own, made anew from all treatments that are kept. Nobody
-//! else's file is touched.
+//! Keeps settings after a restart, in files of this program, which are rewritten from all treatments that are kept. No
+//! other file is touched.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -12,7 +12,7 @@ use linerate_doctor::remedy::Setting;
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 use crate::owner::{OWN_SYSCTLS, Owners};
 
-/// The first line of each file of ours.
+/// The first line of each of our files.
 const MARK: &str =
     "# Made by linerate doctor --persist; linerate doctor --undo removes it. Changes here are lost.";
 const SYSCTLS: &str = "etc/sysctl.d";
@@ -20,7 +20,7 @@ const UNITS: &str = "etc/systemd/system";
 const UNIT: &str = "linerate-doctor.service";
 const WANTS: &str = "etc/systemd/system/multi-user.target.wants";
 
-/// The steps of a treatment that are kept beyond a restart, and those that aren't.
+/// The steps of a treatment that are kept after a restart, and those that aren't.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
     /// Files that were written.
@@ -36,7 +36,7 @@ pub struct Keeping {
 pub struct System(PathBuf);
 
 impl System {
-    /// The host's files, with `root` in place of `/`.
+    /// The host's files, with `root` instead of `/`.
     pub fn below(root: &Path) -> Self {
         Self(root.to_owned())
     }
@@ -46,7 +46,7 @@ impl System {
         Owners::read(&self.0)
     }
 
-    /// Where a setting would be kept, or why it can't be.
+    /// The file in which a setting would be kept.
     ///
     /// # Errors
     /// The reason, as the end of a sentence.
@@ -63,7 +63,7 @@ impl System {
     /// Keeps a confirmed treatment. `shelf` is locked.
     ///
     /// # Errors
-    /// A sentence if the journal or a file can't be written, or one of our names is somebody else's file.
+    /// A sentence if the journal or a file can't be written, or a file that isn't ours has one of our names.
     pub fn keep(&self, shelf: &Shelf, journal: &mut TreatmentJournal) -> Result<Keeping, String> {
         let (owners, mut keeping) = (self.owners(), Keeping::default());
         for step in 0..journal.head.steps.len() {
@@ -82,7 +82,7 @@ impl System {
             return Ok(keeping);
         }
         self.refuse_strangers()?;
-        // Before the files: then what may be there is removed for sure.
+        // This comes before the files, so that all files that may exist are surely removed.
         journal.note(TreatmentEvent::Kept { steps: keeping.kept.clone(), files: keeping.files.clone() })?;
         self.write(shelf)?;
         Ok(keeping)
@@ -104,7 +104,7 @@ impl System {
         for path in [self.0.join(SYSCTLS).join(OWN_SYSCTLS), self.0.join(UNITS).join(UNIT)] {
             match fs::read_to_string(&path) {
                 Ok(text) if !text.starts_with(MARK) => {
-                    return Err(format!("{} is somebody else's file: rename it", path.display()));
+                    return Err(format!("{} isn't a file of linerate's: rename it", path.display()));
                 }
                 _ => {}
             }
@@ -112,7 +112,7 @@ impl System {
         Ok(())
     }
 
-    /// Makes all files from all treatments that are kept.
+    /// Writes all files from all treatments that are kept.
     fn write(&self, shelf: &Shelf) -> Result<(), String> {
         let (mut sysctls, mut commands, mut ports) = (String::new(), String::new(), Vec::new());
         for journal in
@@ -147,7 +147,7 @@ impl System {
         self.enable(!commands.is_empty())
     }
 
-    /// Writes a file as a whole, or removes it where it would be empty.
+    /// Writes a file as a whole, or removes it if it would be empty.
     fn put(&self, directory: &str, name: &str, text: &str) -> Result<(), String> {
         let path = self.0.join(directory).join(name);
         let done = if text.is_empty() { removed(&path) } else { replaced(&path, &format!("{MARK}\n{text}")) };
@@ -166,7 +166,7 @@ impl System {
         };
         done.map_err(|error| format!("writing {}: {error}", link.display()))?;
         if self.0 == Path::new("/") && Path::new("/run/systemd/system").is_dir() {
-            // systemd reads it at the next start in any case.
+            // systemd reads it at the next start anyway.
             let mut reload = Command::new("systemctl");
             let _ = reload.arg("daemon-reload").stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
@@ -174,9 +174,9 @@ impl System {
     }
 }
 
-/// The last name of a unit in which systemd sees a port.
+/// The last part of the name of a port's device unit.
 fn device(port: &str) -> String {
-    // systemd.unit(5): what is no letter, digit, dot, colon or underscore is written by its code.
+    // systemd.unit(5): characters other than letters, digits, dots, colons and underscores are written as their codes.
     let escaped: String = port
         .bytes()
         .map(|byte| match byte {

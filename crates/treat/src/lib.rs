@@ -1,7 +1,7 @@
-//! Treatment: changes a host's settings as the doctor proposes, with a way back.
+//! Treatment: changes a host's settings as the doctor proposes, and can undo the changes.
 //!
-//! A [`plan`] looks at what the host can do. A [`journal`] on disk holds each value before it is changed; from it a
-//! [`course`] takes everything back, and so does the [`dead_mans_switch`], a process that waits for a confirmation. The settings
+//! A [`plan`] finds the changes that the host can make. A [`journal`] on disk holds each value before it is changed; from it a
+//! [`course`] undoes all changes, and so does the [`dead_mans_switch`], a process that waits for a confirmation. The settings
 //! themselves are behind [`Controls`].
 
 pub mod course;

@@ -10,13 +10,13 @@ use linerate_doctor::remedy::Setting;
 /// The name of our own file of sysctls. Files are read in the order of their names, and the last one wins.
 pub const OWN_SYSCTLS: &str = "90-linerate.conf";
 
-/// Directories of sysctl.d, the strongest first: a file hides those of the same name in the others.
+/// Directories of sysctl.d, by precedence: a file hides files of the same name in the later ones.
 const SYSCTLS: [&str; 5] =
     ["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"];
 /// The file that sysctl(8) reads last.
 const LAST: &str = "etc/sysctl.conf";
 const PROFILE: &str = "etc/tuned/active_profile";
-/// Directories of tuned's profiles, the strongest first.
+/// Directories of tuned's profiles, by precedence.
 const PROFILES: [&str; 4] = ["etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"];
 /// The most profiles that include one another.
 const MOST_PROFILES: usize = 32;
@@ -30,7 +30,7 @@ pub struct Owners {
     tuned: BTreeMap<String, String>,
 }
 
-/// One file's word about a sysctl.
+/// One file's assignment of a sysctl.
 #[derive(Clone, Debug)]
 struct Assignment {
     file: String,
@@ -86,7 +86,7 @@ impl Owners {
         }
     }
 
-    /// The file or profile that sets a value now, in words for people; none if none is known.
+    /// The file or profile that sets a value now, in words for people; `None` if none is known.
     pub fn of(&self, setting: &Setting) -> Option<String> {
         let tuned = |key: &str| Some(format!("tuned's profile {} sets it", self.tuned.get(key)?));
         match setting {
@@ -104,7 +104,7 @@ impl Owners {
     /// Checks that no profile or later file would set another value than a file of ours.
     ///
     /// # Errors
-    /// The reason why the value can't be kept by us.
+    /// The reason why our file can't keep the value.
     pub fn allow(&self, setting: &Setting) -> Result<(), String> {
         let key = match setting {
             Setting::Sysctl { key } => key.as_str(),
@@ -113,7 +113,7 @@ impl Owners {
         };
         if let Some(profile) = self.tuned.get(key) {
             return Err(format!(
-                "tuned's profile {profile} sets it at each start: put it into a profile of yours"
+                "tuned's profile {profile} sets it at each start: put the value into your own profile"
             ));
         }
         match self.others(key).iter().find(|one| one.is_later) {
@@ -128,7 +128,7 @@ impl Owners {
     }
 }
 
-/// The files of sysctls in their order, with the names that give it.
+/// The files of sysctls in their order, with the names that determine it.
 fn files(root: &Path) -> Vec<(String, PathBuf)> {
     let mut by_name: BTreeMap<String, PathBuf> = BTreeMap::new();
     for directory in SYSCTLS {
@@ -140,7 +140,7 @@ fn files(root: &Path) -> Vec<(String, PathBuf)> {
             }
         }
     }
-    // This name sorts behind all others.
+    // This name sorts after all others.
     by_name.insert("~".into(), root.join(LAST));
     by_name.into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! The plan of a treatment: which remedies of the findings this host can have, each with its value now.
+//! The plan of a treatment: the remedies of the findings that this host can apply, each with its present value.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct TreatmentPlan {
     pub steps: Vec<PlannedStep>,
     /// Remedies that aren't applied.
     pub left: Vec<LeftOut>,
-    /// Findings with advice for a person only.
+    /// Findings whose advice only a person can follow.
     pub advice: Vec<String>,
 }
 
@@ -28,26 +28,26 @@ pub struct LeftOut {
     pub check: String,
     /// The setting, for people.
     pub setting: String,
-    /// Why not, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub why: String,
 }
 
 /// The remedies that the user allows.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
-    /// Checks by name; the remedies of notes are applied only if they are named. Empty: all but notes.
+    /// Checks by name; the remedies of notes are applied only if their checks are named. Empty: all except notes.
     pub only: Vec<String>,
     /// True if MTUs may be raised.
     pub mtu: bool,
 }
 
 impl TreatmentPlan {
-    /// Looks at a host's findings, and at the host.
+    /// The plan for a host's findings, checked against the host.
     pub fn of(findings: &[Finding], allowed: &Allowed, controls: &mut dyn Controls) -> Self {
         Self::asked(findings, allowed).looked(controls)
     }
 
-    /// The plan that a host's findings ask for, before the host is looked at.
+    /// The plan for a host's findings, before the host is checked.
     pub fn asked(findings: &[Finding], allowed: &Allowed) -> Self {
         let mut plan = Self::default();
         let mut wanted: Vec<PlannedStep> = Vec::new();
@@ -71,7 +71,7 @@ impl TreatmentPlan {
         plan
     }
 
-    /// A port that gets more queues needs no spreading in software.
+    /// Drops spreading in software for a port that gets more queues.
     fn prefer_queues(&mut self, wanted: &mut Vec<PlannedStep>) {
         let is_channels = |step: &PlannedStep| matches!(step.setting, Setting::Channels { .. });
         let ports: Vec<_> = wanted
@@ -83,17 +83,21 @@ impl TreatmentPlan {
         let is_needless =
             |step: &PlannedStep| matches!(&step.setting, Setting::Rps { port, .. } if ports.contains(port));
         for step in wanted.iter().filter(|step| is_needless(step)) {
-            self.leave(&step.checks.join(", "), &step.setting, "the port gets more queues, which are better");
+            self.leave(
+                &step.checks.join(", "),
+                &step.setting,
+                "the port gets more queues instead, which are better",
+            );
         }
         wanted.retain(|step| !is_needless(step));
     }
 
-    /// The plan of steps that were planned before, after a look at the host.
+    /// The plan of earlier planned steps, checked against the host.
     pub fn again(steps: Vec<PlannedStep>, controls: &mut dyn Controls) -> Self {
         Self { steps, ..Self::default() }.looked(controls)
     }
 
-    /// Looks at the host: keeps the steps that the host can have, each with its value now, and leaves out the
+    /// Checks the steps: keeps those that the host can make, each with its present value, and leaves out the
     /// others.
     pub fn looked(mut self, controls: &mut dyn Controls) -> Self {
         for step in std::mem::take(&mut self.steps) {
@@ -108,16 +112,12 @@ impl TreatmentPlan {
             Ok(now) => now,
             Err(why) => return self.leave(&check, &step.setting, why),
         };
-        // Another check may have proposed the same change, or somebody has made it since.
+        // Another check may have proposed the same change, or somebody has already made it.
         if step.setting.holds(&now, &step.new) {
             return self.leave(&check, &step.setting, format!("it is {now} already"));
         }
         if step.setting.lowers(&now, &step.new) {
-            return self.leave(
-                &check,
-                &step.setting,
-                format!("it is {now} by now, and {} is less", step.new),
-            );
+            return self.leave(&check, &step.setting, format!("it is {now} now, and {} is less", step.new));
         }
         match controls.look(&step.setting, &step.new) {
             Ok(()) => self.steps.push(PlannedStep { before: now, ..step }),
@@ -125,7 +125,7 @@ impl TreatmentPlan {
         }
     }
 
-    /// Adds who owns each value, and where it could be kept.
+    /// Adds the owner of each value, and the file that could keep it.
     pub fn with_owners(mut self, system: &System) -> Self {
         let owners = system.owners();
         for step in &mut self.steps {
@@ -151,18 +151,18 @@ impl Allowed {
     fn refuses(&self, finding: &Finding, setting: &Setting) -> Option<String> {
         match setting {
             _ if !self.has(finding) && self.only.is_empty() => {
-                Some(format!("a note costs nothing at this need; --only {} applies it", finding.check))
+                Some(format!("a note costs nothing at the needed rate; --only {} applies it", finding.check))
             }
-            _ if !self.has(finding) => Some("it isn't among those of --only".into()),
+            _ if !self.has(finding) => Some("--only doesn't name its check".into()),
             Setting::Mtu { .. } if !self.mtu => {
-                Some("every switch and host on the path must take such packets; --mtu applies it".into())
+                Some("every switch and host on the path must accept such packets; --mtu applies it".into())
             }
             _ => None,
         }
     }
 }
 
-/// Two findings may propose the same setting: the larger value serves both.
+/// If two findings propose the same setting, the larger value serves both.
 fn add(steps: &mut Vec<PlannedStep>, check: &str, remedy: &Remedy) {
     let Some(step) = steps.iter_mut().find(|step| step.setting == remedy.setting) else {
         steps.push(PlannedStep {

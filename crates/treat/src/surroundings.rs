@@ -1,4 +1,4 @@
-//! Where a treatment takes place: the start of the host, the network namespace, the login.
+//! The surroundings of a treatment: the start of the host, the network namespace, the login.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,11 @@ use linerate_sys::process::boot_id;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// The most parents of a process that are asked for the login.
+/// The most parents of a process that are searched for the login.
 const MOST_PARENTS: usize = 32;
 /// An audit session that isn't set.
 const NO_SESSION: &str = "4294967295";
-/// The kernel has this setting in its first network namespace only.
+/// The kernel has this setting only in its first network namespace.
 const FIRST_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 
 /// The start of the host and the network namespace that settings belong to.
@@ -24,7 +24,7 @@ pub struct Whereabouts {
     pub namespace: String,
 }
 
-/// A user's way into the host. Two logins are different if any part that both know differs.
+/// A user's login to the host. Two logins are different if any part that is known of both differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entrance {
     /// Addresses and ports of the ssh connection.
@@ -43,13 +43,13 @@ impl Whereabouts {
 }
 
 impl Entrance {
-    /// The login from which this process was started. sudo(8) hides the connection, so that parents are asked too.
+    /// The login from which this process was started. sudo(8) hides the connection, so the parents are searched too.
     pub fn here() -> Self {
         let session = fs::read_to_string("/proc/self/sessionid").ok().map(|text| text.trim().to_owned());
         Self { connection: connection(), session: session.filter(|id| id != NO_SESSION && !id.is_empty()) }
     }
 
-    /// True if this is another login than `other`, or nothing says that it is the same.
+    /// True if this is another login than `other`, or nothing shows that it is the same.
     pub fn is_other(&self, other: &Self) -> bool {
         match (&self.connection, &other.connection) {
             (Some(own), Some(theirs)) => own != theirs,

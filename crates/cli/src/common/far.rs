@@ -72,7 +72,7 @@ impl FarSession {
         Ok(Self { session: Session::between(reader, writer, client, meters, news)?, _far: far })
     }
 
-    /// Starts the agent of a host that is one of a chain, up to its first message. `lost` is called with the reason if it gives up the next host.
+    /// Starts the agent of a host in a chain, up to its first message. If it gives up the next host, `lost` gets the reason.
     ///
     /// # Errors
     /// If the login fails or lasts too long, or no agent can be run there.

@@ -26,7 +26,8 @@ use crate::common::output::Output;
 use crate::common::reach::Reach;
 use crate::exit::Code;
 
-/// Receives the entries that the client of `part` has requested from the other agent; `hosts` are the sources' host and this one, as the client named them.
+/// Receives the entries that the client of `part` has requested from the other agent; `hosts` are the client's names for the
+/// sources' host and for this one.
 ///
 /// # Errors
 /// If the copy failed as a whole.

@@ -1,4 +1,4 @@
-//! The plan before, with which a new one compares.
+//! The previous plan, with which a new one compares.
 
 use anyhow::{Context, ensure};
 use std::collections::HashMap;
@@ -10,14 +10,14 @@ use crate::catalogue::{CatalogueReader, EntryStamp, IN_NONE, IN_PLACE, IN_SEVERA
 use crate::plan::{CATALOGUE_FILE, PlanDirectory};
 use crate::status::FleetStatus;
 
-/// What an earlier round has brought, by hashes of paths.
+/// The entries that earlier rounds have brought, by hashes of paths.
 pub struct EarlierRound {
     directory: PlanDirectory,
     entries: HashMap<[u8; 16], EarlierEntry>,
 }
 
 struct EarlierEntry {
-    /// A hash of its stamp; `None` where it wasn't brought.
+    /// A hash of its stamp; `None` if it wasn't brought.
     stamp: Option<u64>,
     is_there: bool,
 }
@@ -36,7 +36,7 @@ impl EarlierRound {
             let entry = entry?;
             let is_done = match entry.shard {
                 IN_PLACE => true,
-                // The last task finishes what others have left of divided files, too.
+                // The last task also finishes divided files.
                 IN_NONE | IN_SEVERAL => status.is_done_all(),
                 shard => status.is_done(shard),
             };
@@ -56,14 +56,14 @@ impl EarlierRound {
         &self.directory.plan.id
     }
 
-    /// True where it was brought and still looks the same; notes that the source still has it.
+    /// True if the entry was brought and still has the same stamp; notes that the source still has it.
     pub fn has(&mut self, path: &[u8], stamp: &EntryStamp) -> bool {
         let Some(entry) = self.entries.get_mut(&key(path)) else { return false };
         entry.is_there = true;
         entry.stamp == Some(hash_of(stamp))
     }
 
-    /// Lists what the source has no more, each name ended by a zero byte; gives their number.
+    /// Lists the names that the source no longer has, each ended by a zero byte; returns their number.
     pub fn write_gone(&self, path: &Path) -> anyhow::Result<u64> {
         let file = File::create_new(path).with_context(|| format!("making {}", path.display()))?;
         let (mut file, mut count) = (BufWriter::new(file), 0);

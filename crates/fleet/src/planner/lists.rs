@@ -9,11 +9,11 @@ use super::MAX_LIST;
 use crate::divide::PlannedFile;
 use crate::plan::{FleetPart, PlannedShard};
 
-/// Bytes that wait to be written, of all lists together, and of one.
+/// The most bytes that wait to be written, of all lists together, and of one.
 const BUFFERS: usize = 32 << 20;
 const BUFFER: std::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
 
-/// Bytes in the memory of a task of a name beside its own, about.
+/// About the bytes that a name takes in the memory of a task, in addition to its own bytes.
 const AROUND: u64 = 64;
 
 /// A list while it is written.
@@ -42,7 +42,7 @@ impl DividedLists {
 }
 
 impl ListWriter {
-    /// Makes the list of a part, one of `shards` that are written at the same time.
+    /// Creates the list of a part; `shards` lists are written at the same time.
     pub fn create(directory: &Path, part: FleetPart, shards: u32) -> anyhow::Result<Self> {
         let path = directory.join(part.list_name());
         let file = File::create_new(&path).with_context(|| format!("making {}", path.display()))?;
@@ -56,7 +56,7 @@ impl ListWriter {
         })
     }
 
-    /// A name; that of the source itself is a dot.
+    /// Adds a name; the source itself is a dot.
     pub fn add(&mut self, path: &[u8], bytes: u64) -> anyhow::Result<()> {
         let path = if path.is_empty() { b"." } else { path };
         for part in [path, &b"\0"[..]] {
@@ -67,7 +67,7 @@ impl ListWriter {
         self.planned.files += 1;
         ensure!(
             self.length + self.planned.files * AROUND <= MAX_LIST,
-            "the names of {} take more than {} MiB; ask for more shards, or plan parts of the tree",
+            "the names of {} take more than {} MiB; request more shards, or plan parts of the tree",
             self.part,
             MAX_LIST >> 20
         );
@@ -75,13 +75,13 @@ impl ListWriter {
         Ok(())
     }
 
-    /// Pieces of a file, whose name is in another list; `is_first`: it counts here.
+    /// Adds pieces of a file, whose name is in another list; `is_first`: the file counts here.
     pub fn add_pieces(&mut self, bytes: u64, is_first: bool) {
         self.planned.files += u64::from(is_first);
         self.planned.bytes = self.planned.bytes.saturating_add(bytes);
     }
 
-    /// Puts it on stable storage.
+    /// Puts the list on stable storage.
     pub fn finish(mut self) -> anyhow::Result<PlannedShard> {
         self.file.flush().and_then(|()| self.file.get_ref().sync_all()).context("writing a list")?;
         Ok(PlannedShard { blake3: self.hasher.finalize().to_hex().to_string(), ..self.planned })

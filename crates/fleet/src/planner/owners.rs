@@ -1,4 +1,4 @@
-//! Which shard has which entry, as the scan goes by once more.
+//! The shard of each entry, while the scan is read once more.
 
 use anyhow::Context;
 
@@ -10,19 +10,19 @@ use crate::divide::{Divider, LargePlace, PieceRange};
 pub struct Owners {
     divider: Option<Divider>,
     large: std::vec::IntoIter<LargePlace>,
-    /// Neighbours: how many entries, and their shard.
+    /// Neighbours: the number of entries, and their shard.
     pieces: std::vec::IntoIter<(u64, u32)>,
-    /// How many entries of the piece at hand are left, and its shard.
+    /// The number of remaining entries of the present piece, and its shard.
     piece: (u64, u32),
-    /// By number, the shards of files with several names.
+    /// The shards of files with several names, by number.
     of_linked: Vec<u32>,
 }
 
 /// The place of an entry.
 pub enum EntryPlace {
-    /// To this shard, or to none.
+    /// In this shard, or in none.
     Shard(u32),
-    /// To several, in pieces of so many bytes.
+    /// In several shards, in pieces of this size.
     Several(u64, Vec<PieceRange>),
 }
 
@@ -38,7 +38,7 @@ impl Owners {
         Self { divider, large, pieces, piece: (0, 0), of_linked: vec![0; linked] }
     }
 
-    /// The place of the next entry; `counts`: it is no directory, isn't in place, and is the first name of its file.
+    /// The place of the next entry; `counts`: it isn't a directory, isn't in place yet, and is the first name of its file.
     pub fn place(&mut self, entry: &CataloguedEntry, counts: bool) -> anyhow::Result<EntryPlace> {
         if is_large(self.divider.as_ref(), entry) {
             let place = self.large.next().context("there are more large files than were counted")?;

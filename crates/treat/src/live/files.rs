@@ -27,22 +27,22 @@ pub fn can_write(path: &str) -> Result<(), String> {
     OpenOptions::new().write(true).open(path).map(drop).map_err(|error| failed(path, &error))
 }
 
-/// Whether an interrupt can be bound, and stays so.
+/// Checks that an interrupt can be bound, and stays bound.
 pub fn can_bind(path: &str) -> Result<(), String> {
     if is_running(BALANCER) {
-        return Err(format!("{BALANCER} runs, and would bind it again within seconds"));
+        return Err(format!("{BALANCER} is running, and would change it again within seconds"));
     }
     can_write(path)
 }
 
-/// Whether the kernel has a congestion control.
+/// Checks that the kernel has a congestion control.
 pub fn can_control(name: &str) -> Result<(), String> {
     let available = read(AVAILABLE)?;
     let is_there = available.split(' ').any(|one| one == name);
     if is_there { Ok(()) } else { Err(format!("this kernel has {available} only")) }
 }
 
-/// The governor of all processors, or `powersave 0,1 ondemand 2,3` where they differ.
+/// The governor of all processors, or `powersave 0,1 ondemand 2,3` if they differ.
 pub fn governors() -> Result<String, String> {
     let mut by_name: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for (cpu, path) in governor_files()? {
@@ -55,7 +55,7 @@ pub fn governors() -> Result<String, String> {
     Ok(by_name.iter().map(|(name, cpus)| format!("{name} {}", list(cpus))).collect::<Vec<_>>().join(" "))
 }
 
-/// Sets what [`governors`] gives, or one governor for all.
+/// Sets governors in the form of [`governors`], or one governor for all.
 pub fn set_governors(value: &str) -> Result<(), String> {
     let words: Vec<&str> = value.split_whitespace().collect();
     let of = |cpu: u32| match words.as_slice() {
@@ -73,7 +73,7 @@ pub fn set_governors(value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether all processors have a governor.
+/// Checks that all processors can have a governor.
 pub fn can_governors(name: &str) -> Result<(), String> {
     for (_, path) in governor_files()? {
         let available = read(&path.replace("scaling_governor", "scaling_available_governors"))?;
@@ -108,7 +108,7 @@ fn failed(path: &str, error: &io::Error) -> String {
     match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
         Some(rustix::io::Errno::ROFS) => format!("{path} is read-only here, as in a container"),
         Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
-            format!("{path} can't be written: this needs root, and a host of its own")
+            format!("{path} can't be written: this needs root, outside of containers")
         }
         _ => format!("{path}: {error}"),
     }

@@ -83,8 +83,8 @@ fn file(setting: &Setting) -> Result<String, String> {
     setting.file().ok_or_else(|| "no file holds it".into())
 }
 
-/// The kernel keeps these once, and not for each network namespace. Of `net.core` it shows a namespace only its own, or
-/// what it can't write.
+/// The kernel keeps these once, not for each network namespace. Of `net.core`, a namespace sees only its own settings, or
+/// settings that it can't write.
 fn is_of_whole_host(setting: &Setting) -> bool {
     match setting {
         Setting::Sysctl { key } => !key.starts_with("net."),

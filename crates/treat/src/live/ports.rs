@@ -71,10 +71,10 @@ pub fn feature(port: &str, name: &str) -> Result<String, String> {
 pub fn set_feature(port: &str, name: &str, value: &str) -> Result<(), String> {
     let on = value == "on";
     Ethtool::open().and_then(|mut ethtool| ethtool.set_feature(port, name, on)).map_err(failed)?;
-    // The kernel doesn't grant the feature: it is asked for no longer, as before.
+    // The kernel doesn't grant the feature: withdraws the request, as before.
     if on && !find(port, name)?.on {
         let _ = Ethtool::open().and_then(|mut ethtool| ethtool.set_feature(port, name, false));
-        return Err("the kernel doesn't grant it: something else that it needs is off".into());
+        return Err("the kernel doesn't grant it: a feature that it needs is off".into());
     }
     Ok(())
 }

@@ -29,14 +29,14 @@ const MAX_MTU: u16 = 51;
 
 /// The beginning of the name of a root discipline with queues.
 const QUEUES: &str = "mq ";
-/// A discipline that every kernel has. Where it is removed, the kernel attaches its own.
+/// A discipline that every kernel has. When it is removed, the kernel attaches its default.
 const ANY: &str = "pfifo";
 
 /// A root discipline.
 pub struct RootQdisc {
     /// Its kind.
     pub kind: String,
-    /// 0 if the kernel attached it by itself: then removing another one brings it back.
+    /// 0 if the kernel attached it by itself: then removing a later one brings it back.
     handle: u32,
 }
 
@@ -68,8 +68,8 @@ pub fn root(port: &str) -> Result<RootQdisc, String> {
     }
 }
 
-/// Attaches a discipline with its usual options; what the kernel attaches by itself comes back by removing the other, and
-/// its queues have the default discipline of that moment.
+/// Attaches a discipline with its usual options. The kernel's own discipline comes back when the other is removed, and
+/// its queues get the default discipline of that moment.
 pub fn set_root(port: &str, kind: &str) -> Result<(), String> {
     let tcmsg = tcmsg(index(port)?);
     let remove = || talk(&request(DEL_QDISC, ACK, &tcmsg), |_| {}).map_err(failed);
@@ -83,7 +83,7 @@ pub fn set_root(port: &str, kind: &str) -> Result<(), String> {
         attach(&tcmsg, ANY)?;
         remove()?;
         let now = root(port)?.kind;
-        return if now == kind { Ok(()) } else { Err(format!("the kernel makes {now} of it")) };
+        return if now == kind { Ok(()) } else { Err(format!("the kernel sets {now} instead")) };
     }
     attach(&tcmsg, kind)
 }
@@ -94,21 +94,21 @@ fn attach(tcmsg: &[u8], kind: &str) -> Result<(), String> {
     talk(&request(NEW_QDISC, REPLACE, &body), |_| {}).map_err(failed)
 }
 
-/// Whether a port can have this root discipline. One that somebody has chosen stays, since its options can't
-/// be brought back.
+/// Checks that a port can have this root discipline. A discipline that somebody has chosen stays, since its options can't
+/// be restored.
 pub fn can_root(port: &str, kind: &str) -> Result<(), String> {
     let now = root(port)?;
     if now.handle != 0 {
         return Err(format!("somebody has chosen {} for it, perhaps with options", now.kind));
     }
     if now.kind.starts_with("mq") && !(now.kind.starts_with(QUEUES) && kind.starts_with(QUEUES)) {
-        return Err("its queues have disciplines of their own".into());
+        return Err("its queues have their own disciplines".into());
     }
     let kind = kind.trim_start_matches(QUEUES);
     if has_module(&format!("sch_{kind}")) { Ok(()) } else { Err(format!("this kernel has no {kind}")) }
 }
 
-/// Whether a port takes packets of this size.
+/// Checks that a port takes packets of this size.
 pub fn can_mtu(port: &str, new: &str) -> Result<(), String> {
     let (index, mut most) = (index(port)?, None);
     links(|inside| {
@@ -138,7 +138,7 @@ fn has_module(name: &str) -> bool {
         text.lines()
             .any(|line| line.split(':').next().is_some_and(|path| path.contains(&format!("/{name}.ko"))))
     };
-    // The kernel's own symbols show what is built in without a list.
+    // The kernel's symbols also show built-in modules that no list has.
     let symbols = || fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let ops = format!(" {}_qdisc_ops", name.trim_start_matches("sch_"));
     fs::exists(format!("/sys/module/{name}")).unwrap_or(false)

@@ -1,5 +1,5 @@
-//! Whether /sys shows the ports of this process's network namespace. It shows those of the namespace in which it was
-//! mounted: elsewhere the same path would be another host's port.
+//! Checks that /sys shows the ports of this process's network namespace. It shows those of the namespace in which it was
+//! mounted; in another namespace, the same path would be another host's port.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ const PORTS: &str = "/sys/class/net";
 const ADDRESS: u16 = 1;
 const NAME: u16 = 3;
 
-/// A port's number, name and address: no two namespaces have all of them alike.
+/// A port's number, name and address: no two namespaces have the same in all ports.
 type Seen = (u64, String, String);
 
 /// Refuses ports that aren't this namespace's.
