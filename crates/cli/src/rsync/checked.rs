@@ -1,4 +1,4 @@
-//! Options whose values are checked as rsync does, and that have no other effect on the copy.
+//! Options whose values are checked by rsync's rules, and that have no other effect on the copy.
 
 use std::ffi::OsStr;
 
@@ -6,12 +6,12 @@ use super::line::Line;
 use super::sums::FileSum;
 use crate::units::parse_rsync_size;
 
-/// Options that change nothing but where lines go, and whether the command line is right.
+/// Options that only change where lines go, and whether the command line is valid.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
     /// All lines go to standard error.
     pub aside: bool,
-    /// The names of two sums, as rsync's `--checksum-choice` has them.
+    /// The names of two sums, as in rsync's `--checksum-choice`.
     choice: Option<String>,
     /// `--debug=NSTR`.
     shows_choices: bool,
@@ -22,7 +22,7 @@ const MOST_BLOCK: u64 = 1 << 17;
 /// The least memory in bytes, unless there is no limit.
 const LEAST_MEMORY: u64 = 1 << 20;
 
-/// `--stderr`, whose words may be cut off.
+/// `--stderr`, whose words may be abbreviated.
 pub fn stderr(line: &mut Line, text: &str) -> Result<(), String> {
     let found = ["errors", "all", "client"].iter().find(|word| !text.is_empty() && word.starts_with(text));
     let found = found.ok_or("it is none of errors, all and client")?;
@@ -52,7 +52,7 @@ pub fn max_alloc(text: &str) -> Result<(), String> {
     }
 }
 
-/// `--checksum-seed`, a number as C writes it.
+/// `--checksum-seed`, a number in C's notation.
 pub fn seed(text: &str) -> Result<(), String> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let number = match digits.strip_prefix("0x") {
@@ -63,12 +63,12 @@ pub fn seed(text: &str) -> Result<(), String> {
     i32::try_from(number).map(|_| ()).map_err(|_| "too large a number".into())
 }
 
-/// `--checksum-choice`, of which [`Checked::refusal`] judges.
+/// `--checksum-choice`, which [`Checked::refusal`] checks.
 pub fn choice(line: &mut Line, text: &str) {
     line.checked.choice = Some(text.to_ascii_lowercase());
 }
 
-/// `--debug`: whether a word says of lines by that name that they are written.
+/// `--debug`: whether a word turns on the lines with that name.
 pub fn debugs(words: &OsStr, name: &str) -> Option<bool> {
     let words = words.to_string_lossy().to_ascii_lowercase();
     let mut found = None;
@@ -88,7 +88,7 @@ impl Checked {
         self.shows_choices = debugs(words, "nstr").unwrap_or(self.shows_choices);
     }
 
-    /// The lines about what was chosen. What moves the bytes is linerate's, whichever name stands for it.
+    /// The lines about the chosen sums and compression. linerate's own methods move the bytes, whatever these lines name.
     pub fn choices(&self, line: &Line) -> Vec<String> {
         let [on_the_way, of_files] = self.sums();
         let named = self.choice.is_some();
@@ -102,7 +102,7 @@ impl Checked {
         [sums].into_iter().chain(compression).filter(|_| self.shows_choices).collect()
     }
 
-    /// Why rsync would refuse the sums that were chosen, with files compared by them or not.
+    /// The reason why rsync would refuse the chosen sums; `compares`: files are compared by them.
     pub fn refusal(&self, compares: bool) -> Option<String> {
         let [on_the_way, of_files] = self.names();
         if let Some(unknown) = [on_the_way, of_files].into_iter().find(|name| FileSum::of(name).is_none()) {

@@ -5,7 +5,7 @@ use crate::exit::Code;
 
 /// The command line can't be served.
 pub const USAGE: Code = Code::Command(1);
-/// This rsync doesn't have what is asked for.
+/// This rsync lacks a requested feature.
 pub const UNSUPPORTED: Code = Code::Command(4);
 const INCOMPATIBLE: u8 = 2;
 const FILE_SELECTION: u8 = 3;
@@ -20,7 +20,7 @@ const DELETE_LIMIT: u8 = 25;
 /// `--stop-after` or `--stop-at` ended the run.
 pub const TIMEOUT: u8 = 30;
 
-/// The codes and their meanings, as the help and the guide have them.
+/// The codes and their meanings, for the help and the guide.
 pub const MEANINGS: [(u8, &str); 12] = [
     (0, "everything is there"),
     (1, "an option or path that isn't supported or is wrong, or output that could not be written"),
@@ -53,7 +53,7 @@ pub fn rsync_name(code: u8) -> &'static str {
     }
 }
 
-/// The code of a command that came to its end.
+/// The code of a command that completed.
 pub fn of_result(result: Result<Code, Failure>) -> Result<Code, Failure> {
     result.map(|code| Code::Command(number(code)))
 }
@@ -71,7 +71,7 @@ fn number(code: Code) -> u8 {
         Code::NotDeleted => DELETE_LIMIT,
         Code::Usage => FILE_SELECTION,
         Code::FarEnd => STREAM,
-        // As rsync ends with the code of its remote shell where that is higher.
+        // As rsync does, ends with the code of its remote shell if that is higher.
         Code::Shell(code) => code.max(STREAM),
         Code::Version => INCOMPATIBLE,
         Code::Interrupted => SIGNAL,

@@ -9,7 +9,7 @@ const USUAL: u8 = 3;
 /// The first level, which is about as fast as lz4.
 const FAST: u8 = 1;
 
-/// The options about compression, as they were read so far.
+/// The options about compression that were read so far.
 #[derive(Clone, Debug, Default)]
 pub struct CompressWords {
     on: Option<bool>,
@@ -77,7 +77,7 @@ impl CompressWords {
         Ok(())
     }
 
-    /// The method and its level, if anything is compressed by the user's wish.
+    /// The method and its level, if the user asked for compression.
     pub fn shown(&self) -> Option<String> {
         match self.compression().level {
             CompressionLevel::Auto | CompressionLevel::Off => None,

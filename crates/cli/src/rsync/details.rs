@@ -1,4 +1,4 @@
-//! rsync's options of which each end has its own: which of the two they are for.
+//! rsync's options that each end may have for itself, and the end that each is for.
 
 use linerate_transfer::charsets::NameConversion;
 use linerate_wire::control::{Charsets, Details, Fakes, IdentityRule};
@@ -8,19 +8,19 @@ use super::line::Line;
 use super::placing::PlacingWishes;
 use crate::copying::identities::{parse_chown, parse_map};
 
-/// Options about details, as they were asked for.
+/// Options about details, as the user gave them.
 #[derive(Clone, Debug, Default)]
 pub struct DetailWishes {
     users: Option<Mapped>,
     groups: Option<Mapped>,
-    /// How often `--atimes` was named.
+    /// The number of times that `--atimes` was given.
     pub atimes: u8,
     pub keep_dirlinks: bool,
     pub open_noatime: bool,
     pub preallocate: bool,
     pub munge: bool,
     pub acting: Option<Acting>,
-    /// How often `--xattrs` was named.
+    /// The number of times that `--xattrs` was given.
     pub xattrs: u8,
     pub drop_devices: bool,
     pub executability: bool,
@@ -28,7 +28,7 @@ pub struct DetailWishes {
     pub placing: PlacingWishes,
     /// The character sets of names here and at the far end.
     charsets: Option<[String; 2]>,
-    /// Options of the other end alone, by `--remote-option`.
+    /// Options only for the other end, by `--remote-option`.
     far: FarWishes,
 }
 
@@ -47,14 +47,14 @@ struct FarWishes {
     drop_devices: bool,
 }
 
-/// How an end does what only root may, where that isn't left to its user; the last of these options counts.
+/// The way in which an end does what only root may do, if an option sets it; the last of these options counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acting {
-    /// `--super`: it tries.
+    /// `--super`: it tries to do it.
     AsRoot,
-    /// `--no-super`: it doesn't.
+    /// `--no-super`: it doesn't try.
     AsUser,
-    /// `--fake-super`: it stores it in attributes.
+    /// `--fake-super`: it stores the values in attributes.
     Faking,
 }
 
@@ -66,7 +66,7 @@ pub enum Way {
     Within,
 }
 
-/// The directory by which links are munged, which must not be there.
+/// The directory that munged links name, which must not exist.
 const MUNGED_DIRECTORY: &str = "/rsyncd-munged";
 
 /// `--usermap`.
@@ -144,7 +144,7 @@ fn set(
     }
 }
 
-/// `--remote-option`: of the options of the other end those that each end has for itself.
+/// `--remote-option`: those options of the other end that each end may have for itself.
 pub fn remote_option(line: &mut Line, option: &str) -> Result<(), String> {
     let far = &mut line.details.far;
     match option {
@@ -168,7 +168,7 @@ pub fn remote_option(line: &mut Line, option: &str) -> Result<(), String> {
 }
 
 impl DetailWishes {
-    /// Why links can't be munged here, or names converted.
+    /// The reason why links can't be munged here, or names can't be converted.
     pub fn refusal(&self) -> Option<String> {
         let munged = (self.munge && Path::new(MUNGED_DIRECTORY).is_dir()).then(|| {
             format!("symlink munging is unsafe when a {MUNGED_DIRECTORY} directory exists: rename that one")
@@ -184,19 +184,19 @@ impl DetailWishes {
         Some(Charsets { from, to })
     }
 
-    /// A list of files in the sender's character set; the list is of that of the host where it is.
+    /// A list of files in the sender's character set; the list itself has that of its host.
     pub fn listed(&self, text: Vec<u8>, is_far: bool, pulls: bool) -> Result<Vec<u8>, String> {
         let Some(conversion) = self.conversion().filter(|_| is_far != pulls) else { return Ok(text) };
         let converted = if is_far { conversion.forth(&text) } else { conversion.back(&text) };
         converted.ok_or_else(|| "--files-from: its names can't be converted as --iconv says".into())
     }
 
-    /// How the far end's names become names here.
+    /// The conversion of the far end's names to names here.
     pub fn conversion(&self) -> Option<NameConversion> {
         NameConversion::between(&self.charsets(Way::Pull)?).ok()?
     }
 
-    /// These options, as both ends get them.
+    /// These options, for both ends.
     pub fn details(&self, way: Way) -> Details {
         let far = &self.far;
         let rules = |mapped: &Option<Mapped>| mapped.as_ref().map(|mapped| mapped.rules.clone());
@@ -221,21 +221,21 @@ impl DetailWishes {
         }
     }
 
-    /// Whether the receiver is to act as root; none if no option says so. A far receiver is forbidden it by
-    /// its own option alone.
+    /// Whether the receiver acts as root; `None` if no option sets it. Only a far receiver's own option forbids
+    /// it.
     fn superuser(&self, way: Way) -> Option<bool> {
         let here = self.acting.filter(|acting| *acting == Acting::AsRoot || way != Way::Push);
         let acting = self.far.acting.filter(|_| way != Way::Pull).or(here);
         acting.filter(|acting| *acting != Acting::Faking).map(|acting| acting == Acting::AsRoot)
     }
 
-    /// The rule that leaves out the attributes in which --fake-super stores what files stand for: they are
+    /// The rule that leaves out the attributes in which --fake-super stores files' properties: they are
     /// sent only with a second --xattrs.
     pub fn attribute_rule(&self) -> Option<&'static str> {
         (self.xattrs == 1).then_some("-xs user.rsync.%*")
     }
 
-    /// Within one host this end's option is for both, unless the other one has its own.
+    /// Within one host this end's option is for both ends, unless the other end has its own.
     fn fakes(&self, way: Way) -> Fakes {
         let is_faking = |acting: Option<Acting>| acting == Some(Acting::Faking);
         let (here, there) = (is_faking(self.acting), is_faking(self.far.acting));
@@ -251,12 +251,12 @@ impl DetailWishes {
         self.superuser(way) != Some(false)
     }
 
-    /// A receiver that isn't this end puts something before the text of links, which isn't shown.
+    /// A receiver that isn't this end puts a prefix before the text of links, which isn't shown.
     pub fn munges_at_the_far_end(&self, way: Way) -> bool {
         self.far.munge && way != Way::Pull
     }
 
-    /// Devices and special files aren't made.
+    /// Devices and special files aren't created.
     pub fn drops_devices(&self, way: Way) -> bool {
         self.drop_devices && way != Way::Push || self.far.drop_devices && way != Way::Pull
     }

@@ -1,4 +1,4 @@
-//! Names as rsync writes them: what a terminal or a reader of lines could take for something else comes as `\#` and the three
+//! Names as rsync writes them: bytes that a terminal or a reader of lines could misinterpret are written as `\#` and the three
 //! octal digits of a byte.
 
 use linerate_wire::path::is_unprintable;
@@ -11,15 +11,15 @@ const CONTROL: Range<u8> = 0x80..0xa0;
 /// The kinds of places where names are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escape {
-    /// `-8`: bytes that are no characters are written as they are, too.
+    /// `-8`: bytes that aren't characters are also written unchanged.
     Bytes,
     /// As [`Escape::Bytes`] on a terminal: bytes that it could take for control characters are escaped.
     TerminalBytes,
-    /// Characters beyond ASCII are written as they are.
+    /// Characters beyond ASCII are written unchanged.
     Wide,
     /// Characters beyond ASCII are escaped, since the locale doesn't have them.
     Ascii,
-    /// In a log: as they are, but for bytes that a terminal could take for control characters.
+    /// In a log: unchanged, except for bytes that a terminal could take for control characters.
     Log,
 }
 

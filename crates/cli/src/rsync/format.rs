@@ -1,4 +1,4 @@
-//! The form of the lines of changes: `--out-format` and `--log-file-format`.
+//! The format of the lines about changes: `--out-format` and `--log-file-format`.
 
 use linerate_wire::control::Change;
 use linerate_wire::control::Link;
@@ -10,17 +10,17 @@ use super::escape::Escape;
 use super::log::{now, shown_time};
 use super::numbers::{Human, permissions};
 
-/// The form of a line.
+/// The format of a line.
 pub struct LineFormat(Vec<Piece>);
 
-/// A piece of a line's form.
+/// A piece of a line's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
     Escaped(char, Width),
 }
 
-/// How an escape's text is set.
+/// The width and padding of an escape's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Width {
     least: usize,
@@ -28,11 +28,11 @@ struct Width {
     left: bool,
     /// A number gets zeros in front.
     zeros: bool,
-    /// How a size is written.
+    /// The notation of a size.
     human: u8,
 }
 
-/// The escapes that have a text; others stay as they are, as with rsync.
+/// The escapes that have a text; others stay unchanged, as with rsync.
 const ESCAPES: &str = "inflLUGMBbcCotpm%";
 /// rsync takes no more characters between the percent sign and the letter.
 const MOST_DIGITS: usize = 23;
@@ -45,11 +45,11 @@ pub struct Subject<'a> {
     pub change: &'a Change,
     /// This end receives from another host.
     pub pulls: bool,
-    /// The name as the sender has it, for a file of this host.
+    /// The sender's name, for a file of this host.
     pub full: &'a [u8],
-    /// The text before the entry's name, and before that of the file that it is a further name of.
+    /// The text in front of the entry's name, and of the name of the file whose hard link it is.
     pub root: &'a str,
-    /// The sum of its contents, or as many spaces.
+    /// The sum of its contents, or the same number of spaces.
     pub sum: &'a str,
     /// How names are written.
     pub escape: Escape,
@@ -95,7 +95,7 @@ impl LineFormat {
         self.0.iter().any(|piece| matches!(piece, Piece::Escaped(letter, _) if letters.contains(*letter)))
     }
 
-    /// True if changes of attributes alone have a line too.
+    /// True if a change of only attributes has a line too.
     pub fn itemizes(&self) -> bool {
         self.has("i")
     }
@@ -110,8 +110,8 @@ impl LineFormat {
         self.has("C")
     }
 
-    /// The line for a change of an entry; none if it has no line. If `also` is set, changes of attributes alone
-    /// have one too.
+    /// The line for a change of an entry; `None` if it has no line. If `also` is set, changes of only attributes
+    /// have a line too.
     pub fn line(&self, subject: &Subject, also: bool) -> Option<Vec<u8>> {
         let change = subject.change;
         if change.item == Change::DELETED && !self.has("io") {
@@ -174,7 +174,7 @@ impl Piece {
             'f' => width.set(subject.escape.bytes(subject.full)),
             'L' => subject.link(*width),
             'l' => size(facts.map_or(0, |facts| facts.size)),
-            // The connections carry many files at once: a file's own bytes are all that is known of it.
+            // The connections carry many files at once, so only a file's own bytes are known.
             'b' => size(facts.filter(|_| is_sent).map_or(0, |facts| facts.size)),
             'c' => size(0),
             'C' => width.set(subject.sum),
@@ -216,7 +216,7 @@ impl Subject<'_> {
         [self.root.as_bytes(), &self.escape.bytes(path), slash].concat()
     }
 
-    /// `-> target`, `=> other`, or as many spaces where a width is asked for.
+    /// `-> target`, `=> other`, or the same number of spaces if the format sets a width.
     fn link(&self, width: Width) -> Vec<u8> {
         let set = |arrow: &str, text: &[u8]| [arrow.as_bytes(), &width.set(self.escape.bytes(text))].concat();
         let root = self.root.as_bytes();
@@ -237,12 +237,12 @@ impl Subject<'_> {
     }
 }
 
-/// True if nothing of the entry changes: it is there as it should be.
+/// True if nothing of the entry changes: it is already correct.
 pub fn is_unchanged(change: &Change) -> bool {
     change.item[0] != b'*' && !matches!(change.link, Some(Link::SameAs(_))) && has_no_letters(change)
 }
 
-/// True if nothing of the entry changes but that it becomes one more name of a file.
+/// True if the only change is that the entry becomes one more name of a file.
 pub fn is_mere_name(change: &Change) -> bool {
     matches!(change.link, Some(Link::SameAs(_))) && has_no_letters(change)
 }

@@ -20,7 +20,7 @@ pub enum InfoWord {
     Misc,
     /// Mount points that are skipped.
     Mount,
-    /// Names of the entries that come; at 2 also of those that stay as they are.
+    /// Names of the entries that come; at 2 also of those that stay unchanged.
     Name,
     /// Files that are no regular ones and are left out.
     Nonreg,
@@ -56,12 +56,12 @@ const WORDS: [(&str, InfoWord); 13] = [
     ("symsafe", Symsafe),
 ];
 
-/// Levels that were named; `-v` and other options say the others.
+/// Levels that were named; the others follow from `-v` and other options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InfoLevels([Option<u8>; WORDS.len()]);
 
 impl InfoLevels {
-    /// Reads `progress2,stats1`; `true` where it asks for help.
+    /// Reads `progress2,stats1`; returns `true` if it asks for help.
     ///
     /// # Errors
     /// If a word is none of rsync's.
@@ -86,7 +86,7 @@ impl InfoLevels {
 }
 
 impl Line {
-    /// The level of a word, as rsync comes to it.
+    /// The level of a word, by rsync's rules.
     pub fn info(&self, word: InfoWord) -> u8 {
         self.info.0[word as usize].unwrap_or_else(|| self.usual_level(word))
     }
@@ -119,11 +119,11 @@ pub struct Levels {
     pub fuzzy: bool,
     pub skip: u8,
     pub nonreg: u8,
-    /// At 1, each file that comes is named; at 2, also each that stays as it is.
+    /// At 1, each file that comes is named; at 2, also each that stays unchanged.
     pub name: u8,
     pub stats: u8,
     pub progress: u8,
-    /// How often changes are itemized.
+    /// The level at which changes are itemized.
     pub itemize: u8,
 }
 
@@ -143,12 +143,12 @@ impl Levels {
         }
     }
 
-    /// True if an entry that stays as it is has an itemized line, as one that changes has.
+    /// True if an unchanged entry has an itemized line, like a changed one.
     pub fn itemizes_all(&self) -> bool {
         self.itemize > 1 || self.itemize > 0 && self.name > 1
     }
 
-    /// True if an entry that stays as it is has a line that says so.
+    /// True if an unchanged entry has a line that says so.
     pub fn says_uptodate(&self) -> bool {
         self.itemize == 0 && self.name > 1
     }
@@ -156,17 +156,17 @@ impl Levels {
 
 /// `--info=help`.
 pub const INFO_HELP: &str = "\
-The words of --info, each with a level behind it, 0 for none:
+The words of --info, each followed by a level, 0 for none:
   PROGRESS, STATS   as --progress and --stats
-  NAME              the names of what comes, as -v; 2: also of what is as it was
+  NAME              the names of copied entries, as -v; 2: also of unchanged ones
   FLIST             the first line, about the list of files
   SKIP              files that are left alone, and why, as -vv
-  BACKUP            what is kept by --backup, as -vv
+  BACKUP            files that --backup keeps, as -vv
   SYMSAFE           links that --safe-links leaves out, as -v
   NONREG            files of other kinds that are left out; on unless it is 0
   ALL, NONE         all of these
   COPY, DEL, MISC, MOUNT, REMOVE
-                    are taken, and change nothing";
+                    are accepted, and change nothing";
 
 #[cfg(test)]
 mod tests {

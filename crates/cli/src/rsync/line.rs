@@ -14,13 +14,13 @@ use super::table::{DEBUG_HELP, Does, OPTIONS, RsyncOption};
 use crate::common::spec::Spec;
 use crate::sync::selecting::RuleOption;
 
-/// The wishes of an rsync command line.
+/// The settings of an rsync command line.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     pub recursive: bool,
     /// `recursive` was set by `-r` itself, not by `-a`.
     pub recursion_named: bool,
-    /// Directories without what is in them, unless they come whole.
+    /// Directories without their contents, unless they come whole.
     pub dirs: bool,
     /// Directories don't come whole, but the entries of a source itself come.
     pub shallow: bool,
@@ -44,20 +44,20 @@ pub struct Line {
     pub copy_dirlinks: bool,
     pub copy_unsafe_links: bool,
     pub remove_sources: bool,
-    /// Sources that aren't there are passed over.
+    /// Sources that don't exist are ignored.
     pub ignore_missing: bool,
-    /// Directories above the destination are made.
+    /// Directories above the destination are created.
     pub makes_path: bool,
     pub modes: Vec<ModeRule>,
     pub backup: bool,
     pub suffix: Option<Vec<u8>>,
     pub backup_dir: Option<Vec<u8>>,
-    /// An option of ssh by which addresses it looks for the host.
+    /// An option of ssh about the family of addresses.
     pub family: Option<&'static str>,
     pub rules: Vec<(RuleOption, OsString)>,
     pub cvs_exclude: bool,
     pub delete_excluded: bool,
-    /// How often `-F` was named.
+    /// The number of times that `-F` was given.
     pub per_directory: u8,
     pub files_from: Option<OsString>,
     pub from0: bool,
@@ -70,7 +70,7 @@ pub struct Line {
     pub whole: Option<bool>,
     pub verbose: u8,
     pub quiet: bool,
-    /// How often `-i` was named.
+    /// The number of times that `-i` was given.
     pub itemize: u8,
     pub out_format: Option<OsString>,
     pub stop_at: Option<SystemTime>,
@@ -79,24 +79,24 @@ pub struct Line {
     pub stats: bool,
     pub progress: bool,
     pub info: InfoLevels,
-    /// rsync would have the whole list before it begins, and says so.
+    /// rsync would read the whole list before it begins, and says so.
     pub whole_list: bool,
     pub human: u8,
     pub help: bool,
-    /// The text that `help` in place of an option's words prints.
+    /// The text that `help` as an option's value prints.
     pub words_help: Option<&'static str>,
-    /// A far shell would split what is behind `HOST:` into words.
+    /// A far shell would split the text after `HOST:` into words.
     pub old_args: bool,
     /// `-8`.
     pub eight_bit: bool,
-    /// How often `--version` was named.
+    /// The number of times that `--version` was given.
     pub version: u8,
-    /// Sources, and behind them the destination.
+    /// Sources, followed by the destination.
     pub paths: Vec<OsString>,
 }
 
 impl Line {
-    /// The wishes of a line without options: rsync's own, and those of the environment.
+    /// The settings of a line without options: rsync's own, and those of the environment.
     fn before_words() -> Self {
         Self {
             keep: Keep::NOTHING,
@@ -108,10 +108,10 @@ impl Line {
         }
     }
 
-    /// Reads the words as popt(3) does: options may stand behind paths, `--` ends them, short ones may stand together.
+    /// Reads the words as popt(3) does: options may follow paths, `--` ends them, short ones may be joined.
     ///
     /// # Errors
-    /// A message that names the first option that can't be served, and why.
+    /// A message that names the first option that can't be served, and the reason.
     pub fn parse(words: &[OsString]) -> Result<Self, String> {
         let (mut line, mut words) = (Self::before_words(), words.iter());
         if let Some(charsets) = std::env::var("RSYNC_ICONV").ok().filter(|charsets| !charsets.is_empty()) {
@@ -211,7 +211,7 @@ impl Line {
         }
     }
 
-    /// Works out what the options mean together, once all are read.
+    /// Combines the options, once all are read.
     fn settle(mut self) -> Result<Self, String> {
         self.name_hosts();
         if self.old_args {
@@ -254,7 +254,7 @@ impl Line {
 }
 
 impl Line {
-    /// Gives a source `:PATH` the host of the source before it.
+    /// Adds to a source `:PATH` the host of the source before it.
     fn name_hosts(&mut self) {
         let mut host: Option<Vec<u8>> = None;
         for path in &mut self.paths {
@@ -287,7 +287,7 @@ impl Line {
     }
 }
 
-/// The paths that a shell makes of one on another host: each word is one there.
+/// The paths into which a shell splits a path on another host: each word is a path there.
 fn far_words(path: &OsString) -> Vec<OsString> {
     let Spec::Remote(host, words) = Spec::parse(path) else { return vec![path.clone()] };
     let words = String::from_utf8(words).ok().and_then(|words| shlex::split(&words));

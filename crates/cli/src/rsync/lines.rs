@@ -1,20 +1,20 @@
-//! Lines on standard output, and the line of the progress below them.
+//! Lines on standard output, and the progress line below them.
 
 use linerate_transfer::lock::lock;
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many lines are held back at most.
+/// The most lines that are held back.
 const MOST_HELD: usize = 1000;
 
-/// The lines on standard output, and the line of the progress below them.
+/// The lines on standard output, and the progress line below them.
 #[derive(Default)]
 pub struct StandardLines {
-    /// The line of the progress has no end yet.
+    /// The progress line has no newline yet.
     is_open: AtomicBool,
     held: Mutex<Vec<Vec<u8>>>,
-    /// The number of files that were found stands before all others.
+    /// The line with the number of found files comes before all others.
     waits_for_count: AtomicBool,
 }
 
@@ -24,7 +24,7 @@ impl StandardLines {
         self.waits_for_count.store(true, Ordering::Relaxed);
     }
 
-    /// Shows the number of entries found by now, or at all.
+    /// Shows the number of entries found so far, or in total.
     pub fn count(&self, scanned: bool, found: u64) {
         if scanned && self.waits_for_count.swap(false, Ordering::Relaxed) {
             let files = if found == 1 { "file" } else { "files" };
@@ -60,7 +60,7 @@ impl StandardLines {
         let _ = write!(out, "\r{line}{end}").and_then(|()| out.flush());
     }
 
-    /// A line for a little later: rsync writes what is up to date at once, and what comes when it is sent.
+    /// A line that is held back: rsync writes lines about unchanged entries at once, and lines about entries that come when they are sent.
     pub fn hold(&self, line: Vec<u8>) {
         let mut held = lock(&self.held);
         held.push(line);

@@ -1,4 +1,4 @@
-//! `--log-file`: each line with its time and the number of the process, as rsync writes it.
+//! `--log-file`: each line with its time and the number of the process, in rsync's format.
 
 use linerate_sys::local_time::LocalTime;
 use linerate_transfer::lock::lock;
@@ -16,7 +16,7 @@ use crate::say::fit_bytes;
 pub struct LogFile(Mutex<LineFile>);
 
 impl LogFile {
-    /// Opens a file to write behind what is in it; where that fails, it is reported, and there is no log.
+    /// Opens a file to append to it. If that fails, this is reported, and there is no log.
     pub fn open(path: &OsStr) -> Option<Self> {
         match LineFile::open(Path::new(path)) {
             Ok(file) => Some(Self(Mutex::new(file))),
@@ -33,7 +33,7 @@ impl LogFile {
     pub fn write(&self, text: impl AsRef<[u8]>) {
         let stamp = format!("{} [{}] ", now(), std::process::id());
         for line in text.as_ref().split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            // In one call, so that two programs may write to one file. What can't be written is lost, as with rsync.
+            // In one call, so that two programs may write to one file. A line that can't be written is lost, as with rsync.
             let _ = lock(&self.0).write(&[stamp.as_bytes(), &fit_bytes(line), b"\n"].concat());
         }
     }

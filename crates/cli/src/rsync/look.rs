@@ -1,4 +1,4 @@
-//! Prints what rsync prints on standard output: lines of changes, sums, progress.
+//! Output in rsync's format on standard output: lines of changes, sums, progress.
 
 mod counts;
 mod listing;
@@ -28,10 +28,10 @@ use crate::common::look::{Done, Look, Sums};
 use crate::common::spec::Spec;
 use counts::{Told, ways};
 
-/// How often the progress is printed.
+/// The interval at which the progress is printed.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// rsync's way to print.
+/// Output in rsync's format.
 pub struct RsyncLook {
     format: Option<LineFormat>,
     /// `--log-file`.
@@ -41,7 +41,7 @@ pub struct RsyncLook {
     pulls: bool,
     escape: Escape,
     quiet: bool,
-    /// Links are shown as the sender has them.
+    /// Links are shown with the sender's text.
     wording: Wording,
     /// The first line.
     heading: Option<&'static str>,
@@ -54,29 +54,29 @@ pub struct RsyncLook {
     /// A list shows the targets of links.
     shows_links: bool,
     human: Human,
-    /// Where the sources are on this host.
+    /// The places of the sources on this host.
     tops: Vec<Top>,
-    /// The sources, as they are shown.
+    /// The sources in the form for output.
     sources: Vec<String>,
-    /// The destination, as it is shown.
+    /// The destination in the form for output.
     destination: String,
     told: Mutex<Told>,
     lines: StandardLines,
-    /// A directory of this host that is to be made.
+    /// A directory of this host that must be created.
     made: Option<String>,
     has_begun: AtomicBool,
     /// A directory was left out.
     skipped: AtomicBool,
     has_errors: AtomicBool,
-    /// The text before the names of sent entries: a slash if `-R` keeps their absolute paths, else nothing.
+    /// The text in front of the names of sent entries: a slash if `-R` keeps their absolute paths, otherwise nothing.
     root: &'static str,
     /// Changes that wait for sums of their files.
     summed: Option<Summed>,
-    /// The lines about what was chosen, of `--debug=NSTR`.
+    /// The lines of `--debug=NSTR` about chosen sums and compression.
     choices: Vec<String>,
 }
 
-/// How entries are shown; `None` where they aren't.
+/// The format of entries; `None` if they aren't shown.
 fn shown_format(line: &Line) -> Result<Option<LineFormat>, String> {
     Ok(match &line.out_format {
         Some(format) => Some(LineFormat::parse("--out-format", format)?),
@@ -87,10 +87,10 @@ fn shown_format(line: &Line) -> Result<Option<LineFormat>, String> {
 }
 
 impl RsyncLook {
-    /// The look that `line` asks for.
+    /// The output for the command line `line`.
     ///
     /// # Errors
-    /// If its format has something that isn't known.
+    /// If its format has an unknown element.
     pub fn new(line: &Line) -> Result<Self, String> {
         let format = shown_format(line)?;
         let logged = line.log_format.as_deref();
@@ -130,7 +130,7 @@ impl RsyncLook {
         })
     }
 
-    /// This look, with a log.
+    /// This output, with a log.
     pub fn logging(self, log: Option<Arc<LogFile>>) -> Self {
         Self { log, ..self }
     }
@@ -161,7 +161,7 @@ impl RsyncLook {
         self.skipped.load(Ordering::Relaxed) && !self.has_errors.load(Ordering::Relaxed)
     }
 
-    /// The destination itself is made.
+    /// The destination itself is created.
     fn created(&self, shown: &str) {
         // Both ends may report it: only the first report is printed.
         let is_first = !std::mem::replace(&mut lock(&self.told).made, true);
@@ -184,7 +184,7 @@ impl RsyncLook {
         }
     }
 
-    /// The reports that these lines need of the other end: entries that stay as they are, and properties.
+    /// The reports that these lines need from the other end: unchanged entries, and properties.
     pub fn needs(&self) -> (bool, bool) {
         let levels = &self.levels;
         let unchanged = levels.itemizes_all() || levels.says_uptodate() || levels.skip > 0;
@@ -208,7 +208,7 @@ impl RsyncLook {
         is_one
     }
 
-    /// The path without what is in front of its source's own name.
+    /// The path without the part in front of its source's own name.
     fn named<'a>(&self, path: &'a str) -> &'a str {
         let is_in = |source: &&String| {
             path.strip_prefix(source.as_str()).is_some_and(|below| below.is_empty() || below.starts_with('/'))
@@ -234,21 +234,21 @@ impl RsyncLook {
         is_unchanged(change) || is_named_only
     }
 
-    /// The lines for something that isn't as it was, on standard output and in the log.
+    /// The lines for a changed entry, on standard output and in the log.
     fn changed(&self, change: &Change, sum: &str) {
         let also = self.levels.says_uptodate();
         let printed = self.format.as_ref().filter(|_| !self.quiet);
         if let Some(line) = printed.and_then(|format| self.line(format, change, sum, self.escape, also)) {
             self.say_in_turn(line);
         }
-        // rsync's log of a dry run has neither what would be sent nor what would be deleted.
+        // rsync's log of a dry run has no lines about entries that would be sent or deleted.
         let is_unlogged = self.dry_run && matches!(change.item[0], b'<' | b'>' | b'*');
         if !is_unlogged {
             self.log_change(change, sum);
         }
     }
 
-    /// Prints a line of the sender's; it is held back where rsync's receiver also prints lines, which then
+    /// Prints a line of the sender's. It is held back if rsync's receiver also prints lines, which then
     /// come first.
     fn say_in_turn(&self, line: Vec<u8>) {
         if self.levels.says_uptodate() || self.levels.skip > 0 {
@@ -279,7 +279,7 @@ impl RsyncLook {
         }
     }
 
-    /// Prints a line for an entry that stays as it is, if such entries have one.
+    /// Prints a line for an unchanged entry, if such entries have one.
     fn uptodate(&self, change: &Change, sum: &str) {
         if self.levels.itemizes_all() {
             if let Some(format) = self.format.as_ref().filter(|_| !self.quiet) {
@@ -445,7 +445,7 @@ fn backup_dir(line: &Line, escape: Escape) -> Option<String> {
     Some(format!("{new}backup_dir is {shown}"))
 }
 
-/// True if a sender keeps absolute paths whole: with `-R`, and without a `/./` that says from where on they
+/// True if a sender keeps absolute paths whole: with `-R`, and without a `/./` that marks the place from which they
 /// are kept.
 fn keeps_root(line: &Line) -> bool {
     let is_whole = |path: &OsString| {
@@ -463,7 +463,7 @@ fn shown(source: &OsStr, escape: Escape) -> String {
     }
 }
 
-/// A directory by this name; a link to one only with a slash behind it.
+/// A directory with this name; a link to one only with a slash at its end.
 pub fn is_directory(path: &OsStr) -> bool {
     Path::new(path).symlink_metadata().is_ok_and(|found| found.is_dir())
 }

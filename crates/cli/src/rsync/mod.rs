@@ -1,4 +1,4 @@
-//! `linerate rsync`: an rsync command line, as it is.
+//! `linerate rsync`: serves an unchanged rsync command line.
 
 mod checked;
 mod codes;
@@ -65,9 +65,9 @@ pub struct RsyncArgs {
 const EXAMPLES: &str = "\
 Examples:
   linerate rsync -aHAX --delete tree/ host:/data/copy/
-      what rsync does with the same words
+      the same copy as by rsync with these words
   linerate rsync --help
-      rsync's options, and what becomes of each
+      rsync's options, and the effect of each
 ";
 
 const HELP: &str = "\
@@ -76,9 +76,9 @@ Usage: linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
        linerate rsync [RSYNC'S OPTIONS] SRC... DST
        linerate rsync [RSYNC'S OPTIONS] [[USER@]HOST:]SRC
 
-Does what rsync does with the same words, over linerate's streams: the same
-tree, the same lines, the same exit codes. An option that it doesn't have is
-refused by its name, before anything is done.";
+Does the same as rsync with these words, over linerate's streams: the same
+tree, the same lines, the same exit codes. It refuses an option that it
+doesn't have by its name, before it does anything.";
 
 /// Copies as rsync would.
 ///
@@ -141,7 +141,7 @@ fn copy(mut line: Line) -> Result<Code, Failure> {
     done
 }
 
-/// The failure with rsync's code for it; no failure where rsync has none.
+/// The failure with rsync's code for it; no failure if rsync has none.
 fn as_rsyncs(failure: Failure, line: &Line, look: &RsyncLook, stop: Option<&Stop>) -> Result<Code, Failure> {
     let Failure(message, code) = failure;
     if line.ignore_missing && message == NONE_IS_THERE {
@@ -165,7 +165,7 @@ fn as_rsyncs(failure: Failure, line: &Line, look: &RsyncLook, stop: Option<&Stop
     Err(of_failure(Failure(message, code)))
 }
 
-/// The lines that end the log of a run that failed, or did only a part.
+/// The lines that end the log of a run that failed as a whole or in part.
 fn last_words(done: &Result<Code, Failure>) -> String {
     let (message, code) = match done {
         Ok(code) => (None, code.number()),
@@ -193,7 +193,7 @@ fn codes_table() -> String {
 }
 
 impl Line {
-    /// True if the line asks for a text alone, which is then printed.
+    /// True if the line only asks for a text, which is then printed.
     fn answers(&self) -> bool {
         match (self.version, self.words_help) {
             _ if self.help => say!("{}", help()),
@@ -240,10 +240,10 @@ impl Line {
             None => (sorted(sources), None),
         };
         let way = self.way();
-        // Without -r a directory comes with what is directly in it, if its name ends in a slash.
+        // Without -r a directory comes with its direct contents, if its name ends in a slash.
         let filter = self.filter((self.shallow && listed.is_none()).then_some("- /*/*"))?;
         let options = Options {
-            // A list is walked, and nothing but what it names is sent.
+            // The paths of a list are walked, and only these are sent.
             recursive: self.recursive || self.shallow || listed.is_some(),
             keep: self.kept(way),
             sync: Some(Sync { make_path: self.makes_path, ..self.sync.clone() }),
@@ -289,7 +289,7 @@ impl Line {
         })
     }
 
-    /// True with `-R` where directories don't come: they are left out before the sources become a list.
+    /// True with `-R` if directories don't come: they are left out before the sources become a list.
     fn leaves_directories(&self) -> bool {
         self.relative == Some(true) && !self.recursive && !self.shallow && self.files_from.is_none()
     }
@@ -303,7 +303,7 @@ impl Line {
         is_any_left
     }
 
-    /// The message about values or options that rsync refuses as well.
+    /// The message about values or options that rsync also refuses.
     fn refusal(&self) -> Option<String> {
         self.checked.refusal(self.sync.checksum).or_else(|| self.details.refusal())
     }
@@ -336,7 +336,7 @@ impl Line {
         self.bring_list(source)
     }
 
-    /// Brings a list of files from the far end by a transfer of its own.
+    /// Brings a list of files from the far end by a separate transfer.
     fn bring_list(&self, source: OsString) -> Result<Vec<u8>, String> {
         let shown = linerate_wire::path::printable(source.as_bytes());
         let failed = |why: String| format!("bringing the list of files {shown} failed: {why}");
@@ -398,7 +398,7 @@ impl Line {
         })
     }
 
-    /// The directory of this host that is to be made for the sources, where it is known before.
+    /// The directory of this host that must be created for the sources, if this is known beforehand.
     fn makes_directory(&self) -> Option<OsString> {
         let by_itself = !self.list && !self.makes_path;
         let (destination, sources) = self.paths.split_last().filter(|_| by_itself)?;
@@ -413,7 +413,7 @@ impl Line {
         (has_directory && !Path::new(&path).exists()).then_some(path)
     }
 
-    /// The rules, behind `first`.
+    /// The rules, after `first`.
     fn filter(&self, first: Option<&str>) -> Result<Rules, String> {
         let per_directory = [": /.rsync-filter", "- .rsync-filter"];
         let per_directory = per_directory.into_iter().take(usize::from(self.per_directory));
@@ -433,8 +433,8 @@ impl Line {
     }
 }
 
-/// Sources of this host that come under their own names come as if they were in one directory: first what is no directory, each
-/// by the bytes of its name. Of the same name the first stays the first.
+/// Sources of this host under their own names are sent as if they were in one directory: first those that aren't directories, each
+/// group by the bytes of its names. Sources with the same name keep their order.
 fn sorted(sources: &[OsString]) -> Vec<OsString> {
     let mut sources = sources.to_vec();
     let name = |source: &OsString| match Spec::parse(source) {
@@ -460,8 +460,8 @@ fn is_daemon(path: &OsString) -> bool {
     bytes.starts_with(b"rsync://") || head.windows(2).any(|pair| pair == b"::")
 }
 
-/// The source as a command line of linerate has it: with a slash behind it, or for a list of files
-/// (`contents`), what is in it comes.
+/// The source for a command line of linerate: with a slash at its end, or for a list of files
+/// (`contents`), its contents come.
 fn source_of(source: &OsString, contents: bool) -> OsString {
     let bytes = source.as_bytes();
     let more: &[u8] = match bytes.last() {

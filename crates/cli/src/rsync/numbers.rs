@@ -1,6 +1,6 @@
 //! Numbers, rates and permissions as rsync writes them.
 
-/// How numbers are written, by the number of `-h`: as they are, with commas, in units of 1000, in units of
+/// The notation of numbers, by the number of `-h`: plain, with commas, in units of 1000, in units of
 /// 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Human(pub u8);

@@ -1,4 +1,4 @@
-//! rsync's options about the way of a received file to its place.
+//! rsync's options about the steps of a received file to its final place.
 
 use linerate_wire::control::{Appending, Placing};
 use std::ffi::{OsStr, OsString};
@@ -9,7 +9,7 @@ use super::checked::debugs;
 /// The directory where files wait with `--delay-updates`, unless another one is named.
 const WAITING: &[u8] = b".~tmp~";
 
-/// Options about the way of a received file to its place.
+/// Options about the steps of a received file to its final place.
 #[derive(Clone, Debug, Default)]
 pub struct PlacingWishes {
     /// `--partial`.
@@ -20,9 +20,9 @@ pub struct PlacingWishes {
     pub delayed: bool,
     /// `--append`, `--append-verify`.
     pub append: Appending,
-    /// How often `--fuzzy` was named.
+    /// The number of times that `--fuzzy` was given.
     pub fuzzy: u8,
-    /// `--debug` names the basis that was chosen by it.
+    /// `--debug` names the basis that `--fuzzy` has chosen.
     pub shows_fuzzy: bool,
     /// `--temp-dir`.
     pub temporary: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ impl PlacingWishes {
         self.shows_fuzzy = debugs(words, "fuzzy").unwrap_or(self.shows_fuzzy);
     }
 
-    /// Adds what the environment names, once all options are read, and refuses options that exclude each
+    /// Adds the values of the environment, once all options are read, and refuses options that exclude each
     /// other.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl PlacingWishes {
         Ok(())
     }
 
-    /// These options, as the receiver gets them.
+    /// These options, for the receiver.
     pub fn placing(&self) -> Placing {
         Placing {
             temporary: self.temporary.clone(),
@@ -69,7 +69,7 @@ impl PlacingWishes {
         }
     }
 
-    /// The rule that leaves directories of parts out, and lets them stay.
+    /// The rule that leaves directories of parts out, and protects them from deletion.
     pub fn rule(&self) -> Option<OsString> {
         let directory = self.directory.as_deref().filter(|directory| !directory.starts_with(b"/"))?;
         let end = directory.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! `--relative` and lists of files: what is named keeps its path, from `/./` on where it has that.
+//! `--relative` and lists of files: named entries keep their paths, from `/./` on if they have that.
 
 use linerate_transfer::filter::{FilesFrom, FilesFromError, names};
 use linerate_wire::control::MAX_SOURCES;
@@ -25,7 +25,7 @@ pub struct Below {
 /// Sources with `--relative`.
 ///
 /// # Errors
-/// A message where a path goes up.
+/// A message if a path goes up.
 pub fn of_sources(sources: &[OsString]) -> Result<Below, String> {
     let mut below = Below::default();
     for source in sources {
@@ -49,10 +49,10 @@ pub fn of_sources(sources: &[OsString]) -> Result<Below, String> {
     Ok(below)
 }
 
-/// The list of files in `text`, below `source`; where its paths are not `relative`, each gets its last name alone.
+/// The list of files in `text`, below `source`; if its paths are not `relative`, each keeps only its last name.
 ///
 /// # Errors
-/// A message where a path is too long, or there are too many.
+/// A message if a path is too long, or there are too many.
 pub fn of_list(source: &OsString, text: &[u8], nul: bool, relative: bool) -> Result<Below, String> {
     let mut below = Below::default();
     below.number(source.clone()).map_err(|error| error.to_string())?;
@@ -71,13 +71,13 @@ impl Below {
     /// the first path that began with `./`.
     pub fn implying(mut self, implies: bool) -> Self {
         if let Some(argument) = self.top.filter(|_| implies) {
-            // One more than what has been counted: the other end counts again.
+            // One more than was counted: the other end counts again.
             let _ = self.listed.add(ListedPath { path: RelPath::root(), contents: false, argument });
         }
         self
     }
 
-    /// Adds `path` below `top`. What is behind `/./` may be nothing, which is all that is there.
+    /// Adds `path` below `top`. If nothing follows `/./`, the path is everything there.
     fn name(&mut self, top: Vec<u8>, path: &[u8]) -> Result<(), FilesFromError> {
         let argument = self.number(OsString::from_vec(top))?;
         if path.len() > 2 && path.starts_with(b"./") {
@@ -129,7 +129,7 @@ fn split_name(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A path of a list, which goes no higher than where it begins: `..` takes away the name before it, if there is one.
+/// A path of a list, which can't leave its beginning: `..` removes the name before it, if there is one.
 fn clamped(path: &[u8]) -> Vec<u8> {
     let mut kept: Vec<&[u8]> = Vec::new();
     for part in path.split_inclusive(|byte| *byte == b'/') {

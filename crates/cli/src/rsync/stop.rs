@@ -20,7 +20,7 @@ pub fn after(text: &str) -> Result<SystemTime, String> {
 /// The next time that is `[[[YEAR-]MONTH-]DAY][THOUR:MINUTE]`, `HOUR:MINUTE` or `:MINUTE`; without an hour it is midnight.
 ///
 /// # Errors
-/// If it is written in another way, or is over.
+/// If it has another format, or is in the past.
 pub fn at(text: &str) -> Result<SystemTime, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let next = next(text, now.cast_signed())?;
@@ -30,7 +30,7 @@ pub fn at(text: &str) -> Result<SystemTime, String> {
 const FORM: &str =
     "not a time: write [[YEAR-]MONTH-]DAY, [[YEAR-]MONTH-]DAYTHOUR:MINUTE, HOUR:MINUTE or :MINUTE";
 
-/// How far the next time can be, in units of what wasn't named: of hours, days, months, and of years up to 29 February.
+/// The furthest next time, in units of the first part that wasn't given: hours, days, months, and years up to 29 February.
 const HOURS: i32 = 26;
 const DAYS: i32 = 2;
 const MONTHS: i32 = 13;
@@ -93,7 +93,7 @@ fn numbers(text: &str, between: &[char]) -> Result<Vec<i32>, String> {
     text.split(between).map(number).collect()
 }
 
-/// Months count on into the next years.
+/// Months continue into the next years.
 fn in_month(local: LocalTime, month: i32) -> LocalTime {
     LocalTime { year: local.year + (month - 1) / 12, month: (month - 1) % 12 + 1, ..local }
 }

@@ -1,4 +1,4 @@
-//! Lines of changes that have sums of files (`%C`): they wait until all is in place, and each file is read then.
+//! Lines of changes that have sums of files (`%C`): they wait until all files are in place; then each file is read.
 
 use linerate_transfer::lock::lock;
 use linerate_wire::control::Change;
@@ -18,12 +18,12 @@ use crate::common::spec::Spec;
 
 /// Changes that wait for their lines.
 pub struct Summed {
-    /// The sum of what is sent, and of what `--checksum` compares.
+    /// The sum of sent files, and of files that `--checksum` compares.
     kinds: [FileSum; 2],
     compares: bool,
     dry_run: bool,
     tops: Vec<Top>,
-    /// The destination, if it is of this host and gets the files.
+    /// The destination, if it is on this host and gets the files.
     destination: Option<PathBuf>,
     held: Mutex<Vec<Change>>,
 }
@@ -59,7 +59,7 @@ impl Summed {
             .map(|(sum, change)| (change, sum))
     }
 
-    /// The sum of the file that a change is about, or spaces; none where the file that was to come didn't.
+    /// The sum of a change's file, or spaces; `None` if the file didn't arrive.
     fn sum(&self, change: &Change) -> Option<String> {
         let is_sent = matches!(change.item[0], b'<' | b'>');
         let is_file = change.item[0] != b'*' && change.item[1] == b'f';
@@ -79,7 +79,7 @@ impl Summed {
         sum.or_else(|| (!comes_here).then(blank))
     }
 
-    /// The file at the destination, else the source.
+    /// The file at the destination, otherwise the source.
     fn file(&self, change: &Change) -> Option<File> {
         match &self.destination {
             Some(top) if top.is_dir() => {
@@ -91,7 +91,7 @@ impl Summed {
     }
 }
 
-/// Opens a regular file, and waits for no other end of anything else.
+/// Opens a regular file; for other kinds of files it doesn't wait for a peer.
 fn open(path: &Path, flags: OFlags) -> Option<File> {
     let flags = (flags | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;

@@ -28,7 +28,7 @@ pub enum FileSum {
 }
 
 impl FileSum {
-    /// The sum with this name; none if there is none.
+    /// The sum with this name, if there is one.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "auto" | "xxh128" => Self::Xxh128,
@@ -57,19 +57,19 @@ impl FileSum {
         }
     }
 
-    /// The number of characters of a sum as it is shown.
+    /// The number of characters of a shown sum.
     pub fn width(self) -> usize {
         match self {
             Self::Xxh128 | Self::Md5 | Self::Md4 => 32,
             Self::Xxh3 | Self::Xxh64 => 16,
             Self::Sha1 => 40,
             Self::Blake3 => 64,
-            // As rsync has it.
+            // The same as in rsync.
             Self::None => 2,
         }
     }
 
-    /// The sum of everything in `file`, and how many bytes that is.
+    /// The sum of all of `file`, and the number of its bytes.
     ///
     /// # Errors
     /// If it can't be read.

@@ -1,4 +1,4 @@
-//! Where the sources of this host are.
+//! The places of the sources on this host.
 
 use linerate_wire::control::Change;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::line::Line;
 use crate::common::spec::Spec;
 
-/// The directory that a source is below, and its name there; none where it is the directory itself.
+/// The directory above a source, and the source's name there; no name if the source is the directory itself.
 pub struct Top {
     directory: Vec<u8>,
     /// The source was written as an absolute path.
@@ -46,7 +46,7 @@ pub fn tops(line: &Line) -> Vec<Top> {
     sources.map(top).collect()
 }
 
-/// Where the file of a change may be among the sources of this host, the most probable first.
+/// The possible places of a change's file among the sources of this host, the most probable first.
 pub fn sources_of(tops: &[Top], change: &Change) -> impl Iterator<Item = PathBuf> {
     let path = change.path.as_bytes();
     let first = path.split(|byte| *byte == b'/').next().unwrap_or(path);
@@ -57,7 +57,7 @@ pub fn sources_of(tops: &[Top], change: &Change) -> impl Iterator<Item = PathBuf
     })
 }
 
-/// The path by which a sender on this host has the file, without the slash in front.
+/// The path of the file for a sender on this host, without the slash in front.
 pub fn full_name(tops: &[Top], change: &Change, pulls: bool) -> Vec<u8> {
     let path = change.path.as_bytes();
     let path: &[u8] = if path.is_empty() { b"." } else { path };

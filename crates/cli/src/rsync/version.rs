@@ -1,4 +1,4 @@
-//! `--version`, and `-VV`: what the program can, as JSON.
+//! `--version`, and `-VV`: the program's capabilities as JSON.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub fn as_json() -> Value {
     })
 }
 
-/// True if the option does what it does with rsync.
+/// True if the option has the same effect as with rsync.
 fn has(name: &str) -> bool {
     RsyncOption::of(name).is_some_and(|(option, _)| matches!(option.does, Does::Flag(_) | Does::Value(_)))
 }

@@ -1,4 +1,4 @@
-//! Changes as this end's user knows their names: in this end's character set, and without what a far receiver puts before links.
+//! Changes with names for this end's user: in this end's character set, and without the prefix that a far receiver puts before links.
 
 use linerate_transfer::charsets::NameConversion;
 use linerate_wire::control::{Change, Link, MUNGED};
@@ -6,11 +6,11 @@ use std::borrow::Cow;
 
 use super::line::Line;
 
-/// How changes are worded.
+/// The wording of changes.
 pub struct Wording {
     /// The far receiver puts [`MUNGED`] before the text of links.
     unmunges: bool,
-    /// How the far end's names become names here.
+    /// The conversion of the far end's names to names here.
     conversion: Option<NameConversion>,
     pulls: bool,
 }
@@ -34,7 +34,7 @@ impl Wording {
             let link = Some(Link::Target(own.to_vec()));
             change = Cow::Owned(Change { link, ..change.into_owned() });
         }
-        // Names are the sender's, and those of what is deleted the receiver's.
+        // Names are the sender's; for deleted entries they are the receiver's.
         if let Some(conversion) = self.conversion
             && self.pulls != (change.item == Change::DELETED)
             && let Some(path) = conversion.path(&change.path)

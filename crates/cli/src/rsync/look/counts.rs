@@ -14,7 +14,7 @@ pub(super) struct Told {
     pub(super) deleted: Totals,
     pub(super) transferred: u64,
     pub(super) progress: Option<Instant>,
-    /// True once the line about the destination that is made had its turn.
+    /// True once the line about the created destination has been handled.
     pub(super) made: bool,
 }
 
@@ -22,7 +22,7 @@ impl RsyncLook {
     pub(super) fn count(&self, change: &Change) {
         let mut told = lock(&self.told);
         if change.item == Change::DELETED {
-            // Of a deleted entry it is known only whether it was a directory.
+            // For a deleted entry, it is only known whether it was a directory.
             let deleted = &mut told.deleted;
             *(if change.directory { &mut deleted.directories } else { &mut deleted.files }) += 1;
             return;

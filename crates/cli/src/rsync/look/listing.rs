@@ -12,7 +12,7 @@ impl RsyncLook {
         let shown = self.escape.shown(path);
         let name = self.listed_name(&shown);
         let names: Vec<_> = path.split(|byte| *byte == b'/').collect();
-        // `name` has the last names of the path; here their bytes may be written otherwise than elsewhere.
+        // `name` has the last names of the path; here their bytes may be escaped in another way than elsewhere.
         let own = names.len().saturating_sub(name.split('/').count());
         let own = names[own..].join(&b'/');
         let name = if name == "." { b".".to_vec() } else { self.escape.bytes(&own) };
@@ -37,7 +37,7 @@ impl RsyncLook {
         [facts.as_bytes(), &name, &link].concat()
     }
 
-    /// The name of a listed entry, below what is in front of its source's own name.
+    /// The name of a listed entry, without the part in front of its source's own name.
     fn listed_name<'a>(&self, path: &'a str) -> &'a str {
         if path == "." || path.ends_with("/.") {
             return ".";
@@ -48,7 +48,7 @@ impl RsyncLook {
         let path = path.strip_prefix("./").unwrap_or(path);
         let named = self.named(path);
         let pattern = self.sources.iter().find(|source| source.contains(['*', '?', '[']));
-        // A pattern matches no slash, so the name begins behind as many slashes as the pattern has.
+        // A pattern matches no slash, so the name begins after the same number of slashes as in the pattern.
         let slashes = pattern.map_or(0, |pattern| pattern.matches('/').count());
         let start = path.match_indices('/').nth(slashes.wrapping_sub(1)).map_or(0, |(at, _)| at + 1);
         if named.len() == path.len() { &path[start..] } else { named }
