@@ -53,7 +53,7 @@ const PARTS: [KeepPart; 11] = [
     KeepPart {
         name: "owner",
         without: "no-owner",
-        help: "Keep owners, by name where both hosts know it; only root can",
+        help: "Keep owners, by name if both hosts know it; only root can",
         compared: Some("Owners, the same by name or by number"),
         set: |keep, on| keep.owner = on,
     },

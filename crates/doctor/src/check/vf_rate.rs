@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn no_limit_and_one_above_the_need_are_nothing() {
-        // bnx2x reports its port's speed where nobody has set a limit.
+        // bnx2x reports its port's speed if nobody has set a limit.
         assert!(found(&CHECK, &limited(None, Some(1000))).is_empty());
         assert!(found(&CHECK, &limited(None, None)).is_empty());
         assert!(found_for(&CHECK, &limited(None, Some(200)), Need::Target(100e6)).is_empty());
