@@ -61,7 +61,7 @@ mod tests {
         let capped = with(&[2_000_000, 3_500_000], &[3_500_000, 3_500_000], true);
         assert_eq!(lines(&capped), ["frequency-cap - minor -"]);
         assert!(
-            capped[0].title.contains("2.0 of 3.5") && capped[0].evidence[0].contains("1 of 2"),
+            capped[0].title.contains("at 2.0 GHz at most") && capped[0].evidence[0].contains("1 of 2"),
             "{capped:?}"
         );
     }

@@ -141,7 +141,7 @@ mod tests {
             fs.options = Fact::Known(options.map(str::to_owned).to_vec());
         });
         assert!(
-            found(&CHECK, &small)[0].fix.as_ref().unwrap().contains("or rsize=1048576, vers=4.2 among"),
+            found(&CHECK, &small)[0].fix.as_ref().unwrap().contains("or add rsize=1048576, vers=4.2 to"),
             "{small:?}"
         );
         for kind in ["fuse.s3fs", "fuse.juicefs", "beegfs", "gpfs"] {

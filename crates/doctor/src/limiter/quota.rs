@@ -94,8 +94,8 @@ mod tests {
         let named = verdict(97).unwrap();
         assert_eq!(
             named.to_string(),
-            "the CPU quota of host web1 (its control group /system.slice/ssh.service may use 0.15 processors; it \
-             had used them up, and was stopped, in 97 % of the periods of 100 ms)"
+            "the CPU quota of host web1 (its control group /system.slice/ssh.service may use 0.15 processors; \
+             the group was stopped, because it had used them up, in 97 % of the periods of 100 ms)"
         );
         assert_eq!(verdict(49), None);
         assert_eq!(QuotaStops::of_host(&QuotaUse::default(), 10.0).verdict("x"), None);
