@@ -50,9 +50,9 @@ fn errors_name_the_line_and_what_to_write() {
     for (text, line, says) in [
         ("streams = 99", 1, "1 to 64, or auto"),
         ("\nsteams = 4", 2, "did you mean streams?"),
-        ("streams = true", 1, "a string or a number belongs"),
-        ("safe-links = \"yes\"", 1, "true or false belongs"),
-        ("option = [1]", 1, "a list of strings belongs"),
+        ("streams = true", 1, "must be a string or a number"),
+        ("safe-links = \"yes\"", 1, "must be true or false"),
+        ("option = [1]", 1, "must be a list of strings"),
         ("# x\n\nno-encrypt = true", 3, "only for the command line"),
         ("delete-me = 1", 1, "there is no option delete-me"),
         ("recursive = true", 1, "belongs on the command line"),

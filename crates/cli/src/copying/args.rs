@@ -107,7 +107,7 @@ pub struct Prove {
 /// Whether the copy continues without its command.
 #[derive(Debug, Args)]
 pub struct LeaveArgs {
-    /// Return once both far hosts are at work; they continue without this one
+    /// Return once both far hosts work; they continue without this one
     ///
     /// For a copy between two far hosts that can connect to each other. linerate status HOST lists such jobs. linerate attach
     /// HOST shows a job until its end, and exits with the code that this command would have had. If you run this command again, it

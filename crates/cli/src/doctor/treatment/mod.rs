@@ -86,7 +86,7 @@ pub struct TreatmentArgs {
     /// The directory of the journals
     #[arg(long, value_name = "DIR", default_value = USUAL)]
     pub state: PathBuf,
-    /// The directory that has etc, run and usr, for --persist
+    /// The directory of etc, run and usr, for --persist
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub system: PathBuf,
 }
