@@ -132,10 +132,7 @@ fn options_of_hosts_count_unless_the_command_line_says_something() {
 fn another_remote_shell_is_reported_and_gives_way_to_ssh_s_options() {
     let ground = Ground::new("[host.far]\nrsh = \"other -x\"\n", "port = 2222\n");
     let (far, near) = (ground.far("far", "a"), ground.far("near", "b"));
-    ground
-        .run(&["cp", "file", &far])
-        .exits(0)
-        .says(&["the remote shell is 'other -x', as configured"]);
+    ground.run(&["cp", "file", &far]).exits(0).says(&["the remote shell is 'other -x', as configured"]);
     assert!(ground.ssh().starts_with("other -x far "));
     let run = ground.run(&["cp", "-q", "file", &far]).exits(0);
     assert!(run.err.is_empty() && ground.ssh().starts_with("other"), "{run}");
@@ -290,8 +287,10 @@ fn a_file_that_a_stranger_may_write_is_refused() {
     for name in files {
         for mode in [0o664, 0o646, 0o602] {
             change(name, mode);
-            let says =
-                format!("{}: users other than its owner may write it: chmod go-w", ground.path(name).display());
+            let says = format!(
+                "{}: users other than its owner may write it: chmod go-w",
+                ground.path(name).display()
+            );
             for words in [&["config", "show"][..], &["verify", "file", "file"]] {
                 ground.run(words).exits(2).says(&[&says]);
             }

@@ -43,7 +43,10 @@ fn a_snapshot_tells_what_it_costs_and_what_helps() {
     let part = |text: &str| run.out.find(text).unwrap_or_else(|| panic!("{text}: {run}"));
     // The costliest first, with its parts in order.
     assert!(part("major") < part("note"), "{run}");
-    assert!(part("ceiling  6.56 Gbit/s: 34 % of the needed rate is lost") < part("because  PCI device"), "{run}");
+    assert!(
+        part("ceiling  6.56 Gbit/s: 34 % of the needed rate is lost") < part("because  PCI device"),
+        "{run}"
+    );
     assert!(part("fix ") < part("see ") && run.out.contains("[pcie-width]"), "{run}");
     let told = json(&doctor(&["--json", "--root", &fixture("bare-gen1-x4.txt")]).exits(0));
     let findings = told["findings"].as_array().unwrap();

@@ -59,10 +59,7 @@ fn a_plan_changes_nothing_and_nobody_is_asked_without_a_terminal() {
     let Some(host) = Ill::host() else { return };
     let before = host.settings();
     let found = host.doctor(&[]).end().exits(0);
-    assert!(
-        found.out.contains(": linerate doctor --apply --plan shows how; "),
-        "{found}"
-    );
+    assert!(found.out.contains(": linerate doctor --apply --plan shows how; "), "{found}");
     let run = host.doctor(&["--apply", "--plan"]).end().exits(0);
     for part in [
         "net.ipv4.tcp_rmem  [tcp-buffers]",

@@ -294,9 +294,11 @@ fn what_cannot_be_planned_or_run_is_refused_with_its_reason() {
     let Some(case) = case() else { return };
     let fleet = Fleet::new(&case).with_tree();
     let plan = |args: Vec<OsString>| fleet.start(&["plan"], args).end();
-    plan(args!["--shards", "2", "--into", "plan", "b:/tree", "copy"]).exits(2).says(&["on the source's host"]);
+    plan(args!["--shards", "2", "--into", "plan", "b:/tree", "copy"])
+        .exits(2)
+        .says(&["on the source's host"]);
     plan(args!["--shards", "2", "--into", "tree/plan", "tree", "copy"]).exits(2).says(&["a part of SRC"]);
-    plan(args!["--shards", "2", "--into", "plan", "tree/link", "copy"]).exits(2).says(&["no directory"]);
+    plan(args!["--shards", "2", "--into", "plan", "tree/link", "copy"]).exits(2).says(&["isn't a directory"]);
     plan(args!["--shards", "2", "--into", "plan", "--hosts", "x", "tree", "copy"]).exits(2);
     plan(args!["--into", "plan", "tree", "copy"]).exits(2);
     plan(args!["--shards", "2", "--into", "tree", "d1", "copy"]).exits(2);

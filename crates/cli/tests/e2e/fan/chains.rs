@@ -21,7 +21,8 @@ fn chained(fleet: &Fleet, words: &[&str]) -> Run {
 
 /// Whether all got everything through the chain that got it at all.
 fn is_chained(run: &Run) -> bool {
-    !run.err.contains("sends the missing data directly") && !run.out.contains("sends the missing data directly")
+    !run.err.contains("sends the missing data directly")
+        && !run.out.contains("sends the missing data directly")
 }
 
 #[test]
