@@ -276,7 +276,7 @@ mod tests {
         // Somebody else's file is never touched.
         fs::write(root.join(own), "mine\n").unwrap();
         let (mut third, _) = confirmed(&shelf, vec![step(ecn(), "0", "2")]);
-        assert!(system.keep(&shelf, &mut third).unwrap_err().contains("somebody else's"));
+        assert!(system.keep(&shelf, &mut third).unwrap_err().contains("isn't a file of linerate's"));
         assert_eq!((read(own).as_str(), third.kept().is_empty()), ("mine\n", true));
     }
 
