@@ -76,8 +76,7 @@ impl RaceBed {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let watch = Watch { bed: self, racer, before: self.bytes(racer)?, begun: Instant::now() };
         let child = command.spawn().with_context(|| format!("starting {}", racer.line))?;
-        let (seen, output) = watch.until_over(child);
-        let seconds = watch.begun.elapsed().as_secs_f64();
+        let (seen, output, seconds) = watch.until_over(child);
         let (output, (first, memory)) = (output?, seen?);
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}: {}: {said}", racer.line, output.status);
@@ -159,14 +158,16 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// The time until data was on the link, and the most memory of a process; and the program's end.
-    fn until_over(&self, child: Child) -> (anyhow::Result<(Option<f64>, u64)>, anyhow::Result<Output>) {
+    /// The time until data was on the link, and the most memory of a process; the program's end, and the seconds until then.
+    fn until_over(&self, child: Child) -> (anyhow::Result<(Option<f64>, u64)>, anyhow::Result<Output>, f64) {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let seen = scope.spawn(|| self.look(&is_over));
             let output = child.wait_with_output().context("waiting for the program");
+            // The looks end later.
+            let seconds = self.begun.elapsed().as_secs_f64();
             is_over.store(true, Ordering::Relaxed);
-            (seen.join().expect("it doesn't panic"), output)
+            (seen.join().expect("it doesn't panic"), output, seconds)
         })
     }
 
@@ -257,7 +258,8 @@ pub fn make_files(top: &Path, count: usize, length: usize, rng: &mut Rng) -> any
     Ok(())
 }
 
-fn noise(length: usize, rng: &mut Rng) -> Vec<u8> {
+/// Random bytes.
+pub fn noise(length: usize, rng: &mut Rng) -> Vec<u8> {
     let mut bytes = vec![0; length];
     rng.fill(&mut bytes);
     bytes

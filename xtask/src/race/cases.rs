@@ -55,7 +55,7 @@ pub enum RaceData {
 }
 
 /// A program in a race. In its line, `{linerate}` is ours, `{from}` and `{to}` the source and the destination, `{older}` the older version, `{ssh}` the
-/// remote shell and `{config}` its configuration.
+/// remote shell and `{config}` its configuration. A rival that isn't installed is left out.
 pub struct Racer {
     pub name: &'static str,
     pub line: &'static str,
@@ -71,7 +71,21 @@ const WITHIN: &[Racer] = &[
     racer("linerate", "{linerate} cp -q -a {from}/. {to}/"),
     racer("cp -a", "cp -a {from}/. {to}/"),
     racer("rsync -a", "rsync -a {from}/ {to}/"),
+    racer("syq", "syq rsync -a -q --no-progress {from}/ {to}/"),
 ];
+
+impl Racer {
+    /// Whether its program is here.
+    pub fn is_here(&self) -> bool {
+        let program = self.line.split(' ').next().unwrap_or_default();
+        program == "{linerate}" || is_in_path(program)
+    }
+}
+
+fn is_in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
 
 /// linerate with the number of streams that it chooses, and with fixed ones.
 const STREAMS: &[Racer] = &[
@@ -82,6 +96,7 @@ const STREAMS: &[Racer] = &[
     racer("--streams 8", "{linerate} cp -q -a --streams 8 -F {config} {from}/. {to}/"),
     racer("--streams 16", "{linerate} cp -q -a --streams 16 -F {config} {from}/. {to}/"),
     racer("rsync -a", "rsync -a -e {ssh} {from}/ {to}/"),
+    racer("syq", "syq rsync -a -q --no-progress --no-compress -e {ssh} {from}/ {to}/"),
 ];
 
 pub const CASES: [RaceCase; 16] = [
@@ -138,6 +153,7 @@ pub const CASES: [RaceCase; 16] = [
         racers: &[
             racer("linerate", "{linerate} rsync -az -e {ssh} {from}/ {to}/"),
             racer("rsync -az", "rsync -az -e {ssh} {from}/ {to}/"),
+            racer("syq -z", "syq rsync -az -q --no-progress -e {ssh} {from}/ {to}/"),
         ],
     },
     RaceCase {
@@ -222,6 +238,7 @@ pub const CASES: [RaceCase; 16] = [
             racer("ssh true", "ssh -F {config} b true"),
             racer("scp", "scp -q -F {config} -r {from}/. {to}/"),
             racer("rsync", "rsync -r -e {ssh} {from}/ {to}/"),
+            racer("syq", "syq rsync -r -q --no-progress -e {ssh} {from}/ {to}/"),
         ],
     },
 ];

@@ -1,5 +1,5 @@
-//! The race of a fleet with one pair of hosts: four hosts at each of two sites, and a large file among many small ones. The
-//! file systems of both sites are one memory, so that only links and processors count. Then the times of 1, 2, 4 and 8 pairs
+//! The race of a fleet with one pair of hosts: four hosts at each of two sites, and a file of 20 GB among many small ones, of
+//! which most is holes. The file systems of both sites are one memory, so that only links and processors count. Then the times of 1, 2, 4 and 8 pairs
 //! are compared with those that `linerate fleet simulate` computes.
 
 use anyhow::{Context, ensure};
@@ -7,12 +7,13 @@ use linerate_lab::{Lab, LabOptions, parse_link};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use super::Spread;
-use super::bed::make_files;
+use super::bed::{make_files, noise};
 use crate::call;
 
 /// The case's name on the command line.
@@ -23,9 +24,14 @@ const HOSTS: usize = 4;
 const COMPUTED: [usize; 4] = [1, 2, 4, 8];
 /// The usual rate of a link: eight hosts share the processors.
 pub const RATE: &str = "100mbit";
-const FILES: usize = 10_000;
-const FILE: usize = 10_000;
-const LARGE: usize = 400_000_000;
+const FILES: usize = 100_000;
+const FILE: usize = 4_000;
+/// The large file has a piece of data at each of these steps, and holes between them.
+const PIECES: u64 = 400;
+const STEP: u64 = 50_000_000;
+const PIECE: usize = 1_000_000;
+/// The empty files whose copy says how many files a pair of hosts copies in a second.
+const EMPTY: usize = 10_000;
 
 /// The result of a run of the fleet.
 struct FleetTime {
@@ -39,12 +45,12 @@ struct FleetTime {
 /// Copies by one pair and by the fleet, in blocks.
 pub fn run(program: &Path, blocks: usize, rate: &str) -> anyhow::Result<()> {
     println!(
-        "{NAME}: {FILES} files and one of 0.4 GB, from {HOSTS} hosts to {HOSTS} hosts, each with a link of {rate}"
+        "{NAME}: {FILES} files and one of 20 GB, 0.8 GB of data in all, from {HOSTS} hosts to {HOSTS} hosts, each with a link of {rate}"
     );
     let bed = FleetBed::up(program, rate)?;
     let mut random = fastrand::Rng::with_seed(7);
     make_files(&bed.source("tree/small"), FILES, FILE, &mut random)?;
-    make_files(&bed.source("tree/large"), 1, LARGE, &mut random)?;
+    make_large_file(&bed.source("tree/large"), &mut random)?;
     // The program is at the far end then.
     bed.pair()?;
     bed.fleet("tree", HOSTS)?;
@@ -70,16 +76,25 @@ pub fn run(program: &Path, blocks: usize, rate: &str) -> anyhow::Result<()> {
     Ok(bed.lab.down()?)
 }
 
+fn make_large_file(path: &Path, random: &mut fastrand::Rng) -> anyhow::Result<()> {
+    let file = fs::File::create(path).with_context(|| format!("making {}", path.display()))?;
+    file.set_len(PIECES * STEP)?;
+    for piece in 0..PIECES {
+        file.write_all_at(&noise(PIECE, random), piece * STEP)?;
+    }
+    Ok(())
+}
+
 /// Prints the times of fleets of several sizes beside those that the simulation computes from what small runs of one pair
 /// have cost.
 fn compare_with_simulation(bed: &FleetBed, blocks: usize, rate: &str) -> anyhow::Result<()> {
     make_files(&bed.source("one"), 1, 1, &mut fastrand::Rng::with_seed(7))?;
-    make_files(&bed.source("empty"), FILES, 0, &mut fastrand::Rng::with_seed(7))?;
+    make_files(&bed.source("empty"), EMPTY, 0, &mut fastrand::Rng::with_seed(7))?;
     let of_tasks = |tree| anyhow::Ok(bed.fleet(tree, 1)?.of_tasks);
     let task = (0..blocks).map(|_| of_tasks("one")).collect::<Result<Vec<_>, _>>()?;
     let task = Spread::of(task.into_iter()).median;
     let empty = (0..blocks).map(|_| of_tasks("empty")).collect::<Result<Vec<_>, _>>()?;
-    let files_per_second = FILES as f64 / (Spread::of(empty.into_iter()).median - task).max(1e-3);
+    let files_per_second = EMPTY as f64 / (Spread::of(empty.into_iter()).median - task).max(1e-3);
     println!("  one pair: {task:.2} s for a task, {files_per_second:.0} files/s");
     for nodes in COMPUTED {
         let times = (0..blocks)

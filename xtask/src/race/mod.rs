@@ -90,7 +90,8 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
 type RaceTimes = BTreeMap<&'static str, Vec<RaceTime>>;
 
 fn blocks(case: &RaceCase, bed: &RaceBed, blocks: usize) -> anyhow::Result<RaceTimes> {
-    let mut order: Vec<_> = case.racers.iter().collect();
+    let (mut order, missing): (Vec<_>, Vec<_>) = case.racers.iter().partition(|racer| racer.is_here());
+    missing.iter().for_each(|racer| println!("  {:16} isn't installed", racer.name));
     // A run before the first block does what is done only once: it brings the program to the far end, and
     // warms the caches.
     for racer in &order {
@@ -111,11 +112,12 @@ fn blocks(case: &RaceCase, bed: &RaceBed, blocks: usize) -> anyhow::Result<RaceT
 }
 
 fn print_figures(case: &RaceCase, times: &RaceTimes) {
-    for racer in case.racers {
+    let raced = || case.racers.iter().filter(|racer| times.contains_key(racer.name));
+    for racer in raced() {
         let taken = &times[racer.name];
         let seconds = Spread::of(taken.iter().map(|time| time.seconds));
         let bytes = Spread::of(taken.iter().map(|time| time.bytes as f64 / 1e6));
-        print!("  {:16} {seconds:.2} s", racer.name);
+        print!("  {:16} {seconds:.3} s", racer.name);
         let memory = taken.iter().map(|time| time.memory).max().unwrap_or(0) as f64 / 1e6;
         let first = Spread::of(taken.iter().map(|time| time.first_seconds));
         match bytes.greatest > 0.0 {
@@ -127,7 +129,7 @@ fn print_figures(case: &RaceCase, times: &RaceTimes) {
         }
     }
     let ours = &times[OURS];
-    for racer in case.racers.iter().filter(|racer| racer.name != OURS) {
+    for racer in raced().filter(|racer| racer.name != OURS) {
         let theirs = &times[racer.name];
         let ratio = |of: fn(&RaceTime) -> f64| {
             Spread::of(ours.iter().zip(theirs).map(|(ours, theirs)| of(ours) / of(theirs)))
