@@ -27,11 +27,16 @@ pub fn identity() -> String {
 const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 -exec rm -f {} + 2>/dev/null; \
                     find \"$d\" -type f -name \".new.*\" -mtime +0 -exec rm -f {} + 2>/dev/null";
 
+/// Sets `$i`, this user's number, as far as possible without another process.
+const USER: &str = "i=; while read -r k z i p; do case $k in Uid:) break;; esac; done 2>/dev/null </proc/self/status; \
+    [ \"$i\" ] || i=$(id -u);";
+
 /// `own` is true if the cache directory `$d` belongs to this user and nobody else may write to it, by the mode and
 /// owner that `ls` prints. No other directory is used to run or keep a binary. A link is refused: in a shared
-/// directory, another user could point it at any directory of this user.
-const OWN_DIRECTORY: &str = "own() { set -- $(ls -ldn \"$d\" 2>/dev/null); \
-    case \"$1 $3\" in drwx?-??-?*\" $(id -u)\") return 0;; esac; return 1; };";
+/// directory, another user could point it at any directory of this user. `own FILE` sets `$n`, the length of a file of
+/// this directory, which the second half of the same output has: another process would delay each start.
+const OWN_DIRECTORY: &str = "own() { set -- $(LC_ALL=C TIME_STYLE=locale ls -ldn \"$d\" \"$@\" 2>/dev/null); \
+    case \"$1 $3\" in drwx?-??-?*\" $i\") shift $(($#/2)); n=$5; return 0;; esac; return 1; };";
 
 /// Sets `$d`, the cache directory, and runs `action` for each of our binaries that may be in it: `$b` is the binary's
 /// name, `$s` its length and `$a` its path. Afterwards these variables describe the last binary, which is the one that
@@ -51,7 +56,10 @@ fn each_copy(binaries: &Binaries, part: FarPart, action: &str) -> String {
         }
         line.push_str("esac; ");
     }
-    line + OWN_DIRECTORY + &format!(" for b in $c; do a=$d/agent-$b s=${{b##*-}}; {action}; done; ")
+    line + USER
+        + " "
+        + OWN_DIRECTORY
+        + &format!(" for b in $c; do a=$d/agent-$b s=${{b##*-}}; {action}; done; ")
 }
 
 /// The line for the far shell; without `install` it never asks for the binary.
@@ -66,7 +74,10 @@ pub fn bootstrap_by(binaries: &Binaries, part: FarPart, install: bool, command: 
         return format!("sh -c '{}'", command.call(path));
     }
     let (copied, installed) = (command.call("\"$a\""), command.call("linerate"));
-    let if_whole = format!("if [ -x \"$a\" ] && own && [ $(wc -c <\"$a\") -eq $s ]; then {copied}; fi");
+    // Settings of the user's may make ls print lengths in other units.
+    let if_whole = format!(
+        "if [ -x \"$a\" ] && own \"$a\" && {{ [ \"$n\" = $s ] || [ $(wc -c <\"$a\") -eq $s ]; }}; then {copied}; fi"
+    );
     let start = format!(
         "{copies}if [ \"$(linerate agent --id 2>/dev/null)\" = \"{id}\" ]; then {installed}; fi; ",
         copies = each_copy(binaries, part, &if_whole),
@@ -204,6 +215,24 @@ mod tests {
         assert!(found.ends_with(&format!("agent-5eed-{}\n", own.size)), "{found}");
         let line = bootstrap(&binaries, FarPart::Agent, true);
         assert!(!line.contains(['\n', '!', '\\']) && line.matches('\'').count() == 2, "{line}");
+    }
+
+    #[test]
+    fn neither_blanks_in_the_path_nor_settings_of_ls_hide_what_was_brought() {
+        let top = tempfile::tempdir().unwrap();
+        let home = top.path().join("a home  of * 7 9");
+        std::fs::create_dir(&home).unwrap();
+        let (bytes, binaries) = script("echo started $1");
+        run(&home, &bootstrap(&binaries, FarPart::Agent, true), &bytes);
+        let line = bootstrap(&binaries, FarPart::Agent, false);
+        let settings =
+            [("BLOCK_SIZE", "1M"), ("TIME_STYLE", "iso"), ("LC_ALL", "C.UTF-8"), ("POSIXLY_CORRECT", "1")];
+        for (name, value) in settings {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &line]).env("HOME", &home).env_remove("XDG_CACHE_HOME").env(name, value);
+            let said = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+            assert_eq!(said, "started agent\n", "{name}");
+        }
     }
 
     #[test]

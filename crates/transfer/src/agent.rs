@@ -186,7 +186,7 @@ fn attend(
 ) -> Result<(), TransferError> {
     let mut gone = None;
     let attended = host.attend(attention, &mut |message| {
-        let heard = session.send(&message).and_then(|()| session.stand_by());
+        let heard = session.send(&message).and_then(|()| session.check());
         heard.map_err(|error| gone = Some(error)).is_ok()
     });
     attended.map_err(TransferError::Arguments)?;

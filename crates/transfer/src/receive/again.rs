@@ -35,7 +35,7 @@ fn settle(session: &mut Session, finished: &Sender<ToCommit>) -> Result<(), Tran
     }
     while settled.recv_timeout(TICK).is_err_and(|error| error.is_timeout()) {
         session.tell_progress()?;
-        session.stand_by()?;
+        session.check()?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::base::problem::{TransferError, problem};
 use crate::net::chain::ChainHost;
 use crate::net::compress::longest_window;
 use crate::net::crew::Crew;
-use crate::net::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
+use crate::net::session::{Event, Session, TICK, WorkEnd, WorkerEnd, out_of_turn};
 use crate::net::stream::{Stream, StreamError};
 use crate::receive::admission::{self, Request, Terms};
 use crate::receive::again;
@@ -95,7 +95,7 @@ pub fn run(
     rustix::process::umask(umask);
     // A client that is gone will run the command again, and must find the journal that shows that everything is in
     // place.
-    let received = received.and_then(|received| session.stand_by().map(|()| received));
+    let received = received.and_then(|received| session.check().map(|()| received));
     let received = received.inspect_err(|error| resume.abandon(&landing, &near, error))?;
     session.meanwhile(|| resume.finish(&landing, &near))?;
     if let Some(relay) = session.chain_host().and_then(|host| host.relay().cloned()) {
@@ -230,7 +230,11 @@ fn take<'a>(
     let committer = Committer { counters, problem, journal, verifier, proven: &proven, names, landing, near };
     let offers = options.sync.is_some() || shared.ground.past.is_some();
     thread::scope(|scope| {
-        let committing = scope.spawn(|| committer.run(whole));
+        let (end, committed) = bounded(0);
+        let committing = scope.spawn(move || {
+            let _end: WorkEnd = end;
+            committer.run(whole)
+        });
         let chain = session.chain_host();
         let mut crew = Crew::new(scope, move |stream| work(shared, stream, chain.clone()));
         let (settling, ended) = bounded(0);
@@ -245,9 +249,7 @@ fn take<'a>(
         // If an end breaks the protocol, that is the error to report, and not that the end then goes away.
         let compared = compared?;
         let (streams, announced) = received?;
-        while !committing.is_finished() {
-            session.stand_by()?;
-        }
+        session.stand_by_until(&committed)?;
         let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
         Ok(Taken { touched: touched.map_err(TransferError::Failed)?, streams, announced, compared })
     })

@@ -1,14 +1,15 @@
 //! Detects whether the other end is still alive: each end sends its counters once a second, and gives up if it hears
 //! nothing.
 
-use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, never};
 use linerate_wire::control::{Message, Progress};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Session;
 use super::partner::Partnership;
+use super::{Session, TICK};
 use crate::base::problem::TransferError;
 use crate::net::channel::Channel;
 use crate::net::pulse::Pulse;
@@ -18,11 +19,14 @@ const BEAT: Duration = Duration::from_secs(1);
 /// How long a client may be silent before its job has arrived, which states the user's limit. The client sends both of
 /// its first messages before the agent runs.
 pub(super) const UNTIL_JOB: Duration = Duration::from_secs(30);
-/// How soon the end of work on another thread is noticed.
+/// The pause before another try of what another process prevents.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// The name of the message that is expected by default.
 const ANYTHING: &str = "more of the transfer";
+
+/// Dropped by a thread at the end of its work.
+pub type WorkEnd = Sender<Infallible>;
 
 /// The state of the other end's silence, and its limit.
 pub(super) struct Silence {
@@ -154,12 +158,25 @@ impl Session {
     /// If the other end is gone, or sends a message that isn't allowed now.
     pub fn meanwhile<T: Send>(&mut self, work: impl FnOnce() -> T + Send) -> Result<T, TransferError> {
         std::thread::scope(|scope| {
-            let working = scope.spawn(work);
-            while !working.is_finished() {
-                self.stand_by()?;
-            }
+            let (end, ended) = bounded(0);
+            let working = scope.spawn(move || {
+                let _end: WorkEnd = end;
+                work()
+            });
+            self.stand_by_until(&ended)?;
             working.join().map_err(|_| TransferError::Failed("this end failed while it finished".into()))
         })
+    }
+
+    /// Waits until the other side of `ended` is dropped. Until then only progress reports may arrive.
+    ///
+    /// # Errors
+    /// If another message arrives, or the other end is gone.
+    pub fn stand_by_until(&mut self, ended: &Receiver<Infallible>) -> Result<(), TransferError> {
+        while ended.try_recv() == Err(TryRecvError::Empty) {
+            self.nothing_but_progress(ended, TICK)?;
+        }
+        Ok(())
     }
 
     /// Waits a moment, in which only progress reports may arrive.
@@ -167,7 +184,23 @@ impl Session {
     /// # Errors
     /// If another message arrives, or the other end is gone.
     pub fn stand_by(&mut self) -> Result<(), TransferError> {
-        match self.poll_within(MOMENT)? {
+        self.nothing_but_progress(&never(), MOMENT)
+    }
+
+    /// Checks what has arrived until now, which may only be a progress report.
+    ///
+    /// # Errors
+    /// If it is another message, or the other end is gone.
+    pub fn check(&mut self) -> Result<(), TransferError> {
+        self.nothing_but_progress(&never(), Duration::ZERO)
+    }
+
+    fn nothing_but_progress(
+        &mut self,
+        ended: &Receiver<Infallible>,
+        patience: Duration,
+    ) -> Result<(), TransferError> {
+        match self.poll_until(ended, patience)? {
             None => Ok(()),
             Some(_) => Err(super::out_of_turn()),
         }

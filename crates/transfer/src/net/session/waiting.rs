@@ -1,7 +1,8 @@
 //! Waits for the other end: for messages, streams, and the end of the transfer.
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, select};
+use crossbeam_channel::{Receiver, never, select};
 use linerate_wire::control::{ControlError, Message, Problem, Progress};
+use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -166,19 +167,31 @@ impl Session {
     }
 
     pub(super) fn poll_within(&mut self, patience: Duration) -> Result<Option<Message>, TransferError> {
+        self.poll_until(&never(), patience)
+    }
+
+    /// As [`Session::poll_within`], but at most until the other side of `ended` is dropped.
+    pub(super) fn poll_until(
+        &mut self,
+        ended: &Receiver<Infallible>,
+        patience: Duration,
+    ) -> Result<Option<Message>, TransferError> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(TransferError::Interrupted);
         }
         self.look()?;
-        match self.control.incoming.recv_timeout(patience) {
-            Ok(Incoming::Message(message, room)) => {
-                self.heard();
-                self.room = Some(room);
-                self.handle(message)
-            }
-            Ok(Incoming::Closed(error)) => Err(self.closed(&error)),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+        select! {
+            recv(self.control.incoming) -> incoming => match incoming {
+                Ok(Incoming::Message(message, room)) => {
+                    self.heard();
+                    self.room = Some(room);
+                    self.handle(message)
+                }
+                Ok(Incoming::Closed(error)) => Err(self.closed(&error)),
+                Err(_) => Err(gone()),
+            },
+            recv(ended) -> _ => Ok(None),
+            default(patience) => Ok(None),
         }
     }
 
