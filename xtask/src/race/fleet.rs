@@ -195,6 +195,8 @@ impl FleetBed {
     /// The seconds that the simulation computes for the last plan. The pairs share this machine's processors.
     fn simulate(&self, pairs: usize, rate: &str, task: f64, files: f64) -> anyhow::Result<f64> {
         let processors = std::thread::available_parallelism()?.get() as f64 / pairs as f64;
+        let large = PIECES as usize * PIECE;
+        let largest = if pairs == 1 { large } else { FILE };
         let words = [
             "simulate".to_owned(),
             format!("--nodes={pairs}"),
@@ -202,6 +204,9 @@ impl FleetBed {
             format!("--per-task={task:.3}s"),
             format!("--files-per-second={files:.1}"),
             format!("--processors={processors}"),
+            // The plan counts holes as data.
+            format!("--bytes={}", FILES * FILE + large),
+            format!("--largest={largest}"),
         ];
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let computed = self.json(&words, &["--plan".into(), self.source("plan").into()])?;
