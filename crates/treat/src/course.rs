@@ -359,7 +359,7 @@ mod tests {
         let mut host = Pretended::of(&steps());
         host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
         let (journal, fates) = applied(&shelf, &mut host);
-        assert!(matches!(&fates[1], StepFate::Refused(why) if why.contains("by now")), "{fates:?}");
+        assert!(matches!(&fates[1], StepFate::Refused(why) if why.contains("but was")), "{fates:?}");
         assert_eq!((host.values[&sysctl("net.ipv4.tcp_ecn")].as_str(), journal.before(1)), ("1", None));
     }
 

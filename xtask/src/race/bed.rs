@@ -76,8 +76,7 @@ impl RaceBed {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let watch = Watch { bed: self, racer, before: self.bytes(racer)?, begun: Instant::now() };
         let child = command.spawn().with_context(|| format!("starting {}", racer.line))?;
-        let (seen, output, seconds) = watch.until_over(child);
-        let (output, (first, memory)) = (output?, seen?);
+        let (output, seconds, (first, memory)) = watch.until_over(child)?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}: {}: {said}", racer.line, output.status);
         let bytes = self.bytes(racer)? - watch.before;
@@ -158,8 +157,8 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// The time until data was on the link, and the most memory of a process; the program's end, and the seconds until then.
-    fn until_over(&self, child: Child) -> (anyhow::Result<(Option<f64>, u64)>, anyhow::Result<Output>, f64) {
+    /// The program's end, and the seconds until then; the time until data was on the link, and the most memory of a process.
+    fn until_over(&self, child: Child) -> anyhow::Result<(Output, f64, (Option<f64>, u64))> {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let seen = scope.spawn(|| self.look(&is_over));
@@ -167,7 +166,7 @@ impl Watch<'_> {
             // The looks end later.
             let seconds = self.begun.elapsed().as_secs_f64();
             is_over.store(true, Ordering::Relaxed);
-            (seen.join().expect("it doesn't panic"), output, seconds)
+            Ok((output?, seconds, seen.join().expect("it doesn't panic")?))
         })
     }
 
