@@ -17,6 +17,7 @@ use crate::network::Wall;
 use crate::rsync_lines::words;
 use crate::support::Run;
 use crate::tree::{assert_alike, make_mixed, noise, shape, write};
+use crate::units::path_with_linerate;
 
 /// Said with every refusal.
 const WHOSE: &str = "authorized_keys";
@@ -312,4 +313,54 @@ fn another_version_or_no_agent_at_all_is_told_at_once() {
     unknown.run("cp", args!["x", "b:x"]).exits(5).says(&["--beneath"]);
     let nowhere = Login::forced(&case, &format!("{} agent --below /no/such", case.bed.program().display()));
     nowhere.run("cp", args!["x", "b:x"]).exits(1).says(&["can't be opened", WHOSE]);
+}
+
+/// The guide's page of such a login.
+fn page() -> String {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/restricted.md");
+    fs::read_to_string(page).unwrap()
+}
+
+#[test]
+fn the_lines_of_the_guide_do_what_its_page_says() {
+    let Some(case) = case() else { return };
+    let page = page();
+    // The near host's /etc, the far host's directory, and whoever may log in there.
+    let below = case.far.join("backup");
+    let etc = case.near.join("etc");
+    make_mixed(&etc);
+    write(etc.join("hostname"), "web1\n");
+    let here = |line: &str| {
+        let line = line.replace("/srv/backup", &below.display().to_string()).replace("-o backup", "-o root");
+        line.replace(" /etc", &format!(" {}", etc.display())).replace("backup@", "")
+    };
+    let command = page.split('"').nth(1).expect("the page begins with the line of authorized_keys");
+    let login = Login::forced(
+        &case,
+        &here(command).replacen("linerate", &case.bed.program().display().to_string(), 1),
+    );
+    let config = fs::read_to_string(&login.config).unwrap();
+    fs::write(&login.config, config.replace("Host b ", "Host vault b ").replace("Host b\n", "Host vault b\n"))
+        .unwrap();
+    let path = format!("PATH={}", path_with_linerate(&case, &login.config));
+    let lines: Vec<_> = page.lines().map(str::trim).filter(|line| is_command(line)).collect();
+    // The page shows the set-up last.
+    let (setup, commands): (Vec<_>, _) = lines.into_iter().partition(|line| line.starts_with("install "));
+    assert_eq!((setup.len(), commands.len()), (1, 6), "{setup:?} {commands:?}");
+    for line in setup.into_iter().chain(commands) {
+        let run = case.start_with(args!["env", &path, "sh", "-c", here(line)], Vec::new()).end();
+        if line.contains("# refused") {
+            run.exits(2).says(&[WHOSE]);
+        } else {
+            run.exits(0);
+        }
+    }
+    assert_alike(&etc, &below.join("web1/etc"));
+    assert_eq!(fs::read(below.join("trial/hostname")).unwrap(), b"web1\n");
+    assert!(!case.near.join("hostname").exists() && !case.far.join("x").exists());
+}
+
+/// Whether a line of the page is one for a shell.
+fn is_command(line: &str) -> bool {
+    line.starts_with("install ") || (line.starts_with("linerate ") && line.contains("@vault:"))
 }

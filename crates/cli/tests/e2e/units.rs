@@ -163,13 +163,13 @@ fn the_service_mirrors_a_tree_over_ssh_under_its_hardening() {
     assert_eq!(fs::read_dir(&closed).unwrap().count(), 0, "the host's files are read-only");
 }
 
-/// The PATH with a stand-in for linerate that knows the lab's ssh.
-fn path_with_linerate(case: &Case) -> String {
+/// The PATH with a stand-in for linerate that has this configuration for ssh.
+pub fn path_with_linerate(case: &Case, config: &Path) -> String {
     let bin = case.aside("path");
     let script = format!(
         "#!/bin/sh\ncommand=$1\nshift\nexec '{}' \"$command\" -F '{}' \"$@\"\n",
         case.bed.program().display(),
-        case.bed.lab.ssh_config().display(),
+        config.display(),
     );
     fs::write(bin.join("linerate"), script).unwrap();
     fs::set_permissions(bin.join("linerate"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -185,7 +185,7 @@ fn the_playbook_mirrors_a_tree_and_says_whether_something_changed() {
     make_mixed(&case.near.join("tree"));
     write(case.far.join("old"), "x");
     fs::write(case.near.join("mirror.yml"), example("ansible/mirror.yml")).unwrap();
-    let path = format!("PATH={}", path_with_linerate(&case));
+    let path = format!("PATH={}", path_with_linerate(&case, &case.bed.lab.ssh_config()));
     let home = format!("HOME={}", case.aside("home").display());
     let play_with = |option: &str, source: &str, destination: &str| -> Run {
         let words = args!["env", &path, &home, "ANSIBLE_NOCOLOR=1", "LC_ALL=C.UTF-8", "ansible-playbook"];
@@ -205,22 +205,41 @@ fn the_playbook_mirrors_a_tree_and_says_whether_something_changed() {
     let second = play("tree/", &far).exits(0);
     assert!(second.out.contains("changed=0 ") && second.out.contains("0 of 6 files sent"), "{second}");
     // No file is sent, and it is a change all the same.
-    symlink("nowhere", case.near.join("tree/new link")).unwrap();
-    let linked = play("tree/", &far).exits(0);
-    assert!(linked.out.contains("changed=1 ") && linked.out.contains("0 of 6 files sent"), "{linked}");
+    let changes: [fn(&Path); 3] = [
+        |tree| symlink("nowhere", tree.join("new link")).unwrap(),
+        |tree| fs::create_dir(tree.join("new directory")).unwrap(),
+        |tree| fs::set_permissions(tree.join("new directory"), fs::Permissions::from_mode(0o700)).unwrap(),
+    ];
+    for change in changes {
+        change(&case.near.join("tree"));
+        let changed = play("tree/", &far).exits(0);
+        assert!(changed.out.contains("changed=1 ") && changed.out.contains("0 of 6 files sent"), "{changed}");
+    }
     let checked = play_with("--check", "tree/", &far).exits(0);
     assert!(checked.out.contains("skipped=2 "), "{checked}");
     let failed = play("missing/", &far);
     assert!(failed.code != Some(0) && failed.out.contains("failed=1 "), "{failed}");
 }
 
+/// The first block of this kind on the guide's page.
+fn block_of_the_guide(kind: &str) -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/unattended.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, block) = page.split_once(&format!("```{kind}\n")).expect("the page has such a block");
+    block.split("```").next().expect("a split has a first part").to_owned()
+}
+
+#[test]
+fn the_guide_has_the_task_of_the_playbook() {
+    let indented = |line: &str| format!("    {line}\n");
+    let task: String = block_of_the_guide("yaml").lines().map(indented).collect();
+    assert!(example("ansible/mirror.yml").contains(&format!("  tasks:\n{task}\n")), "{task}");
+}
+
 /// The guide's line for cron: when, who, and the command.
 fn cron_line() -> (Vec<String>, String) {
-    let guide =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/unattended.md"))
-            .unwrap();
-    let block = guide.split("```cron\n").nth(1).expect("the guide has a line for cron");
-    let line = block.lines().find(|line| !line.starts_with(['#', '`'])).expect("a line");
+    let block = block_of_the_guide("cron");
+    let line = block.lines().find(|line| !line.starts_with('#')).expect("a line");
     let mut words = line.split_whitespace();
     let when = words.by_ref().take(6).map(str::to_owned).collect();
     (when, words.collect::<Vec<_>>().join(" "))
@@ -246,7 +265,7 @@ fn the_line_for_cron_is_quiet_unless_something_fails() {
         assert!(here.contains(written), "{command}");
         here = here.replace(written, &path);
     }
-    let path = format!("PATH={}", path_with_linerate(&case));
+    let path = format!("PATH={}", path_with_linerate(&case, &case.bed.lab.ssh_config()));
     let cron = |line: &str| {
         let home = format!("HOME={}", case.aside("home").display());
         case.start_with(
