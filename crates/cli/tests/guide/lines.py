@@ -1,44 +1,17 @@
-"""The lines of the guide that can't be run as they are: those that another test runs, and those that are shortened."""
+"""The lines of the guide that can't be run as they are: those that another test runs, and those that are changed."""
 
-import pathlib
+from place import RESULTS, ROOT
 
-# The results of a study that this repository has.
-RESULTS = str(pathlib.Path(__file__).parents[4] / "docs/papers/vmmark-netqueue")
-
-# The lines of each reason: a command of a name only, a test that holds more, or a thing that a lab doesn't have.
+# The lines of each reason: a command's name only, a test that runs the line, or a thing that a lab doesn't have.
 BY_REASON = {
-    "a name of a command, not a line": ["linerate stream", "linerate doctor"],
-    "a study of your own": [
-        "linerate bench FILE",
-        "linerate bench report results/DIR",
+    "a name of a command, not a line": ["linerate stream"],
+    "a study that was interrupted, as crates/cli/tests/bench.rs kills and resumes one": [
         "linerate bench --resume DIR",
-        "linerate compare results/A results/B",
-        "linerate compare --fail-on 5% results/old results/new",
-        "linerate bench mine.toml --tools mytools --check",
-        "linerate bench mine.toml --tools mytools --dry-run",
-        "linerate bench mine.toml --tools mytools",
         "linerate bench --resume results/quick-2026-05-01T10-00-00Z",
     ],
-    "a study, which .ci/run runs": [
-        "linerate bench rrul",
-        "linerate bench rrul --hosts a=local,b=ssh:HOST",
-        "cargo run --release -- bench --install",
-        "linerate bench --tree /srv/www",
-        "linerate bench http --hosts a=ssh:web1,b=ssh:web2",
-        "linerate bench vms",
-        "linerate bench --quick",
-        "sudo linerate bench --install",
-        "sudo linerate bench --quick",
-        "sudo linerate bench http --quick",
-        "sudo linerate bench rrul --quick",
-        "sudo linerate bench --tree /srv/www",
-        "linerate bench --hosts a=local,b=ssh:user@host",
-        "linerate bench --hosts a=ssh:user@one,b=ssh:two --address-b 10.0.0.2",
-        "sudo linerate bench gate",
-    ],
-    "the tests themselves, or a check that builds": [
-        "cargo xtask test",
-        "cargo xtask release --out packages",
+    "the main job of .ci/run": ["cargo run --release -- bench --install"],
+    "a check of .ci/run": ["cargo xtask test", "cargo xtask release --out packages"],
+    "a build of the whole program, or a check that takes longer than .ci/run may": [
         "cargo xtask dist --for aarch64",
         "cargo xtask release --out packages --program aarch64=dist/linerate-aarch64 --agent aarch64=dist/linerate-agent-aarch64",
         "cargo install linerate",
@@ -47,7 +20,7 @@ BY_REASON = {
         "cargo xtask aa",
         "cargo run --release -p linerate-host --example sampling_cost -- 20",
     ],
-    "a package, which xtask/tests/packages installs": [
+    "a package, which xtask/tests/packages.rs makes, verifies and installs, by dpkg, rpm and tar": [
         "sudo apt install ./packages/linerate_0.1.0_amd64.deb",
         "sudo dnf install ./packages/linerate-0.1.0-1.x86_64.rpm",
         "sudo apt install ./linerate_0.1.0_amd64.deb",
@@ -56,7 +29,8 @@ BY_REASON = {
         "sudo tar --zstd -C /usr/local --strip-components=1 -xf linerate-0.1.0-x86_64.tar.zst",
         "ssh-keygen -Y verify -f allowed_signers -I releases@linerate -n linerate-release -s SHA256SUMS.sig < SHA256SUMS",
     ],
-    "a login for one directory, which e2e::restricted uses": [
+    "a login for one directory, with which e2e::restricted runs the page's lines": [
+        "install -d -o backup -m 700 /srv/backup /srv/backup/web1",
         "linerate sync /etc backup@vault:web1/etc",
         "linerate sync /etc backup@vault:/web1/etc",
         "linerate sync /etc backup@vault:~/web1/etc",
@@ -72,18 +46,8 @@ BY_REASON = {
         "linerate doctor --apply root@web1",
         "sudo linerate doctor --apply --path local root@web1",
     ],
-    "systemd, under which e2e::units runs them": [
-        "sudo cp /usr/share/doc/linerate/examples/systemd/linerate-sync@.* /etc/systemd/system/",
-        "sudo install -d /etc/linerate/sync",
-        "sudoedit /etc/linerate/sync/nightly.env",
-        "sudo systemctl enable --now linerate-sync@nightly.timer",
-        "journalctl -u linerate-sync@nightly",
-        "journalctl -u linerate-sync@nightly -p warning",
-        "journalctl LINERATE_EVENT=end -o cat --output-fields=LINERATE_DESTINATION,LINERATE_EXIT_CODE,LINERATE_BYTES,LINERATE_RATE",
-        "journalctl LINERATE_EVENT=problem -o json | jq -r .LINERATE_PATH",
-    ],
     "a job of another run, which e2e::between::detached has": ["linerate attach --cancel hostB:3f9c01d2"],
-    "a guest of the lab in the line before it": ["ssh -F $LINERATE_LAB_SSH_CONFIG g0 'uname -a; rsync --version'"],
+    "a guest of the lab in the line before it, which has ended": ["ssh -F $LINERATE_LAB_SSH_CONFIG g0 'uname -a; rsync --version'"],
     "it waits for a client; without --once it serves the other lines": ["linerate serve rr --listen 0.0.0.0:5300 --once"],
 }
 
@@ -99,6 +63,11 @@ EXPECTED = {
 # Shorter, with this lab's programs in the place of others', or with the login that there is.
 REPLACED = [
     (r"^sudo ", ""),
+    # A study is only planned, except for a small one between the lab's hosts; .ci/run runs every built-in one.
+    (r"^linerate bench FILE$", f"linerate bench {ROOT}/studies/quick.toml"),
+    (r"^linerate bench (--hosts a=local,b=ssh:user@host)$", r"linerate bench small.toml --tools mytools \1 --rsh SSH --quick"),
+    (r"^linerate bench (?!list|report|small|.*--check\b).*", r"\g<0> --dry-run"),
+    (r"--dry-run --dry-run", "--dry-run"),
     (r"\b(user|me|root)@", ""),
     # The partition of the lab's first site.
     (r"--partition dtn\b", "--partition site1"),
@@ -111,5 +80,5 @@ REPLACED = [
     (r"-- bash$", "-- true"),
     (r"\beth2(,eth\d)*", "to-b"),
     (r"http://HOST/file", "http://HOST:8080/object"),
-    (r"results/quick-\S+|(?<= )baseline(?= )", RESULTS),
+    (r"results/(quick-\S+|A|B|old|new)(?= |$)|(?<= )baseline(?= )", str(RESULTS)),
 ]

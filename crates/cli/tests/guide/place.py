@@ -7,6 +7,12 @@ import shutil
 import subprocess
 import time
 
+import service
+
+ROOT = pathlib.Path(__file__).parents[4]
+# The results of a study that this repository has.
+RESULTS = ROOT / "docs/papers/vmmark-netqueue"
+
 # The hosts of the pages. Each is host b of the lab; on two sites dtn2 and dtn3 are the second site's next ones.
 HOSTS = "host HOST hostA hostB h1 h2 h3 web1 web2 one two inner gate gate.example.org dtn1 dtn2 dtn3 backup"
 
@@ -31,6 +37,7 @@ class Place:
             ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.directory}/ssh_config "$@"\n')
             ssh.chmod(0o755)
         (programs / "linerate").symlink_to(program)
+        service.install(self)
         path = f"{programs}:{os.environ['PATH']}"
         self.environment = {**os.environ, "PATH": path, "LINERATE_NO_CONFIG": "1", "HOME": str(self.directory / "home")}
         self.at_b = ["ip", "netns", "exec", os.environ["LINERATE_LAB_NETNS_B"]]
@@ -51,22 +58,33 @@ class Place:
         self.end_jobs()
         for name in ("data", "d", "mnt", "srv", "etc", "lustre", "scratch", "share", "home", "var", "work"):
             shutil.rmtree(directory / name, ignore_errors=True)
-        for name in ("data/copy", "d/tree", "mnt/copy", "mnt/backup", "srv/tree", "srv/data", "lustre/data",
+        for name in ("data/copy", "d/tree", "mnt/copy", "mnt/backup", "srv/tree", "srv/data", "srv/www", "lustre/data",
                      "scratch", "home/bin", "home/.ssh", "home/.config/fish/completions", "share/bash-completion/completions", "share/zsh/site-functions",
-                     "var/lib/prometheus/node-exporter", "var/log", "work/tree/sub", "work/logs", "work/DIR"):
+                     "var/lib/prometheus/node-exporter", "var/log", "etc/systemd/system", "work/tree/sub", "work/logs", "work/DIR"):
             (directory / name).mkdir(parents=True)
         for name in ("a", "b", "big", "tree/file", "tree/sub/file", "logs/1.gz", "logs/today", "DIR/file"):
             (work / name).write_text("contents\n" * 10_000)
-        for name in ("d/tree/file", "srv/tree/file", "lustre/data/file"):
+        for name in ("d/tree/file", "srv/tree/file", "srv/www/file", "lustre/data/file"):
             (directory / name).write_text("contents\n")
         shutil.copytree(work / "tree", directory / "data/tree")
         shutil.copy(work / "big", directory / "data/big")
         shutil.copy(directory / "web1.txt", work / "web1.txt")
         (work / "hosts.txt").write_text(f"h1:{directory}/data/\n")
+        self.write_study()
         # A list of files, and a file to send.
         (work / "FILE").write_text("a\nb\n")
         shutil.copy(self.directory / "programs/my-ssh", work / "my-ssh")
         shutil.copy(self.directory / "ssh_config", work / "other.conf")
+
+    def write_study(self):
+        """The page's study and tool, and results, as its lines name them."""
+        page = (ROOT / "docs/guide/bench.md").read_text()
+        for name, text in re.findall(r"(?ms)^```toml\n# (\S+)\n(.*?)^```", page):
+            (self.work / name).parent.mkdir(exist_ok=True)
+            (self.work / name).write_text(text)
+        mine = (self.work / "mine.toml").read_text()
+        (self.work / "small.toml").write_text(mine.replace('"1 GB"', '"2 MB"').replace('"1.6 MB"', '"1 MB"'))
+        shutil.copytree(RESULTS, self.work / "results/DIR")
 
     def end_jobs(self):
         """Ends what the lab's cluster still does with the directories, if there is one."""
@@ -85,6 +103,9 @@ class Place:
         # Paths that are relative at the far end are below the home directory of whoever logs in.
         line = re.sub(r"\b(host|hostA|hostB|h2|HOST|inner):(?=\s|$|b\b|tree\b|big\b)", rf"\1:{self.directory}/data/", line)
         line = line.replace("scp://host/logs", f"scp://host/{self.work}/logs")
+        line = line.replace("/usr/share/doc/linerate/examples", f"{ROOT}/contrib")
+        line = re.sub(r"(?<![\w.])/etc/(linerate|systemd)/", rf"{self.directory}/etc/\1/", line)
+        line = line.replace("SSH", f"'ssh -F {self.directory}/ssh_config'")
         return re.sub(r"\b(host|h1|HOST):(logs|a\b)", rf"\1:{self.work}/\2", line)
 
     def serve(self, line):

@@ -79,11 +79,10 @@ def run_all(program, pages):
 def blocks_of(page):
     """The page's lines, in the groups that are run in one directory."""
     text = page.read_text()
-    if page.name == OF_OTHERS:
-        return [[line] for line in lines_of_tables(text)]
-    blocks = re.findall(r"(?ms)^```sh\n(.*?)^```", text)
+    blocks = re.findall(r"(?ms)^ *```sh\n(.*?)^ *```", text)
     without_comments = [[re.sub(r"(^|\s+)#.*", "", line).strip() for line in block.splitlines()] for block in blocks]
-    return [[line for line in block if line] for block in without_comments]
+    of_tables = lines_of_tables(text) if page.name == OF_OTHERS else []
+    return [*([line for line in block if line] for block in without_comments), *([line] for line in of_tables)]
 
 
 def lines_of_tables(page):
