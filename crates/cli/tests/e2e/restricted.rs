@@ -340,8 +340,11 @@ fn the_lines_of_the_guide_do_what_its_page_says() {
         &here(command).replacen("linerate", &case.bed.program().display().to_string(), 1),
     );
     let config = fs::read_to_string(&login.config).unwrap();
-    fs::write(&login.config, config.replace("Host b ", "Host vault b ").replace("Host b\n", "Host vault b\n"))
-        .unwrap();
+    fs::write(
+        &login.config,
+        config.replace("Host b ", "Host vault b ").replace("Host b\n", "Host vault b\n"),
+    )
+    .unwrap();
     let path = format!("PATH={}", path_with_linerate(&case, &login.config));
     let lines: Vec<_> = page.lines().map(str::trim).filter(|line| is_command(line)).collect();
     // The page shows the set-up last.

@@ -105,7 +105,7 @@ class Place:
         line = line.replace("scp://host/logs", f"scp://host/{self.work}/logs")
         line = line.replace("/usr/share/doc/linerate/examples", f"{ROOT}/contrib")
         line = re.sub(r"(?<![\w.])/etc/(linerate|systemd)/", rf"{self.directory}/etc/\1/", line)
-        line = line.replace("SSH", f"'ssh -F {self.directory}/ssh_config'")
+        line = line.replace(" SSH ", f" 'ssh -F {self.directory}/ssh_config' ")
         return re.sub(r"\b(host|h1|HOST):(logs|a\b)", rf"\1:{self.work}/\2", line)
 
     def serve(self, line):
