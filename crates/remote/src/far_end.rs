@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::binary::{BESIDE, Binaries, Binary, FarPart, Unpackers};
+use crate::binary::{BESIDE, Binaries, Binary, FarPart, Parcel};
 use crate::command::AgentCommand;
 use crate::greeting::{Greeting, Heard, TooMuch};
 use crate::install::bootstrap_by;
@@ -138,8 +138,12 @@ impl FarEnd {
                         note(&given_up(&binary, &why));
                         return Ok(None);
                     }
-                    note(&self.announcement(&binary, unpackers, binaries));
-                    self.bring(&binary, &mut agent, unpackers)?;
+                    let unread = |error| {
+                        StartError::Failed(format!("reading {} failed: {error}", binary.file.display()))
+                    };
+                    let parcel = binary.parcel(unpackers).map_err(unread)?;
+                    note(&self.announcement(&binary, parcel.length, binaries));
+                    self.bring(parcel, &mut agent)?;
                     (login, brought) = (Login::begin(self.patience), true);
                 }
             }
@@ -158,7 +162,7 @@ impl FarEnd {
     }
 
     /// The message that a binary is being copied, with a note on what the copy lacks.
-    fn announcement(&self, binary: &Binary, unpackers: Unpackers, binaries: &Binaries) -> String {
+    fn announcement(&self, binary: &Binary, length: u64, binaries: &Binaries) -> String {
         let is_whole = binary.packed.is_none();
         let mut lacks = Vec::new();
         if is_whole && self.part == FarPart::Agent {
@@ -176,12 +180,12 @@ impl FarEnd {
             binary.machine,
             env!("CARGO_PKG_VERSION"),
             if is_whole { "it" } else { "its agent" },
-            binary.travels(unpackers) as f64 * 1e-6
+            length as f64 * 1e-6
         )
     }
 
-    fn bring(&self, binary: &Binary, agent: &mut Agent, unpackers: Unpackers) -> Result<(), StartError> {
-        match binary.bring(&mut agent.input, unpackers) {
+    fn bring(&self, parcel: Parcel, agent: &mut Agent) -> Result<(), StartError> {
+        match parcel.bring(&mut agent.input) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 agent.shell.end();
                 let option = self.patience.option();
