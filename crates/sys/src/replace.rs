@@ -4,6 +4,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -61,10 +62,12 @@ pub fn may_replace(file: &Path) -> io::Result<()> {
     File::create_new(&beside).and_then(|_| fs::remove_file(&beside))
 }
 
+/// A new name in the same directory. It is a random one: what a killed process has left may be of a process with this one's
+/// number, as always in a container.
 fn beside(file: &Path) -> PathBuf {
     let mut name = OsString::from(".linerate.");
     name.push(file.file_name().unwrap_or_default());
-    name.push(format!(".{}", std::process::id()));
+    name.push(format!(".{:016x}", RandomState::new().build_hasher().finish()));
     file.parent().unwrap_or(Path::new("")).join(name)
 }
 
@@ -210,6 +213,18 @@ mod tests {
         for other in ["/proc/self/cwd/1", "/dev/fd/../x/1", "/proc/self/fd/1/x", "/dev/stdout/x", "1"] {
             assert!(!is_descriptor(Path::new(other)), "{other}");
         }
+    }
+
+    #[test]
+    fn what_a_killed_process_of_the_same_number_left_is_not_in_the_way() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        let left = directory.path().join(format!(".linerate.file.{}", std::process::id()));
+        fs::write(&left, "left").unwrap();
+        may_replace(&file).unwrap();
+        replace(&file, b"new").unwrap();
+        assert_eq!((fs::read(&file).unwrap(), fs::read(&left).unwrap()), (b"new".to_vec(), b"left".to_vec()));
+        assert_ne!(beside(&file), beside(&file));
     }
 
     #[test]
