@@ -140,6 +140,8 @@ fn bash_completes_the_paths_of_a_far_host() {
     };
     assert_eq!(offered("linerate cp host:da"), ["data/", "days"]);
     assert_eq!(offered("linerate sync tree user@host:data/"), ["data/a\\ b/", "data/tree/"]);
+    assert_eq!(offered("linerate cp tree --to=host:da"), ["data/", "days"]);
+    assert_eq!(offered("linerate cp tree --to=host:odd/date=2026/"), ["2026/f1/"]);
     assert_eq!(offered("linerate cp host:data/a\\ "), ["data/a\\ b/"]);
     // What a far host calls its files is never run here.
     assert_eq!(offered("linerate cp host:"), [r"\$\(touch\ pwned\)/", "data/", "days", "odd/"]);
@@ -189,6 +191,18 @@ fn fish_and_zsh_complete_the_paths_of_a_far_host() {
         let offered = String::from_utf8_lossy(&output.stdout);
         let words: Vec<_> = offered.lines().filter_map(|line| line.split('\t').next()).collect();
         assert_eq!(words, ["host:data/", "host:days", "host:data/tree/"], "{output:?}");
+        let code = "source $argv[1]; complete -C 'linerate cp tree --to=host:da'; \
+                    complete -C 'linerate cp tree --to host:da'; complete -C 'linerate cp --t'";
+        let mut fish = beside(&here, "fish");
+        let output = run(fish.args(["--no-config", "-c", code]).arg(script("fish").path()));
+        let offered = String::from_utf8_lossy(&output.stdout);
+        let words: Vec<_> = offered.lines().filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(
+            words[..4],
+            ["--to=host:data/", "--to=host:days", "host:data/", "host:days"],
+            "{output:?}"
+        );
+        assert_eq!(words.iter().filter(|word| **word == "--to").count(), 1, "{output:?}");
         let code = r#"source $argv[1]; complete -C 'linerate cp host:data/a\ ';
             complete -C "linerate cp -F 'a file' host:odd/quo\\'te/"; complete -C 'linerate cp "host:data/a '"#;
         let mut fish = beside(&here, "fish");
@@ -244,6 +258,8 @@ fn quotes_and_colons_are_completed_at_a_terminal() {
         (r#"host:"data/a<TAB>"#, r#"host:"data/a b/""#, r"host:data/a\ b/"),
         (r#""host:odd/i<TAB>"#, r#""host:odd/it's \$x/""#, r#""host:odd/it's \$x/"#),
         ("'host:odd/i<TAB>", r"'host:odd/it'\''s $x/'", r"'host:odd/it'\''s $x/"),
+        ("--to=host:dat<TAB>tr<TAB>", "--to=host:data/tree/", "--to=host:data/tree/"),
+        (r#"--to="host:dat<TAB>"#, r#"--to="host:data/""#, "--to=host:data/"),
         (r#""host:day<TAB>"#, r#""host:days""#, r#""host:days"#),
         (r#""tree/a:b<TAB>"#, r#""tree/a:bcd""#, r#""tree/a:bcd""#),
     ] {

@@ -1,7 +1,7 @@
 
-# HOST:PATH: the paths of that host, by ssh.
+# HOST:PATH and --to=HOST:PATH: the paths of that host, by ssh.
 _linerate_far() {
-    local line=${COMP_LINE:0:COMP_POINT} word beginning opened quote character is_odd at start=0 offered name
+    local line=${COMP_LINE:0:COMP_POINT} word beginning opened quote character is_odd option at start=0 offered name
     # The word as the shell would read it, and what of it stays: readline replaces what is behind an open quote, or else
     # behind the last character that ends words for it, as a colon does.
     for ((at = 0; at < ${#line}; at++)); do
@@ -22,6 +22,8 @@ _linerate_far() {
             [[ $quote != \' && $character == [\$\`] ]] && is_odd=yes
         fi
     done
+    [[ $word == --to=* ]] && option=--to=
+    word=${word#"$option"}
     if [[ $word != *:* || $word == [-/.]* || ${word%%:*} == */* || -n $is_odd ]]; then
         _linerate "$@"
         return
@@ -30,7 +32,7 @@ _linerate_far() {
     # Local files are no answer for a host that has none.
     compopt +o bashdefault +o default 2>/dev/null
     mapfile -t offered < <("$1" complete "$word" "${line:0:start}" 2>/dev/null)
-    for name in "${offered[@]}"; do
+    for name in "${offered[@]/#/$option}"; do
         if [[ -z $quote ]]; then
             printf -v name %q "${name#"$beginning"}"
         else
