@@ -200,7 +200,7 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
     });
     let added = given.map_or(Ok(Vec::new()), |(name, given)| {
         let file = |id: &str| given.try_get_one::<PathBuf>(id).ok().flatten().map(PathBuf::as_path);
-        let added = apply(given, &command_named("cp"));
+        let added = apply(given, &command_named(&name), &command_named("cp"));
         added.inspect_err(|failure| not_begun(file("log_file"), file("metrics"), &name, failure))
     })?;
     if added.is_empty() {
@@ -230,9 +230,10 @@ fn command() -> clap::Command {
     Cli::command().mut_subcommands(with_texts_below)
 }
 
-/// A command by its name.
+/// A command by its name, or by its words as `fleet run`.
 fn command_named(name: &str) -> clap::Command {
-    command().find_subcommand(name).cloned().unwrap_or_default()
+    let below = |above: clap::Command, name| above.find_subcommand(name).cloned().unwrap_or_default();
+    name.split(' ').fold(command(), below)
 }
 
 /// Commands below another one have its examples and exit codes, unless they have their own.

@@ -52,16 +52,35 @@ pub fn parse_streams(text: &str) -> Result<Option<u32>, String> {
 /// # Errors
 /// A message with the names of this host's interfaces.
 pub fn parse_interfaces(text: &str) -> Result<Interfaces, String> {
+    let interfaces = interface_names(text)?;
+    let Interfaces::Named(names) = &interfaces else { return Ok(interfaces) };
+    let own = routes::interfaces();
+    match names.iter().find(|name| !own.contains(name)) {
+        None => Ok(interfaces),
+        Some(unknown) => {
+            let own = own.join(", ");
+            Err(format!("'{unknown}' isn't an interface of this host; it has {own}; or write all"))
+        }
+    }
+}
+
+/// Names of interfaces of any host with commas between them, or `all`.
+///
+/// # Errors
+/// A message if no interface can have such a name.
+pub fn interface_names(text: &str) -> Result<Interfaces, String> {
     if text == "all" {
         return Ok(Interfaces::All);
     }
     let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-    let own = routes::interfaces();
-    match names.iter().find(|name| !own.contains(name)) {
+    // The kernel's rule, dev_valid_name().
+    let is_odd = |name: &&String| {
+        name.is_empty() || name.len() > 15 || name.contains(|c: char| c.is_whitespace() || c == '/')
+    };
+    match names.iter().find(is_odd) {
         None => Ok(Interfaces::Named(names)),
-        Some(unknown) => {
-            let own = own.join(", ");
-            Err(format!("'{unknown}' isn't an interface of this host; it has {own}; or write all"))
+        Some(odd) => {
+            Err(format!("'{odd}' can't be an interface; write names with commas between them, or all"))
         }
     }
 }

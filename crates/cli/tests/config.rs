@@ -192,6 +192,58 @@ fn a_copy_within_this_host_takes_nothing_from_the_files() {
 }
 
 #[test]
+fn what_is_given_counts_before_what_is_configured() {
+    let ground = Ground::new(
+        "retry = 5\nport = 2222\njump = \"gate\"\nipv4 = true\ninterfaces = \"all\"\n",
+        "ipv6 = true\n",
+    );
+    let far = ground.far("far", "a");
+    let run = ground.run(&["cp", "--detach", "file", &far]).exits(2);
+    assert!(run.err.contains("--detach is for a copy from one far host to another"), "{run}");
+    ground.run(&["cp", "--no-encrypt", "file", &far]).exits(0);
+    let words = ground.ssh();
+    assert!(words.contains("-p 2222 ") && words.contains("-J gate "), "{words}");
+    assert!(
+        words.contains(" -4 ") && !words.contains(" -6 "),
+        "the user's file, and not the system's: {words}"
+    );
+    let given = ["-o", "Port=99", "-o", "proxycommand=x", "-o", " AddressFamily=any"];
+    ground.run(&[&["facts", "far"][..], &given].concat());
+    let words = ground.ssh();
+    assert!(words.contains("-o Port=99 "), "{words}");
+    for configured in ["-p 2222", "-J gate", " -4 "] {
+        assert!(!words.contains(configured), "{configured}: {words}");
+    }
+}
+
+#[test]
+fn a_key_is_judged_where_it_is_used() {
+    let ground = Ground::new(
+        "[host.\"dtn*\"]\ninterfaces = \"no-eth2\"\n[host.\"web*\"]\nssh-config = \"~/none\"\n",
+        "[host.other]\ninterfaces = \"no-eth3\"\n",
+    );
+    let far = |host: &str| ground.far(host, "a");
+    for words in [&["cp", "file", "copy"][..], &["cp", "file", &far("far")], &["facts"], &["config", "show"]]
+    {
+        ground.run(words).exits(0);
+    }
+    ground.run(&["verify", "file", &far("dtn1")]).exits(0);
+    let run = ground.run(&["config", "show", "dtn1"]).exits(0);
+    assert!(run.out.contains("no-eth2"), "{run}");
+    let run = ground.run(&["cp", "file", &far("dtn1")]).exits(2);
+    run.says(&["linerate/config.toml:3: interfaces: 'no-eth2' isn't an interface of this host"]);
+    let run = ground.run(&["cp", "file", &far("other")]).exits(2);
+    run.says(&["system.toml:2: interfaces: 'no-eth3' isn't an interface of this host"]);
+    ground.ssh();
+    let none = ground.path("none").display().to_string();
+    let says = format!("linerate/config.toml:5: ssh-config: '{none}' can't be read for web1: No such file");
+    ground.run(&["cp", "file", &far("web1")]).exits(2).says(&[&says]);
+    ground.run(&["status", "web1"]).exits(2).says(&[&says]);
+    assert_eq!(ground.ssh(), "", "nobody has logged in");
+    ground.run(&["cp", "-F", "none", "file", &far("web1")]).exits(0);
+}
+
+#[test]
 fn show_says_where_each_value_comes_from() {
     let ground = Ground::new(
         "streams = 3\n[host.\"*.org\"]\nstreams = 5\noption = [\"A=1\"]\n",

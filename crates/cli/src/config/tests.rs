@@ -1,6 +1,8 @@
 use super::*;
+use crate::command_named;
 use crate::common::config::keys::{KeyUse, find};
-use clap::builder::ArgAction;
+use crate::common::config::words::added;
+use clap::builder::{ArgAction, ValueParser};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -69,6 +71,9 @@ fn errors_name_the_line_and_what_to_write() {
         ("agent-command = \"sudo other\"", 1, "linerate"),
         ("option = [\"StrictHostKeyChecking=no\"]", 1, "ssh's own configuration"),
         ("rsh = \"x\"\nport = 1", 1, "rsh and port"),
+        ("ipv4 = true\n[host.x]\nipv4 = true\nipv6 = true", 4, "write one of them"),
+        ("interfaces = \"\"", 1, "can't be an interface"),
+        ("interfaces = \"eth2,a/b\"", 1, "'a/b' can't be an interface"),
         ("streams = [", 1, ""),
         ("streams = 1\nstreams = 2\n", 2, ""),
     ] {
@@ -170,4 +175,64 @@ fn the_guide_has_a_row_for_each_key() {
     let rows = section("Options").lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let rows: BTreeSet<_> = rows.collect();
     assert_eq!(rows, KEYS.iter().map(|key| key.name).collect());
+}
+
+/// A file with every key of the data.
+const DATA: &str = "streams = 2\ninterfaces = \"all\"\nport-range = \"50000-50010\"\ncompress = 3\nbwlimit = \"5m\"\n\
+                    no-pacing = true\nretry = 2\ntimeout = 9\nsafe-links = true\n";
+
+/// A command's line with these further words, whose values aren't checked.
+fn line(command: &clap::Command, further: &[String]) -> Result<clap::ArgMatches, clap::Error> {
+    let any = |arg: clap::Arg| {
+        if arg.get_action().takes_values() { arg.value_parser(ValueParser::os_string()) } else { arg }
+    };
+    let places = command.get_positionals().flat_map(|arg| match arg.get_id().as_str() {
+        "places" => vec!["h1:a", "h2:b"],
+        id if arg.is_required_set() || ["destination", "host"].contains(&id) => vec!["h1:a"],
+        _ => vec![],
+    });
+    let words = [command.get_name()].into_iter().map(str::to_owned);
+    let words = words.chain(further.iter().cloned()).chain(places.map(str::to_owned));
+    command.clone().mut_args(any).try_get_matches_from(words)
+}
+
+#[test]
+fn configured_options_give_way_to_every_option_that_is_given() {
+    let configuration = read([DATA, ""]).unwrap();
+    let mut tried = BTreeMap::new();
+    for (name, _) in readers(&crate::command(), "") {
+        let command = command_named(&name);
+        for option in command.get_opts().filter(|option| !option.is_positional()) {
+            let given = match (option.get_long(), option.get_short()) {
+                (Some(long), _) => format!("--{long}"),
+                (None, short) => format!("-{}", short.unwrap()),
+            };
+            let equals = if option.get_long().is_some() { "=1" } else { "1" };
+            let given = if option.get_action().takes_values() { format!("{given}{equals}") } else { given };
+            // Some options are for others, or instead of a place.
+            let Ok(matches) = line(&command, std::slice::from_ref(&given)) else { continue };
+            let words = added(&configuration, &matches, &command).unwrap();
+            let words: Vec<_> = words.into_iter().map(|word| word.into_string().unwrap()).collect();
+            let all = [words.clone(), vec![given.clone()]].concat();
+            if let Err(error) = line(&command, &all) {
+                panic!("{name} {all:?}: {error}");
+            }
+            tried.insert(format!("{name} {given}"), words.len());
+        }
+    }
+    // All nine; eight, since one is given, or in the way; and none.
+    for (line, count) in [
+        ("cp --verify", 9),
+        ("cp --detach", 8),
+        ("sync --detach", 8),
+        ("sync --retry=1", 8),
+        ("cp --no-encrypt", 8),
+        ("stream --bytes=1", 2),
+        ("stream --streams=1", 1),
+        ("verify --json", 0),
+        ("clean --dry-run", 0),
+        ("facts --json", 0),
+    ] {
+        assert_eq!(tried.get(line), Some(&count), "{line}");
+    }
 }

@@ -130,11 +130,11 @@ class Place:
         for port in list(self.servers):
             self.end_server(port)
 
-    def run(self, line):
-        """The exit code of a line, and all that it printed."""
+    def run(self, line, further={}):
+        """The exit code of a line, and all that it printed; with further variables in its environment."""
         try:
             run = subprocess.run(
-                ["bash", "-c", line], cwd=self.work, env=self.environment, stdin=subprocess.DEVNULL,
+                ["bash", "-c", line], cwd=self.work, env={**self.environment, **further}, stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SECONDS,
             )
             return run.returncode, run.stdout

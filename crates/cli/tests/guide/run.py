@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+from configured import failures
 from lines import EXPECTED, LEFT_OUT, REPLACED
 from place import Place
 
@@ -26,6 +27,8 @@ PAGES = [*(ROOT / page for page in FIRST), *sorted((ROOT / "docs/guide").glob("*
 OF_OTHERS = "coming-from.md"
 # The page whose hosts are those of two sites, and nodes of a cluster.
 OF_SITES = "fleet.md"
+# The page whose commands also run under files that have every key.
+OF_FILES = "configuration.md"
 SITES = ["--sites", "2x4", "--slurm", "on"]
 
 
@@ -72,6 +75,9 @@ def run_all(program, pages):
                 elif not passes(line, place):
                     failed += 1
         place.end_servers()
+        for failure in failures(page, program, place) if page.name == OF_FILES else []:
+            failed += 1
+            print(f"FAILED with every key configured: {failure}", flush=True)
     print(f"{count} lines, {out} not run, {failed} failed")
     return 1 if failed or not count else 0
 

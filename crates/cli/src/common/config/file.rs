@@ -169,6 +169,10 @@ impl ConfigReader<'_> {
             let why = format!("rsh and {}: ssh's own options are for ssh; write them into rsh", ssh.key.name);
             return Err(self.at_line(rsh.line, &why));
         }
+        let is_on = |name| entries.iter().find(|it| it.key.name == name && it.values == ["true"]);
+        if let (Some(_), Some(ipv6)) = (is_on("ipv4"), is_on("ipv6")) {
+            return Err(self.at_line(ipv6.line, "ipv4 and ipv6: write one of them"));
+        }
         Ok(entries)
     }
 

@@ -7,6 +7,7 @@ use std::error::Error;
 
 use crate::common::numbers;
 use crate::common::reach::shell_words;
+use crate::units::interface_names;
 
 /// An option that a configuration file may have.
 #[derive(Debug, PartialEq, Eq)]
@@ -100,26 +101,35 @@ pub fn find(name: &str) -> Option<&'static ConfigKey> {
 }
 
 impl ConfigKey {
-    /// The command line's option for this key. `cp` is the command that has all of these options.
-    pub fn option<'a>(&self, cp: &'a Command) -> Option<&'a Arg> {
-        cp.get_arguments().find(|arg| arg.get_id() == self.id)
+    /// The option of `command` for this key, if it has that.
+    pub fn option<'a>(&self, command: &'a Command) -> Option<&'a Arg> {
+        command.get_arguments().find(|arg| arg.get_id() == self.id)
     }
 
-    /// Checks a value as the command line does.
+    /// Checks a value that may be meant for another host, or another machine. `cp` is the command that has all options.
     ///
     /// # Errors
     /// A message about it.
     pub fn check(&self, value: &str, cp: &Command) -> Result<(), String> {
-        if self.name == "option" {
-            refuse_host_keys(value)?;
+        match self.name {
+            "option" => refuse_host_keys(value)?,
+            "rsh" => check_shell(value)?,
+            // The file may be that of several machines.
+            "interfaces" => return interface_names(value).map(drop),
+            _ => {}
         }
-        if self.name == "rsh" {
-            check_shell(value)?;
-        }
+        self.check_here(value, cp)
+    }
+
+    /// Checks a value as the command line of `command` does.
+    ///
+    /// # Errors
+    /// A message about it.
+    pub fn check_here(&self, value: &str, command: &Command) -> Result<(), String> {
         if self.kind == KeyKind::Flag {
             return Ok(());
         }
-        let parser = self.option(cp).map(|arg| arg.get_value_parser().clone());
+        let parser = self.option(command).map(|arg| arg.get_value_parser().clone());
         parser.map_or(Ok(()), |parser| parse(parser, value))
     }
 }

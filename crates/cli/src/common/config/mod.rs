@@ -3,7 +3,7 @@
 mod file;
 pub mod keys;
 mod pattern;
-mod words;
+pub mod words;
 
 use clap::{ArgMatches, Command};
 use std::ffi::{OsStr, OsString};
@@ -43,6 +43,13 @@ pub struct ConfigOrigin<'a> {
     pub rank: usize,
 }
 
+impl ConfigOrigin<'_> {
+    /// A message about what is written here.
+    pub fn error(&self, why: &str) -> String {
+        format!("{}:{}: {why}", self.file.display(), self.line)
+    }
+}
+
 /// A value and where it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredValue<'a> {
@@ -74,17 +81,18 @@ pub fn current() -> &'static Configuration {
     CURRENT.get().unwrap_or(&NONE)
 }
 
-/// Reads the configuration if the command with these arguments uses it, and returns the words that it adds to them.
+/// Reads the configuration if `command`, with these arguments, uses it, and returns the words that it adds to them. `cp` is the
+/// command that has all options.
 ///
 /// # Errors
-/// If a file can't be read, or has an error.
-pub fn apply(given: &ArgMatches, cp: &Command) -> Result<Vec<OsString>, Failure> {
+/// If a file can't be read, or has an error, or if this host can't do what one says.
+pub fn apply(given: &ArgMatches, command: &Command, cp: &Command) -> Result<Vec<OsString>, Failure> {
     let is_wanted = matches!(given.try_get_one::<bool>("no_config"), Ok(Some(false)));
     if !is_wanted || is_off() {
         return Ok(Vec::new());
     }
     let configuration = Configuration::load(cp)?;
-    let words = words::added(&configuration, given);
+    let words = words::added(&configuration, given, command).map_err(Failure::usage)?;
     // There is one command line.
     let _ = CURRENT.set(configuration);
     Ok(words)

@@ -1,31 +1,68 @@
 //! The options of a command's data that the configuration adds to its words. Those of logins are looked up by
 //! [`crate::common::reach`], for each host of a command.
 
-use clap::ArgMatches;
 use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
 use std::ffi::{OsStr, OsString};
 
-use super::Configuration;
-use super::keys::{KEYS, KeyKind, KeyUse};
+use super::keys::{ConfigKey, KEYS, KeyKind, KeyUse};
+use super::{Configuration, ConfiguredValue};
 use crate::common::spec::Spec;
 
-/// Words for the options that the user hasn't given. A command within this host gets none.
-pub fn added(configuration: &Configuration, given: &ArgMatches) -> Vec<OsString> {
-    let Some(host) = far_host(given) else { return Vec::new() };
-    let is_free = |id: &str| {
-        let is_there = given.try_contains_id(id).is_ok();
-        is_there && given.value_source(id).is_none_or(|source| source == ValueSource::DefaultValue)
+/// Words for the options of `command` that neither are given nor conflict with a given one. A command within this host gets
+/// none.
+///
+/// # Errors
+/// If this host can't do what a value says. The message names the file and the line.
+pub fn added(
+    configuration: &Configuration,
+    given: &ArgMatches,
+    command: &Command,
+) -> Result<Vec<OsString>, String> {
+    let Some(host) = far_host(given) else { return Ok(Vec::new()) };
+    let mut words = Vec::new();
+    for key in KEYS.iter().filter(|key| key.use_ == KeyUse::Data) {
+        // The matches can't be asked whether the command has the option: without debug assertions clap says yes to all.
+        let option = key.option(command).filter(|option| is_free(option, given, command));
+        let found = option.and_then(|_| configuration.values(key, Some(&host)).into_iter().next());
+        let Some(found) = found.filter(|found| !is_in_clear_anywhere(key, found.value, given)) else {
+            continue;
+        };
+        words.extend(word(key, &found, command)?);
+    }
+    Ok(words)
+}
+
+/// True if the option isn't given, nor one that it conflicts with.
+fn is_free(option: &Arg, given: &ArgMatches, command: &Command) -> bool {
+    let is_given = |other: &&Arg| {
+        let source = given.value_source(other.get_id().as_str());
+        source.is_some_and(|source| source != ValueSource::DefaultValue)
     };
-    let keys = KEYS.iter().filter(|key| key.use_ == KeyUse::Data && is_free(key.id));
-    keys.filter_map(|key| {
-        let found = configuration.values(key, Some(&host)).into_iter().next()?;
-        match (key.kind, found.value) {
-            (KeyKind::Flag, "true") => Some(format!("--{}", key.name).into()),
-            (KeyKind::Flag, _) => None,
-            (_, value) => Some(format!("--{}={value}", key.name).into()),
-        }
-    })
-    .collect()
+    let forbids = |one: &Arg, other: &Arg| {
+        command.get_arg_conflicts_with(one).iter().any(|forbidden| forbidden.get_id() == other.get_id())
+    };
+    !command
+        .get_arguments()
+        .filter(is_given)
+        .any(|other| option.get_id() == other.get_id() || forbids(option, other) || forbids(other, option))
+}
+
+/// True for all interfaces where data goes in clear, which must go only where the user says.
+fn is_in_clear_anywhere(key: &ConfigKey, value: &str, given: &ArgMatches) -> bool {
+    let is_clear = matches!(given.try_get_one::<bool>("no_encrypt"), Ok(Some(true)));
+    key.name == "interfaces" && value == "all" && is_clear
+}
+
+fn word(key: &ConfigKey, found: &ConfiguredValue<'_>, command: &Command) -> Result<Option<OsString>, String> {
+    let ConfiguredValue { value, origin } = found;
+    match (key.kind, *value) {
+        (KeyKind::Flag, "true") => return Ok(Some(format!("--{}", key.name).into())),
+        (KeyKind::Flag, _) => return Ok(None),
+        _ => {}
+    }
+    key.check_here(value, command).map_err(|why| origin.error(&format!("{}: {why}", key.name)))?;
+    Ok(Some(format!("--{}={value}", key.name).into()))
 }
 
 /// The host of the destination, else that of the sources.

@@ -1,7 +1,10 @@
 //! Fills in the configured values for a login that the command line doesn't set.
 
 use linerate_remote::command::AgentCommand;
+use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 
 use super::Reach;
 use crate::common::config::Configuration;
@@ -32,18 +35,49 @@ pub fn fill(given: &Reach, configuration: &Configuration, host: &OsStr) -> Resul
         let found = key.map(|key| configuration.values(key, Some(host))).unwrap_or_default();
         found.into_iter().map(|found| OsString::from(found.value)).collect::<Vec<_>>()
     };
-    if let (None, Some(port)) = (own.port, value("port")) {
+    // ssh would let its options of one letter win over those of -o.
+    let says = |names: &[&str]| given.option.iter().any(|option| names.contains(&&*name_of(option)));
+    if let (None, Some(port), false) = (own.port, value("port"), says(&["port"])) {
         own.port = Some(port.parse().map_err(|error| format!("port '{port}': {error}"))?);
     }
-    own.config = own.config.or_else(|| value("ssh-config").map(Into::into));
-    own.jump = own.jump.or_else(|| value("jump").map(Into::into));
+    if own.config.is_none() {
+        own.config = ssh_config(configuration, host)?;
+    }
+    own.jump =
+        own.jump.or_else(|| value("jump").filter(|_| !says(&["proxyjump", "proxycommand"])).map(Into::into));
     // If an option of ssh is given twice, the first one counts, and keys are tried in order.
     own.identity.extend(values("identity"));
     own.option.extend(values("option"));
-    if !own.ipv4 && !own.ipv6 {
+    if !own.ipv4 && !own.ipv6 && !says(&["addressfamily"]) {
+        let rank = |name: &str| Some(configuration.value(name, Some(host))?.origin.rank);
         (own.ipv4, own.ipv6) = (is_set("ipv4"), is_set("ipv6"));
+        if own.ipv4 && own.ipv6 {
+            // They are in different places, of which the more important one counts.
+            (own.ipv4, own.ipv6) = (rank("ipv4") < rank("ipv6"), rank("ipv6") < rank("ipv4"));
+        }
     }
     Ok(own)
+}
+
+/// The configured file of ssh, which must be there: ssh names neither the file nor the line that it comes from.
+fn ssh_config(configuration: &Configuration, host: &OsStr) -> Result<Option<OsString>, String> {
+    let Some(found) = configuration.value("ssh-config", Some(host)) else { return Ok(None) };
+    // ssh's word for no file.
+    if found.value != "none" {
+        let opened = File::open(found.value).map(drop);
+        opened.map_err(|error| {
+            let (value, host) = (found.value, printable(host.as_bytes()));
+            found.origin.error(&format!("ssh-config: '{value}' can't be read for {host}: {error}"))
+        })?;
+    }
+    Ok(Some(found.value.into()))
+}
+
+/// The name of an option in the form of ssh's configuration file, in small letters.
+fn name_of(option: &OsStr) -> String {
+    let shown = option.to_string_lossy().to_ascii_lowercase();
+    let begin = shown.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+    begin.chars().take_while(char::is_ascii_alphanumeric).collect()
 }
 
 /// The configured remote shell, unless an option of ssh is set in a place that takes precedence.
