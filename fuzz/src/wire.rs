@@ -35,7 +35,7 @@ fn greeting(data: &[u8]) {
     assert!(!greeting.shown().contains(char::is_control));
 }
 
-/// A part of a chain's stream, with marks for N hosts.
+/// A part of a stream that passes N hosts, with a mark for each.
 fn sealed(data: &[u8], hosts: usize) {
     if let Some(part) = SealedPart::decode(data, hosts) {
         assert!(!part.bytes.is_empty() && part.bytes.len() <= MAX_SEALED);

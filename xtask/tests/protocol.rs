@@ -3,7 +3,7 @@
 use linerate_remote::binary::{Binaries, Binary, FarPart};
 use linerate_remote::install::{bootstrap, identity};
 use linerate_wire::batch;
-use linerate_wire::control::{self, Job, Listening, Message, Options, Sampling, Source};
+use linerate_wire::control::{self, ChainNext, Job, Listening, LostNext, Message, Options, Sampling, Source};
 use linerate_wire::entry::{Chunk, Entry, Kind, Origin, Timestamp};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
@@ -54,6 +54,18 @@ fn listening() -> Message {
     Message::Listening(Listening { candidates: candidates.to_vec(), further, client, error: None })
 }
 
+fn next() -> Message {
+    let host = |place: u8, public_key: [u8; 2], address: &str, behind| ChainNext {
+        place,
+        public_key: public_key.to_vec(),
+        cookie: [place; 16],
+        candidates: vec![address.parse().unwrap()],
+        behind,
+    };
+    let hosts = [host(3, [0xab, 0xcd], "192.0.2.3:50000", 1), host(4, [0xef, 0x01], "192.0.2.4:50001", 0)];
+    Message::Next(hosts.to_vec())
+}
+
 fn batch_frame() -> Vec<u8> {
     let mut payload = Vec::new();
     let read = |out: &mut Vec<u8>| {
@@ -80,6 +92,7 @@ fn the_worked_examples_are_right() {
         message(&Message::MoreStreams(300)),
         message(&job()),
         message(&listening()),
+        message(&next()),
         message(&Message::Sources(vec![tree])),
         batch_frame(),
         chunk_frame(),
@@ -124,8 +137,8 @@ fn every_message_has_the_number_of_the_table() {
         (Message::Tally(Default::default()), "Tally"),
         (Message::Routes(2), "Routes"),
         (Message::Chained, "Chained"),
-        (Message::Next(None), "Next"),
-        (Message::NextLost(String::new()), "NextLost"),
+        (next(), "Next"),
+        (Message::NextLost(LostNext { place: 1, reason: String::new() }), "NextLost"),
         (Message::MoreStreams(1), "MoreStreams"),
         (Message::Tunnel(Vec::new()), "Tunnel"),
         (Message::Sources(Vec::new()), "Sources"),

@@ -49,8 +49,8 @@ pub enum FrameKind {
     Copy = 10,
     /// The next bytes of the stream's zstd frame. That frame contains further frames of all other kinds except the end.
     Packed = 11,
-    /// The next bytes of a chain's stream, which contain frames of the other kinds. The marks prove to each host of the
-    /// chain that the bytes come from the source ([`crate::sealed`]).
+    /// The next bytes of a stream that passes several hosts, which contain frames of the other kinds. The marks prove to
+    /// each host that the bytes come from the source ([`crate::sealed`]).
     Sealed = 12,
 }
 

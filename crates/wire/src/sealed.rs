@@ -4,7 +4,7 @@
 //! A mark is made with a key that only the source and the mark's host know. So if a host through which the bytes have
 //! passed changes, repeats, reorders, omits or adds bytes, the next hosts detect it.
 
-/// The most hosts of a chain.
+/// The most hosts of a chain or tree.
 pub const MAX_CHAINED: usize = 64;
 /// Bytes of a mark.
 pub const MARK: usize = 32;
@@ -44,7 +44,7 @@ impl<'a> SealedPart<'a> {
         (1..=MAX_SEALED).contains(&bytes.len()).then_some(part)
     }
 
-    /// The mark for the host at this position in the chain.
+    /// The mark for the host at this position.
     pub fn mark(&self, place: usize) -> Option<Mark> {
         let from = place.checked_mul(MARK)?;
         self.marks.get(from..from.checked_add(MARK)?)?.try_into().ok()

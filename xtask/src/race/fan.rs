@@ -33,11 +33,11 @@ struct FanTime {
     sent: f64,
 }
 
-/// Copies to one host, and to several as a chain and as a star, in blocks.
+/// Copies to one host, and to several as a chain, a tree and a star, in blocks.
 pub fn run(program: &Path, blocks: usize, rate: &str) -> anyhow::Result<()> {
     println!("{NAME}: 0.4 GB in 250 files to {HOSTS} hosts, each with a link of {rate}");
     let bed = FanBed::up(program, rate)?;
-    let copies = [("one", 1), ("chain", HOSTS), ("star", HOSTS)];
+    let copies = [("one", 1), ("chain", HOSTS), ("tree", HOSTS), ("star", HOSTS)];
     // The program is at all hosts then.
     bed.copy("star", HOSTS)?;
     let mut times = vec![Vec::new(); copies.len()];

@@ -181,7 +181,7 @@ pub struct DestinationFields {
     pub message: Option<String>,
     /// The destination was slower than the others, and the source was read separately for it.
     pub left_behind: bool,
-    /// The destination got everything through a chain of hosts.
+    /// The destination got everything through a chain or tree of hosts.
     pub chained: bool,
     /// Entries and bytes that are in place.
     #[serde(flatten)]

@@ -7,7 +7,7 @@ use linerate_transfer::link::ControlLink;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::pulse::Pulse;
 use linerate_transfer::routes::Interfaces;
-use linerate_transfer::session::{Client, Meters, Session, neighbours};
+use linerate_transfer::session::{Client, LostHost, Meters, Session, neighbours};
 use linerate_wire::control::{DetachedJob, Job, Progress};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -72,7 +72,8 @@ impl FarSession {
         Ok(Self { session: Session::between(reader, writer, client, meters, news)?, _far: far })
     }
 
-    /// Starts the agent of a host in a chain, up to its first message. If it gives up the next host, `lost` gets the reason.
+    /// Starts the agent of a host in a chain or tree, up to its first message. If it gives up a host to which it forwards,
+    /// `lost` gets the reason.
     ///
     /// # Errors
     /// If the login fails or lasts too long, or no agent can be run there.
@@ -81,7 +82,7 @@ impl FarSession {
         job: Job,
         silence: Option<u32>,
         near: NearEnd,
-        lost: Arc<dyn Fn(String) + Send + Sync>,
+        lost: LostHost,
     ) -> Result<Self, Failure> {
         let meters = near.meters.clone();
         let (far, reader, writer, client) = start(far_end, job, silence, near)?;

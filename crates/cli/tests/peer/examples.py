@@ -19,6 +19,10 @@ def entry_of_the_batch():
     return p.varint(0) + p.blob(b"a/b") + p.file(5) + p.varint(0o644) + times + p.option(None)
 
 
+def address(last, port):
+    return p.varint(0) + bytes((192, 0, 2, last)) + p.varint(port)
+
+
 def main():
     found = hexes()
     listening = p.vector([p.varint(0) + bytes((192, 0, 2, 7)) + p.varint(50_000),
@@ -26,6 +30,8 @@ def main():
     listening += p.vector([p.varint(0) + bytes((198, 51, 100, 7))])
     listening += b"\1" + p.varint(0) + bytes((192, 0, 2, 1)) + p.option(None)
     said = [p.message(p.MORE_STREAMS, p.varint(300)), p.message(p.LISTENING, listening),
+            p.message(p.NEXT, p.vector([p.chain_next(3, b"\xab\xcd", bytes((3,)) * 16, [address(3, 50_000)], 1),
+                                        p.chain_next(4, b"\xef\1", bytes((4,)) * 16, [address(4, 50_001)])])),
             p.message(p.SOURCES, p.vector([p.source(b"tree", True)])),
             p.frame(p.BATCH, p.record(entry_of_the_batch(), b"hello"))]
     for number, example in enumerate(said):

@@ -306,6 +306,16 @@ def partner(key=b"k" * 44, cookie=bytes(16)):
     return blob(key) + cookie + option(None)
 
 
+def chain_next(place, key, cookie, candidates, behind=0):
+    """A ChainNext."""
+    return bytes((place,)) + blob(key) + cookie + vector(candidates) + bytes((behind,))
+
+
+def lost_next(place, reason=b"it has taken nothing for 10 s"):
+    """A LostNext."""
+    return bytes((place,)) + blob(reason)
+
+
 def delivery(path, source=0):
     """A Delivery of a digest."""
     return varint(source) + blob(path) + varint(0) + bytes(32)

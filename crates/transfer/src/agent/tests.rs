@@ -1,4 +1,4 @@
-//! A hostile host of a chain, before an honest one.
+//! A hostile host of a chain or tree, before an honest one.
 
 use linerate_wire::control::{
     self, ChainLink, Hello, Job, Keep, Listening, Message, Options, Sampling, Source, Totals,
@@ -120,7 +120,7 @@ fn behind(doing: Doing) -> (Message, Vec<(String, Vec<u8>)>) {
     let previous = hop.public().to_vec();
     say(&Message::Link(ChainLink { previous, cookie: COOKIE, key, place: 1, hosts: 2 }));
     let listening = hear(&|message| matches!(message, Message::Listening(_)));
-    say(&Message::Next(None));
+    say(&Message::Next(Vec::new()));
     hand_on(&listening, &hop, &hello.public_key, doing(&source, honest(&source, 0)));
     let totals = Totals { files: 3, directories: 1, bytes: 29, ..Totals::default() };
     say(&Message::Sent { totals, streams: 1, complete: true });

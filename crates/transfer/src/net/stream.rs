@@ -124,7 +124,7 @@ impl Stream {
         }
     }
 
-    /// The sending side of a stream to the first host of a chain. There are no chains within a process.
+    /// The sending side of a stream to the first host of a chain or tree. There is none within a process.
     pub fn into_sealed_writer(self, source: Arc<ChainSource>) -> FrameWriter {
         match self.into_writer() {
             FrameWriter::Wire(wire) => FrameWriter::Sealed(Box::new(SealedWriter::new(wire, source))),
@@ -132,7 +132,7 @@ impl Stream {
         }
     }
 
-    /// The receiving side of a stream that comes through a chain.
+    /// The receiving side of a stream that passes through several hosts.
     pub fn into_sealed_reader(self, host: Arc<ChainHost>, unpacks: Option<LongWindow>) -> FrameReader {
         match self.into_reader(None) {
             FrameReader::Wire(wire) => FrameReader::Sealed(Box::new(SealedReader::new(*wire, host, unpacks))),
@@ -155,7 +155,7 @@ pub enum FrameWriter {
     Wire(WireWriter),
     /// To another thread.
     Within(WithinWriter),
-    /// To several hosts, through a chain.
+    /// To several hosts, through the first of them.
     Sealed(Box<SealedWriter>),
 }
 
@@ -244,7 +244,7 @@ pub enum FrameReader {
     Wire(Box<WireReader>),
     /// From another thread.
     Within(WithinReader),
-    /// Through a chain.
+    /// Through several hosts.
     Sealed(Box<SealedReader>),
 }
 

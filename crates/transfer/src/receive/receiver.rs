@@ -98,8 +98,8 @@ pub fn run(
     let received = received.and_then(|received| session.check().map(|()| received));
     let received = received.inspect_err(|error| resume.abandon(&landing, &near, error))?;
     session.meanwhile(|| resume.finish(&landing, &near))?;
-    if let Some(relay) = session.chain_host().and_then(|host| host.relay().cloned()) {
-        session.meanwhile(|| relay.drain())?;
+    if let Some(host) = session.chain_host() {
+        session.meanwhile(|| host.drain())?;
     }
     session.send(&Message::Committed(received.landed))?;
     Ok(received)

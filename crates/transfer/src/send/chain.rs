@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex};
 
 use crate::base::lock::lock;
 use crate::base::problem::TransferError;
+pub use crate::net::chain::ChainShape;
 use crate::net::chain::ChainSource;
 use crate::net::clock::Counters;
 use crate::net::session::{Session, out_of_turn};
 use crate::send::sender::Sent;
 
-/// The reason why a host gets nothing more through the chain, so that it must get the rest in another way.
+/// The reason why a host gets nothing more through other hosts, so that it must get the rest in another way.
 pub(super) const DAMAGED: &str = "files came damaged to its stable storage";
 
-/// The data that the transfers to the hosts of a chain share.
+/// The data that the transfers to the hosts of a chain or tree share.
 pub struct ChainLead {
+    shape: ChainShape,
     source: Arc<ChainSource>,
     state: Mutex<LeadState>,
 }
@@ -25,17 +27,23 @@ struct LeadState {
     counters: Option<Arc<Counters>>,
     /// The message that everything was sent.
     sent: Option<Message>,
-    /// The position from which on hosts get nothing more, and the reason.
-    broken: Option<(usize, String)>,
+    /// The positions of hosts that get nothing more, and so none of the hosts behind them; and the reasons.
+    broken: Vec<(usize, String)>,
 }
 
 impl ChainLead {
-    /// A lead for `hosts` hosts.
+    /// A lead for hosts that forward to each other in this shape.
     ///
     /// # Errors
     /// If the system gives no randomness.
-    pub fn new(hosts: usize) -> Result<Arc<Self>, TransferError> {
-        Ok(Arc::new(Self { source: Arc::new(ChainSource::new(hosts)?), state: Mutex::default() }))
+    pub fn new(shape: ChainShape) -> Result<Arc<Self>, TransferError> {
+        let source = Arc::new(ChainSource::new(shape.hosts())?);
+        Ok(Arc::new(Self { shape, source, state: Mutex::default() }))
+    }
+
+    /// Which host forwards to which.
+    pub fn shape(&self) -> ChainShape {
+        self.shape
     }
 
     /// The keys of the hosts, with which the marks are made.
@@ -53,17 +61,21 @@ impl ChainLead {
         lock(&self.state).sent = Some(sent);
     }
 
-    /// Records that the hosts from this position on get nothing more.
+    /// Records that the host at this position, and those behind it, get nothing more.
     pub fn breaks(&self, place: usize, why: &str) {
-        let mut state = lock(&self.state);
-        if state.broken.as_ref().is_none_or(|(first, _)| place < *first) {
-            state.broken = Some((place, why.to_owned()));
-        }
+        lock(&self.state).broken.push((place, why.to_owned()));
+    }
+
+    /// Records that the hosts behind the host at this position get nothing more.
+    pub fn breaks_behind(&self, place: usize, why: &str) {
+        self.shape.next(place).for_each(|next| self.breaks(next, why));
     }
 
     /// The reason why the host at this position gets nothing more; `None` if it still gets data.
     pub fn broken(&self, place: usize) -> Option<String> {
-        lock(&self.state).broken.as_ref().filter(|(first, _)| *first <= place).map(|(_, why)| why.clone())
+        let state = lock(&self.state);
+        let above = state.broken.iter().find(|(top, _)| self.shape.is_below(*top, place));
+        above.map(|(_, why)| why.clone())
     }
 
     fn progress(&self) -> Option<Progress> {
@@ -80,7 +92,7 @@ impl ChainLead {
 /// place there.
 ///
 /// # Errors
-/// If the host gives up or goes away, or the chain breaks before it.
+/// If the host gives up or goes away, or gets nothing more from the host before it.
 pub fn follow(
     session: &mut Session,
     lead: &ChainLead,

@@ -53,7 +53,7 @@ pub struct Transmission<'a> {
     pub unstated: AtomicU64,
     /// Set if the transfer shares what it reads with others.
     pub member: Option<&'a FanMember>,
-    /// Set if the data is for several hosts in a chain.
+    /// Set if the data is for several hosts that forward it.
     pub chain: Option<&'a Arc<ChainSource>>,
 }
 

@@ -1,15 +1,18 @@
-//! Messages of a transfer to several hosts, each of which forwards the data that it receives to the next host.
+//! Messages of a transfer to several hosts that forward the data that they receive to other hosts.
+//!
+//! The hosts have positions from 0. In a chain each host forwards to the host at the next position; in a tree it forwards
+//! to two hosts. Only the client knows which: an agent forwards to the hosts that it gets.
 
 use super::Cookie;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// A host's position in a chain, and the secrets that it needs there.
+/// A host's position, and the secrets that it needs there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainLink {
     /// DER of the SubjectPublicKeyInfo of the end that opens the data connections to this host: the client, or the
-    /// agent before this one.
+    /// agent that forwards to this one.
     pub previous: Vec<u8>,
     /// The cookie that data connections to this host send first, in place of the agent's own cookie.
     pub cookie: Cookie,
@@ -21,18 +24,34 @@ pub struct ChainLink {
     pub hosts: u8,
 }
 
-/// The next host of the chain.
+/// The most hosts to which one host forwards.
+pub const MAX_NEXT: usize = 2;
+
+/// A host to which an agent forwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainNext {
+    /// Its position.
+    pub place: u8,
     /// DER of the SubjectPublicKeyInfo of its agent.
     pub public_key: Vec<u8>,
     /// The cookie that connections to the agent send first.
     pub cookie: Cookie,
     /// The addresses at which it listens, best first.
     pub candidates: Vec<SocketAddr>,
+    /// The most hosts, one behind the other, to which the data goes through it.
+    pub behind: u8,
 }
 
-/// A secret that the source shares with one host of a chain.
+/// A host to which an agent forwards nothing more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostNext {
+    /// The host's position.
+    pub place: u8,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A secret that the source shares with one host.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainKey(pub [u8; 32]);
 

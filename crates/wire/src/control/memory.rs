@@ -2,7 +2,7 @@
 
 use super::{
     Change, DeliveredContents, Delivery, Digested, IdentityFrom, IdentityRule, Job, Link, ListedPath,
-    Listening, Message, Options, Placing, Sampling, Source, Want,
+    Listening, LostNext, Message, Options, Placing, Sampling, Source, Want,
 };
 use crate::entry::{AclEntry, AclTag, Entry, Extra, Kind};
 use crate::filter::Rule;
@@ -35,7 +35,7 @@ impl Message {
             | Self::JobEvents(bytes) => bytes.len(),
             Self::Detached(job) => job.from.len() + job.to.len(),
             Self::Problem(problem) => problem.path.len() + problem.message.len(),
-            Self::Abort { reason, .. } => reason.len(),
+            Self::Abort { reason, .. } | Self::NextLost(LostNext { reason, .. }) => reason.len(),
             Self::ConnectBack { candidates } => size_of_val(&candidates[..]),
             Self::Hello(hello) => hello.version.len() + hello.public_key.len(),
             Self::Job(asked) => job(asked),
@@ -51,10 +51,9 @@ impl Message {
             Self::Delivered(list) => all(list, delivery),
             Self::Tally(tally) => tally.cipher.as_ref().map_or(0, String::len),
             Self::Link(link) => link.previous.len(),
-            Self::Next(next) => {
-                next.as_ref().map_or(0, |next| next.public_key.len() + size_of_val(&next.candidates[..]))
+            Self::Next(list) => {
+                all(list, |next| next.public_key.len() + size_of_val(&next.candidates[..]) + 2 * AROUND)
             }
-            Self::NextLost(reason) => reason.len(),
             Self::AskFacts(paths) => all(paths, |path| path.len() + AROUND),
             Self::StartSampling(asked) => sampling(asked),
             // These messages own no further memory.

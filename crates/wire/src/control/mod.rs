@@ -21,7 +21,7 @@ use crate::stages::{Stages, Usage};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
-pub use chained::{ChainKey, ChainLink, ChainNext};
+pub use chained::{ChainKey, ChainLink, ChainNext, LostNext, MAX_NEXT};
 pub use channel::{ControlError, read, write, write_from};
 pub use detached::{DetachedJob, JobAttention, JobId, MAX_JOB_RECORD};
 pub use details::{Charsets, Details, Fakes, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES, MUNGED};
@@ -181,16 +181,16 @@ pub enum Message {
     /// Client to an agent that sends: the number of links that its streams may use.
     Routes(u32),
     /// Client to agent, before its [`Job::Receive`]: the data comes through other agents, or this agent forwards it to
-    /// one. After its [`Message::Ready`] the agent gets [`Message::Link`], and then listens.
+    /// them. After its [`Message::Ready`] the agent gets [`Message::Link`], and then listens.
     Chained,
-    /// Client to an agent that got [`Message::Chained`]: its position in the chain, and the host before it.
+    /// Client to an agent that got [`Message::Chained`]: its position, and the host before it.
     Link(ChainLink),
-    /// Client to an agent that got [`Message::Chained`], after the agent's [`Message::Listening`]: the next host of the
-    /// chain, or `None`. If there is a next host, the agent replies with [`Message::ConnectedBack`].
-    Next(Option<ChainNext>),
-    /// Agent that got [`Message::Chained`], to its client: it has stopped forwarding to the next agent, for this
-    /// reason.
-    NextLost(String),
+    /// Client to an agent that got [`Message::Chained`], after the agent's [`Message::Listening`]: the hosts to which it
+    /// forwards. The agent replies with a [`Message::ConnectedBack`] for each of them, in their order.
+    Next(#[serde(deserialize_with = "at_most::<MAX_NEXT, _, _>")] Vec<ChainNext>),
+    /// Agent that got [`Message::Chained`], to its client: it has stopped forwarding to one of the hosts that
+    /// [`Message::Next`] named.
+    NextLost(LostNext),
     /// Client to an agent that [`Job::Background`] has started, between Hello and Job: the transfer continues without
     /// its client.
     Detached(DetachedJob),

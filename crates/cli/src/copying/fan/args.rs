@@ -27,10 +27,11 @@ pub struct FanArgs {
     /// Empty lines and lines that begin with # are ignored.
     #[arg(long, value_name = "FILE", help_heading = "Several destinations")]
     to_file: Option<PathBuf>,
-    /// How the data gets there: star, chain or auto
+    /// How the data gets there: star, chain, tree or auto
     ///
-    /// star: this host sends to each. chain: this host sends to the first, which passes the data on to the second, and so on, so it leaves
-    /// this host once. auto: chain for three destinations and more, otherwise star.
+    /// star: this host sends to each. chain: this host sends to the first, which passes the data on to the second, and so on,
+    /// so it leaves this host once. tree: as a chain, but each passes the data on to two others. auto: chain for three
+    /// destinations and more, otherwise star.
     #[arg(
         long,
         value_name = "SHAPE",
@@ -48,8 +49,37 @@ pub enum FanShape {
     Star,
     /// From here to the first, from it to the second, and so on
     Chain,
+    /// From here to the first, from it to two others, and so on
+    Tree,
     /// Chain for three and more
     Auto,
+}
+
+/// The shape in which hosts hand on what comes to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandingOn {
+    /// Each to one.
+    Chain,
+    /// Each to two.
+    Tree,
+}
+
+impl HandingOn {
+    /// As messages and `--fan-out` call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chain => "chain",
+            Self::Tree => "tree",
+        }
+    }
+
+    /// The most hosts to which one of them hands on.
+    pub fn branches(self) -> usize {
+        match self {
+            Self::Chain => 1,
+            Self::Tree => 2,
+        }
+    }
 }
 
 /// Several destinations.
@@ -62,10 +92,16 @@ pub struct FanPlaces {
 }
 
 impl FanPlaces {
-    /// Whether they form a chain. With two, a star uses this host's link twice, but a chain would use the first host's link twice; with
-    /// three and more, this host's link is the one that a star uses most.
-    pub fn is_chain(&self) -> bool {
-        self.shape == FanShape::Chain || self.shape == FanShape::Auto && self.places.len() > 2
+    /// The shape in which they pass the data on to each other; `None` for a star. With two, a star uses this host's link
+    /// twice, but a chain would use the first host's link twice; with three and more, this host's link is the one that a star
+    /// uses most.
+    pub fn handing_on(&self) -> Option<HandingOn> {
+        match self.shape {
+            FanShape::Star => None,
+            FanShape::Auto => (self.places.len() > 2).then_some(HandingOn::Chain),
+            FanShape::Chain => Some(HandingOn::Chain),
+            FanShape::Tree => Some(HandingOn::Tree),
+        }
     }
 }
 
@@ -131,7 +167,7 @@ impl FanArgs {
 ///
 /// # Errors
 /// The message names the option, and what to do instead.
-pub fn check(task: &Task, shape: FanShape, has_metrics: bool) -> Result<(), Failure> {
+pub fn check(task: &Task, to: &FanPlaces, has_metrics: bool) -> Result<(), Failure> {
     let refused = |option: &str, instead: &str| {
         Err(Failure::usage(format!("{option} is for one destination, and there are several: {instead}")))
     };
@@ -142,12 +178,18 @@ pub fn check(task: &Task, shape: FanShape, has_metrics: bool) -> Result<(), Fail
         _ if task.options.remove_sources => {
             refused("--remove-source-files", "remove the sources yourself when all destinations have them")
         }
-        _ if shape == FanShape::Chain && task.options.sync.is_some() => Err(Failure::usage(
-            "--fan-out=chain is for cp: sync sends to each destination what it lacks, so leave it out".into(),
-        )),
         _ if has_metrics => refused("--metrics", "use --json, or run a command for each"),
-        _ => Ok(()),
+        _ => check_shape(task, to),
     }
+}
+
+fn check_shape(task: &Task, to: &FanPlaces) -> Result<(), Failure> {
+    let shape = to.handing_on().filter(|_| task.options.sync.is_some() && to.shape != FanShape::Auto);
+    let refused = |shape: HandingOn| {
+        let name = shape.name();
+        format!("--fan-out={name} is for cp: sync sends to each destination what it lacks, so leave it out")
+    };
+    shape.map_or(Ok(()), |shape| Err(Failure::usage(refused(shape))))
 }
 
 fn read(file: &PathBuf) -> Result<Vec<OsString>, Failure> {
@@ -258,8 +300,11 @@ mod tests {
 
     #[test]
     fn a_chain_has_three_places_unless_the_user_wants_it_of_two() {
-        let is_chain = |shape, places: &[&str]| FanPlaces { places: words(places), shape }.is_chain();
-        assert!(!is_chain(FanShape::Auto, &["g:", "h:"]) && is_chain(FanShape::Auto, &["f:", "g:", "h:"]));
-        assert!(is_chain(FanShape::Chain, &["g:", "h:"]) && !is_chain(FanShape::Star, &["f:", "g:", "h:"]));
+        let shape = |shape, places: &[&str]| FanPlaces { places: words(places), shape }.handing_on();
+        assert_eq!(shape(FanShape::Auto, &["g:", "h:"]), None);
+        assert_eq!(shape(FanShape::Auto, &["f:", "g:", "h:"]), Some(HandingOn::Chain));
+        assert_eq!(shape(FanShape::Chain, &["g:", "h:"]), Some(HandingOn::Chain));
+        assert_eq!(shape(FanShape::Tree, &["g:", "h:"]), Some(HandingOn::Tree));
+        assert_eq!(shape(FanShape::Star, &["f:", "g:", "h:"]), None);
     }
 }

@@ -1,4 +1,5 @@
-//! A copy to one host of a chain: the host gets the data from the host before it, and the messages about it from here.
+//! A copy to one host of a chain or tree: the host gets the data from the host before it, and the messages about it from
+//! here.
 
 use linerate_remote::far_end::FarEnd;
 use linerate_transfer::ahead::scan_ahead;
@@ -8,7 +9,7 @@ use linerate_transfer::fan::FanMember;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::sender::{self, Sharing, SourceRoot, Welcome};
 use linerate_transfer::session::{Session, check_job};
-use linerate_wire::control::{ChainNext, Job, Listening, Problem};
+use linerate_wire::control::{Job, Problem};
 use linerate_wire::path::RelPath;
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,9 +22,9 @@ use crate::copying::copy::{Copy, Moved};
 use crate::copying::manifest::Landed;
 use crate::exit::Code;
 
-/// The reason why a host gets nothing through a chain.
+/// The reason why a host gets nothing through other hosts.
 pub enum OutOfChain {
-    /// It isn't in the chain, or the chain broke before it: this host sends the data that it lacks.
+    /// It is in no chain or tree, or the host before it has failed: this host sends the data that it lacks.
     Direct(String),
     /// It gets nothing at all.
     Failed(Failure),
@@ -40,15 +41,15 @@ pub struct ChainedPush<'a> {
     pub destination: &'a [u8],
     /// The rate limit of all copies together.
     pub reading: &'a FanMember,
-    /// Counts the bytes that are read for the chain.
+    /// Counts the bytes that are read for the chain or tree.
     pub read: &'a AtomicU64,
 }
 
 impl Copy {
-    /// Copies to one host of a chain.
+    /// Copies to one host of a chain or tree.
     ///
     /// # Errors
-    /// If the host isn't in a chain, or no longer.
+    /// If the host isn't in one, or no longer.
     pub fn push_chained(&self, push: ChainedPush<'_>, member: &RollMember<'_>) -> Result<Code, OutOfChain> {
         let place = Arc::new(OnceLock::<RollPlace>::new());
         let mut far = self.log_in_chained(push, &place).map_err(OutOfChain::Failed)?;
@@ -62,7 +63,7 @@ impl Copy {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Err(self.given_up(&mut far.session, TransferError::Interrupted));
             }
-            return Err(leave(&mut far.session, "no other host was ready for a chain in time"));
+            return Err(leave(&mut far.session, "no other host was ready in time to pass it on"));
         };
         let own = place.get_or_init(|| own);
         let linked = self.link(&mut far.session, own, member);
@@ -74,7 +75,8 @@ impl Copy {
         };
         done.map_err(|failure| {
             let Failure(message, code) = failure;
-            own.chain.lead.breaks(own.place + 1, &message);
+            let chain = &own.chain;
+            chain.lead.breaks_behind(own.place, &format!("{} failed: {message}", chain.name(own.place)));
             // The other copies end too, and this one may notice that first.
             if code == Code::Interrupted || self.interrupted.load(Ordering::Relaxed) {
                 return OutOfChain::Failed(self.gave_up(TransferError::Interrupted));
@@ -94,10 +96,11 @@ impl Copy {
         let far_end = self.task.reach.far_end(host, self.task.quiet)?;
         let far_end = FarEnd { patience: self.task.login, ..far_end };
         let (place, output) = (place.clone(), self.output.clone());
-        let lost = Arc::new(move |why: String| {
+        let lost = Arc::new(move |next: u8, why: String| {
             if let Some(own) = place.get() {
-                output.note(&format!("the next host of the chain gets nothing more from here: {why}"));
-                own.chain.lead.breaks(own.place + 1, &format!("the host before it gave it up: {why}"));
+                let (chain, next) = (&own.chain, next.into());
+                output.note(&format!("{} gets nothing more from here: {why}", chain.name(next)));
+                chain.lead.breaks(next, &format!("{} gave it up: {why}", chain.name(own.place)));
             }
         });
         FarSession::chained(&far_end, job, options.timeout, self.near_end(), lost)
@@ -107,24 +110,25 @@ impl Copy {
         OutOfChain::Failed(self.gave_up(session.give_up(error)))
     }
 
-    /// Sends the agent its place in the chain, and lets it connect to the next host.
+    /// Sends the agent its place, and lets it connect to the hosts to which it forwards.
     fn link(
         &self,
         session: &mut Session,
         own: &RollPlace,
         member: &RollMember<'_>,
     ) -> Result<(), TransferError> {
-        let no_place = || TransferError::Failed("there is no such place in the chain".into());
+        let no_place = || TransferError::Failed("there is no such place among the hosts".into());
         let listening = session.link(own.link().ok_or_else(no_place)?)?;
-        let next = member.listens(own, listening.clone());
-        let named = next.as_ref().and_then(|next| self.next(own, &listening, next));
-        let is_last = own.next().is_none();
-        let is_unnamed = named.is_none();
-        let failed = session.name_next(named)?;
-        let failed = failed.or((is_unnamed && !is_last).then(|| "it has no address for data".to_owned()));
-        if let Some(why) = failed {
-            self.output.note(&format!("the next host of the chain can't be reached from here: {why}"));
-            own.chain.lead.breaks(own.place + 1, &format!("the host before it can't reach it: {why}"));
+        let mut next = Vec::new();
+        for (place, there) in member.listens(own, listening.clone()) {
+            let candidates = there.map(|there| handed_on(&there, &listening, self.task.options.ports));
+            match candidates.filter(|found| !found.is_empty()).and_then(|found| own.next(place, found)) {
+                Some(named) => next.push(named),
+                None => self.out_of_reach(own, place, "it has no address for data"),
+            }
+        }
+        for (place, why) in session.name_next(next)? {
+            self.out_of_reach(own, place.into(), &why);
         }
         if own.place == 0
             && let Some(why) =
@@ -137,11 +141,11 @@ impl Copy {
         Ok(())
     }
 
-    /// The message to the agent about the next host; `None` if that has no address.
-    fn next(&self, own: &RollPlace, here: &Listening, there: &Listening) -> Option<ChainNext> {
-        let (public_key, cookie) = own.next()?;
-        let candidates = handed_on(there, here, self.task.options.ports);
-        (!candidates.is_empty()).then_some(ChainNext { public_key, cookie, candidates })
+    /// Records that the agent can't reach a host to which it should forward.
+    fn out_of_reach(&self, own: &RollPlace, place: usize, why: &str) {
+        let (chain, name) = (&own.chain, own.chain.name(place));
+        self.output.note(&format!("{name} can't be reached from here: {why}"));
+        chain.lead.breaks(place, &format!("{} can't reach it: {why}", chain.name(own.place)));
     }
 
     /// The first one waits for the others.
@@ -155,8 +159,9 @@ impl Copy {
             member.all_linked(own);
         }
         self.output.connected();
+        let before = own.chain.lead.shape().before(own.place);
         let from =
-            if own.place == 0 { session.route() } else { "from the host before it in the chain".into() };
+            before.map_or_else(|| session.route(), |before| format!("from {}", own.chain.name(before)));
         self.output.detail(&format!("data connection: {from}"));
         if self.interrupted.load(Ordering::Relaxed) { Err(TransferError::Interrupted) } else { Ok(()) }
     }
@@ -202,7 +207,7 @@ impl Copy {
     }
 }
 
-/// Ends a session that is in no chain.
+/// Ends the session of a host that is in no chain or tree.
 fn leave(session: &mut Session, why: &str) -> OutOfChain {
     // The agent has no reason to report.
     let _ = session.give_up(TransferError::Failed(why.to_owned()));

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::FanTarget;
+use super::args::HandingOn;
 use crate::common::event::{DestinationFields, Event};
 use crate::common::failure::Failure;
 use crate::common::log::{self, LoggedEvent, RunFigures};
@@ -33,8 +34,8 @@ pub enum CopyWay {
     Shared,
     /// From here, read separately.
     LeftBehind,
-    /// Through a chain of hosts.
-    Chained,
+    /// Through other hosts.
+    HandedOn(HandingOn),
 }
 
 impl EndedCopy {
@@ -53,7 +54,7 @@ impl EndedCopy {
             result: result_name(code, message.is_some()),
             message: message.clone(),
             left_behind: way == CopyWay::LeftBehind,
-            chained: way == CopyWay::Chained,
+            chained: matches!(way, CopyWay::HandedOn(_)),
             landed: done.as_ref().map_or(came, |done| done.landed).into(),
             sent_bytes: sent,
             elapsed_seconds: elapsed.as_secs_f64(),
@@ -110,7 +111,7 @@ impl EndedCopy {
         let way = match self.way {
             CopyWay::Shared => None,
             CopyWay::LeftBehind => Some("left behind the others".to_owned()),
-            CopyWay::Chained => Some("through the chain".to_owned()),
+            CopyWay::HandedOn(shape) => Some(format!("through the {}", shape.name())),
         };
         row.chain(way).chain([ended]).collect::<Vec<_>>().join("; ")
     }

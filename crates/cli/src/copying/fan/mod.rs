@@ -52,9 +52,9 @@ struct FanRun {
     /// Sources that can't be found fail in every copy.
     not_found: u64,
     reading: Arc<FanReading>,
-    /// Where the copies form a chain.
+    /// Where the copies form a chain or tree.
     roll: Option<ChainRoll>,
-    /// Bytes that were read for a chain.
+    /// Bytes that were read for a chain or tree.
     read: AtomicU64,
 }
 
@@ -63,7 +63,7 @@ struct FanRun {
 /// # Errors
 /// If no copy could begin. A failure at one destination is printed, and sets the exit code.
 pub fn perform(output: &Arc<Output>, task: Task, to: &FanPlaces) -> Result<Code, Failure> {
-    args::check(&task, to.shape, output.metrics().is_wanted())?;
+    args::check(&task, to, output.metrics().is_wanted())?;
     let destinations = &to.places;
     let begun = Instant::now();
     // None of them needs the user's agent: each copy has keys of its own.
@@ -81,11 +81,12 @@ pub fn perform(output: &Arc<Output>, task: Task, to: &FanPlaces) -> Result<Code,
     }
     let reading = FanReading::new(destinations.len(), task.options.rate_limit);
     let not_found = head.meters.local.failed.load(Ordering::Relaxed);
-    let is_chain = to.is_chain() && task.options.sync.is_none();
-    let roll = is_chain.then(|| ChainRoll::new(destinations.len(), interrupted.clone()));
+    let targets = targets(output, destinations);
+    let shape = to.handing_on().filter(|_| task.options.sync.is_none());
+    let roll = shape.map(|shape| ChainRoll::new(names(&targets), shape, interrupted.clone()));
     let read = AtomicU64::new(0);
     let run = FanRun { roll, read, task, output: output.clone(), interrupted, begun, not_found, reading };
-    Ok(run.to_all(&found, &targets(output, destinations)))
+    Ok(run.to_all(&found, &targets))
 }
 
 /// The hosts; a host that is named several times is shown with its path.
@@ -103,6 +104,12 @@ fn targets(output: &Output, destinations: &[OsString]) -> Vec<FanTarget> {
         FanTarget { written, host: host.clone(), path: path.clone(), output, meters: Arc::default() }
     };
     destinations.iter().zip(&hosts).map(target).collect()
+}
+
+fn names(targets: &[FanTarget]) -> Vec<String> {
+    let name =
+        |target: &FanTarget| target.output.member().map_or_else(String::new, |member| member.name.clone());
+    targets.iter().map(name).collect()
 }
 
 impl FanRun {
@@ -133,10 +140,8 @@ impl FanRun {
     fn to_one(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> EndedCopy {
         let begun = Instant::now();
         let chained = self.roll.as_ref().and_then(|roll| self.in_chain(roll, found, target, number));
-        let way = match chained {
-            Some(_) => CopyWay::Chained,
-            None => CopyWay::Shared,
-        };
+        let shape = chained.as_ref().and(self.roll.as_ref()).map(ChainRoll::shape);
+        let way = shape.map_or(CopyWay::Shared, CopyWay::HandedOn);
         let result = chained.unwrap_or_else(|| self.directly(found, target, number));
         let result = result.inspect_err(|_| target.output.losses());
         let way = if self.reading.was_left_behind(number) { CopyWay::LeftBehind } else { way };
@@ -167,7 +172,7 @@ impl FanRun {
         })
     }
 
-    /// Copies through the chain; `None` if the host is in no chain, and gets the missing data from here.
+    /// Copies through the other hosts; `None` if the host is in no chain or tree, and gets the missing data from here.
     fn in_chain(
         &self,
         roll: &ChainRoll,

@@ -1,12 +1,16 @@
-//! The members of a chain: copies that log in at the same time leave here the values that the others need, and wait for theirs.
+//! The members of a chain or tree of hosts: copies that log in at the same time leave here the values that the others need,
+//! and wait for theirs.
 
-use linerate_transfer::chain::ChainLead;
+use linerate_transfer::chain::{ChainLead, ChainShape};
 use linerate_transfer::lock::lock;
 use linerate_transfer::session::{Reporter, new_cookie};
-use linerate_wire::control::{ChainLink, Cookie, Listening, Problem};
+use linerate_wire::control::{ChainLink, ChainNext, Cookie, Listening, Problem};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use super::args::HandingOn;
 
 /// The least time that the first copy that has logged in waits for the others; it waits at least twice as long as its own login took.
 /// This is longer than in a star, because each late copy uses this host's link once more.
@@ -14,8 +18,11 @@ const GATHERING: Duration = Duration::from_secs(10);
 /// The interval at which a waiting copy checks whether the user interrupts.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The list of copies that may form a chain.
+/// The list of copies that may form a chain or tree.
 pub struct ChainRoll {
+    /// The hosts, as messages call them.
+    names: Vec<String>,
+    shape: HandingOn,
     state: Mutex<RollState>,
     changed: Condvar,
     made: Instant,
@@ -43,12 +50,14 @@ enum RollCall {
 /// The public keys of a session: this end's and the agent's.
 type ChainKeys = (Vec<u8>, Vec<u8>);
 
-/// A chain that was formed.
+/// A chain or tree that was formed.
 pub struct FormedChain {
     /// The state that their transfers share.
     pub lead: Arc<ChainLead>,
-    /// Their numbers, in the order of the chain.
+    /// Their numbers, in the order of their places.
     order: Vec<usize>,
+    /// As messages call them.
+    names: Vec<String>,
     keys: Vec<ChainKeys>,
     cookies: Vec<Cookie>,
     reporters: Vec<Reporter>,
@@ -60,21 +69,27 @@ pub struct RollMember<'a> {
     number: usize,
 }
 
-/// A copy's place in the chain.
+/// A copy's place in the chain or tree.
 pub struct RollPlace {
-    /// The chain.
+    /// The chain or tree.
     pub chain: Arc<FormedChain>,
     /// The place, from 0.
     pub place: usize,
 }
 
 impl ChainRoll {
-    /// A list for N copies, which end if `interrupted` is set.
-    pub fn new(members: usize, interrupted: Arc<AtomicBool>) -> Self {
-        let calls = std::iter::repeat_with(|| RollCall::Awaited).take(members).collect();
-        let listening = vec![None; members];
+    /// A list for a copy to each of these hosts. The copies end if `interrupted` is set.
+    pub fn new(names: Vec<String>, shape: HandingOn, interrupted: Arc<AtomicBool>) -> Self {
+        let calls = names.iter().map(|_| RollCall::Awaited).collect();
+        let listening = vec![None; names.len()];
         let state = RollState { calls, listening, first: None, chain: None, is_formed: false };
-        Self { state: Mutex::new(state), changed: Condvar::new(), made: Instant::now(), interrupted }
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        Self { names, shape, state, changed, made: Instant::now(), interrupted }
+    }
+
+    /// The shape in which the hosts hand on.
+    pub fn shape(&self) -> HandingOn {
+        self.shape
     }
 
     /// The copy of this number.
@@ -104,8 +119,8 @@ impl ChainRoll {
 }
 
 impl RollState {
-    /// Forms the chain of all copies that are ready, once no other is awaited.
-    fn form(&mut self) {
+    /// Forms the chain or tree of all copies that are ready, once no other is awaited.
+    fn form(&mut self, roll: &ChainRoll) {
         let is_awaited = self.calls.iter().any(|call| matches!(call, RollCall::Awaited));
         let is_over = self.first.is_some_and(|(begun, patience)| begun.elapsed() >= patience);
         if self.is_formed || is_awaited && !is_over {
@@ -116,18 +131,25 @@ impl RollState {
             RollCall::Ready { keys, reporter } => Some((number, keys.clone(), reporter.clone())),
             _ => None,
         });
-        self.chain = FormedChain::of(ready.collect()).map(Arc::new);
+        self.chain = FormedChain::of(ready.collect(), roll).map(Arc::new);
     }
 }
 
 impl FormedChain {
     /// `None` for fewer than two copies.
-    fn of(ready: Vec<(usize, ChainKeys, Reporter)>) -> Option<Self> {
+    fn of(ready: Vec<(usize, ChainKeys, Reporter)>, roll: &ChainRoll) -> Option<Self> {
         let cookies = ready.iter().map(|_| new_cookie()).collect::<Result<Vec<_>, _>>().ok()?;
-        let lead = ChainLead::new(ready.len()).ok().filter(|_| ready.len() > 1)?;
-        let order = ready.iter().map(|(number, ..)| *number).collect();
+        let shape = ChainShape::new(ready.len(), roll.shape.branches());
+        let lead = ChainLead::new(shape).ok().filter(|_| ready.len() > 1)?;
+        let order: Vec<_> = ready.iter().map(|(number, ..)| *number).collect();
+        let names = order.iter().map(|number| roll.names[*number].clone()).collect();
         let (keys, reporters) = ready.into_iter().map(|(_, keys, reporter)| (keys, reporter)).unzip();
-        Some(Self { lead, order, keys, cookies, reporters })
+        Some(Self { lead, order, names, keys, cookies, reporters })
+    }
+
+    /// The host at this place, as messages call it.
+    pub fn name(&self, place: usize) -> &str {
+        self.names.get(place).map_or("", |name| name)
     }
 
     /// Reports a problem of the sources in the copies to all hosts.
@@ -140,8 +162,7 @@ impl RollPlace {
     /// The message to the agent about its place.
     pub fn link(&self) -> Option<ChainLink> {
         let (chain, place) = (&self.chain, self.place);
-        let before = place.checked_sub(1);
-        let previous = match before {
+        let previous = match chain.lead.shape().before(place) {
             None => chain.keys.first()?.0.clone(),
             Some(before) => chain.keys.get(before)?.1.clone(),
         };
@@ -154,15 +175,21 @@ impl RollPlace {
         })
     }
 
-    /// The key and the cookie of the next host, if there is one.
-    pub fn next(&self) -> Option<(Vec<u8>, Cookie)> {
-        let place = self.place + 1;
-        Some((self.chain.keys.get(place)?.1.clone(), *self.chain.cookies.get(place)?))
+    /// The message to the agent about the host at this place, to which it forwards, and which has these addresses.
+    pub fn next(&self, place: usize, candidates: Vec<SocketAddr>) -> Option<ChainNext> {
+        let chain = &self.chain;
+        Some(ChainNext {
+            place: u8::try_from(place).ok()?,
+            public_key: chain.keys.get(place)?.1.clone(),
+            cookie: *chain.cookies.get(place)?,
+            candidates,
+            behind: u8::try_from(chain.lead.shape().behind(place)).ok()?,
+        })
     }
 }
 
 impl RollMember<'_> {
-    /// Marks the copy as ready, and waits for the others. `None` if they don't form a chain, or have formed one without it.
+    /// Marks the copy as ready, and waits for the others. `None` if they form no chain or tree, or have formed one without it.
     pub fn gather(&self, keys: ChainKeys, reporter: Reporter) -> Option<RollPlace> {
         let roll = self.roll;
         roll.say(self.number, RollCall::Ready { keys, reporter });
@@ -170,7 +197,7 @@ impl RollMember<'_> {
             let now = Instant::now();
             let patience = || (now, GATHERING.max(2 * now.saturating_duration_since(roll.made)));
             state.first.get_or_insert_with(patience);
-            state.form();
+            state.form(roll);
             state.is_formed.then(|| {
                 let chain = state.chain.clone()?;
                 let place = chain.order.iter().position(|number| *number == self.number)?;
@@ -179,24 +206,29 @@ impl RollMember<'_> {
         })?
     }
 
-    /// Notes where its agent listens, waits until the next host listens too, and returns where. `None` if there is no next host, or it is gone.
-    pub fn listens(&self, at: &RollPlace, listening: Listening) -> Option<Listening> {
+    /// Notes where its agent listens, and waits until the hosts to which it forwards listen too. Returns the place of each of
+    /// these, and where it listens; `None` if it is gone.
+    pub fn listens(&self, at: &RollPlace, listening: Listening) -> Vec<(usize, Option<Listening>)> {
         lock(&self.roll.state).listening[self.number] = Some(listening);
         self.roll.changed.notify_all();
-        let next = *at.chain.order.get(at.place + 1)?;
-        self.roll.wait(|state| match (&state.listening[next], &state.calls[next]) {
+        let next = at.chain.lead.shape().next(at.place);
+        next.map(|place| (place, self.listening_of(at.chain.order[place]))).collect()
+    }
+
+    fn listening_of(&self, number: usize) -> Option<Listening> {
+        self.roll.wait(|state| match (&state.listening[number], &state.calls[number]) {
             (_, RollCall::Gone) => Some(None),
             (Some(listening), _) => Some(Some(listening.clone())),
             _ => None,
         })?
     }
 
-    /// Notes that it is connected to the next host, if that is possible.
+    /// Notes that it is connected to the hosts to which it forwards, if that is possible.
     pub fn linked(&self) {
         self.roll.say(self.number, RollCall::Linked);
     }
 
-    /// Waits until all hosts in the chain are connected, or gone.
+    /// Waits until all hosts are connected, or gone.
     pub fn all_linked(&self, at: &RollPlace) {
         self.roll.wait(|state| {
             let is_there = |number: &usize| matches!(state.calls[*number], RollCall::Linked | RollCall::Gone);

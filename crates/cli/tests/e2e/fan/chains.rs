@@ -58,7 +58,7 @@ fn two_hosts_can_be_a_chain_and_one_that_is_not_there_is_none_of_it() {
     let line = [args!["-r", "--fan-out=chain", "-v", "tree"], fleet.to("to/")].concat();
     let run = fleet.start_only("cp", line).end().exits(0);
     assert!(is_chained(&run), "{run}");
-    run.says(&["data connection: from here to ", "data connection: from the host before it in the chain"]);
+    run.says(&["data connection: from here to ", "data connection: from h0"]);
     (0..2).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to/tree")));
 }
 
@@ -155,8 +155,10 @@ fn a_chain_is_for_copies() {
     write(fleet.case.near.join("tree/file"), "x");
     let refused = fleet.start("sync", args!["--fan-out=chain", "tree"]).end().exits(2);
     refused.says(&["--fan-out=chain is for cp"]);
+    fleet.start("sync", args!["--fan-out=tree", "tree"]).end().exits(2).says(&["--fan-out=tree is for cp"]);
     fleet.start("sync", args!["--fan-out=auto", "tree"]).end().exits(0);
-    fleet.start("cp", args!["--fan-out=tree", "-r", "tree"]).end().exits(2).says(&["chain", "star"]);
+    let unknown = fleet.start("cp", args!["--fan-out=ring", "-r", "tree"]).end().exits(2);
+    unknown.says(&["chain", "star", "tree"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use linerate_lab::End;
 use rustix::process::Signal;
 
 use crate::bed::{Case, args, case, case_with_link};
+use crate::restricted::Login;
 use crate::support::{Run, Running, processes_with, within};
 
 /// The first server's port, and how many further ones this process's other tests have taken.
@@ -105,6 +106,18 @@ impl Fleet {
     /// Sends all of them a signal.
     pub fn signal(&self, number: usize, signal: Signal) {
         self.processes(number).into_iter().for_each(|pid| crate::support::send(pid, signal));
+    }
+
+    /// Each login to a host from now on runs an agent that may only use the host's directory.
+    pub fn restrict(&self, number: usize) {
+        let (program, below) = (self.case.bed.program(), self.at(number));
+        let login =
+            Login::forced(&self.case, &format!("{} agent --below {}", program.display(), below.display()));
+        let key = login.config.with_extension("");
+        let (host, config) =
+            (format!("Host h{number}\n"), fs::read_to_string(self.config()).expect("written"));
+        let with_key = format!("{host}    IdentityFile {}\n", key.display());
+        fs::write(self.config(), config.replace(&host, &with_key)).expect("writable");
     }
 
     fn config(&self) -> PathBuf {

@@ -2,6 +2,7 @@
 
 mod chains;
 mod ground;
+mod trees;
 
 use std::fs;
 use std::time::{Duration, Instant};

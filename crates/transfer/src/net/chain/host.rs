@@ -1,20 +1,21 @@
-//! What a host knows about the chain that it belongs to.
+//! What a host knows about the chain or tree that it belongs to.
 
 use linerate_wire::control::ChainLink;
 use linerate_wire::sealed::{MAX_CHAINED, SealedPart};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
+use super::forwarding::{self, Forwarding};
 use super::mark;
 use super::relay::ChainRelay;
 use crate::base::lock::lock;
 
-/// A host's position in a chain, and its state there.
+/// A host's position, and its state there.
 pub struct ChainHost {
     link: ChainLink,
     /// The numbers of the source's streams from which a part has arrived.
     streams: Mutex<HashSet<u32>>,
-    relay: Option<Arc<ChainRelay>>,
+    relays: Vec<Arc<ChainRelay>>,
 }
 
 /// The state of one of the source's streams.
@@ -25,15 +26,21 @@ pub struct ChainProgress {
 }
 
 impl ChainHost {
-    /// The host that `link` describes; `None` if its position doesn't exist.
-    pub fn new(link: ChainLink, relay: Option<Arc<ChainRelay>>) -> Option<Self> {
+    /// The host that `link` describes, which forwards by `relays`; `None` if its position doesn't exist.
+    pub fn new(link: ChainLink, relays: Vec<ChainRelay>) -> Option<Self> {
         let is_fit = link.place < link.hosts && usize::from(link.hosts) <= MAX_CHAINED;
-        is_fit.then(|| Self { link, streams: Mutex::default(), relay })
+        let relays = relays.into_iter().map(Arc::new).collect();
+        is_fit.then(|| Self { link, streams: Mutex::default(), relays })
     }
 
-    /// The relay that forwards data to the next host, if there is one.
-    pub fn relay(&self) -> Option<&Arc<ChainRelay>> {
-        self.relay.as_ref()
+    /// Starts to forward a stream to the next hosts.
+    pub(super) fn forward(&self) -> Forwarding {
+        Forwarding::new(&self.relays)
+    }
+
+    /// Waits until everything was forwarded to each of the next hosts, or that host is lost.
+    pub fn drain(&self) {
+        forwarding::drain(&self.relays);
     }
 
     /// Checks a part's mark and order, and returns its bytes.

@@ -1,12 +1,12 @@
-//! Receives frames as a host of a chain: it checks each part's mark, forwards the part, and then uses it.
+//! Receives frames as a host of a chain or tree: it checks each part's mark, forwards the part, and then uses it.
 
 use linerate_sys::tcp::TcpInfo;
 use linerate_wire::frame::{FrameKind, Header};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
+use super::forwarding::Forwarding;
 use super::host::{ChainHost, ChainProgress};
-use super::relay::Forwarding;
 use crate::net::clock::{Clock, Stage};
 use crate::net::compress::LongWindow;
 use crate::net::stream::{FrameCutter, FrameHandler, StreamError, WireReader};
@@ -23,6 +23,7 @@ struct SealedParts {
     so_far: ChainProgress,
     /// The part that is being received.
     payload: Vec<u8>,
+    /// `None` once the stream has ended or was cut.
     forwarding: Option<Forwarding>,
     /// Cuts the frames out of the parts.
     cutter: FrameCutter,
@@ -31,7 +32,7 @@ struct SealedParts {
 impl SealedReader {
     /// Receives on `wire` as this host; frames may be compressed if `unpacks` is set.
     pub fn new(wire: WireReader, host: Arc<ChainHost>, unpacks: Option<LongWindow>) -> Self {
-        let forwarding = host.relay().map(Forwarding::new);
+        let forwarding = Some(host.forward());
         let cutter = FrameCutter::new(unpacks);
         let parts =
             SealedParts { host, so_far: ChainProgress::default(), payload: Vec::new(), forwarding, cutter };
@@ -45,7 +46,7 @@ impl SealedReader {
     pub fn run(&mut self, handler: &mut impl FrameHandler) -> Result<(), StreamError> {
         let result = self.wire.run(&mut PartOpening { parts: &mut self.parts, handler });
         if result.is_err() {
-            // The stream to the next host is cut: it must not look complete there.
+            // The streams to the next hosts are cut: they must not look complete there.
             self.parts.forwarding.take().into_iter().for_each(Forwarding::cut);
         }
         result

@@ -1,11 +1,11 @@
-//! Forwards incoming parts to the next host of a chain at once.
+//! Forwards incoming parts to one of the next hosts at once.
 //!
-//! The queue for the next host is limited; if it is full, this host waits too. If the next host takes nothing for a
-//! while, or delays this host for most of a longer period, this host gives it up and continues without it. The hosts
-//! behind it are given up too: they get the rest from the source itself.
+//! The queue for a next host is limited; if it is full, this host waits too. If the next host takes nothing for a while,
+//! or delays this host for most of a longer period, this host gives it up and continues without it. The hosts behind it
+//! are given up too: they get the rest from the source itself.
 
-use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
-use linerate_wire::control::{Cookie, Message};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use linerate_wire::control::{Cookie, LostNext, Message};
 use linerate_wire::frame::FrameKind;
 use linerate_wire::path::printable;
 use std::net::SocketAddr;
@@ -23,32 +23,32 @@ use crate::net::stream::{FrameWriter, Stream, StreamError};
 
 /// Parts of each stream that may wait for the next host: 2 MiB.
 const WAITING: usize = 8;
-/// If the next host is the last one, how long it may take nothing, or delay this host. `LONGER` is added for each host
-/// behind it, so that the host directly before one that hangs gives up first. A new connection to the next host may
-/// take as long.
+/// If no host is behind the next host, how long that one may take nothing, or delay this host. `LONGER` is added for each
+/// host behind it, one behind the other, so that the host directly before one that hangs gives up first. A new connection
+/// to the next host may take as long.
 const STILL: Duration = Duration::from_secs(10);
 const LONGER: Duration = Duration::from_secs(2);
 /// A host that delays this one for more than this share of the time takes less than a quarter of the data that could
 /// come.
 const HOLDS_UP: f64 = 0.75;
-/// The interval of the checks during a wait.
-const LOOK: Duration = Duration::from_millis(100);
 /// How long a connection to the next host may take.
 const DIAL_TIME: Duration = Duration::from_secs(8);
 
-/// How to reach the next host.
+/// How to reach a next host.
 pub struct NextHost {
+    /// Its position.
+    pub place: u8,
     /// The address at which it listens.
     pub address: SocketAddr,
     /// The cookie that it expects first.
     pub cookie: Cookie,
     /// The keys of both ends.
     pub link: ConnectionConfig,
-    /// The number of hosts behind it.
-    pub behind: u32,
+    /// The most hosts behind it, one behind the other.
+    pub behind: u8,
 }
 
-/// The connections to the next host.
+/// The connections to a next host.
 pub struct ChainRelay {
     next: NextHost,
     /// The connection that was made to test whether the host can be reached.
@@ -87,24 +87,36 @@ impl HoldingUp {
     }
 }
 
+/// What a stream forwards.
+#[derive(Clone)]
+pub(super) enum Passing {
+    Part(Arc<Vec<u8>>),
+    End,
+}
+
 impl ChainRelay {
     /// Forwards to `next`, to which `first` is a connection. `client` gets a message if forwarding fails.
-    pub fn new(next: NextHost, first: Stream, client: Arc<Channel>) -> Self {
+    pub fn new(next: NextHost, first: Option<Stream>, client: Arc<Channel>) -> Self {
         let (moved, open) = (AtomicU64::new(0), AtomicU64::new(0));
         let (is_lost, holding_up) = (Mutex::new(false), Mutex::new(HoldingUp::new()));
-        Self { next, first: Mutex::new(Some(first)), client, is_lost, moved, open, holding_up }
+        Self { next, first: Mutex::new(first), client, is_lost, moved, open, holding_up }
     }
 
-    /// Waits until everything was forwarded, or the next host is lost.
-    pub fn drain(&self) {
-        let mut still = Stillness::new(self);
-        while self.open.load(Ordering::Acquire) > 0 && !self.is_lost() {
-            thread::sleep(LOOK / 10);
-            still.look();
-        }
+    /// Starts to forward a stream; returns its queue.
+    pub(super) fn open(self: &Arc<Self>) -> Sender<Passing> {
+        let (to, parts) = bounded(WAITING);
+        self.open.fetch_add(1, Ordering::AcqRel);
+        let own = self.clone();
+        thread::spawn(move || own.run(&parts));
+        to
     }
 
-    fn is_lost(&self) -> bool {
+    /// True if streams are open to a host that isn't lost.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire) > 0 && !self.is_lost()
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
         *lock(&self.is_lost)
     }
 
@@ -113,17 +125,18 @@ impl ChainRelay {
         let mut is_lost = lock(&self.is_lost);
         if !std::mem::replace(&mut *is_lost, true) {
             self.next.link.registry.cut();
+            let lost = LostNext { place: self.next.place, reason: printable(why.as_bytes()) };
             // A client that is gone needs no message.
-            let _ = self.client.send(&Message::NextLost(printable(why.as_bytes())));
+            let _ = self.client.send(&Message::NextLost(lost));
         }
     }
 
     fn patience(&self) -> Duration {
-        STILL + LONGER * self.next.behind
+        STILL + LONGER * self.next.behind.into()
     }
 
     /// Adds the time of a stream since its last part, and the part of it that was spent waiting for the next host.
-    fn count(&self, waited: Duration, all: Duration) {
+    pub(super) fn count(&self, waited: Duration, all: Duration) {
         if lock(&self.holding_up).count(waited, all, self.patience()) {
             self.lose("it takes less than a quarter of what could come");
         }
@@ -165,79 +178,26 @@ impl ChainRelay {
     }
 }
 
-/// Measures for how long nothing has been forwarded.
-struct Stillness<'a> {
+/// Measures for how long nothing has been forwarded to a next host.
+pub(super) struct Stillness<'a> {
     relay: &'a ChainRelay,
     moved: u64,
     since: Instant,
 }
 
 impl<'a> Stillness<'a> {
-    fn new(relay: &'a ChainRelay) -> Self {
+    pub(super) fn new(relay: &'a ChainRelay) -> Self {
         Self { relay, moved: relay.moved.load(Ordering::Relaxed), since: Instant::now() }
     }
 
     /// Gives up the next host if it has taken nothing for too long.
-    fn look(&mut self) {
+    pub(super) fn look(&mut self) {
         let moved = self.relay.moved.load(Ordering::Relaxed);
         if moved != self.moved {
             (self.moved, self.since) = (moved, Instant::now());
         } else if self.since.elapsed() > self.relay.patience() {
             let seconds = self.relay.patience().as_secs();
             self.relay.lose(&format!("it has taken nothing for {seconds} s"));
-        }
-    }
-}
-
-enum Passing {
-    Part(Arc<Vec<u8>>),
-    End,
-}
-
-/// The forwarding of one stream to the next host.
-pub struct Forwarding {
-    relay: Arc<ChainRelay>,
-    to: Sender<Passing>,
-    /// When the last part was forwarded.
-    last: Instant,
-}
-
-impl Forwarding {
-    /// Starts to forward a stream.
-    pub fn new(relay: &Arc<ChainRelay>) -> Self {
-        let (to, parts) = bounded(WAITING);
-        relay.open.fetch_add(1, Ordering::AcqRel);
-        let own = relay.clone();
-        thread::spawn(move || own.run(&parts));
-        Self { relay: relay.clone(), to, last: Instant::now() }
-    }
-
-    /// Forwards a part as soon as there is room in the queue; does nothing if the next host is lost.
-    pub fn part(&mut self, part: &Arc<Vec<u8>>) {
-        let begun = Instant::now();
-        self.pass(Passing::Part(part.clone()));
-        let before = std::mem::replace(&mut self.last, Instant::now());
-        self.relay.count(self.last.duration_since(begun), self.last.duration_since(before));
-    }
-
-    /// Forwards the end of the stream.
-    pub fn end(self) {
-        self.pass(Passing::End);
-    }
-
-    /// Ends the stream without forwarding its end.
-    pub fn cut(self) {
-        drop(self);
-    }
-
-    fn pass(&self, mut passing: Passing) {
-        let mut still = Stillness::new(&self.relay);
-        while !self.relay.is_lost() {
-            passing = match self.to.send_timeout(passing, LOOK) {
-                Ok(()) | Err(SendTimeoutError::Disconnected(_)) => return,
-                Err(SendTimeoutError::Timeout(passing)) => passing,
-            };
-            still.look();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The source's side of a chain: the keys of its hosts, and the marks that it makes with these keys.
+//! The source's side of a chain or tree: the keys of its hosts, and the marks that it makes with these keys.
 
 use linerate_wire::control::ChainKey;
 use linerate_wire::sealed::sealed_head;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::mark;
 use crate::base::problem::TransferError;
 
-/// The source's data about all hosts of a chain.
+/// The source's data about all hosts.
 pub struct ChainSource {
     keys: Vec<ChainKey>,
     streams: AtomicU32,

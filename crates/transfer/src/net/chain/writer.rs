@@ -1,4 +1,4 @@
-//! Sends frames to the first host of a chain, in parts with marks for all hosts.
+//! Sends frames to the first host of a chain or tree, in parts with marks for all hosts.
 
 use linerate_sys::tcp::TcpInfo;
 use linerate_wire::frame::{FrameKind, HEADER, Header};

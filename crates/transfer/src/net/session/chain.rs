@@ -1,31 +1,42 @@
-//! A session with an agent of a chain: it gets the data from the client or from another agent, and forwards it to the
-//! next agent.
+//! A session with an agent of a chain or tree: it gets the data from the client or from another agent, and forwards it
+//! to other agents.
 
-use linerate_wire::control::{ChainLink, ChainNext, Cookie, Listening, Message, Options, Progress};
+use linerate_wire::control::{ChainLink, ChainNext, Listening, LostNext, Message, Options, Progress};
 use std::io::{Read, Write};
-use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::Instant;
 
+use super::reach::MAX_CANDIDATES;
 use super::{Client, DIAL_TIME, Meters, Session, job_options, out_of_turn};
 use crate::base::problem::{BY_WHOM, TransferError};
 use crate::net::chain::{ChainHost, ChainRelay, NextHost};
 use crate::net::dial::dial_any;
 use crate::net::handshake::ConnectionConfig;
 use crate::net::routes::Interfaces;
+use crate::net::stream::Stream;
 use crate::net::transport::Registry;
 
-/// The state of the chain at one end of the session.
+/// The state of the chain or tree at one end of the session.
 pub(super) enum Chaining {
     /// At the agent; `None` until the client has stated the agent's position.
     Host(Option<Arc<ChainHost>>),
-    /// At the client: the function is called if the next host is lost.
-    Client(Arc<dyn Fn(String) + Send + Sync>),
+    /// At the client.
+    Client {
+        /// Is called if the agent gives up a host.
+        lost: LostHost,
+        /// The positions of the hosts to which the agent forwards.
+        next: Vec<u8>,
+    },
 }
 
+/// A function that gets the position of a host to which an agent forwards nothing more, and the reason.
+pub type LostHost = Arc<dyn Fn(u8, String) + Send + Sync>;
+
 impl Session {
-    /// The client's session with a host of a chain, up to the agent's first message. `lost` is called if the agent
-    /// gives up the next host.
+    /// The client's session with a host of a chain or tree, up to the agent's first message. `lost` is called if the
+    /// agent gives up a host to which it forwards.
     ///
     /// # Errors
     /// If the far end doesn't speak this protocol or goes away.
@@ -34,12 +45,12 @@ impl Session {
         writer: impl Write + Send + 'static,
         client: Client,
         meters: Meters,
-        lost: Arc<dyn Fn(String) + Send + Sync>,
+        lost: LostHost,
     ) -> Result<Self, TransferError> {
         let Client { job, interrupted, observer, pulse, neighbour: _, interfaces: _, linked: _ } = client;
         pulse.beat();
         let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
-        session.chaining = Some(Chaining::Client(lost));
+        session.chaining = Some(Chaining::Client { lost, next: Vec::new() });
         let has_limit = job_options(&job).is_some_and(|options| options.timeout.is_some());
         session.send(&Message::Chained)?;
         session.send(&Message::Job(job))?;
@@ -51,7 +62,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The client's public key, for the first host; and the agent's, for the next host.
+    /// The client's public key, for the first host; and the agent's, for the hosts to which it forwards.
     pub fn chain_keys(&self) -> (Vec<u8>, Vec<u8>) {
         (self.keys.public().to_vec(), self.peer.public_key.clone())
     }
@@ -67,15 +78,23 @@ impl Session {
         self.hear_listening()
     }
 
-    /// The client: sends the agent the next host; `None` if the agent has reached it or there is no next host, else the
-    /// reason why not.
+    /// The client: sends the agent the hosts to which it forwards; returns the positions of those that the agent can't
+    /// reach, and the reasons.
     ///
     /// # Errors
     /// If the agent goes away.
-    pub fn name_next(&mut self, next: Option<ChainNext>) -> Result<Option<String>, TransferError> {
-        let is_named = next.is_some();
-        self.send(&Message::Next(next))?;
-        if is_named { self.answer_to_connect_back() } else { Ok(None) }
+    pub fn name_next(&mut self, hosts: Vec<ChainNext>) -> Result<Vec<(u8, String)>, TransferError> {
+        let places: Vec<_> = hosts.iter().map(|host| host.place).collect();
+        self.send(&Message::Next(hosts))?;
+        let mut failed = Vec::new();
+        for place in places {
+            match (self.answer_to_connect_back()?, &mut self.chaining) {
+                (Some(why), _) => failed.push((place, super::printable(&why))),
+                (None, Some(Chaining::Client { next, .. })) => next.push(place),
+                (None, _) => {}
+            }
+        }
+        Ok(failed)
     }
 
     /// The client of the first host: connects to it; `None` if that worked, else the reason why not.
@@ -92,7 +111,7 @@ impl Session {
         if self.reach_over(interfaces, there)? { Ok(None) } else { self.reach_directly(there) }
     }
 
-    /// True if this end belongs to a chain.
+    /// True if this end belongs to a chain or tree.
     pub fn is_chained(&self) -> bool {
         self.chaining.is_some()
     }
@@ -102,7 +121,7 @@ impl Session {
         if let Some(Chaining::Host(host)) = &self.chaining { host.clone() } else { None }
     }
 
-    /// The agent: gets its position, listens, and connects to the next host. Does nothing if it isn't in a chain.
+    /// The agent: gets its position, listens, and connects to the next hosts. Does nothing if it has no position.
     ///
     /// # Errors
     /// If the client goes away, or states a position that doesn't exist.
@@ -110,70 +129,77 @@ impl Session {
         if !self.is_chained() {
             return Ok(());
         }
-        let said = self.awaiting("its word on the place in the chain", Self::receive)?;
+        let said = self.awaiting("its word on the place among the hosts", Self::receive)?;
         let Message::Link(link) = said else { return Err(out_of_turn()) };
         (self.peer.public_key, self.cookie) = (link.previous.clone(), link.cookie);
         self.make_link(options.clear)?;
         self.listen_and_tell(options, !self.dials_client_alone)?;
-        let said = self.awaiting("its word on the next host of the chain", Self::receive)?;
-        let Message::Next(next) = said else { return Err(out_of_turn()) };
-        let behind = u32::from(link.hosts).saturating_sub(u32::from(link.place) + 2);
-        let relay =
-            next.and_then(|next| self.reach_next(next, options.clear, behind).transpose()).transpose()?;
-        let host = ChainHost::new(link, relay.map(Arc::new)).ok_or_else(out_of_turn)?;
+        let said = self.awaiting("its word on the hosts that get the data from here", Self::receive)?;
+        let Message::Next(hosts) = said else { return Err(out_of_turn()) };
+        let relays = self.reach_next(hosts, options.clear)?;
+        let host = ChainHost::new(link, relays).ok_or_else(out_of_turn)?;
         self.chaining = Some(Chaining::Host(Some(Arc::new(host))));
         Ok(())
     }
 
-    /// Connects to the next host, and sends the client the result.
-    fn reach_next(
-        &mut self,
-        next: ChainNext,
-        clear: bool,
-        behind: u32,
-    ) -> Result<Option<ChainRelay>, TransferError> {
-        let answer = |error: Option<String>| Message::ConnectedBack { error };
-        if self.dials_client_alone {
-            let error = format!("it connects to no other host than its client's; {BY_WHOM}");
-            self.send(&answer(Some(error)))?;
-            return Ok(None);
+    /// Connects to the next hosts, to all at the same time, and sends the client the results.
+    fn reach_next(&mut self, hosts: Vec<ChainNext>, clear: bool) -> Result<Vec<ChainRelay>, TransferError> {
+        let links = hosts.iter().map(|host| self.link_to(host, clear)).collect::<Result<Vec<_>, _>>()?;
+        let (is_alone, interrupted) = (self.dials_client_alone, &*self.interrupted);
+        let reached: Vec<_> = thread::scope(|scope| {
+            let dial = |(host, link)| scope.spawn(move || dial_next(host, link, is_alone, interrupted));
+            let dialling: Vec<_> = hosts.into_iter().zip(links).map(dial).collect();
+            let broken = |_| Err("an error in the agent ended the attempt".to_owned());
+            dialling.into_iter().map(|thread| thread.join().unwrap_or_else(broken)).collect()
+        });
+        let mut relays = Vec::new();
+        for result in reached {
+            let (reached, error) = result.map_or_else(|error| (None, Some(error)), |it| (Some(it), None));
+            self.send(&Message::ConnectedBack { error })?;
+            let relay = |(host, first)| ChainRelay::new(host, Some(first), self.channel());
+            relays.extend(reached.map(relay));
         }
-        let failed = |error| TransferError::Failed(format!("the next host's key can't be used: {error}"));
-        let pinned = self.keys.pin(&next.public_key).map_err(failed)?;
+        Ok(relays)
+    }
+
+    fn link_to(&self, host: &ChainNext, clear: bool) -> Result<ConnectionConfig, TransferError> {
+        let failed = |error| TransferError::Failed(format!("a next host's key can't be used: {error}"));
+        let pinned = self.keys.pin(&host.public_key).map_err(failed)?;
         // A failure of that connection must not cut this end's connections.
-        let link = ConnectionConfig { pinned, clear, registry: Registry::default() };
-        match self.dial_next(&next.candidates, &next.cookie, &link) {
-            Ok((address, first)) => {
-                let next = NextHost { address, cookie: next.cookie, link, behind };
-                self.send(&answer(None))?;
-                Ok(Some(ChainRelay::new(next, first, self.channel())))
-            }
-            Err(error) => self.send(&answer(Some(error))).map(|()| None),
-        }
+        Ok(ConnectionConfig { pinned, clear, registry: Registry::default() })
     }
 
-    fn dial_next(
-        &self,
-        candidates: &[SocketAddr],
-        cookie: &Cookie,
-        link: &ConnectionConfig,
-    ) -> Result<(SocketAddr, crate::net::stream::Stream), String> {
-        let candidates = &candidates[..candidates.len().min(super::reach::MAX_CANDIDATES)];
-        dial_any(candidates, cookie, link, DIAL_TIME, &self.interrupted).map_err(|failed| match failed {
-            None => "it has no address for data".to_owned(),
-            Some((address, error)) => format!("the data port {address} can't be reached ({error})"),
-        })
-    }
-
-    /// Passes the reason why the next host is lost to the function that waits for it.
-    pub(super) fn next_is_lost(&self, why: &str) -> Result<(), TransferError> {
-        let Some(Chaining::Client(lost)) = &self.chaining else { return Err(out_of_turn()) };
-        lost(super::printable(why));
+    /// Passes on that the agent has given up a host. It may do so once for each host that it has reached.
+    pub(super) fn next_is_lost(&mut self, lost: LostNext) -> Result<(), TransferError> {
+        let Some(Chaining::Client { lost: tell, next }) = &mut self.chaining else {
+            return Err(out_of_turn());
+        };
+        let at = next.iter().position(|place| *place == lost.place).ok_or_else(out_of_turn)?;
+        next.swap_remove(at);
+        tell(lost.place, super::printable(&lost.reason));
         Ok(())
     }
 
     /// The client of a host that isn't the first: the progress of the source counts as sent to this host.
     pub fn mirror(&self, source: &Progress) {
         self.meters.local.mirror(source);
+    }
+}
+
+fn dial_next(
+    host: ChainNext,
+    link: ConnectionConfig,
+    is_alone: bool,
+    interrupted: &AtomicBool,
+) -> Result<(NextHost, Stream), String> {
+    if is_alone {
+        return Err(format!("it connects to no other host than its client's; {BY_WHOM}"));
+    }
+    let ChainNext { place, public_key: _, cookie, candidates, behind } = host;
+    let candidates = &candidates[..candidates.len().min(MAX_CANDIDATES)];
+    match dial_any(candidates, &cookie, &link, DIAL_TIME, interrupted) {
+        Ok((address, first)) => Ok((NextHost { place, address, cookie, link, behind }, first)),
+        Err(None) => Err("it has no address for data".to_owned()),
+        Err(Some((address, error))) => Err(format!("the data port {address} can't be reached ({error})")),
     }
 }

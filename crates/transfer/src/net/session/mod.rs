@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use self::between::PartnerChannel;
 pub use self::between::new_cookie;
 use self::chain::Chaining;
+pub use self::chain::LostHost;
 pub use self::detached::JobNews;
 use self::partner::Partnership;
 pub use self::reach::DIAL_TIME;

@@ -103,8 +103,8 @@ impl Session {
             Message::Routes(count) if self.is_agent && !receives => {
                 self.their_routes = count.min(MAX_STREAMS)
             }
-            // In a chain, data uses only the path that the client chose; and two agents without a client already have a
-            // connection.
+            // In a chain or tree, data uses only the path that the client chose; and two agents without a client already
+            // have a connection.
             Message::ConnectBack { .. } | Message::UseTunnel if self.is_chained() => {
                 return Err(out_of_turn());
             }
@@ -112,7 +112,7 @@ impl Session {
                 return Err(out_of_turn());
             }
             Message::ConnectBack { candidates } if self.is_agent => self.connect_back(&candidates)?,
-            Message::NextLost(why) if !self.is_agent => self.next_is_lost(&why)?,
+            Message::NextLost(lost) if !self.is_agent => self.next_is_lost(lost)?,
             Message::UseTunnel if self.is_agent => self.tunnel()?,
             other => return Ok(Some(other)),
         }
