@@ -18,15 +18,15 @@ pub struct CpuTimes {
     pub ticks_per_second: u64,
     /// Online processors.
     pub processors: u32,
-    /// In user mode, guests left out.
+    /// In user mode, without the time of guests.
     pub user: u64,
-    /// In user mode with a positive nice value, guests left out.
+    /// In user mode with a positive nice value, without the time of guests.
     pub nice: u64,
     /// In the kernel.
     pub system: u64,
     /// Idle.
     pub idle: u64,
-    /// Idle with I/O outstanding. May go backwards.
+    /// Idle with I/O outstanding. This counter may go backwards.
     pub iowait: u64,
     /// Hard interrupts.
     pub irq: u64,
@@ -47,9 +47,9 @@ pub struct CpuTimes {
 pub struct CpuSeconds {
     /// Online processors at the later reading.
     pub processors: u32,
-    /// In user mode, guests left out.
+    /// In user mode, without the time of guests.
     pub user: f64,
-    /// In user mode with a positive nice value, guests left out.
+    /// In user mode with a positive nice value, without the time of guests.
     pub nice: f64,
     /// In the kernel.
     pub system: f64,
@@ -63,7 +63,7 @@ pub struct CpuSeconds {
     pub softirq: f64,
     /// Given to other guests by the hypervisor.
     pub steal: f64,
-    /// Running guests of this host, niced ones included.
+    /// Running guests of this host, including guests with a positive nice value.
     pub guest: f64,
     /// Wall seconds in which some task waited for a processor; `None` if the kernel doesn't count it.
     pub pressure: Option<f64>,
@@ -110,7 +110,7 @@ impl CpuTimes {
 }
 
 impl CpuSeconds {
-    /// Adds a share of a later time.
+    /// Adds the time of a later interval, multiplied by `share`.
     pub(crate) fn add(&mut self, later: &CpuSeconds, share: f64) {
         let CpuSeconds { processors, user, nice, system, idle, iowait, irq, softirq, steal, guest, .. } =
             *later;
@@ -143,7 +143,7 @@ pub(crate) fn parse(stat: &str) -> Option<CpuTimes> {
     Some(CpuTimes { processors: processors(stat), ..parse_values(total)? })
 }
 
-/// One line's values, without its name; it counts as one processor.
+/// The values of one line, without the line's name; `processors` is 1.
 pub(crate) fn parse_values(line: &str) -> Option<CpuTimes> {
     let values = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
     if values.len() < 4 {
@@ -169,7 +169,7 @@ pub(crate) fn parse_values(line: &str) -> Option<CpuTimes> {
     })
 }
 
-/// Lines "cpu0", "cpu1" ... of the online processors.
+/// The number of lines "cpu0", "cpu1" ...: one for each online processor.
 fn processors(stat: &str) -> u32 {
     let n = stat
         .lines()

@@ -2,8 +2,8 @@
 
 use crate::Fact;
 
-/// The instruction sets that set the speed of AES-GCM and BLAKE3, by their names in /proc/cpuinfo (x86, then
-/// Arm).
+/// The instruction sets that decide the speed of AES-GCM and BLAKE3, by their names in /proc/cpuinfo (x86,
+/// then Arm).
 const INTERESTING: [&str; 10] =
     ["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2", "avx512f", "sha_ni", "pmull", "sha2", "sve2"];
 
@@ -16,7 +16,7 @@ pub(crate) fn model(cpuinfo: &str) -> Fact<String> {
         .map_or(Fact::NotApplicable, |name| Fact::Known(name.to_owned()))
 }
 
-/// The first processor's instruction sets among the interesting ones.
+/// Those of [`INTERESTING`] that the first processor has.
 pub(crate) fn features(cpuinfo: &str) -> Fact<Vec<String>> {
     let Some(Flags::X86(flags) | Flags::Arm(flags)) = flags(cpuinfo) else {
         return Fact::NotApplicable;
@@ -25,7 +25,7 @@ pub(crate) fn features(cpuinfo: &str) -> Fact<Vec<String>> {
     Fact::Known(INTERESTING.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect())
 }
 
-/// The field of a processor's instruction sets, separated by spaces.
+/// The field that lists a processor's instruction sets, separated by spaces.
 pub(crate) enum Flags<'a> {
     /// x86's "flags".
     X86(&'a str),
@@ -33,7 +33,7 @@ pub(crate) enum Flags<'a> {
     Arm(&'a str),
 }
 
-/// The first processor's field.
+/// The field of the first processor.
 pub(crate) fn flags(cpuinfo: &str) -> Option<Flags<'_>> {
     value(cpuinfo, "flags").map(Flags::X86).or_else(|| value(cpuinfo, "Features").map(Flags::Arm))
 }

@@ -1,4 +1,4 @@
-//! The hypervisor below the host.
+//! The hypervisor on which the host runs.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::Fact;
 use crate::facts::Machine;
 
-/// Vendor or product strings of DMI, and their hypervisors.
+/// Vendor or product strings of DMI, each with the name of its hypervisor.
 const DMI: [(&str, &str); 10] = [
     ("QEMU", "QEMU"),
     ("KVM", "KVM"),
@@ -25,7 +25,7 @@ const MONITORS: [&str; 6] =
     ["qemu-system-", "qemu-kvm", "cloud-hyperviso", "firecracker", "crosvm", "vmware-vmx"];
 
 /// The hypervisor's name, by `/sys/hypervisor` or DMI; else (Firecracker has no DMI) by the processor's
-/// signature. The processor's "hypervisor" flag alone distinguishes a guest from a physical machine.
+/// signature. Only the processor's "hypervisor" flag distinguishes a guest from a physical machine.
 pub(crate) fn name(machine: &Machine) -> Fact<String> {
     if let Fact::Known(name) = &machine.hypervisor_type {
         return Fact::Known(name.clone());
@@ -48,8 +48,8 @@ fn from_dmi(machine: &Machine) -> Option<String> {
     })
 }
 
-/// The signature in CPUID leaf 0x4000_0000, which exists only where the "hypervisor" flag (leaf 1, ECX bit
-/// 31) is set.
+/// The signature in CPUID leaf 0x4000_0000, which exists only if the "hypervisor" flag (leaf 1, ECX bit 31)
+/// is set.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn signature() -> io::Result<String> {
     if std::arch::x86_64::__cpuid(1).ecx >> 31 == 0 {
@@ -71,7 +71,7 @@ pub(crate) fn guests() -> io::Result<String> {
 }
 
 fn guests_below(proc: &Path) -> io::Result<String> {
-    // The first process always exists, and belongs to another user than an ordinary one.
+    // Process 1 always exists, and belongs to another user than an ordinary process does.
     if std::fs::read(proc.join("1/comm")).is_err() {
         return Err(io::Error::other("/proc hides the processes of others (hidepid)"));
     }
@@ -91,7 +91,7 @@ fn guests_below(proc: &Path) -> io::Result<String> {
     Ok(format!("guests {guests}\nvhost_threads {threads}"))
 }
 
-/// Since Linux 6.4 they belong to the program that requested them.
+/// The vhost threads of a process: since Linux 6.4 they are threads of the program that requested them.
 fn threads_of(process: &Path) -> usize {
     let tasks = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
@@ -103,7 +103,7 @@ fn is_vhost(name: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The name of a signature; an unknown one is returned unchanged.
+/// The hypervisor's name for a signature; an unknown signature is returned unchanged.
 fn from_signature(text: &str) -> String {
     match text.trim() {
         "KVMKVMKVM" => "KVM".into(),

@@ -1,4 +1,4 @@
-//! The rate of the port by which connections leave this host.
+//! The rate of the network port through which connections leave this host.
 
 use std::net::IpAddr;
 
@@ -6,8 +6,8 @@ use linerate_sys::ethtool::Ethtool;
 
 use crate::facts::has_rate_of_its_own;
 
-/// Bits a second of the port that has this address in the calling thread's network namespace; none where its driver
-/// doesn't report a rate, or only a nominal one: the kernel's own ports, and those made for guests.
+/// Bits a second of the port that has this address in the calling thread's network namespace. `None` if its driver
+/// reports no rate or only a nominal one, as the kernel's own ports and ports made for guests do.
 pub fn link_rate(address: IpAddr) -> Option<u64> {
     let port = port_with(address.to_canonical())?;
     let mut drivers = Ethtool::open().ok()?;

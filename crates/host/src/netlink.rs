@@ -1,5 +1,5 @@
-//! The kernel's answers by netlink (netlink(7), rtnetlink(7)) as text: interfaces, queueing disciplines, policers, and routes
-//! with settings of their own, of the calling thread's network namespace.
+//! The kernel's answers to netlink requests (netlink(7), rtnetlink(7)) as text, for the calling thread's network namespace:
+//! interfaces, queueing disciplines, policers, and routes with settings of their own.
 
 pub(crate) mod fec;
 pub(crate) mod functions;
@@ -28,7 +28,7 @@ const GET_QDISC: u16 = 38;
 /// TC_H_ROOT, and TC_H_INGRESS with TC_H_CLSACT, which hold filters and no packets.
 const ROOT: u64 = 0xffff_ffff;
 const INGRESS: u64 = 0xffff_fff1;
-/// TCA_KIND and TCA_STATS2, in it TCA_STATS_QUEUE.
+/// TCA_KIND and TCA_STATS2; in the latter, TCA_STATS_QUEUE.
 const KIND: u16 = 1;
 const STATS: u16 = 7;
 const STATS_QUEUE: u16 = 3;
@@ -36,10 +36,10 @@ const STATS_QUEUE: u16 = 3;
 const DESTINATION: u16 = 1;
 const INTERFACE: u16 = 4;
 const METRICS: u16 = 8;
-/// RTAX_CC_ALGO, and the metrics that are numbers.
+/// RTAX_CC_ALGO, and the numeric metrics.
 const CONGESTION: u16 = 16;
 const NUMBERS: [(u16, &str); 4] = [(2, "mtu"), (3, "window"), (11, "initcwnd"), (13, "rto_min")];
-/// The most routes that are read: routers have a million, and the default ones come first.
+/// The most routes that are read: a router may have a million routes, and the kernel lists default routes first.
 const MOST_MESSAGES: usize = 1 << 16;
 const MOST_LINES: usize = 256;
 /// NLA_F_NESTED and NLA_F_NET_BYTEORDER.
@@ -50,14 +50,14 @@ pub(crate) fn links() -> io::Result<String> {
     lines(link::GET_LINK, link::HEADER, link::link)
 }
 
-/// A line for each queueing discipline: `eth0 root fq drops 0 requeues 3 overlimits 0`, with the bits a second to which it
-/// limits its port (`rate`), or each connection (`each`).
+/// A line for each queueing discipline: `eth0 root fq drops 0 requeues 3 overlimits 0`. A discipline that limits its port to
+/// a rate also has `rate`, one that limits each connection has `each`, both in bits a second.
 pub(crate) fn qdiscs() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let all = asked.dump(&request_all(GET_QDISC, shape::HEADER), qdisc)?;
     let mut text = String::new();
     for qdisc in all.iter().filter(|qdisc| qdisc.parent != INGRESS).take(MOST_LINES) {
-        // Only in their classes do these have a rate.
+        // htb and hfsc have their rates only in their classes.
         let in_classes =
             ["htb", "hfsc"].contains(&qdisc.kind.as_str()).then(|| asked.class_rate(qdisc.index));
         let _ = asked.name(qdisc.index).map(|port| qdisc.write(&port, in_classes.flatten(), &mut text));
@@ -87,7 +87,7 @@ pub(crate) fn routes() -> io::Result<String> {
 
 type LineWriter = fn(&[u8], &dyn Fn(u32) -> Option<String>, &mut String) -> Option<()>;
 
-/// Sends a request with a header of zeros of a given size.
+/// Sends a request whose header is `header` zero bytes, and makes lines of the answer.
 fn lines(question: u16, header: usize, line: LineWriter) -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let told = asked.dump(&request_all(question, header), |message| {
@@ -116,7 +116,7 @@ impl NetlinkQuestions {
         netdevice::index_to_name(&self.named, index).ok()
     }
 
-    /// What `of` makes of each message of the answer.
+    /// Sends a request, and returns the results of `of` for the messages of the answer.
     fn dump<T>(&self, request: &[u8], of: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
         send(&self.socket, request, SendFlags::empty())?;
         let (mut buffer, mut all, mut told) = (vec![0; 64 << 10], Vec::new(), 0);
@@ -139,7 +139,7 @@ impl NetlinkQuestions {
         Ok(all)
     }
 
-    /// Bits a second of the classes at an interface's root.
+    /// The rate in bits a second of the classes at an interface's root.
     fn class_rate(&self, index: u32) -> Option<u64> {
         let classes = shape::of_interface(shape::GET_CLASS, index, 0);
         let at_root = |message: &[u8]| (number(message, 12, 4)? == ROOT).then(|| shape::of_class(message))?;
@@ -147,18 +147,18 @@ impl NetlinkQuestions {
     }
 }
 
-/// A request for all answers to a question, whose header of this size is zero.
+/// A request for all objects of a kind, with a header of `header` zero bytes.
 fn request_all(question: u16, header: usize) -> Vec<u8> {
     request(question, DUMP, &vec![0; header])
 }
 
-/// A message for the kernel: struct nlmsghdr, and `body`.
+/// A message for the kernel: struct nlmsghdr, followed by `body`.
 pub fn request(question: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(16 + body.len()).unwrap_or(0);
     [&length.to_ne_bytes()[..], &question.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
 }
 
-/// struct nlattr and its payload, filled up to a whole number of words.
+/// struct nlattr and its payload, padded to a multiple of 4 bytes.
 pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
     let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
@@ -175,7 +175,7 @@ struct QdiscLine {
     limits: QdiscLimits,
 }
 
-/// struct tcmsg: the family, the interface, the handle, the parent, and 4 bytes more.
+/// Parses struct tcmsg: the family, the interface, the handle, the parent, and 4 more bytes.
 fn qdisc(message: &[u8]) -> Option<QdiscLine> {
     let (index, parent) = (number(message, 4, 4)? as u32, number(message, 12, 4)?);
     let (mut kind, mut counters, mut options) = (String::new(), [0; 3], &[][..]);
@@ -205,14 +205,13 @@ impl QdiscLine {
     }
 }
 
-/// struct gnet_stats_queue: bytes and packets that wait, drops, requeues, overlimits.
+/// Drops, requeues and overlimits from struct gnet_stats_queue, after its bytes and packets in the queue.
 fn queue(stats: &[u8]) -> Option<[u64; 3]> {
     let value = find(stats, STATS_QUEUE)?;
     Some([number(value, 8, 4)?, number(value, 12, 4)?, number(value, 16, 4)?])
 }
 
-/// struct rtmsg: 12 bytes, of which the first is the family and the second the length of the destination's
-/// prefix.
+/// Parses struct rtmsg: 12 bytes. The first is the family, the second the length of the destination's prefix.
 fn route(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &mut String) -> Option<()> {
     let (mut destination, mut port, mut own) = (None, None, String::new());
     for (attribute, value) in attributes(message.get(12..)?) {
@@ -254,7 +253,7 @@ fn string(bytes: &[u8]) -> String {
     bytes.iter().take_while(|byte| byte.is_ascii_graphic()).map(|byte| *byte as char).collect()
 }
 
-/// The first of several messages: its kind, its payload, and the rest.
+/// The first of several messages: its kind, its payload, and the bytes after it.
 pub fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = number(bytes, 0, 4)? as usize;
     let kind = number(bytes, 4, 2)? as u16;
@@ -262,10 +261,10 @@ pub fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((kind, inside, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
-/// struct nlmsgerr begins with the negative error number; 0 acknowledges.
+/// Reads the negative error number at the beginning of struct nlmsgerr; 0 is an acknowledgement.
 ///
 /// # Errors
-/// The error that the kernel reports, or an answer that is cut off.
+/// The error that the kernel reports; also if the answer is cut off.
 pub fn error(message: &[u8]) -> io::Result<bool> {
     match number(message, 0, 4).map(|number| number as u32 as i32) {
         Some(0) => Ok(false),
@@ -309,7 +308,7 @@ mod tests {
     #[test]
     fn loopback_has_no_queue() {
         let text = qdiscs().unwrap();
-        // A fresh namespace has this discipline; a changed one reports another.
+        // A new namespace has this discipline on lo; a namespace whose settings were changed may report another one.
         assert!(text.lines().any(|line| line.starts_with("lo root ")), "{text}");
         assert!(routes().is_ok() && policers().is_ok());
         let links = links().unwrap();
@@ -319,7 +318,7 @@ mod tests {
     #[test]
     fn a_route_is_told_by_what_it_sets() {
         let number = |kind, value: u32| attribute(kind, &value.to_ne_bytes());
-        // RTAX_LOCK names rto_min, as ip(8) always sets it.
+        // RTAX_LOCK contains rto_min, because ip(8) always sets that bit.
         let metrics =
             [number(1, 1 << 13), number(2, 1400), number(13, 500), attribute(16, b"bbr\0")].concat();
         let mut message = vec![2, 24, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0];

@@ -13,7 +13,7 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Seconds of waiting since an earlier reading; 0 where the counter went backwards.
+    /// Seconds of waiting since an earlier reading; 0 if the counter went backwards.
     pub fn since(&self, earlier: &Pressure) -> f64 {
         self.some_us.saturating_sub(earlier.some_us) as f64 * 1e-6
     }
@@ -22,7 +22,7 @@ impl Pressure {
 /// /proc/pressure/cpu; not applicable on a kernel without it.
 pub(crate) fn read(root: &Root) -> Fact<Pressure> {
     let text = match root.text("proc/pressure/cpu") {
-        // A kernel with psi=0 answers EOPNOTSUPP, which is not applicable as well.
+        // A kernel booted with psi=0 answers EOPNOTSUPP, which also means "not applicable".
         Fact::Unreadable(reason) if reason.contains("not supported") => return Fact::NotApplicable,
         fact => fact,
     };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Fact;
 use crate::facts::{Facts, Port};
 
-/// The facts of a host in a result: enough to compare it with another.
+/// The facts of a host that a result contains: enough to compare it with another host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Profile {
     /// Host name.
@@ -20,7 +20,7 @@ pub struct Profile {
     pub cpu_model: Fact<String>,
     /// Online logical processors.
     pub processors: Fact<u32>,
-    /// Present instruction sets that matter to ciphers and hashes: `aes`, `vaes`, `avx512f`.
+    /// The processor's instruction sets that matter to ciphers and hashes: `aes`, `vaes`, `avx512f`.
     pub cpu_features: Fact<Vec<String>>,
     /// Frequency governors, separated by commas.
     pub governor: Fact<String>,
@@ -34,7 +34,7 @@ pub struct Profile {
     pub tcp_rmem: Fact<[u64; 3]>,
     /// Send buffer: minimum, default, maximum in bytes.
     pub tcp_wmem: Fact<[u64; 3]>,
-    /// The host's network interfaces, loopback left out.
+    /// The host's network interfaces, without loopback.
     pub interfaces: Vec<Interface>,
 }
 
@@ -56,8 +56,8 @@ pub struct Interface {
 }
 
 impl Profile {
-    /// Reads the facts of the host whose `/` is `root` from its files alone, without drivers or programs. It
-    /// never fails: unreadable facts hold the reason.
+    /// Reads the facts of the host whose `/` is `root`, only from files: asks no driver and runs no program.
+    /// The call never fails: an unreadable fact holds the reason.
     pub fn read(root: &Path) -> Self {
         Self::from(&Facts::of_files(root))
     }

@@ -8,16 +8,17 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 /// Bytes of a TLS record.
 const RECORD: usize = 16 << 10;
-/// Enough bytes for BLAKE3 to work on many chunks at once.
+/// Bytes that are hashed at a time: enough for BLAKE3 to work on many chunks at once.
 const BLOCK: usize = 128 << 10;
-/// The best of several short measurements: other work and the hypervisor disturb some of them.
+/// The number of short measurements, of which the best counts: other work and the hypervisor disturb some of
+/// them.
 const SPELLS: u32 = 4;
 const SPELL: Duration = Duration::from_millis(5);
 
 /// AES-128-GCM, in bytes a second.
 ///
 /// # Errors
-/// Where the library refuses; it never does.
+/// If the library refuses to encrypt, which never happens.
 pub(crate) fn aes_128_gcm() -> io::Result<f64> {
     let refused = |_| io::Error::other("the library for ciphers refuses");
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &[7; 16]).map_err(refused)?);
@@ -30,7 +31,7 @@ pub(crate) fn aes_128_gcm() -> io::Result<f64> {
     };
     seal().map_err(refused)?;
     Ok(best(RECORD, || {
-        // It was tried once.
+        // The same call has succeeded once above.
         let _ = seal();
     }))
 }
@@ -66,7 +67,7 @@ mod tests {
     fn both_are_measured_quickly() {
         let begun = Instant::now();
         let (aes, hash) = (aes_128_gcm().unwrap(), blake3().unwrap());
-        // The slowest processors still in use reach about ten MB/s without AES instructions.
+        // The slowest processors in use today reach about 10 MB/s without AES instructions.
         assert!(aes > 1e7 && aes < 1e12, "{aes}");
         assert!(hash > 1e7 && hash < 1e12, "{hash}");
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());

@@ -1,5 +1,4 @@
-//! The root from which a host is read: a directory in place of `/`, or a snapshot. Every reading becomes a
-//! fact.
+//! The source of a host's facts: a directory in place of `/`, or a snapshot. Every reading becomes a fact.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -9,15 +8,15 @@ use std::path::{Path, PathBuf};
 use crate::Fact;
 use crate::snapshot::{Entry, Snapshot};
 
-/// More bytes than any file of /proc or /sys read here, even with 4,096 processors.
+/// More bytes than any file of /proc or /sys that is read here has, even with 4,096 processors.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// A directory or snapshot in place of `/`.
 pub(crate) struct Root<'a> {
     source: RootSource<'a>,
-    /// Everything read so far, if it is kept.
+    /// Everything that was read so far; `None` if readings aren't kept.
     kept: Option<RefCell<Snapshot>>,
-    /// True if the running host may answer requests beyond its files.
+    /// True if the running host may be asked for more than its files hold (drivers, netlink).
     asks: bool,
 }
 
@@ -32,7 +31,7 @@ impl<'a> Root<'a> {
         Self { source: RootSource::Dir(path), kept: None, asks: true }
     }
 
-    /// A directory, read by its files only, even if it is the running host's.
+    /// A directory of which only files are read, even if it is the running host's `/`.
     pub fn files(path: &'a Path) -> Self {
         Self { asks: false, ..Self::dir(path) }
     }
@@ -42,7 +41,7 @@ impl<'a> Root<'a> {
         Self { source: RootSource::Snapshot(snapshot), kept: None, asks: false }
     }
 
-    /// Keeps everything read from now on.
+    /// Keeps everything that is read from now on.
     pub fn keeping(mut self) -> Self {
         self.kept = Some(RefCell::default());
         self
@@ -53,7 +52,7 @@ impl<'a> Root<'a> {
         self.kept.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// True for the running host, which can answer requests beyond its files.
+    /// True for the running host, whose drivers and kernel can be asked for more than its files hold.
     pub fn is_live(&self) -> bool {
         self.asks && matches!(self.source, RootSource::Dir(path) if path == Path::new("/"))
     }
@@ -73,7 +72,7 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// As [`Root::text`], for a file that every host has: its absence makes the fact unreadable.
+    /// Like [`Root::text`], for a file that every host has: if the file is missing, the fact is unreadable.
     pub fn needed(&self, path: &str) -> Fact<String> {
         match self.text(path) {
             Fact::NotApplicable => Fact::Unreadable(format!("/{path} is missing")),
@@ -142,8 +141,8 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// An answer of the running host beyond its files, as text; in a snapshot, the answer when it was made,
-    /// which is a file below `live`.
+    /// An answer of the running host that no file holds, as text. A snapshot holds the answer that the host
+    /// gave when the snapshot was made, as a file below `live`.
     pub fn answer(&self, path: &str, ask: impl FnOnce() -> io::Result<String>) -> Fact<String> {
         let entry = match self.source {
             RootSource::Dir(_) if self.is_live() => answered(ask()),
@@ -164,7 +163,8 @@ impl<'a> Root<'a> {
     }
 
     fn keep(&self, path: &str, entry: &Entry) {
-        // A path missing from a snapshot didn't exist, except for the answers of a live host.
+        // A path that a snapshot lacks didn't exist on the host, so `Absent` is only recorded for answers of
+        // a live host.
         let told = *entry != Entry::Absent || path.starts_with("live/");
         if let Some(kept) = self.kept.as_ref().filter(|_| told) {
             kept.borrow_mut().put(path, entry.clone());
@@ -180,11 +180,11 @@ fn entry<T>(read: io::Result<T>, of: impl FnOnce(T) -> Entry) -> Entry {
     }
 }
 
-/// A request that the driver or kernel doesn't know is not applicable.
+/// If the driver or kernel doesn't know the request, the fact is not applicable.
 fn answered(answer: io::Result<String>) -> Entry {
     match answer {
         Err(e) if e.kind() == ErrorKind::Unsupported => Entry::Absent,
-        // EOPNOTSUPP has no kind of its own in the standard library on all versions.
+        // Not all versions of the standard library have an error kind for EOPNOTSUPP.
         Err(e) if e.raw_os_error() == Some(rustix::io::Errno::OPNOTSUPP.raw_os_error()) => Entry::Absent,
         answer => entry(answer, |text| Entry::Text(text.trim().to_owned())),
     }
@@ -215,8 +215,8 @@ fn canonical(root: &Path, path: &str) -> io::Result<PathBuf> {
     Ok(Path::new("/").join(below))
 }
 
-/// The real path of a root's path. Links in another host's tree may lead out of it, to this host's files:
-/// they aren't followed.
+/// The real path of a path below `root`. Links in another host's tree may lead out of that tree to this
+/// host's files: such links aren't followed.
 fn place(root: &Path, path: &str) -> io::Result<PathBuf> {
     if root == Path::new("/") {
         return Ok(root.join(path));

@@ -1,6 +1,7 @@
 //! Snapshots: the readings of a host, in one text file that people can read, shorten and send.
 //!
-//! docs/formats.md specifies the form. Facts from a snapshot are those of its host.
+//! docs/formats.md specifies the format. The facts that are read from a snapshot are those of the host on
+//! which it was made.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,12 +11,12 @@ use std::path::Path;
 use linerate_sys::replace::replace;
 
 const HEAD: &str = "linerate snapshot 1";
-/// More bytes than any host's snapshot; the largest are a few MB.
+/// More bytes than any host's snapshot has; the largest ones have a few MB.
 const MOST_BYTES: u64 = 64 << 20;
 /// The first bytes of a zstd frame (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// A few bytes of zstd can expand without limit: no more is unpacked than a snapshot may have.
+/// Reads at most as many bytes as a snapshot may have, because a few bytes of zstd can expand without limit.
 fn read_most(from: impl Read, into: &mut Vec<u8>) -> io::Result<()> {
     from.take(MOST_BYTES + 1).read_to_end(into)?;
     if into.len() as u64 <= MOST_BYTES {
@@ -50,17 +51,18 @@ impl Snapshot {
     /// Reads a snapshot's file, which may be compressed by zstd.
     ///
     /// # Errors
-    /// If it can't be read or isn't a snapshot, with the line.
+    /// If the file can't be read or isn't a snapshot; the error names the line.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
         read_most(std::fs::File::open(path)?, &mut bytes)?;
         Self::from_bytes(&bytes)
     }
 
-    /// Reads the bytes of a file or of an agent's answer: the text, perhaps compressed by zstd.
+    /// Reads a snapshot from the bytes of a file or of an agent's answer: text, which may be compressed by
+    /// zstd.
     ///
     /// # Errors
-    /// If it isn't a snapshot, with the line.
+    /// If the bytes aren't a snapshot; the error names the line.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
         let mut plain = Vec::new();
         if bytes.starts_with(&ZSTD) {
@@ -75,7 +77,7 @@ impl Snapshot {
     /// Reads the text of a snapshot.
     ///
     /// # Errors
-    /// The fault, with its line.
+    /// The first line that is wrong, and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines().enumerate().peekable();
         if lines.next().map(|(_, line)| line.trim_end()) != Some(HEAD) {
@@ -88,7 +90,7 @@ impl Snapshot {
             }
             let wrong = || format!("line {}: {line:?} is no entry", at + 1);
             let line = line.strip_prefix('/').ok_or_else(wrong)?;
-            // A value may end in a colon too, but follows a blank.
+            // A value may also end in a colon, but a value comes after a blank.
             if let Some(path) = line.strip_suffix(':').filter(|path| !path.contains(' ')) {
                 let mut block = Vec::new();
                 while let Some((_, inside)) = lines.next_if(|(_, l)| l.is_empty() || l.starts_with("  ")) {
@@ -103,7 +105,7 @@ impl Snapshot {
         Ok(Self { entries })
     }
 
-    /// Its text.
+    /// The snapshot as text.
     pub fn to_text(&self) -> String {
         let mut text = format!("{HEAD}\n");
         for (path, entry) in &self.entries {
@@ -120,7 +122,8 @@ impl Snapshot {
         text
     }
 
-    /// Writes it to a file, which it replaces; compressed by zstd if the name ends in `.zst`.
+    /// Writes the snapshot to a file and replaces an existing one; compressed by zstd if the name ends in
+    /// `.zst`.
     ///
     /// # Errors
     /// If the file can't be written.
@@ -131,15 +134,15 @@ impl Snapshot {
         replace(path, self.to_text().as_bytes())
     }
 
-    /// Its text, compressed by zstd.
+    /// The snapshot as text, compressed by zstd.
     ///
     /// # Errors
-    /// If memory is short.
+    /// If there isn't enough memory.
     pub fn compressed(&self) -> io::Result<Vec<u8>> {
         zstd::encode_all(self.to_text().as_bytes(), 0)
     }
 
-    /// The paths of its readings; a directory's ends in `/`.
+    /// The paths of its readings; the path of a directory ends in `/`.
     pub fn paths(&self) -> impl Iterator<Item = String> {
         self.entries.iter().map(|(path, entry)| match entry {
             Entry::Names(_) => format!("{path}/"),
@@ -147,7 +150,7 @@ impl Snapshot {
         })
     }
 
-    /// Removes one of [`Snapshot::paths`]; false if it isn't there.
+    /// Removes the reading of one of [`Snapshot::paths`]; false if there is no such reading.
     pub fn remove(&mut self, path: &str) -> bool {
         self.entries.remove(path.trim_end_matches('/')).is_some()
     }
@@ -157,7 +160,7 @@ impl Snapshot {
     }
 
     pub(crate) fn put(&mut self, path: &str, entry: Entry) {
-        // A name that would be read back differently is not kept.
+        // A name that would be parsed as something else is not kept.
         if !path.contains(char::is_whitespace) && !path.ends_with(':') {
             self.entries.insert(path.to_owned(), entry);
         }

@@ -3,7 +3,7 @@
 use crate::Fact;
 use crate::root::Root;
 
-/// More groups than any process is nested in.
+/// More nested groups than any process is in.
 const DEEPEST: usize = 64;
 
 /// The two interfaces of the kernel.
@@ -15,7 +15,7 @@ pub(crate) enum HierarchyVersion {
     Two,
 }
 
-/// A group and all groups above it that can be seen.
+/// A group and all groups above it that are visible from here.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hierarchy {
     pub version: HierarchyVersion,
@@ -41,7 +41,7 @@ impl Hierarchy {
             let Some((version, path)) = membership(&text, controller) else { return Fact::NotApplicable };
             root.needed("proc/self/mountinfo").and_then(|mounts| {
                 let mounted = mounts.lines().filter_map(|line| GroupMount::parse(line, version, controller));
-                // A list of groups holds at least the mount's own.
+                // Each list holds at least the group that is mounted.
                 match mounted.filter_map(|mount| mount.groups(path)).max_by_key(Vec::len) {
                     Some(groups) => Fact::Known(Self { version, controller: controller.to_owned(), groups }),
                     None => Fact::Unreadable(format!(
@@ -57,7 +57,8 @@ impl Hierarchy {
         &self.groups[0]
     }
 
-    /// The text of a file in each group that has it, the process's own group first. Not applicable where none has it.
+    /// The text of a file in each group that has it, the process's own group first. Not applicable if no group has
+    /// the file.
     pub fn texts(&self, root: &Root<'_>, file: &str) -> Fact<Vec<(&ControlGroup, String)>> {
         let (mut texts, mut missing) = (Vec::new(), None);
         for (at, group) in self.groups.iter().enumerate() {
@@ -69,7 +70,7 @@ impl Hierarchy {
             let path = format!("{}/{file}", group.dir);
             match root.text(&path) {
                 Fact::Known(text) => texts.push((group, text)),
-                // The uppermost group of all has no limits.
+                // The root of the hierarchy has no limits.
                 Fact::NotApplicable if at + 1 == self.groups.len() => {}
                 Fact::NotApplicable => missing = Some(path),
                 Fact::Unreadable(reason) => return Fact::Unreadable(reason),
@@ -82,7 +83,7 @@ impl Hierarchy {
         }
     }
 
-    /// In version 2 a group has only the controllers that the group above it hands down.
+    /// True if the group has the controller: in version 2 only if the group above passes it on.
     fn has_controller(&self, root: &Root<'_>, group: &ControlGroup) -> Fact<bool> {
         match self.version {
             HierarchyVersion::One => Fact::Known(true),
@@ -115,7 +116,7 @@ struct GroupMount {
 }
 
 impl GroupMount {
-    /// A line of mountinfo, if it mounts the hierarchy of a controller.
+    /// Parses a line of mountinfo; `None` unless the line mounts the hierarchy of this controller.
     fn parse(line: &str, version: HierarchyVersion, controller: &str) -> Option<Self> {
         let (own, file_system) = line.split_once(" - ")?;
         let mut own = own.split(' ').skip(3);
@@ -131,7 +132,8 @@ impl GroupMount {
         is_it.then(|| Self { group: group.to_owned(), point: point.to_owned() })
     }
 
-    /// A group and those above it up to the mount; none if it isn't below it, or only a namespace above could tell.
+    /// A group and those above it up to the mount; `None` if the group isn't below the mount, or if that is only
+    /// visible from a parent namespace.
     fn groups(&self, path: &str) -> Option<Vec<ControlGroup>> {
         let mounted = self.group.trim_end_matches('/');
         let below = path.strip_prefix(mounted).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;

@@ -1,4 +1,4 @@
-//! How often the quotas of this process's own groups stopped it.
+//! How often the CPU quotas of this process's own groups stopped it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ impl QuotaMeter {
         meter
     }
 
-    /// The quota that stopped the process most often since the start; none where no group has a quota.
+    /// The quota that stopped the process most often since the start; `None` if no group has a quota.
     pub fn since_start(&self) -> Option<QuotaUse> {
         let groups = self.groups.as_ref()?;
         let Fact::Known(quotas) = CpuQuota::of(&Root::files(&self.root), groups) else { return None };
@@ -34,7 +34,8 @@ impl QuotaMeter {
         let now = self.now();
         let used = quotas.into_iter().filter_map(|quota| {
             let throttling = *now.get(&quota.group)?;
-            // A group whose counters weren't there before has got its controller since.
+            // A group that had no counters at the start has got its controller since then, so its counters
+            // began at 0.
             let throttling = throttling.since(&self.first.get(&quota.group).copied().unwrap_or_default());
             Some(QuotaUse { quota, throttling })
         });
@@ -55,7 +56,7 @@ mod tests {
     use std::fs;
     use tempfile::TempDir;
 
-    /// A tree with files of this process's groups.
+    /// A directory in place of `/`, with files of this process's groups.
     fn tree(files: &[(&str, &str)]) -> TempDir {
         let root = TempDir::new().unwrap();
         files.iter().for_each(|(path, text)| put(&root, path, text));

@@ -8,7 +8,7 @@ use crate::root::Root;
 
 /// The files of a group's quota, by version.
 pub(crate) const QUOTA_FILES: [&str; 3] = ["cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"];
-/// The file of its counters.
+/// The file of a group's counters.
 pub(crate) const STAT: &str = "cpu.stat";
 
 /// A limit on the processor time of a group and of all groups below it.
@@ -17,9 +17,10 @@ pub(crate) const STAT: &str = "cpu.stat";
 pub struct CpuQuota {
     /// The group, by its path in the hierarchy.
     pub group: String,
-    /// The number of processors that all of its threads together may fill: 0.5 is half of one.
+    /// The number of processors that all threads of the group together may fill: 0.5 is half a processor.
     pub processors: f64,
-    /// The period in microseconds. Once its share is used, the group is stopped until the next one begins.
+    /// The period in microseconds. Once the group has used its share of a period, it is stopped until the next
+    /// period begins.
     pub period_us: u64,
 }
 
@@ -29,9 +30,9 @@ pub struct CpuQuota {
 pub struct Throttling {
     /// Periods in which the group ran.
     pub periods: u64,
-    /// Periods in which it used all of its share, and was stopped.
+    /// Periods in which the group used all of its share, and was stopped.
     pub throttled: u64,
-    /// Microseconds in which it was stopped, summed over processors.
+    /// Microseconds in which the group was stopped, summed over processors.
     pub throttled_us: u64,
 }
 
@@ -40,13 +41,13 @@ pub struct Throttling {
 pub struct QuotaUse {
     /// The quota.
     pub quota: CpuQuota,
-    /// Its growth during the measurement.
+    /// The growth of the quota's counters during the measurement.
     pub throttling: Throttling,
 }
 
 impl CpuQuota {
-    /// The quotas of a process's groups, its own group's first; empty where none has one. Not applicable on a kernel
-    /// that knows none.
+    /// The quotas of a process's groups, beginning with its own group; empty if no group has a quota. Not applicable
+    /// on a kernel without quotas.
     pub(crate) fn of(root: &Root<'_>, groups: &Hierarchy) -> Fact<Vec<Self>> {
         let texts = |file: &str| groups.texts(root, file);
         match groups.version {
@@ -65,7 +66,8 @@ impl CpuQuota {
         }
     }
 
-    /// `QUOTA PERIOD` in microseconds. No quota is `max`, or -1 in version 1.
+    /// Parses `QUOTA PERIOD`, both in microseconds. `max` (in version 1: -1) stands for no quota, and gives
+    /// `Some(None)`.
     pub(crate) fn parse(group: &str, text: &str) -> Option<Option<Self>> {
         let (quota, period) = text.trim().split_once(' ')?;
         let period_us: u64 = period.trim().parse().ok().filter(|period| *period > 0)?;
@@ -77,7 +79,7 @@ impl CpuQuota {
     }
 }
 
-/// All quotas, or the first text that is none.
+/// All quotas; unreadable if a text isn't a quota, with the first such text.
 fn collect(all: impl Iterator<Item = (Option<Option<CpuQuota>>, String)>) -> Fact<Vec<CpuQuota>> {
     let mut quotas = Vec::new();
     for (quota, text) in all {
@@ -90,7 +92,8 @@ fn collect(all: impl Iterator<Item = (Option<Option<CpuQuota>>, String)>) -> Fac
 }
 
 impl Throttling {
-    /// The growth since an earlier reading of the same group; all of it where a group was made anew.
+    /// The growth since an earlier reading of the same group. If the group was created anew meanwhile, its whole
+    /// count.
     pub fn since(&self, earlier: &Self) -> Self {
         if self.periods < earlier.periods {
             return *self;
@@ -104,13 +107,13 @@ impl Throttling {
 }
 
 impl QuotaUse {
-    /// Seconds of the periods in which the group was stopped.
+    /// The total length in seconds of the periods in which the group was stopped.
     pub fn stopped_seconds(&self) -> f64 {
         self.throttling.throttled as f64 * self.quota.period_us as f64 * 1e-6
     }
 }
 
-/// The text of cpu.stat; none if the group has no such counters. Version 1 counts nanoseconds.
+/// Parses cpu.stat; `None` if the group has no such counters. Version 1 counts nanoseconds.
 pub(crate) fn throttling(text: &str) -> Option<Throttling> {
     let value = |key: &str| {
         text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
@@ -134,7 +137,7 @@ mod tests {
         }
     }
 
-    /// kubernetes#97445 (EKS, Linux 4.14) and k0s#4954 (a pod of KubeVirt).
+    /// The values are from kubernetes#97445 (EKS, Linux 4.14) and k0s#4954 (a pod of KubeVirt).
     #[test]
     fn both_versions_write_counters() {
         let one = throttling("nr_periods 183\nnr_throttled 2\nthrottled_time 5198271\n").unwrap();

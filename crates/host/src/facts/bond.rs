@@ -12,21 +12,21 @@ use crate::root::Root;
 pub struct Bond {
     /// `balance-rr`, `active-backup`, `balance-xor`, `broadcast`, `802.3ad`, `balance-tlb`, `balance-alb`.
     pub mode: Fact<String>,
-    /// The hash that chooses a flow's slave: `layer2`, `layer2+3`, `layer3+4`, `encap2+3`, `encap3+4`,
-    /// `vlan+srcmac`.
+    /// The policy of the hash that chooses the slave for a flow: `layer2`, `layer2+3`, `layer3+4`,
+    /// `encap2+3`, `encap3+4`, `vlan+srcmac`.
     pub hash_policy: Fact<String>,
-    /// Its interfaces.
+    /// The interfaces that belong to the bond.
     pub slaves: Fact<Vec<String>>,
-    /// The active interface, in a mode that uses one at a time.
+    /// The active interface, in a mode that uses one interface at a time.
     pub active_slave: Fact<String>,
     /// `slow` or `fast`, in mode 802.3ad.
     pub lacp_rate: Fact<String>,
-    /// Milliseconds between two checks of the slaves' carriers; 0: never.
+    /// Milliseconds between two checks of the slaves' carriers; 0: they are never checked.
     pub miimon: Fact<u32>,
 }
 
 impl Bond {
-    /// The bond of this name; not applicable to other interfaces.
+    /// The bond with this name; not applicable if the interface isn't a bond.
     pub(super) fn read(root: &Root, name: &str, driver: &Fact<String>) -> Fact<Self> {
         match driver {
             Fact::Known(driver) if driver == "bonding" => {}
@@ -34,7 +34,7 @@ impl Bond {
             _ => return Fact::NotApplicable,
         }
         let dir = format!("sys/class/net/{name}/bonding");
-        // A name and the kernel's number for it.
+        // The file holds a name and the kernel's number for it.
         let first = |file: &str| root.text(&format!("{dir}/{file}")).and_then(|text| first_word(&text));
         Fact::Known(Self {
             mode: first("mode"),

@@ -16,11 +16,11 @@ const NODES: &str = "sys/devices/system/node";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuFacts {
-    /// The processor's name for its model.
+    /// The name of the processor's model.
     pub model: Fact<String>,
     /// Numbers of the online logical processors.
     pub online: Fact<Vec<u32>>,
-    /// Online cores: sets of threads that share one.
+    /// The number of cores with an online thread.
     pub cores: Fact<u32>,
     /// Online threads by core: `[[0, 4], [1, 5]]`.
     pub siblings: Fact<Vec<Vec<u32>>>,
@@ -28,13 +28,14 @@ pub struct CpuFacts {
     pub sockets: Fact<u32>,
     /// NUMA nodes.
     pub nodes: Fact<Vec<Node>>,
-    /// Present instruction sets that matter to ciphers and hashes, by the kernel's names: `aes`, `pclmulqdq`,
+    /// The processor's instruction sets that matter to ciphers and hashes, by the kernel's names: `aes`, `pclmulqdq`,
     /// `vaes`, `vpclmulqdq`, `avx2`, `avx512f`, `sha_ni`; on Arm `aes`, `pmull`, `sha2`, `sve2`.
     pub features: Fact<Vec<String>>,
-    /// Frequency governors of the online processors, by name, with their number of processors.
+    /// Frequency governors of the online processors, by name; each with the number of processors that it governs.
     pub governors: Fact<BTreeMap<String, u32>>,
-    /// Preferences between energy and speed (`energy_performance_preference`), each with its number of processors: `performance`,
-    /// `balance_performance`, `balance_power`, `power`. Not applicable where the frequency's driver has none.
+    /// Preferences between energy and speed (`energy_performance_preference`), each with its number of processors:
+    /// `performance`, `balance_performance`, `balance_power`, `power`. Not applicable if the frequency driver has no such
+    /// preference.
     pub energy: Fact<BTreeMap<String, u32>>,
     /// The frequency driver: `intel_pstate`, `amd-pstate-epp`, `acpi-cpufreq`.
     pub frequency_driver: Fact<String>,
@@ -42,19 +43,19 @@ pub struct CpuFacts {
     pub max_khz: Fact<u64>,
     /// The highest frequency that each online processor supports, in kHz.
     pub highest_khz: Fact<Vec<u64>>,
-    /// The highest frequency that each online processor may have now (`scaling_max_freq`), in kHz.
+    /// The highest frequency at which each online processor may run now (`scaling_max_freq`), in kHz.
     pub allowed_khz: Fact<Vec<u64>>,
     /// True if the processors may run above their nominal frequency.
     pub turbo: Fact<bool>,
     /// SMT, two threads a core: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
     pub smt: Fact<String>,
-    /// Their idle states.
+    /// The idle states of the processors.
     pub idle: Idle,
-    /// Vulnerabilities of the processors by name, each with the kernel's text on its mitigation.
+    /// Vulnerabilities of the processors by name, each with the kernel's text about its mitigation.
     pub mitigations: Fact<BTreeMap<String, String>>,
-    /// AES-128-GCM on one thread in bytes a second, measured on a live host.
+    /// The rate of AES-128-GCM on one thread in bytes a second, measured on a live host.
     pub aes_128_gcm: Fact<f64>,
-    /// BLAKE3 on one thread in bytes a second, measured on a live host.
+    /// The rate of BLAKE3 on one thread in bytes a second, measured on a live host.
     pub blake3: Fact<f64>,
 }
 
@@ -64,9 +65,9 @@ pub struct CpuFacts {
 pub struct Node {
     /// Its number.
     pub number: u32,
-    /// Its online processors; none for a node of memory only.
+    /// Its online processors; empty for a node that has only memory.
     pub cpus: Fact<Vec<u32>>,
-    /// Distances to the nodes in their order; 10 is to itself.
+    /// Distances to all nodes, in the order of the nodes; the distance of a node to itself is 10.
     pub distances: Fact<Vec<u32>>,
 }
 
@@ -76,7 +77,7 @@ impl CpuFacts {
         self.online.as_ref().map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX))
     }
 
-    /// The number of cores of these processors; none if their threads are unknown.
+    /// The number of cores that these processors belong to; `None` if the threads of the cores are unknown.
     pub fn cores_of(&self, cpus: &[u32]) -> Option<u32> {
         let cores = self.siblings.known()?;
         let core = |cpu: &u32| cores.iter().position(|threads| threads.contains(cpu));
@@ -128,7 +129,7 @@ impl CpuFacts {
     }
 }
 
-/// The same for each processor.
+/// The result of `of` for each processor.
 fn all_of<T>(cpus: &Fact<Vec<u32>>, of: impl Fn(u32) -> Fact<T>) -> Fact<Vec<T>> {
     cpus.as_ref().and_then(|cpus| all(cpus.iter().map(|cpu| of(*cpu))))
 }
@@ -144,7 +145,7 @@ fn counted(values: Vec<String>) -> BTreeMap<String, u32> {
     })
 }
 
-/// Intel's own driver has "no_turbo"; others have "boost".
+/// Intel's own driver has the file "no_turbo"; other drivers have "boost".
 fn turbo(root: &Root) -> Fact<bool> {
     flag(root, &format!("{CPUS}/intel_pstate/no_turbo"))
         .map(|no| !no)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Media {
-    /// Twisted pair, as of 10GBASE-T.
+    /// Twisted pair, such as 10GBASE-T uses.
     TwistedPair,
     /// A transceiver for fibre.
     Fibre,
@@ -19,25 +19,25 @@ pub enum Media {
     Old,
     /// An empty port.
     Nothing,
-    /// Another connector, as drivers of virtual devices report.
+    /// Another connector; drivers of virtual devices report this.
     Other,
 }
 
-/// Queues of a port; 0 for a kind that the driver lacks.
+/// Queues of a port; 0 for a kind of queue that the driver lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Channels {
     /// Queues for receiving only.
     pub rx: u32,
-    /// Their maximum.
+    /// Their maximum number.
     pub max_rx: u32,
     /// Queues for sending only.
     pub tx: u32,
-    /// Their maximum.
+    /// Their maximum number.
     pub max_tx: u32,
     /// Queues for both directions.
     pub combined: u32,
-    /// Their maximum.
+    /// Their maximum number.
     pub max_combined: u32,
 }
 
@@ -47,8 +47,9 @@ impl Channels {
         self.rx.saturating_add(self.combined)
     }
 
-    /// The most queues that can receive: of either kind, since most drivers that offer both allow one or the
-    /// other. Queues of one direction replace combined ones in pairs only.
+    /// The most queues that can receive. Most drivers that offer both kinds (combined, or of one direction)
+    /// allow only one kind at a time, so the maximum is that of either kind. Queues of one direction can
+    /// replace combined ones only in pairs of a receiving and a sending queue.
     pub fn max_receiving(&self) -> u32 {
         match self.max_combined {
             0 => self.max_rx,
@@ -56,7 +57,7 @@ impl Channels {
         }
     }
 
-    /// The name for ethtool -L of the kind that receives now, and the maximum of that kind.
+    /// The kind of queue that receives now, by its name in `ethtool -L`, and the maximum of that kind.
     pub fn receiving_kind(&self) -> (&'static str, u32) {
         if self.combined > 0 || self.max_rx == 0 {
             ("combined", self.max_combined)
@@ -72,25 +73,25 @@ impl Channels {
 pub struct Rings {
     /// For receiving.
     pub rx: u32,
-    /// Their maximum.
+    /// Their maximum number.
     pub max_rx: u32,
     /// For sending.
     pub tx: u32,
-    /// Their maximum.
+    /// Their maximum number.
     pub max_tx: u32,
 }
 
-/// A device's delays before interrupts.
+/// A device's delays before interrupts (interrupt coalescing).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Coalescing {
-    /// Microseconds after a received packet.
+    /// Microseconds between a received packet and the interrupt.
     pub rx_usecs: u32,
-    /// The same in received packets; 0: no limit.
+    /// The number of received packets after which the device interrupts; 0: no limit.
     pub rx_frames: u32,
-    /// Microseconds after a sent packet.
+    /// Microseconds between a sent packet and the interrupt.
     pub tx_usecs: u32,
-    /// The same in sent packets.
+    /// The number of sent packets after which the device interrupts.
     pub tx_frames: u32,
     /// True if the driver adapts the delay of received packets.
     pub adaptive_rx: bool,
@@ -98,7 +99,7 @@ pub struct Coalescing {
     pub adaptive_tx: bool,
 }
 
-/// One feature.
+/// One offload feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offload {
@@ -126,7 +127,8 @@ pub struct Pause {
 pub struct Rss {
     /// Receive rings.
     pub rings: u32,
-    /// The number of table slots for each ring; empty if the driver has no table.
+    /// The number of slots of the hash table that point to each ring, by ring; empty if the driver has no
+    /// table.
     pub slots: BTreeMap<u32, u32>,
 }
 

@@ -12,9 +12,9 @@ use super::read::pairs;
 use super::{Channels, Coalescing, Fact, LinkModes, Media, Module, Offload, Pause, Rings, Rss};
 use crate::root::Root;
 
-/// Requests to drivers; each answer is lines `KEY VALUE`.
+/// Sends requests to drivers. Each answer is a text of lines `KEY VALUE`.
 pub(super) struct Drivers {
-    // None without a live host or a socket.
+    // `None` if the source isn't a live host, or if there is no socket.
     ethtool: Option<RefCell<Ethtool>>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct DriverIdentity {
 
 /// A driver's statistics.
 pub(super) struct Statistics {
-    /// Statistics other than 0; of the queues' counters only those of losses.
+    /// Statistics other than 0. Of the counters of single queues, only those of losses.
     pub all: Fact<BTreeMap<String, u64>>,
     /// Packets by receive queue.
     pub by_queue: Fact<BTreeMap<u32, u64>>,
@@ -46,7 +46,7 @@ impl Drivers {
         });
         let value = |key: &str| {
             text.clone().and_then(|text| match pairs(&text).get(key) {
-                // Drivers without a value answer with different texts.
+                // Drivers answer with different texts if they have no value.
                 None | Some(&("" | "N/A" | "n/a")) => Fact::NotApplicable,
                 Some(value) => Fact::Known((*value).to_owned()),
             })
@@ -231,7 +231,8 @@ fn rss(text: &str) -> Option<Rss> {
     Some(Rss { rings, slots: counts })
 }
 
-/// `rx_queue_0_packets`, `rx0_packets`, `tx-3.bytes`, `ch2_poll`, `[4]: rx_ucast_packets`.
+/// True for the name of a single queue's counter: `rx_queue_0_packets`, `rx0_packets`, `tx-3.bytes`,
+/// `ch2_poll`, `[4]: rx_ucast_packets`.
 fn is_of_queue(name: &str) -> bool {
     let name = name.trim_start();
     let numbered = |prefix: &str| {
@@ -245,7 +246,8 @@ fn is_of_queue(name: &str) -> bool {
         || (!is_size && ["rx", "tx", "ch"].into_iter().any(numbered))
 }
 
-/// The queue of `rx_queue_0_packets`, `rx0_packets`, `rx-0.packets`, `rx-0.rx_packets` or `queue_0_rx_cnt`.
+/// The number of the queue in `rx_queue_0_packets`, `rx0_packets`, `rx-0.packets`, `rx-0.rx_packets` or
+/// `queue_0_rx_cnt`.
 fn receiving_queue(name: &str) -> Option<u32> {
     let name = name.trim_start();
     let rest =

@@ -1,12 +1,13 @@
-//! What was counted between two readings of the same host.
+//! The counts between two readings of the same host.
 
 use std::collections::BTreeMap;
 
 use super::{Fact, Facts, Port, PortCounters, Qdisc, SoftnetCpu};
 
 impl Facts {
-    /// The same facts, with losses and what they are a share of counted since an earlier reading, `seconds` ago. Interrupts and
-    /// packets by queue, whose shares need long times, stay those since boot.
+    /// The same facts, in which losses, and the totals of which they are a share, are counted since an earlier reading,
+    /// `seconds` ago. Counts of interrupts and of packets by queue remain those since boot, because their shares need a long
+    /// time.
     pub fn since(mut self, before: &Facts, seconds: f64) -> Self {
         if let (Fact::Known(ports), Fact::Known(_)) = (&mut self.ports, &before.ports) {
             for port in ports {
@@ -22,7 +23,7 @@ impl Facts {
         {
             *now = now.since(before);
         }
-        // The measurement's own load is no strain of the host's.
+        // The strain is that before the measurement, so that it doesn't include the measurement's own load.
         self.strain = before.strain.clone();
         self.counted_seconds = Fact::Known(seconds);
         self
@@ -37,7 +38,7 @@ fn port_since(port: &mut Port, before: &Port) {
         now.uncorrectable = now.uncorrectable.map(|count| grown(count, before.uncorrectable.unwrap_or(0)));
     }
     if let (Fact::Known(now), Fact::Known(before)) = (&mut port.qdiscs, &before.qdiscs) {
-        // Disciplines have the same order while nobody changes them.
+        // The kernel lists disciplines in the same order as long as nobody changes them.
         let same = |now: &Qdisc, before: &Qdisc| now.kind == before.kind && now.root == before.root;
         for (now, before) in now.iter_mut().zip(before).filter(|(now, before)| same(now, before)) {
             now.drops = grown(now.drops, before.drops);
@@ -78,7 +79,8 @@ fn cpu_since(now: &mut SoftnetCpu, before: &[SoftnetCpu]) {
     now.flow_limit = grown(now.flow_limit, before.flow_limit);
 }
 
-/// Named counters. What isn't a counter, as a driver's level of something, becomes meaningless; no check looks at any.
+/// Subtracts named counters. The difference is meaningless for a driver's statistic that isn't a counter, such as a level;
+/// no check uses such a statistic.
 fn map_since(now: &mut Fact<BTreeMap<String, u64>>, before: &Fact<BTreeMap<String, u64>>) {
     if let (Fact::Known(now), Fact::Known(before)) = (now, before) {
         now.iter_mut()
@@ -86,7 +88,7 @@ fn map_since(now: &mut Fact<BTreeMap<String, u64>>, before: &Fact<BTreeMap<Strin
     }
 }
 
-/// A counter that is smaller than before began anew.
+/// The growth of a counter. A counter that is smaller than before has restarted at 0.
 fn grown(now: u64, before: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }

@@ -10,7 +10,7 @@ pub enum Fact<T> {
     Known(T),
     /// The host has no such thing.
     NotApplicable,
-    /// It could not be read, and why.
+    /// The value could not be read, for this reason.
     Unreadable(String),
 }
 
@@ -44,7 +44,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The same by reference.
+    /// The same fact with a reference to its value.
     pub fn as_ref(&self) -> Fact<&T> {
         match self {
             Fact::Known(value) => Fact::Known(value),
@@ -53,7 +53,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// This fact, or another if this one isn't applicable.
+    /// This fact, or `other` if this fact is not applicable.
     pub fn or_else(self, other: impl FnOnce() -> Fact<T>) -> Fact<T> {
         match self {
             Fact::NotApplicable => other(),

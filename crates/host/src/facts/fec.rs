@@ -8,28 +8,28 @@ use super::Fact;
 use crate::netlink;
 use crate::root::Root;
 
-/// A driver's answer about the error correction of its port, by ethtool's names of encodings: `off`, `rs`, `baser`, `llrs`.
+/// A driver's answer about the error correction of its port. Encodings have ethtool's names: `off`, `rs`, `baser`, `llrs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fec {
-    /// True if the driver chooses.
+    /// True if the driver chooses the encoding.
     pub is_auto: bool,
-    /// The encodings that it may use.
+    /// The encodings that the port may use.
     pub configured: Vec<String>,
-    /// The one in use; none where the link is down.
+    /// The encoding in use; `None` if the link is down.
     pub active: Option<String>,
     /// Received blocks with errors that were corrected.
     pub corrected: Option<u64>,
-    /// Received blocks with more errors than can be corrected: their frames are lost.
+    /// Received blocks with more errors than can be corrected. Their frames are lost.
     pub uncorrectable: Option<u64>,
 }
 
-/// That of all interfaces whose drivers answer.
+/// The error correction of all interfaces whose drivers answer, by interface.
 pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, Fec>> {
     root.answer("live/fec", netlink::fec::ports).map(|text| text.lines().filter_map(line).collect())
 }
 
-/// `eth0 configured rs,baser auto 1 active rs corrected 256 uncorrectable 0`.
+/// Parses `eth0 configured rs,baser auto 1 active rs corrected 256 uncorrectable 0`.
 fn line(line: &str) -> Option<(String, Fec)> {
     let mut words = line.split_whitespace();
     let (port, mut fec) = (words.next()?.to_owned(), Fec::default());

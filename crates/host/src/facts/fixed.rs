@@ -1,4 +1,4 @@
-//! What this host can't do, though others can: sysctls that nobody can write here, and a kernel without fq.
+//! Restrictions of this host: sysctls that nobody can write here, and a kernel without fq.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,7 +9,7 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use super::Fact;
 use crate::root::Root;
 
-/// The sysctls that may be proposed.
+/// The sysctls that the doctor may propose to change.
 const KEYS: [&str; 28] = [
     "net/core/rmem_max",
     "net/core/wmem_max",
@@ -41,8 +41,8 @@ const KEYS: [&str; 28] = [
     "vm/swappiness",
 ];
 
-/// Names with dots of the sysctls that even root can't write: in a network namespace of its own some of them belong to the
-/// host, and container runtimes mount /proc/sys read-only.
+/// Dotted names of the sysctls that even root can't write here. In a separate network namespace, some sysctls belong to the
+/// host; container runtimes also mount /proc/sys read-only.
 pub(super) fn sysctls(root: &Root) -> Fact<Vec<String>> {
     root.answer("live/fixed", || {
         Ok(KEYS.iter().filter(|key| is_fixed(key)).map(|key| format!("{key}\n")).collect())
@@ -78,8 +78,8 @@ fn fq() -> io::Result<bool> {
             Err(error) => return Err(error),
         }
     }
-    // The default discipline is one that the kernel has. Without any list of modules none can be loaded, and what is built in
-    // has its functions among the kernel's symbols, whose names everybody may read.
+    // The kernel has the discipline that is the default. If there is no list of modules, no module can be loaded, and a
+    // built-in discipline has its functions among the kernel's symbols, whose names every user may read.
     let default = fs::read_to_string("/proc/sys/net/core/default_qdisc").unwrap_or_default();
     if default.trim() == "fq" || is_listed {
         return Ok(default.trim() == "fq");

@@ -1,4 +1,4 @@
-//! The rates to which a port holds its virtual functions.
+//! The rates to which a port limits its virtual functions.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use super::Fact;
 use crate::netlink;
 use crate::root::Root;
 
-/// The rate of one virtual function, in Mbit/s as the kernel has it.
+/// The rates of one virtual function, in Mbit/s as the kernel reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FunctionRate {
-    /// Its number.
+    /// The function's number.
     pub number: u32,
-    /// Its PCI address.
+    /// The function's PCI address.
     pub address: Option<String>,
-    /// The rate that is kept free for it.
+    /// The rate that the port reserves for the function.
     pub min_mbps: Option<u64>,
-    /// The most that it may send.
+    /// The highest rate at which the function may send.
     pub max_mbps: Option<u64>,
 }
 
-/// The rates of the functions of all interfaces.
+/// The rates of the virtual functions of all interfaces, by interface.
 pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, Vec<FunctionRate>>> {
     root.answer("live/function_rates", netlink::functions::rates).map(|text| {
         let mut all: BTreeMap<String, Vec<FunctionRate>> = BTreeMap::new();
@@ -35,7 +35,7 @@ pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, Vec<FunctionRate>>> {
     })
 }
 
-/// `eth0 3 min 0 max 1000`; 0 is no limit.
+/// Parses `eth0 3 min 0 max 1000`; 0 is no limit.
 fn line(line: &str) -> Option<(&str, FunctionRate)> {
     let mut words = line.split_whitespace();
     let port = words.next().filter(|port| super::ports::is_plain(port))?;

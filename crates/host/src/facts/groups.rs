@@ -1,4 +1,4 @@
-//! What linerate's own control groups allow it: /proc/self/cgroup, and the files of the groups.
+//! The limits of linerate's own control groups: /proc/self/cgroup, and the files of the groups.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,29 +7,30 @@ use super::read::{cpu_list_of, or_odd, parsed};
 use crate::cgroup::{ControlGroup, CpuQuota, Hierarchy, HierarchyVersion, STAT, Throttling, throttling};
 use crate::root::Root;
 
-/// Version 1 writes a limit near 2^63 where none is set.
+/// Version 1 writes a limit near 2^63 if no limit is set.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// The limits of linerate's own control group and of the groups above it, as far as they can be seen: in a container,
-/// up to the container's. Not applicable where no limit is set.
+/// The limits of linerate's own control group and of the visible groups above it: in a container, up to the container's
+/// group. A limit that isn't set is not applicable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupFacts {
-    /// The version of the kernel's interface that the processors' controller has: 1 or 2.
+    /// The version (1 or 2) of the hierarchy that has the `cpu` controller.
     pub version: Fact<u32>,
-    /// The group that the processors' controller acts on, by its path.
+    /// The path of the group that the `cpu` controller acts on.
     pub name: Fact<String>,
     /// The smallest quota of processor time.
     pub cpu_quota: Fact<CpuQuota>,
-    /// How often it stopped its group since the group was made.
+    /// How often that quota has stopped its group since the group was created.
     pub throttling: Fact<Throttling>,
     /// The processors of the group's cpuset.
     pub cpuset: Fact<Vec<u32>>,
     /// The processors on which linerate may run: cpuset and affinity together.
     pub allowed: Fact<Vec<u32>>,
-    /// The smallest limit of memory, at which the group's caches shrink, and then its processes are killed.
+    /// The smallest limit of memory. At this limit, the group's caches shrink; if that isn't enough, its processes are
+    /// killed.
     pub memory_max: Fact<MemoryLimit>,
-    /// The smallest limit of memory from which its processes are slowed down.
+    /// The smallest limit of memory above which the group's processes are slowed down.
     pub memory_high: Fact<MemoryLimit>,
     /// Limits on the rates of block devices.
     pub io: Fact<Vec<IoLimit>>,
@@ -43,13 +44,13 @@ pub struct IoLimit {
     pub group: String,
     /// The device's numbers: `259:0`.
     pub device: String,
-    /// Bytes a second that it may read.
+    /// Bytes a second that the group may read.
     pub read: Option<u64>,
-    /// Bytes a second that it may write.
+    /// Bytes a second that the group may write.
     pub write: Option<u64>,
 }
 
-/// A limit on the memory of a group and of all groups below it, the page cache of their files included.
+/// A limit on the memory of a group and of all groups below it, including the page cache of their files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryLimit {
@@ -106,7 +107,7 @@ fn throttling_of(root: &Root<'_>, groups: &Hierarchy, name: &str) -> Fact<Thrott
     root.needed(&path).and_then(|text| or_odd(&path, &text, throttling(&text)))
 }
 
-/// A group without a cpuset of its own has that of the group above.
+/// The cpuset of the nearest group that has one: it also holds for the groups below.
 fn cpuset(root: &Root<'_>, groups: &Hierarchy) -> Fact<Vec<u32>> {
     let file = match groups.version {
         HierarchyVersion::One => "cpuset.cpus",
@@ -118,7 +119,7 @@ fn cpuset(root: &Root<'_>, groups: &Hierarchy) -> Fact<Vec<u32>> {
     })
 }
 
-/// proc_pid_status(5): `Cpus_allowed_list`.
+/// `Cpus_allowed_list` of proc_pid_status(5).
 fn allowed(root: &Root<'_>) -> Fact<Vec<u32>> {
     let path = "proc/self/status";
     root.text(path).and_then(|text| {
@@ -130,7 +131,7 @@ fn allowed(root: &Root<'_>) -> Fact<Vec<u32>> {
     })
 }
 
-/// Version 1 has one file for each way, version 2 one for both.
+/// Version 1 has one file for reads and one for writes, version 2 has one file for both.
 fn io(root: &Root<'_>, of: &dyn Fn(&str) -> Fact<Hierarchy>) -> Fact<Vec<IoLimit>> {
     let limits = of("blkio").and_then(|groups| match groups.version {
         HierarchyVersion::One => {
@@ -149,7 +150,8 @@ fn io(root: &Root<'_>, of: &dyn Fn(&str) -> Fact<Hierarchy>) -> Fact<Vec<IoLimit
     limits.and_then(|limits| if limits.is_empty() { Fact::NotApplicable } else { Fact::Known(limits) })
 }
 
-/// The limits in a file of each group, of which each line begins with a device; `read` takes the rest, and fails where it is odd.
+/// The limits in a file of each group. Each line begins with a device; `read` parses the rest of the line, and returns
+/// `None` if it is malformed.
 fn io_limits(
     root: &Root<'_>,
     groups: &Hierarchy,
@@ -173,7 +175,7 @@ fn io_limits(
     })
 }
 
-/// `8:16 rbps=2097152 wbps=max riops=max wiops=max`.
+/// Parses `8:16 rbps=2097152 wbps=max riops=max wiops=max`.
 fn both_ways(limit: &mut IoLimit, rest: &str) -> Option<()> {
     for pair in rest.split_whitespace() {
         match pair.split_once('=')? {
@@ -185,7 +187,7 @@ fn both_ways(limit: &mut IoLimit, rest: &str) -> Option<()> {
     Some(())
 }
 
-/// A rate, or none for `max`; `None` for anything else.
+/// A rate, or `Some(None)` for `max`; `None` for any other text.
 fn bytes_a_second(text: &str) -> Option<Option<u64>> {
     if text == "max" { Some(None) } else { text.trim().parse().ok().map(Some) }
 }
@@ -228,7 +230,7 @@ mod tests {
             path
         };
         files.iter().for_each(|(path, text)| fs::write(place(path), text).unwrap());
-        // Root may read any file, but nobody a directory as one.
+        // Directories in place of the files: even root can't read a directory as a file.
         unreadable.iter().for_each(|path| fs::create_dir(place(path)).unwrap());
         GroupFacts::read(&Root::files(root.path())).io
     }

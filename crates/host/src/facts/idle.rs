@@ -25,15 +25,15 @@ pub struct Idle {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleState {
-    /// Its number: the place among the states.
+    /// Its number, counted from the lightest state.
     pub number: u32,
     /// `POLL`, `C1`, `C1E`, `C6`.
     pub name: Fact<String>,
-    /// The longest time in microseconds to wake.
+    /// The longest time in microseconds to wake from the state.
     pub latency_us: Fact<u32>,
     /// Microseconds that the state must last to save energy.
     pub residency_us: Fact<u32>,
-    /// Online processors that may not enter it (`disable`).
+    /// The number of online processors that may not enter the state (`disable`).
     pub disabled: Fact<u32>,
 }
 
@@ -42,7 +42,7 @@ impl Idle {
         let dir = format!("{CPUS}/cpuidle");
         Self {
             driver: root.text(&format!("{dir}/current_driver")),
-            // Before Linux 5.8 the file has this name only if the governor can be changed.
+            // Before Linux 5.8, the file has its first name only if the governor can be changed.
             governor: root
                 .text(&format!("{dir}/current_governor"))
                 .or_else(|| root.text(&format!("{dir}/current_governor_ro"))),
@@ -50,8 +50,8 @@ impl Idle {
         }
     }
 
-    /// The deepest state that at least one of `processors` may enter, and its microseconds; none if that is
-    /// unknown.
+    /// The deepest state that at least one of the host's `processors` processors may enter, and the
+    /// microseconds to wake from it; `None` if that is unknown.
     pub fn deepest(&self, processors: u32) -> Option<(&IdleState, u32)> {
         let latency = |state| IdleState::latency(state, processors);
         let all: Option<Vec<_>> =
@@ -61,7 +61,7 @@ impl Idle {
 }
 
 impl IdleState {
-    /// Microseconds to wake; 0 if no processor may enter the state.
+    /// Microseconds to wake from the state; 0 if no processor may enter it.
     fn latency(&self, processors: u32) -> Option<u32> {
         if self.disabled.get()? >= processors { Some(0) } else { self.latency_us.get() }
     }

@@ -23,7 +23,7 @@ pub struct Irq {
     pub affinity: Fact<Vec<u32>>,
     /// Processors that serve it now.
     pub effective: Fact<Vec<u32>>,
-    /// Its count since boot on each processor; processors that never served it are left out.
+    /// Its count since boot on each processor, without processors that never served it.
     pub counts: Fact<BTreeMap<u32, u64>>,
 }
 
@@ -49,8 +49,8 @@ impl InterruptTable {
         Self(root.needed(path).and_then(|text| or_odd(path, &text, parse(&text))))
     }
 
-    /// The interrupts of a PCI device: its message-signalled ones, or else the one on its pin, if that is the
-    /// port's.
+    /// The interrupts of a PCI device: its message-signalled interrupts, or else the interrupt on its pin, if
+    /// that belongs to the port.
     pub(super) fn of(&self, root: &Root, address: &str, port: &str) -> Fact<Vec<Irq>> {
         let dir = format!("sys/bus/pci/devices/{address}");
         let numbers = root.names(&format!("{dir}/msi_irqs")).map(|names| {
@@ -89,11 +89,11 @@ impl InterruptTable {
 }
 
 impl InterruptLine {
-    /// The names follow the chip and the pin: `PCI-MSI 524288-edge   eth0-TxRx-0`.
+    /// The name comes after the chip and the pin: `PCI-MSI 524288-edge   eth0-TxRx-0`.
     fn name(&self) -> Fact<String> {
         let mut words = self.names.split_whitespace().skip(1);
         let pin = words.next().unwrap_or_default();
-        // Arm writes the pin and its trigger as two words.
+        // On Arm, the kernel writes the pin and its trigger as two words.
         let rest: Vec<&str> = if pin.contains('-') { words.collect() } else { words.skip(1).collect() };
         if rest.is_empty() { Fact::NotApplicable } else { Fact::Known(rest.join(" ")) }
     }
@@ -105,7 +105,7 @@ impl InterruptLine {
     }
 }
 
-/// The heading names the processors of the columns.
+/// Parses the table. Its heading names the processors of the columns.
 fn parse(text: &str) -> Option<BTreeMap<u32, InterruptLine>> {
     let mut lines = text.lines();
     let number = |word: &str| word.strip_prefix("CPU")?.parse().ok().filter(|n: &u32| *n < MOST_CPUS);

@@ -8,7 +8,7 @@ use super::{Fact, Pci};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortKind {
-    /// A physical device, or one that behaves like it.
+    /// A physical device, or a device that behaves like one.
     Physical,
     /// A virtual function of a physical device: igbvf, ixgbevf, iavf, or any device with a `physfn`.
     VirtualFunction,
@@ -16,7 +16,7 @@ pub enum PortKind {
     Emulated,
     /// A device made for guests: virtio, vmxnet3, Hyper-V's, Xen's, Amazon's, Google's.
     Paravirtual,
-    /// The kernel's own: bond, bridge, VLAN, veth, tap, tunnel.
+    /// An interface that the kernel itself provides: bond, bridge, VLAN, veth, tap, tunnel.
     Software,
 }
 
@@ -63,11 +63,11 @@ const SOFTWARE: [&str; 33] = [
     "ipvtap",
     "nlmon",
 ];
-/// Those among them whose rate is that of the ports below.
+/// Drivers of [`SOFTWARE`] that report the rate of the ports below the interface.
 const ABOVE_OTHERS: [&str; 3] = ["bonding", "team", "802.1Q VLAN Support"];
-/// Where sysfs has what belongs to no device.
+/// The part of sysfs that holds interfaces without a device.
 const VIRTUAL: &str = "/devices/virtual/";
-/// Mellanox's vendor number, and those of its devices that are virtual functions.
+/// Mellanox's vendor number, and the device numbers of its virtual functions.
 const MELLANOX: u16 = 0x15b3;
 const MELLANOX_LENT: [u16; 9] = [0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0x1020];
 
@@ -77,14 +77,15 @@ pub fn has_rate_of_its_own(driver: &str) -> bool {
     !is_nominal || ABOVE_OTHERS.contains(&driver)
 }
 
-/// The kind of a port with this driver, in a guest or not, which sysfs has at `place`, and on this PCI device.
+/// The kind of a port with this driver and PCI device, at the path `place` in sysfs; `guest` says whether the
+/// host is a guest.
 pub(super) fn of(
     driver: &Fact<String>,
     guest: &Fact<bool>,
     place: &Fact<String>,
     pci: &Fact<Pci>,
 ) -> Fact<PortKind> {
-    // For a tunnel the kernel answers with the kind of its link as the driver (net/ethtool/ioctl.c).
+    // For a tunnel, the kernel reports the kind of the link as the driver (net/ethtool/ioctl.c).
     if place.known().is_some_and(|place| place.contains(VIRTUAL)) {
         return Fact::Known(PortKind::Software);
     }
@@ -92,7 +93,7 @@ pub(super) fn of(
         name if LENT.contains(&name) => Fact::Known(PortKind::VirtualFunction),
         name if FOR_GUESTS.contains(&name) => Fact::Known(PortKind::Paravirtual),
         name if SOFTWARE.contains(&name) => Fact::Known(PortKind::Software),
-        // Without x86's flag for guests, these aren't emulated.
+        // Outside of a guest (by x86's flag), these drivers belong to physical devices.
         name if IMITATED.contains(&name) => match guest {
             Fact::Known(true) => Fact::Known(PortKind::Emulated),
             Fact::Known(false) | Fact::NotApplicable => Fact::Known(PortKind::Physical),
@@ -103,7 +104,7 @@ pub(super) fn of(
     })
 }
 
-/// One driver serves both physical and virtual functions.
+/// The kind of a Mellanox device by its number: one driver serves both physical and virtual functions.
 fn of_mellanox(pci: &Fact<Pci>) -> Fact<PortKind> {
     pci.clone().and_then(|pci| {
         let is_lent = |device| pci.vendor.known() == Some(&MELLANOX) && MELLANOX_LENT.contains(&device);

@@ -1,4 +1,5 @@
-//! What an interface stands on, and what else handles its packets, as the kernel describes it (RTM_GETLINK).
+//! The interface below an interface, and other parts of the kernel that handle its packets, as RTM_GETLINK reports
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -12,31 +13,33 @@ use crate::root::Root;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortLayer {
-    /// Its kind, if it is one of the kernel's own: `veth`, `vxlan`, `macvlan`, `ipvlan`, `wireguard`, `bridge`.
+    /// Its kind, if the kernel itself provides the interface: `veth`, `vxlan`, `macvlan`, `ipvlan`, `wireguard`,
+    /// `bridge`.
     pub kind: Option<String>,
-    /// The interface below, or that carries its packets.
+    /// The interface below it, or the interface that carries its packets.
     pub below: Option<String>,
-    /// True if the interface below, or a veth's other end, is in another network namespace: it can't be seen.
+    /// True if the interface below, or a veth's other end, is in another network namespace, where it isn't
+    /// visible.
     pub is_elsewhere: bool,
     /// `up`, `down`, `unknown`: as /sys/class/net/PORT/operstate.
     pub state: Option<String>,
     /// Maximum transmission unit in bytes.
     pub mtu: Option<u32>,
-    /// The largest MTU that its driver takes.
+    /// The largest MTU that its driver accepts.
     pub max_mtu: Option<u32>,
-    /// Bytes of the largest packet that is handed to it for segmentation.
+    /// Bytes of the largest packet that the kernel passes to it for segmentation.
     pub gso_max: Option<u32>,
     /// Bytes of the largest packet that its device segments (Linux 5.19).
     pub tso_max: Option<u32>,
-    /// Bytes of the largest packet that received ones are joined to.
+    /// Bytes of the largest packet into which received packets are merged.
     pub gro_max: Option<u32>,
-    /// Receive queues that it was made with.
+    /// The number of receive queues with which it was created.
     pub rx_queues: Option<u32>,
-    /// Transmit queues that it was made with.
+    /// The number of transmit queues with which it was created.
     pub tx_queues: Option<u32>,
-    /// Programs that listen to all packets (promiscuity).
+    /// The number of programs that listen to all its packets (promiscuity).
     pub taps: u32,
-    /// How an XDP program is attached: 1 in the driver, 2 in the kernel's general way, 3 in the device, 4 several.
+    /// How an XDP program is attached: 1 in the driver, 2 generic, 3 in the device, 4 several programs.
     pub xdp: Option<u32>,
 }
 
@@ -45,7 +48,7 @@ pub(super) fn read(root: &Root) -> Fact<BTreeMap<String, PortLayer>> {
     root.answer("live/links", netlink::links).map(|text| text.lines().filter_map(line).collect())
 }
 
-/// `eth0 kind veth elsewhere 1 max_mtu 65535`.
+/// Parses `eth0 kind veth elsewhere 1 max_mtu 65535`.
 fn line(line: &str) -> Option<(String, PortLayer)> {
     let mut words = line.split_whitespace();
     let (port, mut layer) = (words.next()?.to_owned(), PortLayer::default());

@@ -12,12 +12,12 @@ use super::read::pairs;
 pub struct LinkModes {
     /// True if the mode is negotiated with the other end.
     pub autoneg: bool,
-    /// Modes that the port supports. Some drivers list those of the plugged module only; old drivers report
-    /// 10GBASE-T for every medium.
+    /// Modes that the port supports. Some drivers list only the modes of the plugged module; old drivers
+    /// report 10GBASE-T for every medium.
     pub supported: Vec<LinkMode>,
     /// Modes that the port offers to the other end.
     pub offered: Vec<LinkMode>,
-    /// Modes that the other end offers; empty where the driver doesn't report them.
+    /// Modes that the other end offers; empty if the driver doesn't report them.
     pub partner: Vec<LinkMode>,
 }
 
@@ -25,14 +25,14 @@ pub struct LinkModes {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkMode {
-    /// Its name in IEEE 802.3: `10GBASE-SR`, `1000BASE-T`, `100BASE-T half`; `mode 130` where it is unknown.
+    /// Its name in IEEE 802.3: `10GBASE-SR`, `1000BASE-T`, `100BASE-T half`; `mode 130` if it is unknown.
     pub name: String,
-    /// Its speed in Mbit/s; 0 where it is unknown.
+    /// Its speed in Mbit/s; 0 if it is unknown.
     pub mbps: u64,
 }
 
 impl LinkModes {
-    /// The modes of a driver's answer.
+    /// Parses the modes in a driver's answer.
     pub(super) fn parse(port: &str, text: &str) -> Fact<Self> {
         let lines = pairs(text);
         let modes = |key: &str| lines.get(key).map_or(Some(Vec::new()), |numbers| modes_of(numbers));
@@ -50,22 +50,23 @@ impl LinkModes {
         )
     }
 
-    /// The modes that can be in force at a speed: those that the port offers, or else supports, and that the
-    /// other end offers too where its modes are known. Mostly it is one.
+    /// The modes that the link may be using at a speed; usually only one. These are modes that the port
+    /// offers (or supports, if it offers none) and that the other end also offers, if the other end's modes
+    /// are known.
     pub fn at(&self, mbps: u64) -> Vec<&LinkMode> {
         let own = if self.offered.is_empty() { &self.supported } else { &self.offered };
         let is_shared = |mode: &&LinkMode| self.partner.is_empty() || self.partner.contains(mode);
         own.iter().filter(|mode| mode.mbps == mbps).filter(is_shared).collect()
     }
 
-    /// The fastest mode that both ends support; none where the other end's modes are unknown.
+    /// The fastest mode that both ends support; `None` if the other end's modes are unknown.
     pub fn best_of_both(&self) -> Option<&LinkMode> {
         self.supported.iter().filter(|mode| self.partner.contains(mode)).max_by_key(|mode| mode.mbps)
     }
 }
 
-/// Numbers of modes as modes; numbers that aren't modes (flow control, error correction, connectors) are left
-/// out.
+/// The link modes with these numbers, without the numbers that aren't link modes (flow control, error
+/// correction, connectors).
 fn modes_of(numbers: &str) -> Option<Vec<LinkMode>> {
     let numbers: Option<Vec<usize>> = numbers.split_whitespace().map(|number| number.parse().ok()).collect();
     Some(numbers?.into_iter().filter_map(mode).collect())
@@ -79,8 +80,8 @@ fn mode(number: usize) -> Option<LinkMode> {
     }
 }
 
-/// The speed that begins the name of a mode or standard, in Mbit/s: 1000BASE-T, 2.5GBASE-T, 100GBASE-SR4; 0
-/// if there is none.
+/// The speed at the beginning of the name of a mode or standard (1000BASE-T, 2.5GBASE-T, 100GBASE-SR4), in
+/// Mbit/s; 0 if the name has no speed.
 pub(super) fn speed(name: &str) -> u64 {
     let Some((speed, _)) = name.split_once("BASE") else { return 0 };
     let (digits, unit) = match speed.strip_suffix('G') {
@@ -90,7 +91,7 @@ pub(super) fn speed(name: &str) -> u64 {
     digits.parse::<f64>().map_or(0, |number| (number * unit) as u64)
 }
 
-/// Modes by number; "" where the number isn't a mode.
+/// The names of the modes by number; "" if the number isn't a mode.
 #[rustfmt::skip]
 const NAMES: [&str; 126] = [
     "10BASE-T half", "10BASE-T", "100BASE-T half", "100BASE-T", "1000BASE-T half", "1000BASE-T", "", "",

@@ -1,4 +1,4 @@
-//! The kind of machine: physical or a guest, and its support for guests of its own.
+//! The kind of machine, physical or a guest, and its support for running guests.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// The machine below the kernel. Each value has one source; [`Machine::hypervisor`] combines them.
+/// The machine on which the kernel runs. Each value has one source; [`Machine::hypervisor`] combines them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
@@ -31,15 +31,15 @@ pub struct Machine {
     /// True if this host can run guests by KVM: /dev/kvm exists.
     pub kvm: Fact<bool>,
     /// The program that runs this container, if linerate runs in one: `docker`, `podman`, `systemd-nspawn`, `lxc`, or `some`
-    /// where only its signs are there.
+    /// if there are only signs of a container.
     pub container: Fact<String>,
-    /// Sysctls that nobody can change here: they are the host's of this container, or mounted read-only.
+    /// Sysctls that nobody can change here, because they belong to the host of this container or are mounted read-only.
     pub fixed: Fact<Vec<String>>,
-    /// The source of the kernel's time: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`.
+    /// The kernel's clock source: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`.
     pub clock_source: Fact<String>,
-    /// The sources that the kernel could use.
+    /// The clock sources that the kernel could use.
     pub clock_sources: Fact<Vec<String>>,
-    /// The active profile of tuned; not applicable where tuned doesn't run.
+    /// The active profile of tuned; not applicable if tuned isn't running.
     pub tuned_profile: Fact<String>,
     /// True if the kernel can move guests' packets itself: /dev/vhost-net exists.
     pub vhost_net: Fact<bool>,
@@ -50,7 +50,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Whether this host is a guest.
+    /// True if this host is a guest.
     pub fn is_guest_here() -> Fact<bool> {
         Root::dir(Path::new("/")).needed("proc/cpuinfo").and_then(|text| is_guest(&text))
     }
@@ -84,14 +84,14 @@ impl Machine {
         }
     }
 
-    /// The hypervisor below the host: its name from /sys/hypervisor, DMI, or the processor; `unnamed` if only
-    /// the processor's flag reveals it.
+    /// The hypervisor on which the host runs, by its name in /sys/hypervisor, DMI, or the processor's signature; `unnamed`
+    /// if only the processor's flag reports a hypervisor.
     pub fn hypervisor(&self) -> Fact<String> {
         hypervisor::name(self)
     }
 }
 
-/// The flag is x86's; Arm has no such flag.
+/// True if the processor has x86's flag for guests; Arm has no such flag.
 fn is_guest(cpuinfo: &str) -> Fact<bool> {
     match cpuinfo::flags(cpuinfo) {
         Some(cpuinfo::Flags::X86(flags)) => {
@@ -102,7 +102,7 @@ fn is_guest(cpuinfo: &str) -> Fact<bool> {
     }
 }
 
-/// systemd and the runtimes leave these files; Kubernetes mounts its secrets.
+/// Finds a container by the files that systemd and container runtimes create, or by the secrets that Kubernetes mounts.
 fn container(root: &Root) -> Fact<String> {
     let named = root.text("run/systemd/container").known().cloned().filter(|name| !name.is_empty());
     let signs = [(".dockerenv", "docker"), ("run/.containerenv", "podman")];
@@ -114,7 +114,7 @@ fn container(root: &Root) -> Fact<String> {
     named.or(pod).or(sign).map_or(Fact::NotApplicable, Fact::Known)
 }
 
-/// tuned leaves its profile's name behind when it ends, but not the number of its process.
+/// When tuned ends, it removes the file with its process number, but not the file with its profile's name.
 fn tuned_profile(root: &Root) -> Fact<String> {
     root.text("run/tuned/tuned.pid").and_then(|_| root.text("etc/tuned/active_profile"))
 }

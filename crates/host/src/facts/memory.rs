@@ -12,27 +12,27 @@ use crate::root::Root;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryFacts {
-    /// The kernel's total.
+    /// All memory that the kernel manages.
     pub total: Fact<u64>,
     /// Available to programs without swapping.
     pub available: Fact<u64>,
     /// Waiting to be written to storage.
     pub dirty: Fact<u64>,
-    /// Swap space; 0 where there is none.
+    /// Swap space; 0 if there is none.
     pub swap_total: Fact<u64>,
     /// Unused swap space.
     pub swap_free: Fact<u64>,
-    /// Reserved as huge pages: no cache can have it.
+    /// Reserved as huge pages, which caches can't use.
     pub huge: Fact<u64>,
-    /// In ZFS's cache (ARC) above its least size: it shrinks like the page cache, but doesn't count as available. Not
-    /// applicable without ZFS.
+    /// The part of ZFS's cache (ARC) above its minimum size. This part shrinks like the page cache, but the kernel
+    /// doesn't count it as available. Not applicable without ZFS.
     pub arc: Fact<u64>,
     /// Bytes of a page.
     pub page: Fact<u64>,
     /// `vm.dirty_ratio`: percent of the available memory at which writers begin to wait; 0 if a limit in
     /// bytes is set.
     pub dirty_ratio: Fact<u32>,
-    /// `vm.dirty_background_ratio`: percent at which writing in the background begins.
+    /// `vm.dirty_background_ratio`: percent of the available memory at which writing in the background begins.
     pub dirty_background_ratio: Fact<u32>,
     /// `vm.swappiness`: preference for swapping programs' memory over shrinking the page cache, 0 to 200.
     pub swappiness: Fact<u32>,
@@ -63,7 +63,8 @@ impl MemoryFacts {
     }
 }
 
-/// Bytes of memory that this process may take: what is available, and at most what its control groups may have.
+/// Bytes of memory that this process may still use: the host's available memory, but no more than its control groups
+/// allow.
 pub fn available_memory(root: &Path) -> Option<u64> {
     let root = Root::files(root);
     let available = *MemoryFacts::read(&root).available.known()?;
@@ -71,7 +72,8 @@ pub fn available_memory(root: &Path) -> Option<u64> {
     Some(limit.known().map_or(available, |limit| available.min(limit.bytes)))
 }
 
-/// Lines `NAME TYPE VALUE` of ZFS's statistics: its size, and the one below which it doesn't shrink.
+/// Reads the lines `NAME TYPE VALUE` of ZFS's statistics: the cache's size minus the size below which it doesn't
+/// shrink.
 fn arc(root: &Root) -> Fact<u64> {
     root.text("proc/spl/kstat/zfs/arcstats").and_then(|text| {
         let of = |key: &str| {

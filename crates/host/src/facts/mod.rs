@@ -1,6 +1,6 @@
 //! Facts about a host: each is known, not applicable, or unreadable with the reason.
 //!
-//! Every value has one source, so that an unreadable source makes the value unreadable, and never wrong.
+//! Every value has one source, so that an unreadable source makes the value unreadable instead of wrong.
 
 mod bond;
 mod cpu;
@@ -67,7 +67,7 @@ pub use storage::{BlockDevice, FcHost, FileSystem, Storage, usual_paths};
 pub use strain::{StallShares, Strain};
 pub use tcp::{RouteFacts, Tcp};
 
-/// The version of the JSON form; fields are only ever added.
+/// The version of the JSON format. Later versions only add fields.
 pub const SCHEMA: u32 = 1;
 
 /// The facts about a host.
@@ -88,15 +88,16 @@ pub struct Facts {
     pub memory: MemoryFacts,
     /// Limits of linerate's own control groups.
     pub groups: GroupFacts,
-    /// Physical or a guest.
+    /// The machine: physical or a guest.
     pub machine: Machine,
-    /// Network interfaces of the reader's namespace, sorted by name, loopback left out.
+    /// Network interfaces of the reader's namespace, sorted by name, without loopback.
     pub ports: Fact<Vec<Port>>,
     /// The kernel's receive path.
     pub softnet: SoftnetFacts,
     /// TCP.
     pub tcp: Tcp,
-    /// The route to the other end of a path, or back to whoever logged in by ssh; not applicable without either.
+    /// The route to the other end of a path, or back to the client that logged in by ssh; not applicable if
+    /// there is neither.
     pub route: Fact<TakenRoute>,
     /// File systems.
     pub storage: Storage,
@@ -104,11 +105,11 @@ pub struct Facts {
     pub ssh: Ssh,
     /// Steal and pressure.
     pub strain: Strain,
-    /// Seconds over which losses are counted; not applicable where they are counted since boot.
+    /// Seconds over which losses are counted; not applicable if they are counted since boot.
     pub counted_seconds: Fact<f64>,
 }
 
-/// Facts of which none is known.
+/// Facts that are all unknown.
 impl Default for Facts {
     fn default() -> Self {
         Self {
@@ -133,40 +134,41 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// The facts of this host, now, with the file systems of the given paths.
+    /// The facts of this host now, with the file systems of the given paths.
     ///
     /// Measuring the rates of ciphers and hashes takes about 50 ms.
     pub fn here(paths: &[PathBuf]) -> Self {
         Self::of(&Root::dir(Path::new("/")), paths)
     }
 
-    /// The same, with a snapshot of everything read, from which [`Facts::of_snapshot`] makes the same facts
-    /// anywhere.
+    /// Like [`Facts::here`], with a snapshot of everything that was read. From it, [`Facts::of_snapshot`] makes
+    /// the same facts on any host.
     pub fn here_with_snapshot(paths: &[PathBuf]) -> (Self, Snapshot) {
         let root = Root::dir(Path::new("/")).keeping();
         let facts = Self::of(&root, paths);
         (facts, root.into_kept())
     }
 
-    /// The facts of the host whose `/` is a directory. It never fails: unreadable facts hold the reason.
+    /// The facts of the host whose `/` is the directory `root`. The call never fails: an unreadable fact holds
+    /// the reason.
     pub fn read(root: &Path) -> Self {
         Self::of(&Root::dir(root), &[PathBuf::from("/")])
     }
 
-    /// The same from files alone, even on this host.
+    /// Like [`Facts::read`], but only from files, even if `root` is this host's `/`.
     pub(crate) fn of_files(root: &Path) -> Self {
         Self::of(&Root::files(root), &[])
     }
 
-    /// The facts of the host of a snapshot.
+    /// The facts of the host on which the snapshot was made.
     pub fn of_snapshot(snapshot: &Snapshot) -> Self {
         Self::of(&Root::snapshot(snapshot), &[])
     }
 
-    /// The facts of a snapshot's file, or of the host whose `/` is a directory.
+    /// The facts of a snapshot file, or of the host whose `/` is the directory `path`.
     ///
     /// # Errors
-    /// If the path is neither, or can't be read.
+    /// If the path is neither a snapshot nor a directory, or can't be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         if path.is_dir() {
             return Ok(Self::read(path));
@@ -197,7 +199,7 @@ impl Facts {
         }
     }
 
-    /// True if neither the host, its processors, its memory nor its ports are known.
+    /// True if the host's name, its processors, its memory and its ports are all unknown.
     pub fn is_nothing(&self) -> bool {
         let texts = [&self.hostname, &self.kernel, &self.distribution, &self.cpu.model];
         texts.iter().all(|text| text.known().is_none())

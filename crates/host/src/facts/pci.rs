@@ -1,4 +1,4 @@
-//! PCI Express: the link of a device and of every bridge above it, /sys/bus/pci/devices.
+//! PCI Express: the link of a device and of every bridge above it, from /sys/bus/pci/devices.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::read::{cpu_list, number, or_odd};
 use crate::root::Root;
 
 const DEVICES: &str = "sys/bus/pci/devices";
-/// Number of the PCI Express capability.
+/// The number of the PCI Express capability.
 const EXPRESS: u8 = 0x10;
 
 /// A PCI device.
@@ -22,19 +22,19 @@ pub struct Pci {
     pub device: Fact<u16>,
     /// Its upstream link.
     pub link: PciLink,
-    /// The bridges above it, the nearest first, each with its link: the downstream one of a port of the
-    /// processor or of a switch's lower side, the upstream one of a switch's upper side.
+    /// The bridges above it, the nearest first, each with its link. For a port of the processor, or on a switch's lower
+    /// side, that is the downstream link; for a switch's upper side it is the upstream link.
     pub bridges: Vec<Bridge>,
     /// Its NUMA node; not applicable if the firmware names none.
     pub numa_node: Fact<u32>,
-    /// The processors of its node.
+    /// The processors of its NUMA node.
     pub local_cpus: Fact<Vec<u32>>,
-    /// How the IOMMU maps memory for it: `identity` (not at all), `DMA` (strictly: a mapping ends at once), `DMA-FQ` (mappings end
-    /// later, many at a time). Not applicable without an IOMMU.
+    /// How the IOMMU maps memory for it: `identity` (not at all), `DMA` (strict: each mapping is removed at once), `DMA-FQ`
+    /// (lazy: mappings are removed later, many at a time). Not applicable without an IOMMU.
     pub iommu: Fact<String>,
-    /// The set maximum of a packet's payload in bytes. Readable by root only.
+    /// The configured maximum of a packet's payload in bytes. Readable by root only.
     pub max_payload: Fact<u32>,
-    /// The set maximum of a read request in bytes. Readable by root only.
+    /// The configured maximum of a read request in bytes. Readable by root only.
     pub max_read_request: Fact<u32>,
 }
 
@@ -52,14 +52,13 @@ pub struct Bridge {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PciLink {
-    /// Present gigatransfers a second of each lane: 2.5, 5, 8, 16, 32, 64. Idle links may run below their
-    /// maximum.
+    /// Current gigatransfers a second of each lane: 2.5, 5, 8, 16, 32, 64. Idle links may run below their maximum.
     pub speed: Fact<f64>,
-    /// The maximum of them.
+    /// The maximum of gigatransfers a second.
     pub max_speed: Fact<f64>,
-    /// Present lanes.
+    /// Current number of lanes.
     pub width: Fact<u32>,
-    /// The maximum of lanes.
+    /// The maximum number of lanes.
     pub max_width: Fact<u32>,
 }
 
@@ -104,7 +103,7 @@ impl PciLink {
     }
 }
 
-/// `0000:03:00.0`.
+/// True for an address such as `0000:03:00.0`.
 fn is_address(part: &str) -> bool {
     let hex = |digits: &str, n: usize| digits.len() >= n && digits.bytes().all(|b| b.is_ascii_hexdigit());
     let mut fields = part.split([':', '.']);
@@ -112,7 +111,7 @@ fn is_address(part: &str) -> bool {
     next(4) && next(2) && next(2) && next(1) && fields.next().is_none() && part.contains('.')
 }
 
-/// "8.0 GT/s PCIe", or "Unknown" without a link.
+/// Reads "8.0 GT/s PCIe", or "Unknown" if there is no link.
 fn speed(root: &Root, path: &str) -> Fact<f64> {
     root.text(path).and_then(|text| match text.split_whitespace().next() {
         Some("Unknown") => Fact::NotApplicable,
@@ -120,7 +119,7 @@ fn speed(root: &Root, path: &str) -> Fact<f64> {
     })
 }
 
-/// 0 or 255 without a link.
+/// Reads the number of lanes; 0 or 255 if there is no link.
 fn width(root: &Root, path: &str) -> Fact<u32> {
     number(root, path).and_then(|lanes| match lanes {
         0 | 255 => Fact::NotApplicable,
@@ -139,7 +138,7 @@ fn hexadecimal(root: &Root, path: &str) -> Fact<u16> {
     })
 }
 
-/// The register Device Control of PCI Express (PCI Express Base Specification, 7.5.3.4).
+/// The Device Control register of PCI Express (PCI Express Base Specification, 7.5.3.4).
 fn device_control(root: &Root, path: &str) -> Fact<u16> {
     root.hex(path).and_then(|config| {
         if config.len() <= 64 {
@@ -149,7 +148,7 @@ fn device_control(root: &Root, path: &str) -> Fact<u16> {
         }
         let byte = |at: u8| config.get(usize::from(at)).copied();
         let mut at = byte(0x34).unwrap_or(0);
-        // The loop also ends if the list of capabilities is circular.
+        // The bound ends the loop even if the list of capabilities is circular.
         for _ in 0..48 {
             if at < 64 {
                 return Fact::NotApplicable;

@@ -20,7 +20,7 @@ pub struct Port {
     pub name: String,
     /// Kernel driver: `ixgbe`, `virtio_net`, `bonding`, `802.1Q VLAN Support`.
     pub driver: Fact<String>,
-    /// The driver's version; since 2020 mostly the kernel's.
+    /// The driver's version; since 2020 this is usually the kernel's version.
     pub driver_version: Fact<String>,
     /// Its firmware's version.
     pub firmware: Fact<String>,
@@ -34,7 +34,7 @@ pub struct Port {
     pub carrier: Fact<bool>,
     /// Maximum transmission unit in bytes.
     pub mtu: Fact<u32>,
-    /// Speed in Mbit/s; not applicable to a port without a speed of its own, or without a carrier.
+    /// Speed in Mbit/s; not applicable to a port that has no speed of its own or no carrier.
     pub speed_mbps: Fact<u64>,
     /// `full` or `half`.
     pub duplex: Fact<String>,
@@ -42,13 +42,13 @@ pub struct Port {
     pub media: Fact<Media>,
     /// Its link modes.
     pub modes: Fact<LinkModes>,
-    /// Its forward error correction; not applicable where its driver has none.
+    /// Its forward error correction; not applicable if its driver has none.
     pub fec: Fact<Fec>,
     /// The module plugged into it; readable by root only.
     pub module: Fact<Module>,
     /// The most packets that may wait in it (`txqueuelen`).
     pub tx_queue_len: Fact<u32>,
-    /// Queues in use and possible.
+    /// The number of queues in use, and the maximum.
     pub channels: Fact<Channels>,
     /// Receive queues with their steering.
     pub rx_queues: Fact<Vec<RxQueue>>,
@@ -62,40 +62,40 @@ pub struct Port {
     pub offloads: Fact<BTreeMap<String, Offload>>,
     /// Flow control.
     pub pause: Fact<Pause>,
-    /// Its choice of receive queues.
+    /// Its receive side scaling.
     pub rss: Fact<Rss>,
-    /// The driver's statistics, by its own names. Only values other than 0, and of the queues' counters only
-    /// drops and errors.
+    /// The driver's statistics, by the driver's names. Only values other than 0; of the counters of single
+    /// queues, only drops and errors.
     pub statistics: Fact<BTreeMap<String, u64>>,
     /// Packets received by queue, as the driver counts them; queues without packets may be missing.
     pub queue_packets: Fact<BTreeMap<u32, u64>>,
     /// The kernel's counters: /sys/class/net/PORT/statistics.
     pub counters: PortCounters,
-    /// Its PCI device; virtio's is its parent.
+    /// Its PCI device; for virtio, that is the parent of the port's device.
     pub pci: Fact<Pci>,
     /// For a virtual function, the PCI address of the physical one.
     pub physical_function: Fact<String>,
     /// The most virtual functions that it supports; not applicable if it supports none.
     pub total_vfs: Fact<u32>,
-    /// Its present number of virtual functions.
+    /// The number of virtual functions that exist now.
     pub vfs: Fact<u32>,
-    /// The rates to which it holds its virtual functions; not applicable where none has one.
+    /// The rates to which it limits its virtual functions; not applicable if no function has a rate.
     pub function_rates: Fact<Vec<FunctionRate>>,
     /// Its interrupts.
     pub interrupts: Fact<Vec<Irq>>,
-    /// Queueing disciplines: the root one, and those below `mq`.
+    /// Queueing disciplines: the root discipline, and the disciplines below `mq`.
     pub qdiscs: Fact<Vec<Qdisc>>,
-    /// Limits that drop what is above them; not applicable without any.
+    /// Policers, which drop packets above their limits; not applicable if there are none.
     pub policers: Fact<Policers>,
-    /// What it stands on.
+    /// The interface below it, and other facts from RTM_GETLINK.
     pub layer: Fact<PortLayer>,
     /// The bond or bridge that it belongs to.
     pub master: Fact<String>,
-    /// A bond's own values.
+    /// The values of a bond; not applicable to other ports.
     pub bond: Fact<Bond>,
-    /// A VLAN's own values.
+    /// The values of a VLAN; not applicable to other ports.
     pub vlan: Fact<Vlan>,
-    /// The VLANs that stand on it, in the kernel's order; several make it a trunk.
+    /// The VLANs above it, in the kernel's order. A port with several VLANs is a trunk.
     pub vlans: Fact<Vec<VlanAbove>>,
     /// A bridge's ports.
     pub bridge_ports: Fact<Vec<String>>,
@@ -113,7 +113,7 @@ pub struct Vlan {
     pub lower: String,
 }
 
-/// A VLAN that stands on a port.
+/// A VLAN above a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VlanAbove {
@@ -135,13 +135,13 @@ pub struct PortCounters {
     pub rx_errors: Fact<u64>,
     /// Received and dropped by the kernel or its driver: no memory, no listener.
     pub rx_dropped: Fact<u64>,
-    /// Missed by the device because the host didn't fetch in time.
+    /// Lost by the device because the host didn't fetch packets in time.
     pub rx_missed: Fact<u64>,
     /// Lost because a buffer was full.
     pub rx_fifo: Fact<u64>,
     /// Frames with wrong checksums, by a bad cable or transceiver.
     pub rx_crc: Fact<u64>,
-    /// Received without a receiver: wrong VLAN, unknown protocol.
+    /// Received, but not accepted by any handler: wrong VLAN, unknown protocol.
     pub rx_nohandler: Fact<u64>,
     /// Bytes sent.
     pub tx_bytes: Fact<u64>,
@@ -156,7 +156,7 @@ pub struct PortCounters {
 }
 
 impl Port {
-    /// The names of the link modes that can be in force at the present speed; mostly it is one.
+    /// The names of the link modes that the port may be using at its current speed; usually only one.
     pub fn modes_in_force(&self) -> Fact<Vec<String>> {
         self.speed_mbps.as_ref().and_then(|speed| {
             let names =
@@ -165,19 +165,19 @@ impl Port {
         })
     }
 
-    /// Receive queues.
+    /// The number of receive queues.
     pub fn rx_count(&self) -> Fact<u32> {
         let queues = self.rx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX));
         self.or_told(queues, |layer| layer.rx_queues)
     }
 
-    /// Transmit queues.
+    /// The number of transmit queues.
     pub fn tx_count(&self) -> Fact<u32> {
         let queues = self.tx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX));
         self.or_told(queues, |layer| layer.tx_queues)
     }
 
-    /// A fact of /sys, or the kernel's own description where /sys shows another network namespace.
+    /// A fact from /sys, or that of RTM_GETLINK if /sys shows another network namespace.
     fn or_told(&self, read: Fact<u32>, told: fn(&PortLayer) -> Option<u32>) -> Fact<u32> {
         let told = self.layer.known().and_then(told);
         match (read, told) {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 const NET: &str = "sys/class/net";
 
-/// The common inputs for all ports.
+/// Data that is read once for all ports.
 struct PortInputs<'a> {
     root: &'a Root<'a>,
     drivers: Drivers,
@@ -27,10 +27,10 @@ struct PortInputs<'a> {
     guest: &'a Fact<bool>,
 }
 
-/// The interfaces of the reader's network namespace, sorted by name, loopback left out.
+/// The interfaces of the reader's network namespace, sorted by name, without loopback.
 ///
 /// /proc/net/dev belongs to the namespace of the process, /sys to the namespace in which it was mounted. So
-/// the names come from the first, and files missing from the second are reported as unreadable.
+/// the names come from /proc/net/dev, and files that are missing in /sys are reported as unreadable.
 pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
     root.needed("proc/net/dev").map(|text| {
         let host = PortInputs {
@@ -53,7 +53,7 @@ pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
 }
 
 fn names(text: &str) -> Vec<String> {
-    // Two lines of headings hold '|' and no colon.
+    // The two heading lines contain '|' and no colon.
     text.lines()
         .filter(|line| !line.contains('|'))
         .filter_map(|line| line.split_once(':').map(|(name, _)| name.trim().to_owned()))
@@ -61,8 +61,8 @@ fn names(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A name becomes part of a path, so it must be a single component; and of commands that people paste into a
-/// shell, so it must be a single word.
+/// True if a name is safe to use: a name becomes part of a path, so it must be a single component, and part
+/// of commands that users paste into a shell, so it must be a single word.
 pub(super) fn is_plain(name: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "/;&|<>()$`\\\"'*?[]{}!#~".contains(c);
     !name.is_empty() && name != "." && name != ".." && !name.contains(odd)
@@ -109,7 +109,7 @@ impl PortInputs<'_> {
         }
     }
 
-    /// The facts in an interface's directory; the others are unread.
+    /// The facts in an interface's directory; the other fields keep their defaults.
     fn files(&self, dir: &str) -> Port {
         let root = self.root;
         Port {
@@ -131,7 +131,8 @@ impl PortInputs<'_> {
         }
     }
 
-    /// The kernel's own interfaces have no device; drivers answer on a live host only.
+    /// The driver of an interface. The kernel's own interfaces have no device, and drivers answer only on a
+    /// live host.
     fn driver(&self, dir: &str, told: Fact<String>) -> Fact<String> {
         match told {
             Fact::Known(name) => Fact::Known(name),
@@ -143,7 +144,7 @@ impl PortInputs<'_> {
         let dir = driver.clone().map(|driver| format!("sys/module/{driver}/parameters"));
         let option = |dir: &str, name: String| (name.clone(), self.root.text(&format!("{dir}/{name}")));
         dir.and_then(|dir| {
-            // A name such as "802.1Q VLAN Support" isn't a module's.
+            // A name such as "802.1Q VLAN Support" isn't the name of a module.
             let names = if dir.contains(' ') { Fact::NotApplicable } else { self.root.names(&dir) };
             names.map(|names| names.into_iter().map(|name| option(&dir, name)).collect())
         })
@@ -175,11 +176,11 @@ impl PortInputs<'_> {
     }
 }
 
-/// Kinds of interface that have no hardware below them: a speed that they report is made up.
+/// Kinds of interface without hardware below them. The speed that they report means nothing.
 const WITHOUT_SPEED: [&str; 4] = ["veth", "bridge", "tun", "dummy"];
 
 impl Port {
-    /// The same, with what the kernel describes where /sys shows another network namespace.
+    /// The same port; if /sys shows another network namespace, with the values of RTM_GETLINK.
     fn or_as(mut self, layer: Fact<PortLayer>) -> Self {
         if let Fact::Known(told) = &layer {
             let is_other = matches!((&self.state, &self.mtu), (Fact::Unreadable(_), Fact::Unreadable(_)));
@@ -198,12 +199,12 @@ impl Port {
     }
 }
 
-/// What was told about this port; not applicable where nothing was.
+/// The entry for this port; not applicable if there is none.
 fn own<T: Clone>(all: &Fact<BTreeMap<String, T>>, port: &str) -> Fact<T> {
     all.as_ref().and_then(|all| all.get(port).map_or(Fact::NotApplicable, |own| Fact::Known(own.clone())))
 }
 
-/// Lines "eth0.100  | 100  | eth0", after two lines of headings.
+/// Parses lines "eth0.100  | 100  | eth0", after two heading lines.
 fn vlan_lines(text: &str) -> impl Iterator<Item = (&str, Vlan)> {
     text.lines().filter_map(|line| {
         let mut fields = line.split('|').map(str::trim);
@@ -212,7 +213,7 @@ fn vlan_lines(text: &str) -> impl Iterator<Item = (&str, Vlan)> {
     })
 }
 
-/// A file that every port has: its absence makes the fact unreadable.
+/// The fact of a file that every port has: if the file is missing, the fact is unreadable.
 fn there<T>(fact: Fact<T>, dir: &str, file: &str) -> Fact<T> {
     fact.or_else(|| {
         Fact::Unreadable(format!("/{dir}/{file} is missing: /sys may show another network namespace"))

@@ -14,27 +14,27 @@ use crate::root::Root;
 pub struct Qdisc {
     /// `fq`, `fq_codel`, `mq`, `pfifo_fast`, `noqueue`.
     pub kind: String,
-    /// True for the interface's root; others are below `mq` or similar ones.
+    /// True for the interface's root discipline; the other disciplines are below `mq` or a similar one.
     pub root: bool,
     /// Packets dropped.
     pub drops: u64,
-    /// Packets that had to wait because the device was busy.
+    /// The number of times that a packet was put back because the device was busy.
     pub requeues: u64,
-    /// Packets above the rate limit.
+    /// The number of times that the rate limit held a packet back.
     pub overlimits: u64,
-    /// Bits a second to which it limits its port: tbf, cake, netem, and the classes of htb and hfsc.
+    /// Bits a second to which it limits its port (tbf, cake, netem, and the classes of htb and hfsc).
     pub rate: Option<u64>,
-    /// Bits a second to which it limits each connection: fq.
+    /// Bits a second to which it limits each connection (fq).
     pub each: Option<u64>,
 }
 
-/// Limits of policers, which drop what is above them, in bits a second.
+/// Limits of policers in bits a second. A policer drops the packets above its limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policers {
-    /// Of what comes in.
+    /// The limit on received packets.
     pub inwards: Option<u64>,
-    /// Of what goes out.
+    /// The limit on sent packets.
     pub outwards: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn read(root: &Root) -> Fact<Vec<(String, Qdisc)>> {
     root.answer("live/qdiscs", netlink::qdiscs).map(|text| text.lines().filter_map(line).collect())
 }
 
-/// `eth0 root fq drops 0 requeues 3 overlimits 0`.
+/// Parses `eth0 root fq drops 0 requeues 3 overlimits 0`.
 fn line(line: &str) -> Option<(String, Qdisc)> {
     let mut words = line.split_whitespace();
     let port = words.next()?.to_owned();

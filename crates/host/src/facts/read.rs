@@ -40,7 +40,7 @@ pub(super) fn cpu_list(root: &Root, path: &str) -> Fact<Vec<u32>> {
     root.text(path).and_then(|text| cpu_list_of(path, &text))
 }
 
-/// The text of such a file.
+/// Parses the text of such a file.
 pub(super) fn cpu_list_of(path: &str, text: &str) -> Fact<Vec<u32>> {
     or_odd(path, text, list(text))
 }
@@ -50,12 +50,12 @@ pub(super) fn cpu_mask(root: &Root, path: &str) -> Fact<Vec<u32>> {
     root.text(path).and_then(|text| or_odd(path, &text, mask(&text)))
 }
 
-/// A text as a number.
+/// Parses a number.
 pub(super) fn parsed<T: FromStr>(path: &str, text: &str) -> Fact<T> {
     or_odd(path, text, text.trim().parse().ok())
 }
 
-/// A value, or the text that isn't one.
+/// The value, or an unreadable fact that quotes the text.
 pub(super) fn or_odd<T>(path: &str, text: &str, value: Option<T>) -> Fact<T> {
     match value {
         Some(value) => Fact::Known(value),
@@ -67,7 +67,7 @@ fn start(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-/// Many facts as one: known if all are known, not applicable if none exists.
+/// Combines many facts: known if all are known, not applicable if all are not applicable.
 pub(super) fn all<T>(facts: impl IntoIterator<Item = Fact<T>>) -> Fact<Vec<T>> {
     let (mut known, mut absent) = (Vec::new(), false);
     for fact in facts {
@@ -89,7 +89,7 @@ pub(super) fn pairs(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once(' ')).map(|(key, value)| (key, value.trim())).collect()
 }
 
-/// True for the answer of a port that is down, which has no value now.
+/// The fact, except that an error of a port that is down makes it not applicable.
 pub(super) fn unless_down<T>(fact: Fact<T>) -> Fact<T> {
     match fact {
         Fact::Unreadable(reason) if reason.contains("Invalid argument") => Fact::NotApplicable,

@@ -11,30 +11,33 @@ use crate::netlink;
 use crate::netlink::taken::LoginEnds;
 use crate::root::Root;
 
-/// The variable in which sshd names both ends of a login: `ADDRESS PORT ADDRESS PORT`, the client's first.
+/// The environment variable in which sshd names both ends of a login: `ADDRESS PORT ADDRESS PORT`, the client's first.
 const LOGIN: &str = "SSH_CONNECTION";
 
-/// The route that packets to another host take. It names no addresses.
+/// The route that packets to another host take. The route contains no addresses, only names of ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TakenRoute {
-    /// The port on which they leave; with a VRF, that and the port within it.
+    /// The port through which packets leave; if that is a VRF, also the port within it.
     pub ports: Vec<String>,
-    /// The ports of all next hops, where the route has several.
+    /// The ports of all next hops, if the route has several.
     pub ways: Vec<String>,
-    /// True if it is one of IPv6, whose next hops are chosen for each connection.
+    /// True for a route of IPv6, for which the kernel chooses the next hop by connection.
     pub is_v6: bool,
     /// The number of the routing table: 254 is the main one.
     pub table: Option<u32>,
-    /// The ports that have this host's address of the login, to which the client sends. The way back may leave by others.
+    /// The ports that have this host's address of the login, to which the client sends. Packets back to the client may
+    /// leave through other ports.
     pub arrives: Vec<String>,
-    /// The speed in Mbit/s of the fastest linked port by which they are reached, once others were left out.
+    /// The speed in Mbit/s of the fastest port with a link through which packets arrive. The doctor sets it when it
+    /// removes the other ports from the facts.
     pub arrives_mbps: Option<u64>,
-    /// The fastest linked port that the data doesn't take, once others were left out.
+    /// The fastest port with a link that the data doesn't take. The doctor sets it when it removes the other ports from
+    /// the facts.
     pub beside: Option<BesidePort>,
 }
 
-/// A port beside a route.
+/// A port that isn't part of the route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BesidePort {
@@ -53,12 +56,12 @@ impl TakenRoute {
         }
     }
 
-    /// The route back to whoever logged in by ssh; not applicable without such a login.
+    /// The route back to the client that logged in by ssh; not applicable without such a login.
     pub(super) fn back(root: &Root) -> Fact<Self> {
         root.answer("live/route_back", back).and_then(|text| Self::parse(&text))
     }
 
-    /// Without names that no interface has, as another host may tell them.
+    /// The route without names that no interface can have. Another host may have sent such names.
     pub fn plain(mut self) -> Self {
         self.ports.retain(|name| is_plain(name));
         self.ways.retain(|name| is_plain(name));
@@ -67,7 +70,7 @@ impl TakenRoute {
         self
     }
 
-    /// The ports in words: those of the data first.
+    /// The ports in words, those that the data takes first.
     pub fn words(&self) -> String {
         let out = self.ports.join(" and ");
         if self.arrives.iter().all(|name| self.ports.contains(name)) {
@@ -102,7 +105,8 @@ fn back() -> io::Result<String> {
     netlink::taken::back(&ends)
 }
 
-/// The client's address and this host's, of the same family. Link-local ones have the port's name behind a `%`.
+/// Parses the client's address and this host's; both must be of the same family. After a link-local address come `%` and
+/// the port's name.
 fn ends(login: &str) -> Option<LoginEnds> {
     let mut words = login.split_whitespace();
     let mut address = |skip| {

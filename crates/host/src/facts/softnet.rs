@@ -9,7 +9,7 @@ use crate::root::Root;
 
 const STAT: &str = "proc/net/softnet_stat";
 
-/// The kernel's receive path, which is the host's, even if it is read in a namespace.
+/// The kernel's receive path. These values belong to the host, even if they are read in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftnetFacts {
@@ -17,20 +17,20 @@ pub struct SoftnetFacts {
     pub cpus: Fact<Vec<SoftnetCpu>>,
     /// The most packets that may wait for a processor (`netdev_max_backlog`).
     pub max_backlog: Fact<u32>,
-    /// The most packets of one poll (`netdev_budget`).
+    /// The most packets that one poll processes (`netdev_budget`).
     pub budget: Fact<u32>,
-    /// The most microseconds of one poll (`netdev_budget_usecs`).
+    /// The most microseconds that one poll takes (`netdev_budget_usecs`).
     pub budget_usecs: Fact<u32>,
-    /// The number of flows of RFS in all (`rps_sock_flow_entries`); 0: RFS is off.
+    /// The total number of flows of RFS (`rps_sock_flow_entries`); 0: RFS is off.
     pub rps_sock_flow_entries: Fact<u32>,
     /// Microseconds of polling for a packet (`busy_poll`); 0: off.
     pub busy_poll: Fact<u32>,
-    /// The same for reads (`busy_read`).
+    /// Microseconds of polling in a read (`busy_read`); 0: off.
     pub busy_read: Fact<u32>,
     /// Processors that drop packets of large flows first, as the kernel writes their mask
     /// (`flow_limit_cpu_bitmap`).
     pub flow_limit_cpus: Fact<String>,
-    /// True if bridged packets pass through iptables (`bridge-nf-call-iptables`); absent without
+    /// True if bridged packets pass through iptables (`bridge-nf-call-iptables`); not applicable without
     /// br_netfilter.
     pub bridge_calls_iptables: Fact<bool>,
 }
@@ -39,15 +39,15 @@ pub struct SoftnetFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftnetCpu {
-    /// Its number; before Linux 5.10 the line's place among the online processors.
+    /// Its number; before Linux 5.10, the number of the line, which counts only online processors.
     pub cpu: u32,
     /// Packets processed.
     pub processed: u64,
     /// Dropped because the backlog was full.
     pub dropped: u64,
-    /// Times that the budget was exhausted.
+    /// The number of times that a poll's budget was exhausted.
     pub squeezed: u64,
-    /// Times that another processor gave it packets (RPS).
+    /// The number of times that another processor gave it packets (RPS).
     pub rps: u64,
     /// Dropped because one flow had too many packets.
     pub flow_limit: u64,
@@ -74,7 +74,7 @@ fn rows(text: &str) -> Option<Vec<SoftnetCpu>> {
     text.lines().enumerate().map(|(at, line)| row(at, line)).collect()
 }
 
-/// Columns of the kernel's softnet_seq_show, in hexadecimal; older kernels have fewer.
+/// Parses the columns of the kernel's softnet_seq_show, in hexadecimal; older kernels have fewer columns.
 fn row(at: usize, line: &str) -> Option<SoftnetCpu> {
     let columns = line.split_whitespace().map(|word| u64::from_str_radix(word, 16).ok());
     let columns = columns.collect::<Option<Vec<u64>>>()?;

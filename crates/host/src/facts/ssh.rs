@@ -1,4 +1,4 @@
-//! The installed ssh.
+//! The installed ssh programs.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,23 +7,23 @@ use crate::root::Root;
 use std::io;
 use std::process::{Command, Stdio};
 
-/// Paths of the server, which is rarely in an ordinary user's PATH.
+/// Paths of the server, whose directory is rarely in an ordinary user's PATH.
 const SERVERS: [&str; 4] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd", "/usr/bin/sshd"];
 
-/// The ssh of a host, by its programs' version messages.
+/// The ssh programs of a host, by their version messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ssh {
     /// The client: `OpenSSH_9.2p1`.
     pub client: Fact<String>,
-    /// The server's program, even if it doesn't run.
+    /// The server's program, even if it isn't running.
     pub server: Fact<String>,
     /// The client's ciphers, in its order of preference.
     pub ciphers: Fact<Vec<String>>,
 }
 
 impl Ssh {
-    /// True for a version with the patches for high-performance networks.
+    /// True for a version with the patches for high-performance networks (HPN-SSH).
     pub fn is_hpn(version: &str) -> bool {
         version.to_ascii_lowercase().contains("hpn")
     }
@@ -41,7 +41,8 @@ impl Ssh {
     }
 }
 
-/// The ciphers of a resolved configuration (`ssh -G`): those of `ssh -Q` are all that were compiled in, in no order.
+/// The ciphers of a resolved configuration (`ssh -G`). `ssh -Q` isn't used, because it prints all ciphers that were
+/// compiled in, in no order.
 fn ciphers(config: &str) -> Fact<Vec<String>> {
     let line = config.lines().find_map(|line| line.strip_prefix("ciphers "));
     match line {
@@ -50,7 +51,7 @@ fn ciphers(config: &str) -> Fact<Vec<String>> {
     }
 }
 
-/// Old servers don't know -V; their error message includes the version.
+/// The server's version. Old servers don't know -V, but their error message includes the version.
 fn server() -> io::Result<String> {
     let found = SERVERS.iter().find(|path| std::path::Path::new(path).exists());
     let path = found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
@@ -63,7 +64,7 @@ fn said(program: &str, arguments: &[&str]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).chars().take(4096).collect())
 }
 
-/// `OpenSSH_9.2p1 Debian-2`: the text before the library's version.
+/// The text before the library's version: `OpenSSH_9.2p1 Debian-2`.
 fn version(text: String) -> Fact<String> {
     let start = text.find("OpenSSH").or_else(|| text.find("Dropbear"));
     let version = start.map(|at| text[at..].split([',', '\n']).next().unwrap_or_default().trim());

@@ -1,4 +1,5 @@
-//! The processors of a queue's packets: RPS, RFS and XPS (the kernel's Documentation/networking/scaling.rst).
+//! The processors that handle a queue's packets: RPS, RFS and XPS (the kernel's
+//! Documentation/networking/scaling.rst).
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ pub struct TxQueue {
     pub number: u32,
     /// Processors that send through it (XPS). Not applicable if there is only one queue.
     pub xps_cpus: Fact<Vec<u32>>,
-    /// Present limit of bytes in the device (byte queue limits).
+    /// Current limit of bytes in the device (byte queue limits).
     pub byte_limit: Fact<u64>,
 }
 

@@ -10,7 +10,7 @@ use crate::root::Root;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The paths whose file systems are reported unless others are given: `/` and the current directory.
+/// The paths whose file systems are reported by default: `/` and the current directory.
 pub fn usual_paths() -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::from("/")];
     paths.extend(std::env::current_dir().ok().filter(|here| here != Path::new("/")));
@@ -27,9 +27,9 @@ pub struct FileSystem {
     pub mount_point: Fact<String>,
     /// `ext4`, `xfs`, `btrfs`, `tmpfs`, `nfs4`, `overlay`.
     pub kind: Fact<String>,
-    /// The mounted source: `/dev/sda1`, `server:/export`.
+    /// The source of the mount: `/dev/sda1`, `server:/export`.
     pub source: Fact<String>,
-    /// Options, of the mount and of the file system.
+    /// Options of the mount and of the file system.
     pub options: Fact<Vec<String>>,
     /// Total bytes.
     pub total: Fact<u64>,
@@ -59,12 +59,12 @@ pub struct BlockDevice {
     pub write_cache: Fact<String>,
     /// Queues of requests.
     pub queues: Fact<u32>,
-    /// The level of a RAID of Linux (md): `raid0`, `raid1`, `raid10`, `raid5`, `raid6`.
+    /// The level of a Linux software RAID (md): `raid0`, `raid1`, `raid10`, `raid5`, `raid6`.
     pub raid: Fact<String>,
-    /// Its numbers, as control groups name it: `259:0`.
+    /// Its major and minor number, by which control groups name it: `259:0`.
     pub number: Fact<String>,
-    /// The PCI devices through which it, or its component devices, are reached, each once. None where the kernel names none
-    /// (native multipath, network block devices).
+    /// The PCI devices through which it or its component devices are attached, each once. Empty if the kernel names no PCI
+    /// device (native multipath, network block devices).
     pub pci: Vec<Pci>,
     /// Component devices of a RAID or a logical volume.
     pub made_of: Fact<Vec<String>>,
@@ -74,9 +74,9 @@ pub struct BlockDevice {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
-    /// One for each given path.
+    /// The file system of each given path.
     pub file_systems: Fact<Vec<FileSystem>>,
-    /// Fibre Channel hosts, over Ethernet too, by their symbolic names: `fcoe v0.1 over eth2`.
+    /// Fibre Channel hosts, including those over Ethernet, by their symbolic names: `fcoe v0.1 over eth2`.
     pub fc_hosts: Fact<Vec<FcHost>>,
 }
 
@@ -86,7 +86,7 @@ pub struct Storage {
 pub struct FcHost {
     /// Its name: `host7`.
     pub name: String,
-    /// Its description of itself: the driver and, over Ethernet, the port.
+    /// The text by which it describes itself: the driver and, over Ethernet, the port.
     pub symbolic_name: Fact<String>,
 }
 
@@ -103,7 +103,7 @@ struct Mount {
     options: Vec<String>,
 }
 
-/// File systems each of whose calls waits for a server or for another process.
+/// File systems on which each call waits for a server or for another process.
 const WAITING: [&str; 14] = [
     "9p",
     "afs",
@@ -122,12 +122,12 @@ const WAITING: [&str; 14] = [
 ];
 
 impl Storage {
-    /// The file systems of some paths of this host.
+    /// The file systems of these paths on this host.
     pub fn here(paths: &[PathBuf]) -> Self {
         Self::read(&Root::dir(Path::new("/")), paths)
     }
 
-    /// File systems of the paths on a live host; elsewhere of those that the snapshot holds.
+    /// On a live host, the file systems of these paths; otherwise, the file systems of the paths that the snapshot holds.
     pub(super) fn read(root: &Root, paths: &[PathBuf]) -> Self {
         let paths = root.answer("live/paths", || Ok(real(paths)));
         let mounts =
@@ -144,7 +144,7 @@ impl Storage {
     }
 }
 
-/// Paths, a line each, absolute and without symbolic links if they can be resolved.
+/// The paths, one on each line; absolute and without symbolic links if they can be resolved.
 fn real(paths: &[PathBuf]) -> String {
     let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     let lines = paths.iter().map(|path| real(path).to_string_lossy().replace('\n', "?"));
@@ -159,13 +159,14 @@ impl FcHost {
 }
 
 impl FileSystem {
-    /// True if each call to it waits for a server or for another process: network file systems and FUSE.
+    /// True if each call on it waits for a server or for another process (network file systems and FUSE).
     pub fn waits(&self) -> bool {
         let waits = |kind: &String| kind.starts_with("fuse") || WAITING.contains(&kind.as_str());
         self.kind.known().is_some_and(waits)
     }
 
-    /// True if it is on a rotating disk. In a guest that isn't known: hypervisors report most disks as rotating.
+    /// True if it is on a rotating disk. False if the host is, or may be, a guest, because hypervisors report most disks as
+    /// rotating.
     pub fn rotates(&self, guest: &Fact<bool>) -> bool {
         let turns = self.device.known().and_then(|device| device.rotational.get());
         turns == Some(true) && guest.get() == Some(false)
@@ -208,7 +209,7 @@ fn mount_id(path: &str) -> String {
     told.map_or("-".into(), |told| told.stx_mnt_id.to_string())
 }
 
-/// Answers are stored by the paths' numbers, so each begins with its path.
+/// A snapshot stores answers by the number of the path, so each answer begins with its path.
 fn of_path(name: &str, text: String, path: &str) -> Fact<String> {
     match pairs(&text).get("path") {
         Some(of) if *of == path.trim() => Fact::Known(text),
@@ -216,8 +217,8 @@ fn of_path(name: &str, text: String, path: &str) -> Fact<String> {
     }
 }
 
-/// The mount that the kernel names for a path, or else the nearest one above. Of several at one mount point,
-/// the last hides the others.
+/// The mount that the kernel names for a path, or else the mount with the nearest mount point above the path. If several
+/// mounts have the same mount point, the last one hides the others.
 fn below<'a>(mounts: &'a [Mount], space: &str, path: &str) -> Fact<&'a Mount> {
     let found = match pairs(space).get("mount") {
         Some(&"-") => {
@@ -232,7 +233,7 @@ fn below<'a>(mounts: &'a [Mount], space: &str, path: &str) -> Fact<&'a Mount> {
 }
 
 impl Mount {
-    /// proc_pid_mountinfo(5): `36 35 98:0 / /mnt rw,noatime shared:1 - ext4 /dev/root rw,errors=continue`.
+    /// Parses a line of proc_pid_mountinfo(5): `36 35 98:0 / /mnt rw,noatime shared:1 - ext4 /dev/root rw,errors=continue`.
     fn parse(line: &str) -> Option<Self> {
         let (own, file_system) = line.split_once(" - ")?;
         let mut own = own.split(' ');
@@ -250,7 +251,7 @@ impl Mount {
     }
 }
 
-/// White space and backslashes are escaped as three octal digits.
+/// Replaces the escapes of three octal digits by which the kernel writes white space and backslashes.
 fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .into_iter()
@@ -258,7 +259,8 @@ fn unescaped(text: &str) -> String {
 }
 
 impl BlockDevice {
-    /// Major number 0 isn't a device's; some file systems on several devices have it and name one of them.
+    /// The block device of a mount. Major number 0 isn't a device; some file systems on several devices have this number,
+    /// and name one of the devices as their source.
     fn below(root: &Root, mount: &Mount) -> Fact<Self> {
         let real = if mount.number.starts_with("0:") {
             match mount.source.strip_prefix("/dev/").filter(|name| !name.contains(['/', ' '])) {
@@ -298,7 +300,7 @@ impl BlockDevice {
     }
 }
 
-/// The component devices of component devices are looked at as well: a logical volume on a RAID.
+/// The PCI devices of a block device and, recursively, of its component devices: for example of a logical volume on a RAID.
 fn pci(root: &Root, name: &str) -> Vec<Pci> {
     let (mut names, mut found, mut at) = (vec![name.to_owned()], Vec::<Pci>::new(), 0);
     while let Some(name) = names.get(at).filter(|_| at < MOST_PARTS).cloned() {
@@ -314,7 +316,7 @@ fn pci(root: &Root, name: &str) -> Vec<Pci> {
     found
 }
 
-/// `none [mq-deadline] kyber`.
+/// The word in brackets of `none [mq-deadline] kyber`.
 fn in_force(text: &str) -> String {
     let marked = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     marked.map_or(text, |(name, _)| name).to_owned()
@@ -332,7 +334,7 @@ mod tests {
         let mounts = [line(21, "/"), line(44, "/data"), line(45, "/data")];
         let id = |space: &str, path: &str| below(&mounts, space, path).known().map(|mount| mount.id.clone());
         assert_eq!(id("mount 44", "/data/x").as_deref(), Some("44"));
-        // Before Linux 5.8: the nearest above, and there the last.
+        // Before Linux 5.8: the nearest mount point above, and of several mounts there the last.
         assert_eq!(id("mount -", "/data/x").as_deref(), Some("45"));
         assert_eq!(id("mount -", "/database").as_deref(), Some("21"));
         assert_eq!((id("mount 46", "/data"), id("total 1", "/data")), (None, None));

@@ -25,7 +25,7 @@ pub struct Strain {
     pub memory: Fact<StallShares>,
 }
 
-/// Percent of time in which tasks waited (the kernel's Documentation/accounting/psi.rst).
+/// Percent of the time in which tasks waited (the kernel's Documentation/accounting/psi.rst).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StallShares {
@@ -35,7 +35,7 @@ pub struct StallShares {
     pub some_60: f64,
     /// Some task, in the last 300 seconds.
     pub some_300: f64,
-    /// All tasks at once, in the last 10 seconds; of processors, since Linux 5.13 only.
+    /// All tasks at once, in the last 10 seconds; for processors only since Linux 5.13.
     pub full_10: Fact<f64>,
 }
 
@@ -43,7 +43,7 @@ impl Strain {
     pub(super) fn read(root: &Root) -> Self {
         let times =
             root.needed("proc/stat").and_then(|text| or_odd("proc/stat", &text, cpu_times::parse(&text)));
-        // `SECONDS.HUNDREDTHS IDLE`.
+        // The text is `SECONDS.HUNDREDTHS IDLE`.
         let up = |text: String| {
             or_odd("proc/uptime", &text, text.split('.').next().and_then(|seconds| seconds.parse().ok()))
         };
@@ -74,7 +74,7 @@ impl StallShares {
     fn read(root: &Root, resource: &str) -> Fact<Self> {
         let path = format!("proc/pressure/{resource}");
         let text = match root.text(&path) {
-            // A kernel with psi=0 answers EOPNOTSUPP, which is not applicable as well.
+            // A kernel booted with psi=0 answers EOPNOTSUPP, which also means "not applicable".
             Fact::Unreadable(reason) if reason.contains("not supported") => return Fact::NotApplicable,
             fact => fact,
         };

@@ -37,22 +37,22 @@ const COUNTERS: [&str; 18] = [
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tcp {
-    /// Receive buffer: minimum, default, maximum of autotuning in bytes.
+    /// Receive buffer: minimum, default and maximum of automatic tuning in bytes.
     pub rmem: Fact<[u64; 3]>,
-    /// Send buffer: minimum, default, maximum of autotuning in bytes.
+    /// Send buffer: minimum, default and maximum of automatic tuning in bytes.
     pub wmem: Fact<[u64; 3]>,
     /// Memory of all connections: low, pressure, maximum in pages.
     pub mem: Fact<[u64; 3]>,
-    /// The most that a program may set as receive buffer (`net.core.rmem_max`), in bytes.
+    /// The largest receive buffer that a program may set (`net.core.rmem_max`), in bytes.
     pub core_rmem_max: Fact<u64>,
-    /// The most that a program may set as send buffer (`net.core.wmem_max`), in bytes.
+    /// The largest send buffer that a program may set (`net.core.wmem_max`), in bytes.
     pub core_wmem_max: Fact<u64>,
     /// The most bytes of a socket's ancillary data (`net.core.optmem_max`).
     pub optmem_max: Fact<u64>,
     /// True if receive buffers grow automatically.
     pub moderate_rcvbuf: Fact<bool>,
-    /// Share of the receive buffer that isn't window: 1 is half, 2 a quarter; negative: the window's power of
-    /// two.
+    /// Share of the receive buffer that isn't part of the window: 1 is half, 2 a quarter. If -N, the window is the buffer
+    /// divided by 2 to the power of N.
     pub adv_win_scale: Fact<i32>,
     /// The default congestion control.
     pub congestion_control: Fact<String>,
@@ -62,9 +62,9 @@ pub struct Tcp {
     pub default_qdisc: Fact<String>,
     /// True if segments carry timestamps.
     pub timestamps: Fact<bool>,
-    /// Selective acknowledgements.
+    /// True if selective acknowledgements are on.
     pub sack: Fact<bool>,
-    /// Windows beyond 64 KiB.
+    /// True if windows may exceed 64 KiB.
     pub window_scaling: Fact<bool>,
     /// Probing of the path's MTU: 0 never, 1 after a black hole, 2 always.
     pub mtu_probing: Fact<u32>,
@@ -74,11 +74,11 @@ pub struct Tcp {
     pub slow_start_after_idle: Fact<bool>,
     /// CUBIC's early end of slow start: 0 off.
     pub hystart: Fact<u32>,
-    /// Its signs: bit 0 is a train of acknowledgements, bit 1 a growing delay.
+    /// The signs at which hystart ends slow start: bit 0 is a train of acknowledgements, bit 1 a growing delay.
     pub hystart_detect: Fact<u32>,
     /// True if the metrics of ended connections are not cached.
     pub no_metrics_save: Fact<bool>,
-    /// Unsent bytes above which a socket accepts no more.
+    /// Unsent bytes above which a socket accepts no more data.
     pub notsent_lowat: Fact<u64>,
     /// The most connections that may wait to be accepted (`net.core.somaxconn`).
     pub somaxconn: Fact<u32>,
@@ -87,20 +87,21 @@ pub struct Tcp {
     /// Counters since boot, by the names of /proc/net/snmp and netstat: `RetransSegs`, `OutSegs`,
     /// `TCPTimeouts`, `TCPRcvQDrop`, `TCPBacklogDrop`, `PruneCalled`, `ListenDrops`.
     pub counters: Fact<BTreeMap<String, u64>>,
-    /// Connections that the packet filter tracks; not applicable where it tracks none.
+    /// The number of connections that the packet filter tracks; not applicable if it doesn't track connections.
     pub tracked: Fact<u64>,
-    /// The most that it tracks (`nf_conntrack_max`).
+    /// The most connections that it can track (`nf_conntrack_max`).
     pub most_tracked: Fact<u64>,
-    /// True if the kernel has the fq discipline; not applicable where no list of its modules is there.
+    /// True if the kernel has the fq discipline; not applicable if that can't be found out here.
     pub has_fq: Fact<bool>,
-    /// How next hops of IPv4 are chosen (`fib_multipath_hash_policy`): 0 by addresses, 1 by ports too, 2 by the addresses within a
-    /// tunnel, 3 by [`Self::multipath_fields`].
+    /// How next hops of IPv4 are chosen (`fib_multipath_hash_policy`): 0 by addresses, 1 by addresses and ports, 2 by the
+    /// addresses within a tunnel, 3 by [`Self::multipath_fields`].
     pub multipath_hash: Fact<u32>,
-    /// The fields of packets that choose (`fib_multipath_hash_fields`, Linux 5.14): 16 and 32 are the ports.
+    /// The fields of packets by which next hops are chosen (`fib_multipath_hash_fields`, Linux 5.14), as a sum of bits: 16
+    /// and 32 are the ports.
     pub multipath_fields: Fact<u32>,
     /// Routes with settings of their own.
     pub routes: Fact<Vec<RouteFacts>>,
-    /// Bits a second to which rules of nftables limit packets, for each rule that does. Readable by root only.
+    /// Bits a second to which rules of nftables limit packets, one value for each such rule. Readable by root only.
     pub rule_rates: Fact<Vec<u64>>,
 }
 
@@ -112,13 +113,13 @@ pub struct RouteFacts {
     pub destination: String,
     /// Its interface.
     pub port: Option<String>,
-    /// MTU.
+    /// Maximum transmission unit in bytes.
     pub mtu: Option<u32>,
     /// The largest window, in bytes.
     pub window: Option<u32>,
     /// Segments of the initial window.
     pub initcwnd: Option<u32>,
-    /// The least time in milliseconds before an unanswered segment is sent again.
+    /// The shortest time in milliseconds after which an unacknowledged segment is sent again.
     pub rto_min: Option<u32>,
     /// Congestion control.
     pub congestion_control: Option<String>,
@@ -167,7 +168,7 @@ impl Tcp {
     }
 }
 
-/// Both files have pairs of lines: names, then values.
+/// Reads both files. They consist of pairs of lines: names, then values.
 fn counters(root: &Root) -> Fact<BTreeMap<String, u64>> {
     root.needed("proc/net/snmp").and_then(|snmp| {
         root.needed("proc/net/netstat").map(|netstat| {
@@ -184,7 +185,7 @@ fn in_pairs(text: &str, protocol: &str) -> Vec<(String, u64)> {
     pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
 }
 
-/// `default eth0 mtu 1400 congctl bbr`; an unknown interface is `-`.
+/// Parses `default eth0 mtu 1400 congctl bbr`; an unknown interface is `-`.
 fn route(line: &str) -> RouteFacts {
     let mut words = line.split_whitespace();
     let mut route = RouteFacts {

@@ -9,9 +9,9 @@ use super::{
     DUMP, FLAGS, MOST_LINES, NetlinkQuestions, attribute, attributes, find, number, request, string,
 };
 
-/// NLA_F_NESTED, which this family insists on.
+/// NLA_F_NESTED, which this netlink family requires.
 const NESTED: u16 = 0x8000;
-/// GENL_ID_CTRL, and of struct genlmsghdr: its size, CTRL_CMD_GETFAMILY, ETHTOOL_MSG_FEC_GET.
+/// GENL_ID_CTRL; the size of struct genlmsghdr, and the commands CTRL_CMD_GETFAMILY and ETHTOOL_MSG_FEC_GET.
 const CONTROL: u16 = 0x10;
 const HEADER: usize = 4;
 const GET_FAMILY: u8 = 3;
@@ -20,8 +20,8 @@ const GET_FEC: u8 = 29;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
 const FAMILY: &str = "ethtool";
-/// ETHTOOL_A_FEC_HEADER, and in it ETHTOOL_A_HEADER_DEV_NAME and ETHTOOL_A_HEADER_FLAGS: ETHTOOL_FLAG_COMPACT_BITSETS with
-/// ETHTOOL_FLAG_STATS.
+/// ETHTOOL_A_FEC_HEADER; in it, ETHTOOL_A_HEADER_DEV_NAME, and ETHTOOL_A_HEADER_FLAGS with the flags
+/// ETHTOOL_FLAG_COMPACT_BITSETS and ETHTOOL_FLAG_STATS.
 const ABOUT: u16 = 1;
 const PORT: u16 = 2;
 const ASKED: u16 = 3;
@@ -33,20 +33,21 @@ const ACTIVE: u16 = 4;
 const COUNTERS: u16 = 5;
 /// ETHTOOL_A_BITSET_VALUE.
 const BITS: u16 = 4;
-/// ETHTOOL_A_FEC_STAT_CORRECTED and ETHTOOL_A_FEC_STAT_UNCORR: 64-bit numbers, of which the first is the port's.
+/// ETHTOOL_A_FEC_STAT_CORRECTED and ETHTOOL_A_FEC_STAT_UNCORR: arrays of 64-bit numbers; the first number is that of the
+/// whole port.
 const CORRECTED: u16 = 2;
 const UNCORRECTABLE: u16 = 3;
-/// Link modes that are error correction (ETHTOOL_LINK_MODE_FEC_..._BIT), by ethtool's names.
+/// Link modes that stand for error correction (ETHTOOL_LINK_MODE_FEC_..._BIT), with ethtool's names.
 const NAMES: [(u32, &str); 4] = [(49, "off"), (50, "rs"), (51, "baser"), (74, "llrs")];
 
-/// A line for each port whose driver answers: `eth0 auto 1 configured rs active rs corrected 256 uncorrectable 0`. A port
-/// without a link has no `active`; drivers without counters have none.
+/// A line for each port whose driver answers: `eth0 auto 1 configured rs active rs corrected 256 uncorrectable 0`. The line
+/// of a port without a link lacks `active`; the line of a driver without counters lacks the counters.
 pub(crate) fn ports() -> io::Result<String> {
     let generic = Some(netlink::GENERIC);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, generic)?;
     let asked = NetlinkQuestions { socket, ..NetlinkQuestions::open()? };
     let family = asked.dump(&question(CONTROL, GET_FAMILY, &[]), family)?.into_iter().next();
-    // Linux 5.6 has the first of them.
+    // Before Linux 5.6, the kernel has no such family.
     let family = family.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     let flags = attribute(ASKED, &COMPACT_WITH_COUNTERS.to_ne_bytes());
     let told = asked.dump(&question(family, GET_FEC, &attribute(ABOUT | NESTED, &flags)), port)?;
@@ -57,7 +58,7 @@ fn question(family: u16, command: u8, attributes: &[u8]) -> Vec<u8> {
     request(family, DUMP, &[&[command, 1, 0, 0], attributes].concat())
 }
 
-/// The number of ethtool's family, if the message is about it.
+/// The number of ethtool's netlink family, if the message describes that family.
 fn family(message: &[u8]) -> Option<u16> {
     let inside = message.get(HEADER..)?;
     let is_it = find(inside, FAMILY_NAME).is_some_and(|name| string(name) == FAMILY);
@@ -71,7 +72,7 @@ fn port(message: &[u8]) -> Option<String> {
             ABOUT => find(value, PORT).map(string),
             AUTO => number(value, 0, 1).map(|auto| format!(" auto {auto}")),
             MODES => find(value, BITS).map(|bits| format!(" configured {}", configured(bits))),
-            // 0 where the link is down.
+            // The value is 0 if the link is down.
             ACTIVE => number(value, 0, 4).and_then(|mode| Some(format!(" active {}", name(mode as u32)?))),
             COUNTERS => {
                 let first = |kind| find(value, kind).and_then(|counts| number(counts, 0, 8));
@@ -89,7 +90,7 @@ fn port(message: &[u8]) -> Option<String> {
     Some(line).filter(|line| !line.starts_with([' ', '\n']))
 }
 
-/// Names of the modes that are set in words of link modes, joined by commas; `-` without any.
+/// Names of the modes that are set in a bit set of link modes, joined by commas; `-` if none is set.
 fn configured(bits: &[u8]) -> String {
     let is_set = |mode: u32| {
         number(bits, (mode / 32 * 4) as usize, 4).is_some_and(|word| word >> (mode % 32) & 1 == 1)
@@ -132,9 +133,9 @@ mod tests {
         port(&[vec![0; HEADER], parts.concat()].concat()).unwrap()
     }
 
-    /// The bytes are made here after the kernel's fec_fill_reply(), as no machine of ours has such a port. The values are those
-    /// that `ethtool -I --show-fec` prints in the kernel's patches "ethtool: add standard FEC statistics" (2021), a sum and two
-    /// lanes, and in those of 2024 that make ice count.
+    /// This test builds the bytes as the kernel's fec_fill_reply() does, because we have no machine with such a port. The
+    /// values are from output of `ethtool -I --show-fec` in the kernel's patches "ethtool: add standard FEC statistics"
+    /// (2021; a sum and two lanes) and in the patches of 2024 that add counters to the ice driver.
     #[test]
     fn modes_and_counters_are_told() {
         let lanes = [
@@ -150,7 +151,7 @@ mod tests {
             told(b"ens21f0np0\0", 1, &[50, 51], Some(50), &ice.concat()),
             "ens21f0np0 configured rs,baser auto 1 active rs corrected 0 uncorrectable 0\n"
         );
-        // A driver without counters answers with empty ones; without a link nothing is active.
+        // A driver without counters answers with empty counters; without a link, no encoding is active.
         let empty = [attribute(CORRECTED, &[]), attribute(UNCORRECTABLE, &[])];
         assert_eq!(told(b"e\0", 1, &[], None, &empty.concat()), "e configured - auto 1\n");
     }

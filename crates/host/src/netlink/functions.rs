@@ -1,5 +1,5 @@
-//! The rates to which ports hold their virtual functions (IFLA_VFINFO_LIST, linux/if_link.h). Only the host that owns the port
-//! sees them; a guest that has a function doesn't.
+//! The rates to which ports limit their virtual functions (IFLA_VFINFO_LIST, linux/if_link.h). Only the host that owns the
+//! port can read these rates; a guest to which a function was given can't.
 
 use std::fmt::Write as _;
 use std::io;
@@ -7,14 +7,15 @@ use std::io;
 use super::link::{GET_LINK, HEADER};
 use super::{DUMP, FLAGS, MOST_LINES, NetlinkQuestions, attribute, attributes, find, number, request};
 
-/// IFLA_EXT_MASK: RTEXT_FILTER_VF with RTEXT_FILTER_SKIP_STATS, without whose counters the answer about 250 functions fits in
-/// an attribute.
+/// IFLA_EXT_MASK: RTEXT_FILTER_VF with RTEXT_FILTER_SKIP_STATS. Without statistics, the answer about 250 functions fits in
+/// one attribute.
 const MASK: u16 = 29;
 const FUNCTIONS_WITHOUT_COUNTERS: u32 = 1 | 8;
-/// IFLA_VFINFO_LIST, and in it IFLA_VF_INFO for each function.
+/// IFLA_VFINFO_LIST; in it, one IFLA_VF_INFO for each function.
 const LIST: u16 = 22;
 const FUNCTION: u16 = 1;
-/// IFLA_VF_TX_RATE (the function, and the most), IFLA_VF_RATE (the function, the least and the most), in Mbit/s. 0 is no limit.
+/// IFLA_VF_TX_RATE (the function's number and its highest rate) and IFLA_VF_RATE (the function's number, its lowest and its
+/// highest rate), in Mbit/s. 0 is no limit.
 const OLD_RATE: u16 = 3;
 const RATE: u16 = 6;
 
@@ -43,7 +44,7 @@ fn written(port: &str, message: &[u8]) -> String {
     })
 }
 
-/// The function, its least and its highest rate; none where neither is set.
+/// The function's number, its lowest and its highest rate; `None` if neither rate is set.
 fn rate(about: &[u8]) -> Option<[u64; 3]> {
     let three = |value: &[u8]| Some([number(value, 0, 4)?, number(value, 4, 4)?, number(value, 8, 4)?]);
     let old = |value: &[u8]| Some([number(value, 0, 4)?, 0, number(value, 4, 4)?]);
@@ -65,8 +66,8 @@ mod tests {
         [vec![0; HEADER], attribute(4, &words(&[1500])), attribute(LIST, &list)].concat()
     }
 
-    /// The bytes are made here after the kernel's rtnl_fill_vfinfo(), as no machine of ours has functions. The values are those
-    /// of a ConnectX-5 with two functions, as `ip link show` prints them
+    /// This test builds the bytes as the kernel's rtnl_fill_vfinfo() does, because we have no machine with virtual
+    /// functions. The values are those of a ConnectX-5 with two functions, as `ip link show` prints them
     /// (<https://github.com/ironcore-dev/dpservice/pull/722>): `vf 0 ... tx rate 5000 (Mbps), max_tx_rate 5000Mbps`, and
     /// nothing about vf 1.
     #[test]

@@ -1,4 +1,4 @@
-//! What an interface is made of, as the kernel describes it (RTM_GETLINK, rtnetlink(7)).
+//! The kind and layers of an interface, as the kernel reports them (RTM_GETLINK, rtnetlink(7)).
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,18 @@ use super::{FLAGS, attributes, find, number, string};
 /// RTM_GETLINK, and the size of its header, struct ifinfomsg.
 pub(super) const GET_LINK: u16 = 18;
 pub(super) const HEADER: usize = 16;
-/// IFLA_LINK and IFLA_LINK_NETNSID: the interface below or at the other end, and the namespace that it is in, if that is
-/// another one.
+/// IFLA_LINK and IFLA_LINK_NETNSID: the interface below or at the other end, and its namespace, if it is in another one.
 const BELOW: u16 = 5;
 const ELSEWHERE: u16 = 37;
-/// IFLA_LINKINFO: in it IFLA_INFO_KIND and IFLA_INFO_DATA; of a vxlan's data, IFLA_VXLAN_LINK.
+/// IFLA_LINKINFO; in it, IFLA_INFO_KIND and IFLA_INFO_DATA; in a vxlan's data, IFLA_VXLAN_LINK.
 const INFO: u16 = 18;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const VXLAN_BELOW: u16 = 3;
-/// IFLA_XDP: in it IFLA_XDP_ATTACHED, of which 2 is the kernel's own, slow way.
+/// IFLA_XDP; in it, IFLA_XDP_ATTACHED, of which the value 2 stands for generic (slow) XDP.
 const XDP: u16 = 43;
 const XDP_ATTACHED: u16 = 2;
-/// Attributes that are numbers.
+/// Numeric attributes.
 const NUMBERS: [(u16, &str); 8] = [
     (4, "mtu"),
     (30, "taps"),
@@ -34,7 +33,7 @@ const NUMBERS: [(u16, &str); 8] = [
 const STATE: u16 = 16;
 const STATES: [&str; 7] = ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
 
-/// `eth0 kind veth elsewhere 1 max_mtu 65535 gso 65536 gro 65536`, `vxlan7 kind vxlan below eth0 ...`.
+/// Writes a line: `eth0 kind veth elsewhere 1 max_mtu 65535 gso 65536 gro 65536`, or `vxlan7 kind vxlan below eth0 ...`.
 pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &mut String) -> Option<()> {
     let index = number(message, 4, 4)? as u32;
     let (mut line, mut below, mut elsewhere) = (name(index)?, None, false);
@@ -67,7 +66,7 @@ pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &
     }
     match below.map(|below| below as u32) {
         _ if elsewhere => line += " elsewhere 1",
-        // A bridge or a bond names itself.
+        // A bridge or a bond names itself as the interface below.
         Some(below) if below != index => {
             let _ = name(below).map(|below| write!(line, " below {below}"));
         }

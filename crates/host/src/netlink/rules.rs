@@ -9,23 +9,23 @@ use super::{NetlinkQuestions, attributes, find, request_all, string};
 /// NFNL_SUBSYS_NFTABLES and NFT_MSG_GETRULE, and the size of struct nfgenmsg.
 const GET_RULE: u16 = 10 << 8 | 7;
 const HEADER: usize = 4;
-/// NFTA_RULE_EXPRESSIONS; of an element NFTA_EXPR_NAME and NFTA_EXPR_DATA.
+/// NFTA_RULE_EXPRESSIONS; in each of its elements, NFTA_EXPR_NAME and NFTA_EXPR_DATA.
 const EXPRESSIONS: u16 = 4;
 const NAME: u16 = 1;
 const DATA: u16 = 2;
-/// NFTA_LIMIT_RATE, NFTA_LIMIT_UNIT (seconds) and NFTA_LIMIT_TYPE, of which 1 counts bytes.
+/// NFTA_LIMIT_RATE, NFTA_LIMIT_UNIT (in seconds) and NFTA_LIMIT_TYPE (1: the limit counts bytes).
 const RATE: u16 = 1;
 const UNIT: u16 = 2;
 const TYPE: u16 = 4;
 const BYTES: u64 = 1;
 
-/// Bits a second of each rule that limits bytes. Only root may ask.
+/// Bits a second of each rule that limits bytes. Only root may send this request.
 pub(crate) fn rates() -> io::Result<String> {
     let protocol = Some(netlink::NETFILTER);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
     let asked = NetlinkQuestions { socket, ..NetlinkQuestions::open()? };
     let rates = match asked.dump(&request_all(GET_RULE, HEADER), rate) {
-        // A kernel without nftables has no rules of it.
+        // A kernel without nftables has no such rules.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => Vec::new(),
         rates => rates?,
     };
@@ -40,7 +40,7 @@ fn rate(message: &[u8]) -> Option<u64> {
     })
 }
 
-/// Numbers are in the network's order.
+/// Parses a limit. Its numbers are in network byte order.
 fn limit(data: &[u8]) -> Option<u64> {
     let value = |at: u16| {
         find(data, at).map(|bytes| bytes.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))

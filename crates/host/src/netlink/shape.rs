@@ -1,4 +1,4 @@
-//! Limits of the rate: those of queueing disciplines and their classes, and of policers (linux/pkt_sched.h, linux/pkt_cls.h).
+//! Rate limits of queueing disciplines, of their classes, and of policers (linux/pkt_sched.h, linux/pkt_cls.h).
 
 use std::io;
 
@@ -10,20 +10,20 @@ pub(super) const GET_FILTER: u16 = 46;
 pub(super) const HEADER: usize = 20;
 /// TCA_OPTIONS.
 pub(super) const OPTIONS: u16 = 2;
-/// The parents of filters on what comes in, and on what goes out of a clsact.
+/// The parents of filters on received packets, and (for a clsact) on sent packets.
 pub(super) const INWARDS: u32 = 0xffff_fff2;
 pub(super) const OUTWARDS: u32 = 0xffff_fff3;
 /// struct tc_ratespec holds the bytes a second in its last four bytes.
 const RATE: usize = 8;
-/// struct tc_netem_qopt: the bytes before netem's attributes.
+/// The size of struct tc_netem_qopt, which comes before netem's attributes.
 const NETEM: usize = 24;
-/// struct tc_police: its size, and where its rate begins.
+/// The size of struct tc_police, and the offset of its rate.
 const POLICE: usize = 56;
 const POLICE_RATE: usize = 20;
-/// How deep a filter's attributes are looked through.
+/// The depth to which the nested attributes of a filter are searched.
 const DEEPEST: u32 = 7;
 
-/// Bits a second to which a discipline limits its port, and those to which it limits each connection.
+/// The rates in bits a second to which a discipline limits its port (`rate`) and each connection (`each`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct QdiscLimits {
     pub(super) rate: Option<u64>,
@@ -45,7 +45,7 @@ pub(super) fn of_qdisc(kind: &str, options: &[u8]) -> QdiscLimits {
             let exact = find(inside, 8).and_then(|value| number(value, 0, 8));
             port(exact.or_else(|| find(inside, 6).and_then(|value| number(value, 0, 4))))
         }
-        // TCA_FQ_FLOW_MAX_RATE; all bits are no limit.
+        // TCA_FQ_FLOW_MAX_RATE; if all bits are set, there is no limit.
         "fq" => {
             let each = find(options, 7).and_then(|value| number(value, 0, 4));
             QdiscLimits { rate: None, each: bits(each.filter(|rate| *rate != u64::from(u32::MAX))) }
@@ -54,29 +54,29 @@ pub(super) fn of_qdisc(kind: &str, options: &[u8]) -> QdiscLimits {
     }
 }
 
-/// Bits a second of a class at the root of htb or hfsc: the most that it may borrow up to.
+/// The ceiling in bits a second of a class at the root of htb or hfsc.
 pub(super) fn of_class(message: &[u8]) -> Option<u64> {
     let inside = message.get(HEADER..)?;
     let (kind, options) = (string(find(inside, KIND)?), find(inside, OPTIONS)?);
     let ceiling = match kind.as_str() {
-        // TCA_HTB_CEIL64, and in TCA_HTB_PARMS the second rate.
+        // TCA_HTB_CEIL64, or else the second rate in TCA_HTB_PARMS.
         "htb" => find(options, 7)
             .and_then(|value| number(value, 0, 8))
             .or_else(|| find(options, 1).and_then(|parms| number(parms, 12 + RATE, 4))),
-        // TCA_HFSC_USC: the slope after the first part of the upper limit.
+        // TCA_HFSC_USC: the slope of the second part of the upper limit curve.
         "hfsc" => find(options, 3).and_then(|curve| number(curve, 8, 4)),
         _ => None,
     };
     bits(ceiling)
 }
 
-/// Bits a second of the policer that a filter has.
+/// The limit in bits a second of a filter's policer.
 pub(super) fn of_filter(message: &[u8]) -> Option<u64> {
     police(find(message.get(HEADER..)?, OPTIONS)?, DEEPEST)
 }
 
-/// A policer is told by the size of its structure, which is the first attribute of its group (TCA_POLICE_TBF);
-/// TCA_POLICE_RATE64 beside it has rates of 34 Gbit/s and more.
+/// Finds a policer by the size of its structure, which is the first attribute of its group (TCA_POLICE_TBF). For rates of 34
+/// Gbit/s and more, the group also has TCA_POLICE_RATE64.
 fn police(bytes: &[u8], deep: u32) -> Option<u64> {
     if let Some(police) = find(bytes, 1).filter(|value| value.len() == POLICE) {
         let exact = find(bytes, 8).filter(|value| value.len() == 8).and_then(|value| number(value, 0, 8));
@@ -95,7 +95,7 @@ pub(super) fn of_interface(question: u16, index: u32, parent: u32) -> Vec<u8> {
     bytes
 }
 
-/// The smallest limit of several answers; an interface without the question's subject has none.
+/// The smallest limit of several answers; `None` if the kernel has no answer for the interface.
 pub(super) fn least(answers: io::Result<Vec<u64>>) -> Option<u64> {
     answers.ok()?.into_iter().min()
 }
@@ -134,7 +134,7 @@ mod tests {
     fn a_policer_is_found_however_deep_its_filter_has_it() {
         let mut police = vec![0; POLICE];
         police[POLICE_RATE + RATE..POLICE_RATE + RATE + 4].copy_from_slice(&12_500_000_u32.to_ne_bytes());
-        // As the action of a filter, and as u32 has it by itself.
+        // A policer as the action of a filter, and a policer that is part of a u32 filter.
         let options = attribute(1, &police);
         let action = attribute(1, &[attribute(1, b"police\0"), attribute(2, &options)].concat());
         for inside in [attribute(7, &action), attribute(6, &options)] {

@@ -1,4 +1,5 @@
-//! The route that packets to an address take, by all rules of the host (RTM_GETROUTE, rtnetlink(7)), as `ip route get` asks.
+//! The route that packets to an address take by all routing rules of the host (RTM_GETROUTE, rtnetlink(7)), as `ip route
+//! get` prints it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -22,21 +23,22 @@ const WAYS: u16 = 9;
 const TABLE: u16 = 15;
 const PROTOCOL: u16 = 27;
 const TCP: u8 = 6;
-/// RTM_F_LOOKUP_TABLE; RTM_F_FIB_MATCH asks for the entry of the table, with all its next hops (Linux 4.13).
+/// RTM_F_LOOKUP_TABLE, and RTM_F_FIB_MATCH, which requests the entry of the table with all its next hops (Linux 4.13).
 const WITH_TABLE: u32 = 0x1000;
 const WHOLE: u32 = 0x2000;
 /// struct rtnexthop, and its flags RTNH_F_DEAD and RTNH_F_LINKDOWN.
 const WAY: usize = 8;
 const DOWN: u64 = 1 | 16;
-/// RTM_GETADDR, the size of struct ifaddrmsg, IFA_ADDRESS and IFA_LOCAL. Of a line between two hosts, the first is the other's.
+/// RTM_GETADDR, the size of struct ifaddrmsg, IFA_ADDRESS and IFA_LOCAL. On a point-to-point interface, IFA_ADDRESS is the
+/// address of the other end.
 const GET_ADDRESS: u16 = 22;
 const ADDRESS: usize = 8;
 const EITHERS: u16 = 1;
 const OWN: u16 = 2;
-/// The port of a socket that sends nothing.
+/// The destination port of a socket that sends nothing.
 const ANY: u16 = 9;
 
-/// The question about a route.
+/// The parameters of a request for a route.
 #[derive(Clone, Copy)]
 struct RouteQuestion {
     to: IpAddr,
@@ -45,7 +47,7 @@ struct RouteQuestion {
     device: Option<u32>,
 }
 
-/// The kernel's answer: numbers of devices.
+/// The kernel's answer. Devices are numbers.
 #[derive(Debug, PartialEq)]
 struct RouteAnswer {
     device: Option<u32>,
@@ -53,8 +55,9 @@ struct RouteAnswer {
     table: Option<u32>,
 }
 
-/// Lines `port NAME` for the port that connections to an address take, and for that below it if it is a VRF; `way NAME` for each of
-/// several next hops; `table N`; `v6 1`. A source that isn't named is the kernel's choice. No packet is sent.
+/// Returns lines: `port NAME` for the port that connections to an address take and, if that is a VRF, for the port below it;
+/// `way NAME` for each of several next hops; `table N`; `v6 1`. Without `from`, the kernel chooses the source address. No
+/// packet is sent.
 pub(crate) fn to(mut address: SocketAddr, from: Option<IpAddr>) -> io::Result<String> {
     let own: IpAddr = if address.is_ipv4() { [0, 0, 0, 0].into() } else { [0_u16; 8].into() };
     let socket = UdpSocket::bind((own, 0))?;
@@ -64,7 +67,7 @@ pub(crate) fn to(mut address: SocketAddr, from: Option<IpAddr>) -> io::Result<St
         SocketAddr::V6(six) => Some(six.scope_id()).filter(|scope| *scope > 0),
         SocketAddr::V4(_) => None,
     };
-    // Before Linux 5.1 nobody can tell.
+    // Before Linux 5.1, an ordinary user can't read the bound device.
     let device = bound_device(socket.as_fd()).unwrap_or_default().or(scope);
     let from = from.map_or_else(|| socket.local_addr().map(|local| local.ip()), Ok)?;
     written(&NetlinkQuestions::open()?, &RouteQuestion { to: address.ip(), from, device })
@@ -74,11 +77,11 @@ pub(crate) fn to(mut address: SocketAddr, from: Option<IpAddr>) -> io::Result<St
 pub(crate) struct LoginEnds {
     pub(crate) client: IpAddr,
     pub(crate) own: IpAddr,
-    /// The port of link-local addresses, which each port may have.
+    /// The port to which link-local addresses belong: each port may have the same address.
     pub(crate) port: Option<String>,
 }
 
-/// The same for the way back to the client, and a line `arrives NAME` for each port that has this host's address.
+/// The same lines for the route back to the client, and a line `arrives NAME` for each port that has this host's address.
 pub(crate) fn back(ends: &LoginEnds) -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let scope = ends.port.as_ref().map(|port| netdevice::name_to_index(&asked.named, port)).transpose()?;
@@ -94,7 +97,7 @@ pub(crate) fn back(ends: &LoginEnds) -> io::Result<String> {
     Ok(to(client, Some(ends.own))? + &named.collect::<String>())
 }
 
-/// The device with this address. struct ifaddrmsg has its number in the fifth byte and those behind.
+/// The number of the device if it has this address. The number is in bytes 4 to 7 of struct ifaddrmsg.
 fn owner(message: &[u8], own: IpAddr) -> Option<u32> {
     let attributes = message.get(ADDRESS..)?;
     let address = find(attributes, OWN).or_else(|| find(attributes, EITHERS))?;
@@ -103,7 +106,7 @@ fn owner(message: &[u8], own: IpAddr) -> Option<u32> {
 
 fn written(asked: &NetlinkQuestions, question: &RouteQuestion) -> io::Result<String> {
     let answer = asked.route(question, WITH_TABLE)?;
-    // Within a VRF the same address has another port.
+    // Within a VRF, the same request returns the port below it.
     let within = RouteQuestion { device: answer.device, ..*question };
     let below = asked.route(&within, WITH_TABLE).ok().and_then(|below| below.device);
     let whole = asked.route(question, WITH_TABLE | WHOLE).map_or_else(|_| Vec::new(), |whole| whole.ways);
@@ -117,7 +120,7 @@ fn written(asked: &NetlinkQuestions, question: &RouteQuestion) -> io::Result<Str
 }
 
 impl NetlinkQuestions {
-    /// The answer is one message.
+    /// Sends the request. The answer is one message.
     fn route(&self, question: &RouteQuestion, flags: u32) -> io::Result<RouteAnswer> {
         send(&self.socket, &question.bytes(flags), SendFlags::empty())?;
         let mut buffer = vec![0; 64 << 10];
@@ -156,7 +159,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// struct rtmsg has the table in its fifth byte, if that is less than 256.
+/// Parses the answer. struct rtmsg has the number of the table in its fifth byte, if the number is less than 256.
 fn answer(route: &[u8]) -> Option<RouteAnswer> {
     let table = number(route, 4, 1).filter(|table| *table > 0).map(|table| table as u32);
     let mut answer = RouteAnswer { device: None, ways: Vec::new(), table };
@@ -195,7 +198,7 @@ mod tests {
     #[test]
     fn this_host_reaches_itself_over_the_loopback() {
         let here = to(SocketAddr::from(([127, 0, 0, 1], 22)), None).unwrap();
-        // Without rules, the kernel has the local table in the main one.
+        // Without routing rules, the kernel has merged the local table into the main table.
         assert!(here.starts_with("port lo\ntable 25"), "{here}");
         let named = to(SocketAddr::from(([127, 0, 0, 1], 0)), Some([127, 0, 0, 1].into())).unwrap();
         assert_eq!(named, here);
@@ -205,7 +208,7 @@ mod tests {
         assert!(back(&odd).is_err());
     }
 
-    /// As Linux 6.18 answers about `10.1.0.1 peer 10.1.0.2/32 dev (7)`.
+    /// The bytes with which Linux 6.18 answers about `10.1.0.1 peer 10.1.0.2/32 dev (7)`.
     #[test]
     fn an_address_has_a_port() {
         let mut bytes = vec![2, 32, 0, 0, 7, 0, 0, 0];
@@ -217,7 +220,8 @@ mod tests {
         assert_eq!(owner(&[], [10, 1, 0, 2].into()), None);
     }
 
-    /// As Linux 6.18 answers about `10.9.0.0/24 nexthop via 10.1.0.2 dev (3) weight 1 nexthop via 10.2.0.2 dev (4) weight 2`.
+    /// The bytes with which Linux 6.18 answers about `10.9.0.0/24 nexthop via 10.1.0.2 dev (3) weight 1 nexthop via 10.2.0.2
+    /// dev (4) weight 2`.
     #[test]
     fn next_hops_are_told_unless_they_are_down() {
         let hop = |device: u32, flags: u8| {

@@ -1,4 +1,4 @@
-//! Summarises a recording in a few figures: traffic, and its costs.
+//! Summarises a recording in a few numbers: traffic, and its costs.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,20 +10,20 @@ use super::tcp::TcpTotals;
 use super::{Recording, cpu, memory, ports, pressure, processes, softnet, tcp};
 use crate::CpuSeconds;
 
-/// The figures of a recording, from its first sample to its last.
+/// The summary of a recording, from its first sample to its last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Wall seconds.
     pub seconds: f64,
     /// The number of samples.
     pub samples: usize,
-    /// Processor time of the whole host; none if it couldn't be read.
+    /// Processor time of the whole host; `None` if it couldn't be read.
     pub cpu: Option<CpuSeconds>,
     /// Busy share of all processors in the busiest interval, in percent.
     pub peak_busy_percent: Option<f64>,
     /// The traffic of each network interface, loopback included.
     pub ports: Vec<PortTotals>,
-    /// Counters of the processors' network backlogs.
+    /// Counters of the network backlogs of all processors.
     pub softnet: Softnet,
     /// TCP's losses and timeouts.
     pub tcp: TcpTotals,
@@ -31,12 +31,12 @@ pub struct Cost {
     pub stalls: Vec<Stall>,
     /// The least memory that was available, in bytes.
     pub least_memory: Option<u64>,
-    /// The followed processes, the largest processor time first.
+    /// The followed processes, sorted by processor time, the largest first.
     pub processes: Vec<ProcessSeconds>,
 }
 
 impl Cost {
-    /// Computes the figures of a recording.
+    /// Computes the summary of a recording.
     pub fn of(recording: &Recording) -> Self {
         Self {
             seconds: recording.seconds(),
@@ -52,8 +52,8 @@ impl Cost {
         }
     }
 
-    /// Bytes that the host carried: those of all interfaces but loopback, in the busier direction. A payload
-    /// that passes through several interfaces, for example of a bridge, counts on each.
+    /// Bytes that the host carried, in the busier direction, on all interfaces except loopback. A payload
+    /// that passes through several interfaces, for example those of a bridge, counts on each interface.
     pub fn carried(&self) -> u64 {
         let ports = || self.ports.iter().filter(|port| port.name != "lo");
         let received: u64 = ports().map(|port| port.received.bytes).fold(0, u64::saturating_add);

@@ -1,4 +1,4 @@
-//! Named counters that only grow, and their growth between two moments.
+//! Named counters that only increase, and their growth between two moments.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ pub type CounterValues = BTreeMap<String, u64>;
 /// Counters at each moment, in seconds.
 pub(crate) type History = Vec<(f64, CounterValues)>;
 
-/// The counters that `parse` finds in the texts of one kind.
+/// The counters that `parse` finds in the texts of one kind of data.
 pub(crate) fn history(recording: &Recording, kind: &str, parse: impl Fn(&str) -> CounterValues) -> History {
     recording.texts(kind).map(|(seconds, text)| (seconds, parse(text))).collect()
 }
 
-/// The growth of each counter from the first moment to the last. A counter that went backwards, because its
-/// device was made anew, counts from that moment on; so does a counter that appeared.
+/// The growth of each counter from the first moment to the last. If a counter went backwards because its
+/// device was created anew, or appeared later, it counts from that moment on.
 pub(crate) fn totals(history: &[(f64, CounterValues)]) -> CounterValues {
     let mut totals = CounterValues::new();
     for (_, name, passed) in steps(history) {
@@ -26,8 +26,8 @@ pub(crate) fn totals(history: &[(f64, CounterValues)]) -> CounterValues {
     totals
 }
 
-/// The rate of each counter: its growth in a second times `scale`, in `unit`. Each point is at the end of
-/// its step.
+/// The rate of each counter: its growth in a second times `scale`, in `unit`. Each point is at the end of the
+/// interval that it describes.
 pub(crate) fn rates(kind: &str, unit: &str, scale: f64, history: &[(f64, CounterValues)]) -> Vec<TimeSeries> {
     let mut points: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for ((from, to), name, passed) in steps(history) {
@@ -43,7 +43,8 @@ pub(crate) fn moved(series: Vec<TimeSeries>) -> Vec<TimeSeries> {
     series.into_iter().filter(|series| series.points.iter().any(|(_, value)| *value != 0.0)).collect()
 }
 
-/// Each counter's steps from one moment to the next: the two moments, the counter's name, and its growth.
+/// The growth of each counter from each moment to the next: the two moments, the counter's name, and its
+/// growth.
 fn steps(history: &[(f64, CounterValues)]) -> impl Iterator<Item = ((f64, f64), &str, u64)> {
     history.windows(2).flat_map(|pair| {
         let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);

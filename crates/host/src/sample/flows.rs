@@ -1,4 +1,4 @@
-//! The TCP connections of the network namespace, by TCP_INFO.
+//! The TCP connections of the network namespace, with their values of TCP_INFO.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 use crate::link_rate;
 
 const NAME: &str = "flows";
-/// The number of connections with series of their own; these are the ones that moved the most bytes.
+/// The number of connections with their own series: those that moved the most bytes.
 const SHOWN: usize = 16;
 
 pub(super) const KIND: SampleKind =
@@ -24,7 +24,7 @@ pub(super) const KIND: SampleKind =
 struct ConnectionSource {
     sockets: Option<SockDiag>,
     text: String,
-    /// The rates of the ports with these addresses.
+    /// The rate of the port that has the address, by address.
     links: BTreeMap<IpAddr, Option<u64>>,
 }
 
@@ -60,7 +60,7 @@ impl TextSource for ConnectionSource {
     }
 }
 
-/// One connection from the first sample in which it was seen to the last.
+/// One connection, from the first sample that saw it to the last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
     /// The local address and port.
@@ -86,26 +86,27 @@ pub struct Flow {
     /// Size of a segment in bytes.
     #[serde(default)]
     pub segment_size: u64,
-    /// Median of the peer's windows in bytes; 0 if it was mostly closed, or isn't known (before Linux 5.4).
+    /// Median of the peer's windows in bytes; 0 if the window was closed most of the time, or is unknown (before Linux
+    /// 5.4).
     #[serde(default)]
     pub window: u64,
-    /// Share of the samples in which the peer's window was less than half of the largest until then; 0 if it
-    /// isn't known.
+    /// Share of the samples in which the peer's window was less than half of the largest window until then; 0 if it isn't
+    /// known.
     #[serde(default)]
     pub window_closed: f64,
-    /// Share of the samples in which the send buffer had no room and all bytes in it were under way; 0 if it isn't known.
+    /// Share of the samples in which the send buffer had no room and all bytes in it were in flight; 0 if it isn't known.
     #[serde(default)]
     pub send_buffer_full: f64,
-    /// Median of the send buffer's sizes in bytes of memory; 0 if it isn't known.
+    /// Median of the send buffer's size in bytes of memory; 0 if it isn't known.
     #[serde(default)]
     pub send_buffer: u64,
-    /// Median of the bytes under way.
+    /// Median of the bytes in flight.
     #[serde(default)]
     pub in_flight: u64,
     /// Share of the samples in which received bytes waited for the program to read them.
     #[serde(default)]
     pub unread: f64,
-    /// Bits a second of the port with the local address; 0 if they aren't known, or only nominal.
+    /// Bits a second of the port with the local address; 0 if the rate isn't known, or is only nominal.
     #[serde(default)]
     pub link: u64,
     /// Segments with data, sent and received during the recording; 0 if their number isn't known.
@@ -122,7 +123,7 @@ pub struct Flow {
     pub rwnd_limited_us: u64,
     /// Busy microseconds limited by the local send buffer.
     pub sndbuf_limited_us: u64,
-    /// The first and the last second in which the connection was seen.
+    /// The seconds of the first and the last sample that saw the connection.
     pub seen: (f64, f64),
 }
 
@@ -134,7 +135,7 @@ pub fn flows(recording: &Recording) -> Vec<Flow> {
 /// The connections of the followed processes; all connections if the processes' sockets aren't known.
 pub fn flows_of_followed(recording: &Recording) -> Vec<Flow> {
     let Some(sockets) = followed(recording) else { return flows(recording) };
-    // A closed connection loses its inode, and exists a while longer.
+    // A closed connection loses its inode but still exists for a while, so a match in any sample is enough.
     flows_where(recording, |moments| {
         moments.iter().any(|(_, fields)| sockets.contains(&number(fields, "inode")))
     })
@@ -151,7 +152,7 @@ fn flows_where(recording: &Recording, counts: impl Fn(&ConnectionMoments<'_>) ->
 type Fields<'a> = BTreeMap<&'a str, &'a str>;
 type ConnectionMoments<'a> = Vec<(f64, Fields<'a>)>;
 
-/// The moments of each connection, by its addresses and cookie.
+/// The samples of each connection, by its addresses and cookie.
 fn histories(recording: &Recording) -> BTreeMap<(&str, &str, &str), ConnectionMoments<'_>> {
     let mut all: BTreeMap<_, ConnectionMoments<'_>> = BTreeMap::new();
     for (seconds, text) in recording.texts(NAME) {
@@ -183,7 +184,7 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
         return Flow::default();
     };
     let text = |name| first.get(name).copied().unwrap_or_default().to_owned();
-    // A connection that was opened during the recording has moved all of its bytes in it.
+    // A connection that was opened during the recording has moved all of its bytes during the recording.
     let is_old = recording.samples.first().is_none_or(|sample| sample.seconds == *from);
     let grown = |name| number(last, name).saturating_sub(if is_old { number(first, name) } else { 0 });
     let between = |name| number(last, name).saturating_sub(number(first, name));
@@ -230,7 +231,8 @@ fn is_send_buffer_full(fields: &Fields<'_>) -> bool {
     SendBuffer { size: of("sndbuf"), queued: of("wmem_queued") }.limits(of("notsent"), in_flight)
 }
 
-/// Compares each window with the largest until then, because a window that still grows isn't closed.
+/// The share of samples with a closed window. Each window is compared with the largest until then, because a window that
+/// is still growing isn't closed.
 fn closed(moments: &ConnectionMoments<'_>) -> f64 {
     let mut largest = 0;
     let is_closed = |window: u64| {
@@ -241,7 +243,7 @@ fn closed(moments: &ConnectionMoments<'_>) -> f64 {
     windows.map(is_closed).filter(|is_closed| *is_closed).count() as f64 / moments.len().max(1) as f64
 }
 
-/// The number of all connections; the rates and TCP's values of the largest ones.
+/// The number of all connections, and the rates and TCP values of the largest connections.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     let count = |(seconds, text): (f64, &str)| (seconds, text.lines().filter_map(parse).count() as f64);
     let counts: Vec<_> = recording.texts(NAME).map(count).collect();
@@ -311,7 +313,8 @@ mod tests {
 
     #[test]
     fn a_send_buffer_is_full_where_nothing_in_it_waits_to_be_sent() {
-        // Values that the kernel reported over 20 ms: net.ipv4.tcp_wmem of 64 KiB at most, and 4 MiB.
+        // Values that the kernel reported on a path of 20 ms, with a maximum of net.ipv4.tcp_wmem of 64 KiB, and of 4
+        // MiB.
         let small = "a:1 b:2 state=1 mss=1448 unacked=46 notsent=0 sndbuf=65536 wmem_queued=68158\n";
         let large =
             "a:1 b:2 state=1 mss=1448 unacked=470 notsent=564720 sndbuf=2161152 wmem_queued=1281888\n";
@@ -337,7 +340,7 @@ mod tests {
 
     #[test]
     fn connections_of_other_processes_are_not_the_followed_ones() {
-        // The child gets one end, which nobody else has open from then on.
+        // The child process gets one end. From then on, no other process has that end open.
         let (given, mut of_child) = connection();
         let near = given.local_addr().unwrap().to_string();
         let mut command = std::process::Command::new("cat");

@@ -23,23 +23,23 @@ pub(super) const SOFT: SampleKind = SampleKind {
     series: |recording| series(recording, SOFT_NAME),
 };
 
-/// The number of interrupts of each processor by one source.
+/// The number of interrupts of one source on each processor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterruptCounts {
     /// The interrupt's number and device (`28 virtio0-input.0`), or its short name and meaning (`LOC Local
     /// timer interrupts`); for soft interrupts the name.
     pub source: String,
-    /// Interrupts, by the processor's number; 0 for processors that are off line.
+    /// Interrupts by the processor's number; 0 for processors that are offline.
     pub per_processor: Vec<u64>,
 }
 
-/// Hard interrupts between the first and the last sample, in the order of the kernel's names. Sources that
-/// never interrupted are left out.
+/// Hard interrupts between the first and the last sample, in the order of the kernel's names. Sources without
+/// interrupts are left out.
 pub fn interrupts(recording: &Recording) -> Vec<InterruptCounts> {
     between(recording, HARD_NAME)
 }
 
-/// Soft interrupts between the first and the last sample, in the same form.
+/// Soft interrupts between the first and the last sample, without sources that had none.
 pub fn softirqs(recording: &Recording) -> Vec<InterruptCounts> {
     between(recording, SOFT_NAME)
 }
@@ -61,7 +61,7 @@ fn between(recording: &Recording, kind: &str) -> Vec<InterruptCounts> {
     found
 }
 
-/// Makes all rows as long as the longest.
+/// Pads all rows to the length of the longest row.
 fn level(rows: &mut [InterruptCounts]) {
     let longest = rows.iter().map(|row| row.per_processor.len()).max().unwrap_or(0);
     rows.iter_mut().for_each(|row| row.per_processor.resize(longest, 0));
@@ -82,7 +82,7 @@ fn history(recording: &Recording, kind: &str) -> History {
     counters::history(recording, kind, parse)
 }
 
-/// Counters by source and processor; see [`split`].
+/// Parses the counters by source and processor; see [`split`].
 fn parse(text: &str) -> CounterValues {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default().split_whitespace();
@@ -97,7 +97,7 @@ fn row(line: &str, processors: &[usize]) -> Option<Vec<(String, u64)>> {
     let mut words = rest.split_whitespace();
     let counts: Vec<u64> =
         words.by_ref().take(processors.len()).map_while(|word| word.parse().ok()).collect();
-    // ERR and MIS count for the whole host.
+    // The lines ERR and MIS count for the whole host, not by processor.
     if counts.len() != processors.len() || counts.is_empty() {
         return None;
     }
@@ -106,7 +106,8 @@ fn row(line: &str, processors: &[usize]) -> Option<Vec<(String, u64)>> {
     Some(processors.iter().map(name).zip(counts).collect())
 }
 
-/// A numbered interrupt is followed by its chip, its pin and its devices, a named one by its meaning.
+/// The name of a source. In its line, a numbered interrupt is followed by its chip, its pin and its devices,
+/// a named interrupt by its meaning.
 fn source(label: &str, about: &[&str]) -> String {
     let numbered = label.bytes().all(|byte| byte.is_ascii_digit());
     let about = if numbered { about.last().copied().unwrap_or_default().to_owned() } else { about.join(" ") };

@@ -8,7 +8,7 @@ const NAME: &str = "memory";
 pub(super) const KIND: SampleKind =
     SampleKind { name: NAME, open: |options| KeptFile::boxed(&options.root, "proc/meminfo"), series };
 
-/// The values that become series; the recording holds the others too.
+/// The values that become series; the recording also holds the other values.
 const SHOWN: [&str; 11] = [
     "MemFree",
     "MemAvailable",

@@ -1,8 +1,9 @@
-//! The sampler reads a host's counters every interval. It records the kernel's own text, which is parsed when
-//! the recording is read.
+//! The sampler reads a host's counters at every interval. It records the text that the kernel prints; this
+//! text is only parsed when the recording is read.
 //!
-//! A [`Recorder`] makes a recording, a [`Recording`] reads it. Its form on disk and between two ends is
-//! specified in docs/formats.md. Each kind of data is one file here and one line of `KINDS`.
+//! A [`Recorder`] makes a recording, a [`Recording`] reads it. docs/formats.md specifies the format of
+//! recordings on disk and between two ends. Each kind of data has one file in this module and one line in
+//! `KINDS`.
 
 mod cost;
 mod counters;
@@ -53,7 +54,7 @@ pub(crate) struct SampleKind {
     name: &'static str,
     /// Opens its source.
     open: fn(&SamplerOptions) -> Box<dyn TextSource>,
-    /// Its series over time.
+    /// Computes its series over time.
     series: fn(&Recording) -> Vec<TimeSeries>,
 }
 
@@ -74,7 +75,7 @@ pub(crate) const KINDS: &[SampleKind] = &[
     processes::KIND,
 ];
 
-/// A recording of one kind of data, one text a second.
+/// A recording of one kind of data, with one text each second.
 #[cfg(test)]
 fn recording_of(kind: &str, texts: &[&str]) -> Recording {
     let sample = |(at, text): (usize, &&str)| Sample {

@@ -1,7 +1,7 @@
-//! Network interfaces: /proc/net/dev (proc_pid_net(5)), of the network namespace of the process that records.
+//! Network interfaces in the network namespace of the recording process: /proc/net/dev (proc_pid_net(5)).
 //!
-//! Bytes are those of the wire layer as the kernel sees it: Ethernet headers included, preamble, checksum and
-//! gap not. Packets are the kernel's too: with segmentation offload up to 64 KiB on virtual links.
+//! Bytes are counted as the kernel sees them: with Ethernet headers, without preamble, checksum and gap.
+//! Packets are also the kernel's packets: with segmentation offload, they have up to 64 KiB on virtual links.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ const COLUMNS: [&str; 12] = [
 /// The traffic of an interface in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// Bytes at the wire layer, with Ethernet headers.
+    /// Bytes, including Ethernet headers.
     pub bytes: u64,
     /// Packets as the kernel counts them.
     pub packets: u64,
@@ -41,7 +41,7 @@ pub struct Traffic {
     pub errors: u64,
     /// Dropped packets.
     pub drops: u64,
-    /// The highest rate of an interval, in bit/s.
+    /// The highest rate in any interval, in bit/s.
     pub peak_bits: f64,
 }
 
@@ -99,7 +99,7 @@ fn history(recording: &Recording) -> History {
     counters::history(recording, NAME, parse)
 }
 
-/// The counters of each interface, by the names of interface and column.
+/// Parses the counters of each interface, by the names of interface and column.
 fn parse(text: &str) -> CounterValues {
     let mut counters = CounterValues::new();
     // The two heading lines contain '|'.

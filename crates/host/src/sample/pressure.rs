@@ -15,7 +15,7 @@ const RESOURCES: [&str; 3] = ["cpu", "io", "memory"];
 pub(super) const KIND: SampleKind =
     SampleKind { name: NAME, open: |options| Box::new(PressureFiles::new(&options.root)), series };
 
-/// The files of the three resources. Each recorded line begins with its resource.
+/// The files of the three resources. Each recorded line begins with the name of its resource.
 struct PressureFiles(Vec<(&'static str, KeptFile)>);
 
 impl PressureFiles {
@@ -49,7 +49,7 @@ pub struct Stall {
     pub seconds: f64,
 }
 
-/// The waiting times between the first and the last sample. Empty if the kernel doesn't count them.
+/// The waiting times between the first and the last sample; empty if the kernel doesn't count them.
 pub fn stalls(recording: &Recording) -> Vec<Stall> {
     let totals = counters::totals(&history(recording));
     totals.into_iter().map(|(name, micros)| Stall { name, seconds: micros as f64 * 1e-6 }).collect()
@@ -64,7 +64,7 @@ fn history(recording: &Recording) -> History {
     counters::history(recording, NAME, parse)
 }
 
-/// Microseconds by resource and "some" or "full".
+/// Parses microseconds by resource and "some" or "full".
 fn parse(text: &str) -> CounterValues {
     let line = |line: &str| {
         let mut words = line.split_whitespace();

@@ -1,5 +1,5 @@
-//! Processor time of chosen processes and their descendants: lines of /proc/PID/stat (proc_pid_stat(5)), and
-//! one of their sockets.
+//! Processor time of chosen processes and their descendants: a line of /proc/PID/stat (proc_pid_stat(5)) for
+//! each, and one line with the sockets of all of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,10 +15,11 @@ use super::source::{TextSource, read_whole};
 use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 
 pub(super) const NAME: &str = "processes";
-/// The shortest time between two searches for new descendants, and the largest share of a processor for them.
+/// The shortest time between two searches for new descendants, and the largest share of a processor that
+/// searches may use.
 const SEARCH: Duration = Duration::from_secs(1);
 const SEARCH_SHARE: f64 = 0.001;
-/// The largest number of processes that are followed at a time.
+/// The largest number of processes that are followed at the same time.
 const MOST: usize = 256;
 
 pub(super) const KIND: SampleKind =
@@ -58,8 +59,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Adds the children of followed processes, if the kernel lists them (CONFIG_PROC_CHILDREN). This is
-    /// cheap enough for every sample. Children of other threads than the first are found by the search.
+    /// Adds the children of followed processes, if the kernel lists them (CONFIG_PROC_CHILDREN). This is cheap
+    /// enough for every sample. The search finds the children of threads other than the first.
     fn follow_children(&mut self) {
         let mut parents: Vec<u32> = self.held.keys().copied().collect();
         while let Some(parent) = parents.pop() {
@@ -85,7 +86,7 @@ impl Trees {
 
     fn hold(&mut self, pid: u32) {
         if self.held.len() < MOST && !self.held.contains_key(&pid) {
-            // A process that has ended meanwhile doesn't count.
+            // A process that has ended meanwhile is left out.
             self.held.extend(File::open(self.stat(pid)).ok().map(|file| (pid, file)));
         }
     }
@@ -105,14 +106,15 @@ impl TextSource for Trees {
         } else {
             self.follow_children();
         }
-        // A file of a process that has ended can't be read any more, even if its number is used again.
+        // Once a process has ended, its open file can't be read any more, even if another process gets its
+        // number.
         let mut sockets = Sockets::default();
         let Self { proc, held, .. } = self;
         held.retain(|pid, file| {
             let open = open_in(&proc.join(format!("{pid}/fd")));
             let start = text.len();
             let is_there = read_whole(file, text).is_ok();
-            // An ended process has no open files, but only root may see that.
+            // An ended process has no open files, but only root may list them.
             if is_there && !has_ended(&text[start..]) {
                 sockets.add(open);
             }
@@ -123,7 +125,8 @@ impl TextSource for Trees {
     }
 }
 
-/// True if the process has ended: nobody has waited for it yet (state Z), or somebody just has (X).
+/// True if the process has ended: its parent hasn't waited for it yet (state Z), or has just done so (state
+/// X).
 fn has_ended(line: &[u8]) -> bool {
     let line = String::from_utf8_lossy(line);
     line.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
@@ -135,13 +138,13 @@ struct ProcessStat {
     pid: u32,
     name: String,
     parent: u32,
-    /// User and system.
+    /// User and system time of the process itself.
     own: u64,
     /// User and system time of children that have ended and were waited for.
     children: u64,
-    /// The part of both in user mode.
+    /// The part of `own` and `children` in user mode.
     user: u64,
-    /// The process's start, since the host was booted.
+    /// The start of the process, since the host was booted.
     started: u64,
     /// True if the process waits for a device (state D) at the moment of the sample.
     waits: bool,
@@ -150,7 +153,7 @@ struct ProcessStat {
 
 impl ProcessStat {
     fn parse(line: &str) -> Option<Self> {
-        // The name may contain any characters, also brackets.
+        // The name may contain any characters, including brackets.
         let (pid, rest) = line.split_once(" (")?;
         let (name, rest) = rest.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -168,7 +171,7 @@ impl ProcessStat {
         })
     }
 
-    /// Its own time and that of the children that it has waited for.
+    /// The time of the process and of the children that it has waited for.
     fn all(&self) -> u64 {
         self.own.saturating_add(self.children)
     }
@@ -179,14 +182,15 @@ impl ProcessStat {
 pub struct ProcessSeconds {
     /// Its number.
     pub pid: u32,
-    /// Its name, as in /proc/PID/comm, at the end.
+    /// Its name, as in /proc/PID/comm, in the last sample that saw it.
     pub name: String,
-    /// Processor seconds of the process and of short-lived children that no sample saw.
+    /// Processor seconds of the process, and of its short-lived children that no sample saw.
     pub seconds: f64,
 }
 
 /// The processor time of each followed process between the first and the last sample, the largest first. The
-/// time of a process's last interval isn't lost if its parent is followed and waits for it.
+/// time between the last sample of a process and its end is included if its parent is followed and waits for
+/// it.
 pub fn process_seconds(recording: &Recording) -> Vec<ProcessSeconds> {
     let mut sums: BTreeMap<(u32, u64), ProcessSeconds> = BTreeMap::new();
     for step in steps(recording) {
@@ -205,20 +209,20 @@ pub fn process_seconds(recording: &Recording) -> Vec<ProcessSeconds> {
     all
 }
 
-/// The activity of one process while it was seen.
+/// The activity of one process between the first and the last sample that saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessTime {
     /// Its number.
     pub pid: u32,
-    /// Its name, as in /proc/PID/comm, at the end.
+    /// Its name, as in /proc/PID/comm, in the last sample that saw it.
     pub name: String,
     /// The mean number of processors in use, including short-lived children that no sample saw.
     pub processors: f64,
     /// The largest number of its threads.
     pub threads: u64,
-    /// Share of the samples in which it waited for a device.
+    /// The share of the samples in which it waited for a device.
     pub waits: f64,
-    /// First and last second in which it was seen.
+    /// The first and the last second in which it was seen.
     pub seen: (f64, f64),
 }
 
@@ -253,8 +257,9 @@ pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
 }
 
 /// Seconds in user mode between the first and the last sample, of the followed processes and all their
-/// descendants. Descendants that ended unseen are included, because their time goes to the process that waits
-/// for them. None if no process was followed, or if the number of followed processes reached its limit.
+/// descendants. Descendants that ended before a sample saw them are included, because their time is added to
+/// the process that waits for them. `None` if no process was followed, or if the number of followed processes
+/// reached its limit.
 pub fn user_seconds(recording: &Recording) -> Option<f64> {
     let moments = moments(recording);
     let ((from, first), (_, last)) = (moments.first()?, moments.last()?);
@@ -272,7 +277,7 @@ pub fn user_seconds(recording: &Recording) -> Option<f64> {
     Some(used.saturating_sub(all(&mut before.into_values())) as f64 / hz)
 }
 
-/// Percent of one processor, for each process and for all together.
+/// Percent of one processor, for each process and for all processes together.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for step in steps(recording).into_iter().filter(|step| step.to > step.from) {
@@ -298,13 +303,13 @@ struct ProcessStep {
 struct Used {
     process: ProcessStat,
     seconds: f64,
-    /// True if the process was seen at the step's end, and not only later.
+    /// True if the sample at the end of the step saw the process, and not only a later sample.
     seen: bool,
 }
 
 type Moment = BTreeMap<u32, ProcessStat>;
 
-/// The processes of each sample, with its second.
+/// The second and the processes of each sample.
 fn moments(recording: &Recording) -> Vec<(f64, Moment)> {
     let moment = |text: &str| -> Moment {
         text.lines().filter_map(ProcessStat::parse).map(|process| (process.pid, process)).collect()
@@ -329,7 +334,8 @@ fn steps(recording: &Recording) -> Vec<ProcessStep> {
             } else {
                 let started = now.started as f64 / hz - boot;
                 let begun = moments.first().map_or(0.0, |first| first.0);
-                // Exact to a tick. A process that has run for longer, and was found late, counts from now on.
+                // Start times are exact to a tick. A process that started before the recording but was found
+                // late counts from now on.
                 let all = if started + 1.0 / hz > begun { now.all() } else { 0 };
                 add(&mut steps, now, true, started.max(begun), all as f64 / hz);
             }
@@ -338,7 +344,7 @@ fn steps(recording: &Recording) -> Vec<ProcessStep> {
     steps
 }
 
-/// Adds what a process used from `from` to the end of the last step, evenly over the steps.
+/// Spreads the time that a process used from `from` to the end of the last step evenly over the steps.
 fn add(steps: &mut [ProcessStep], process: &ProcessStat, seen: bool, from: f64, seconds: f64) {
     let Some((last, before)) = steps.split_last_mut() else { return };
     let span = last.to - from;
@@ -351,17 +357,17 @@ fn add(steps: &mut [ProcessStep], process: &ProcessStat, seen: bool, from: f64, 
     last.used.push(Used { process: process.clone(), seconds: left.max(0.0), seen });
 }
 
-/// What one process adds to a step.
+/// The ticks that one process adds to a step.
 struct Ticks {
-    /// Of the process itself, and of children that no sample saw.
+    /// Ticks of the process itself, and of its children that no sample saw.
     own: u64,
-    /// Of its descendants that have ended since the earlier moment, after that moment.
+    /// For each descendant that ended after the earlier moment, its ticks between that moment and its end.
     ended: Vec<(ProcessStat, u64)>,
 }
 
-/// The ticks since the earlier moment. A process gets all the time of a child that it has waited for; what was
-/// counted for the child before is subtracted, and the rest is the child's last part, up to `most` ticks for
-/// each of its threads.
+/// The ticks since the earlier moment. The kernel adds all the time of a child to the process that has waited
+/// for it. The ticks that were already counted for the child are subtracted; the rest belongs to the end of
+/// the child's life, up to `most` ticks for each of its threads.
 fn used(before: &ProcessStat, now: &ProcessStat, most: u64, earlier: &Moment, later: &Moment) -> Ticks {
     let ended = ended_below(now.pid, earlier, later);
     let counted = ended.iter().map(|process| process.all()).fold(0, u64::saturating_add);

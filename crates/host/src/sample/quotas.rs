@@ -1,6 +1,8 @@
-//! CPU quotas of the control groups of this process and of the followed ones, and how often they stopped them.
+//! CPU quotas of the control groups of this process and of the followed processes, and how often the quotas
+//! stopped the groups.
 //!
-//! Each line of a group's file is recorded as `FILE LINE GROUP`. GROUP begins with the line's first slash.
+//! Each line of a group's file is recorded as `FILE LINE GROUP`. GROUP begins at the first slash of the recorded
+//! line.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +21,7 @@ pub(super) const KIND: SampleKind =
 
 struct QuotaSource {
     root: PathBuf,
-    /// `self`, and the numbers of the followed processes.
+    /// `self`, and the process numbers of the followed processes.
     processes: Vec<String>,
 }
 
@@ -36,7 +38,7 @@ impl QuotaSource {
 impl TextSource for QuotaSource {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let root = Root::files(&self.root);
-        // A followed process may end, or move to another group.
+        // A followed process may end or move to another group, so the groups are looked up for each sample.
         let hierarchies: Vec<_> =
             self.processes.iter().map(|process| Hierarchy::of(&root, process, "cpu")).collect();
         if let Some(Fact::Unreadable(reason)) = hierarchies.first() {
@@ -62,7 +64,8 @@ impl TextSource for QuotaSource {
     }
 }
 
-/// The quota that stopped a group most often between the first and the last sample; none where no group has one.
+/// The quota that stopped a group most often between the first and the last sample; `None` if no group has a
+/// quota.
 pub fn quota_use(recording: &Recording) -> Option<QuotaUse> {
     let moments = moments(recording);
     let mut ends: BTreeMap<&str, (&GroupMoment, &GroupMoment)> = BTreeMap::new();
@@ -75,7 +78,7 @@ pub fn quota_use(recording: &Recording) -> Option<QuotaUse> {
     used.max_by(|a, b| a.stopped_seconds().total_cmp(&b.stopped_seconds()))
 }
 
-/// Percent of the time's periods in which each group with a quota was stopped.
+/// For each group with a quota, the periods in which the quota stopped the group, in percent of the time.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for pair in moments(recording).windows(2) {
@@ -96,7 +99,7 @@ struct GroupMoment {
     throttling: Throttling,
 }
 
-/// The groups of each sample by name, with its second.
+/// The second of each sample, and its groups by name.
 fn moments(recording: &Recording) -> Vec<(f64, BTreeMap<String, GroupMoment>)> {
     recording.texts(NAME).map(|(seconds, text)| (seconds, parse(text))).collect()
 }

@@ -1,4 +1,4 @@
-//! A thread that takes a sample every interval.
+//! A thread that takes a sample at every interval.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,8 @@ struct TapeState {
 }
 
 impl Recorder {
-    /// Takes the first sample before it returns, and then one every interval (see [`clamped`]).
+    /// Takes the first sample before it returns, then starts a thread that takes a sample at every interval
+    /// (see [`clamped`]).
     ///
     /// # Errors
     /// If no thread can be started.
@@ -47,12 +48,13 @@ impl Recorder {
         self.interval
     }
 
-    /// Takes the samples since the last call. All parts, joined, are the recording.
+    /// Returns the samples since the last call. The results of all calls, joined, are the recording.
     pub fn take(&self) -> Vec<u8> {
         self.shared.lock().tape.take()
     }
 
-    /// Takes a last sample, ends the recording, and returns the samples not taken yet.
+    /// Takes a last sample, ends the recording, and returns the samples that [`Self::take`] hasn't returned
+    /// yet.
     pub fn stop(mut self) -> Vec<u8> {
         self.end();
         self.take()
@@ -62,7 +64,7 @@ impl Recorder {
         self.shared.lock().stopped = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has kept its samples.
+            // If the thread panicked, its samples are still there.
             let _ = thread.join();
         }
     }
@@ -112,7 +114,7 @@ fn sample(sampler: &mut Sampler, whole: bool) -> Vec<u8> {
     text
 }
 
-/// The next moment of an even beat. Moments that a suspended or busy host missed are skipped.
+/// The time of the next sample, at even intervals. Times that a suspended or busy host missed are skipped.
 fn next(last: Instant, interval: Duration, now: Instant) -> Instant {
     let due = last + interval;
     if due < now { now + interval } else { due }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter};
 
-/// The first line: the name of the form, and its version.
+/// The first line: the name of the format, and its version.
 pub(crate) const MAGIC: &str = "linerate recording 1";
 
 /// A recording: the texts of a host's counters at several moments.
@@ -10,7 +10,7 @@ pub(crate) const MAGIC: &str = "linerate recording 1";
 pub struct Recording {
     /// The host and the time.
     pub about: RecordingInfo,
-    /// The samples, in the order of time.
+    /// The samples, the earliest first.
     pub samples: Vec<Sample>,
     /// Kinds of data that couldn't be read, each with the reason.
     pub missing: Vec<(String, String)>,
@@ -21,9 +21,9 @@ pub struct Recording {
 pub struct RecordingInfo {
     /// The host's name.
     pub host: String,
-    /// The moment of 0 seconds, in seconds since 1970-01-01 UTC.
+    /// The time at which the recording's clock was 0, in seconds since 1970-01-01 UTC.
     pub started: f64,
-    /// The same moment in seconds since the host was booted.
+    /// The same time, in seconds since the host was booted.
     pub boot: f64,
     /// The intended seconds between two samples.
     pub interval: f64,
@@ -31,23 +31,23 @@ pub struct RecordingInfo {
     pub ticks_per_second: u64,
 }
 
-/// One moment.
+/// The data of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Seconds since the recording began, by a clock that only goes forward.
+    /// Seconds since the recording began, by a monotonic clock.
     pub seconds: f64,
-    /// The kinds of data with their names and texts. Not every sample holds every kind.
+    /// The name and text of each kind of data. Not every sample holds every kind.
     pub texts: Vec<(String, String)>,
 }
 
-/// The reason that bytes aren't a recording.
+/// The reason why bytes aren't a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordingError {
     /// The first line is wrong.
     NoRecording,
-    /// A line has no place in a recording.
+    /// A line isn't allowed where it is.
     Line {
-        /// Bytes before it.
+        /// The number of bytes before the line.
         at: usize,
         /// The line, or its beginning.
         line: String,
@@ -92,7 +92,7 @@ impl Recording {
         }
     }
 
-    /// Takes one line with its text; none if the line isn't allowed here.
+    /// Parses one line with its text; `None` if the line isn't allowed here.
     fn take(&mut self, line: &str, lines: &mut Lines<'_>) -> Option<Taken> {
         let (mark, rest) = line.split_once(' ')?;
         match mark {
@@ -146,8 +146,8 @@ impl Recording {
         })
     }
 
-    /// Thins the samples to at least this distance in seconds, and keeps the first and the last two. Counters
-    /// only grow, so the growth between two kept samples isn't lost.
+    /// Removes samples so that at least this number of seconds is between two of them; keeps the first and
+    /// the last two samples. Counters only increase, so no growth between two kept samples is lost.
     pub fn thin(&mut self, seconds: f64) {
         let (mut place, mut kept, last) = (0, f64::NEG_INFINITY, self.samples.len());
         self.samples.retain(|sample| {
@@ -160,7 +160,7 @@ impl Recording {
         });
     }
 
-    /// The samples of a part of the time, from one second of the recording to another, both included.
+    /// The samples from one second of the recording to another, both inclusive.
     pub fn window(&self, from: f64, to: f64) -> Self {
         let inside = |sample: &&Sample| (from..=to).contains(&sample.seconds);
         let samples = self.samples.iter().filter(inside).cloned().collect();
@@ -170,12 +170,12 @@ impl Recording {
 
 enum Taken {
     Whole,
-    /// The bytes end inside it.
+    /// The bytes end inside the line or its text.
     Cut,
 }
 
 impl RecordingInfo {
-    /// Ignores unknown values, so that later versions may add some.
+    /// Sets one property. Unknown keys are ignored, so that later versions may add some.
     fn set(&mut self, key: &str, value: &str) -> Option<Taken> {
         let number = || value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
         match key {
@@ -200,7 +200,7 @@ impl Display for RecordingInfo {
 }
 
 impl Display for Recording {
-    /// The form on disk.
+    /// Writes the format on disk.
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{MAGIC}\n{}", self.about)?;
         for (kind, reason) in &self.missing {
@@ -234,14 +234,14 @@ impl Display for RecordingError {
 
 impl std::error::Error for RecordingError {}
 
-/// Lines and pieces of text, one behind the other.
+/// Reads lines and texts, one after the other.
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Lines<'a> {
-    /// The next line that has an end.
+    /// The next complete line.
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         let end = rest.iter().position(|&byte| byte == b'\n')?;
@@ -249,7 +249,8 @@ impl<'a> Lines<'a> {
         Some(&rest[..end])
     }
 
-    /// A text of this length and the end of its line; the inner none if the bytes end earlier.
+    /// Reads a text of this length and the line end after it. `None` if the line end is missing, `Some(None)`
+    /// if the bytes end earlier.
     #[expect(clippy::option_option, reason = "damaged, cut off, or whole")]
     fn text(&mut self, length: usize) -> Option<Option<&'a [u8]>> {
         let rest = &self.bytes[self.at..];

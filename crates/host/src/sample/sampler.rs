@@ -12,15 +12,15 @@ use super::{KINDS, SampleKind};
 
 /// The default interval of samples.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
-/// The shortest interval; a shorter one would measure the sampler.
+/// The shortest interval. With a shorter one, the sampler would mostly measure itself.
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(60);
-/// The share of a processor that all kinds of data together may cost. Above it, costly kinds are read less
-/// often.
+/// The share of a processor that all kinds of data together may cost. If they cost more, costly kinds are
+/// read less often.
 const ALL: f64 = 0.008;
-/// The share of a processor that each kind may then cost.
+/// The share of a processor that each kind may cost in that case.
 const SHARE: f64 = ALL / KINDS.len() as f64;
-/// The largest number of processes, and of their names, to follow.
+/// The largest number of processes, and of program names, to follow.
 const MOST_WATCHED: usize = 64;
 
 /// Options of a sampler.
@@ -32,7 +32,8 @@ pub struct SamplerOptions {
     pub processes: Vec<u32>,
     /// Names of programs, as in /proc/PID/comm, whose processes are followed as well.
     pub names: Vec<String>,
-    /// The directory in place of `/`. Data without a file are recorded only if it is `/` itself.
+    /// The directory in place of `/`. Data that doesn't come from files is only recorded if this is `/`
+    /// itself.
     pub root: PathBuf,
 }
 
@@ -42,12 +43,12 @@ impl Default for SamplerOptions {
     }
 }
 
-/// The interval limited to 20 ms to a minute.
+/// The interval, limited to the range from 20 ms to a minute.
 pub fn clamped(interval: Duration) -> Duration {
     interval.clamp(SHORTEST, LONGEST)
 }
 
-/// Reads a host's counters; those of the network belong to the calling thread's namespace.
+/// Reads a host's counters. The network counters are those of the calling thread's network namespace.
 pub struct Sampler {
     begun: Instant,
     interval: Duration,
@@ -55,7 +56,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Opens the sources. The recording names unreadable ones, with the reason.
+    /// Opens the sources. For each source that can't be read, the recording states the reason.
     pub fn new(options: &SamplerOptions) -> Self {
         let mut options = options.clone();
         options.processes.truncate(MOST_WATCHED);
@@ -64,7 +65,7 @@ impl Sampler {
         Self { begun: Instant::now(), interval: clamped(options.interval), channels }
     }
 
-    /// The head of a recording. Call it before the first sample, because it holds the time.
+    /// The head of a recording. Call this before the first sample, because the head contains the start time.
     pub fn heading(&self) -> Vec<u8> {
         let boot = clock_gettime(ClockId::Boottime);
         let elapsed = self.begun.elapsed();
@@ -81,8 +82,8 @@ impl Sampler {
         format!("{MAGIC}\n{about}").into_bytes()
     }
 
-    /// Appends one sample. A costly kind of data is left out of some samples, unless the sample must be
-    /// `whole`, as the first and the last should.
+    /// Appends one sample. Some samples leave out costly kinds of data, unless `whole` is true. Pass true for
+    /// the first and the last sample.
     pub fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) {
         recording.extend_from_slice(format!("@ {:.6}\n", self.begun.elapsed().as_secs_f64()).as_bytes());
         let interval = self.interval.as_secs_f64();
@@ -95,18 +96,19 @@ impl Sampler {
     }
 }
 
-/// One kind of data with its open source.
+/// One kind of data and its open source.
 struct OpenKind {
     name: &'static str,
     source: Box<dyn TextSource>,
     text: Vec<u8>,
-    /// The number of samples that it still skips.
+    /// The number of samples that this kind still skips.
     out: u32,
     /// The cost of the last reading, in processor seconds.
     last: f64,
-    /// The lower cost of the last two: a single costly reading, such as the first, is forgiven.
+    /// The lower cost of the last two readings, so that a single costly reading, such as the first, doesn't
+    /// count.
     cost: f64,
-    /// True once the reason that it couldn't be read was recorded.
+    /// True once the reason why it can't be read has been recorded.
     told: bool,
 }
 
@@ -116,7 +118,7 @@ impl OpenKind {
         Self { name: kind.name, source, text: Vec::new(), out: 0, last: 0.0, cost: 0.0, told: false }
     }
 
-    /// False if it skips this sample.
+    /// Takes a sample of this kind; false if the kind skips this sample.
     fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) -> bool {
         if self.out > 0 && !whole {
             self.out -= 1;
@@ -131,7 +133,7 @@ impl OpenKind {
         true
     }
 
-    /// Skips enough samples to cost at most `share` processor seconds for each one, in the mean.
+    /// Skips enough samples for a mean cost of at most `share` processor seconds for each sample.
     fn spare(&mut self, share: f64) {
         self.out = (self.cost / share) as u32;
     }
@@ -153,7 +155,7 @@ impl OpenKind {
     }
 }
 
-/// Processor time of this thread, so that delays on a busy host don't count.
+/// Processor time of this thread. Unlike wall time, it doesn't include delays on a busy host.
 pub(crate) fn thread_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
@@ -163,7 +165,7 @@ pub(crate) fn thread_seconds() -> f64 {
 mod tests {
     use super::*;
 
-    /// A reading that costs 3 ms, more than 0.8 % of 250 ms.
+    /// A source that takes 3 ms to read, more than 0.8 % of 250 ms.
     struct Dear;
 
     impl TextSource for Dear {

@@ -1,4 +1,4 @@
-//! The data of a recording over time, all kinds in one form.
+//! The data of a recording over time; all kinds of data have the same type.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,8 @@ pub struct TimeSeries {
     pub name: String,
     /// Its unit: `%`, `bit/s`, `1/s`.
     pub unit: String,
-    /// Seconds since the recording began, and the value; a rate covers the interval that ends there.
+    /// Pairs of seconds since the recording began and a value. A rate covers the interval that ends at that
+    /// second.
     pub points: Vec<(f64, f64)>,
 }
 

@@ -1,7 +1,8 @@
-//! Asks the kernel for the TCP connections of a network namespace (sock_diag(7)), each as one line of text.
+//! Requests the TCP connections of a network namespace from the kernel (sock_diag(7)), and writes each as one line of
+//! text.
 //!
-//! The layouts are those of include/uapi/linux/inet_diag.h and include/uapi/linux/tcp.h, which only ever grow
-//! at their ends.
+//! The layouts are those of include/uapi/linux/inet_diag.h and include/uapi/linux/tcp.h, to which new kernels only
+//! append fields.
 
 use std::fmt::Write as _;
 use std::io;
@@ -29,9 +30,9 @@ const INFO: u16 = 2;
 const CONG: u16 = 4;
 const MEMORY: u16 = 7;
 const EXTENSIONS: u8 = 1 << (INFO - 1) | 1 << (CONG - 1) | 1 << (MEMORY - 1);
-/// Established, and the states in which data may still be under way: FIN_WAIT1 and 2, CLOSE_WAIT, LAST_ACK.
+/// ESTABLISHED, and the states in which data may still be in flight: FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK.
 const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9;
-/// Before the attributes: struct inet_diag_msg.
+/// The size of struct inet_diag_msg, which comes before the attributes.
 const FIXED: usize = 72;
 
 /// The recorded fields of struct tcp_info: name, offset, and size in bytes.
@@ -61,8 +62,8 @@ const FIELDS: [(&str, usize, usize); 23] = [
     ("snd_wnd", 228, 4),
 ];
 
-/// The recorded values of SK_MEMINFO_VARS (include/uapi/linux/sock_diag.h): name and place. They count memory, which is
-/// more than the bytes in it.
+/// The recorded values of SK_MEMINFO_VARS (include/uapi/linux/sock_diag.h): name and index. They count memory, which is
+/// more than the bytes of data in it.
 const MEMORY_FIELDS: [(&str, usize); 2] = [("sndbuf", 3), ("wmem_queued", 5)];
 
 /// A socket for requests to the kernel.
@@ -72,7 +73,7 @@ pub(crate) struct SockDiag {
 }
 
 impl SockDiag {
-    /// Opens it in the network namespace of the calling thread.
+    /// Opens the socket in the network namespace of the calling thread.
     pub fn open() -> io::Result<Self> {
         let protocol = Some(netlink::SOCK_DIAG);
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
@@ -89,7 +90,7 @@ impl SockDiag {
         Ok(())
     }
 
-    /// Takes one answer; false if it was the last.
+    /// Receives one answer; false if it was the last.
     fn receive(&mut self, text: &mut String, told: &mut usize) -> io::Result<bool> {
         let (got, _) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
         let mut rest = &self.buffer[..got];
@@ -117,8 +118,8 @@ fn question(family: u8) -> Vec<u8> {
     request(BY_FAMILY, DUMP, &body)
 }
 
-/// One connection: both addresses, the state, the cookie that no other connection has, the queues, the
-/// socket's inode (0 once nobody has it open), and the values of TCP_INFO.
+/// Writes the line of one connection: both addresses, the state, the cookie that identifies the connection, the queues,
+/// the socket's inode (0 once no process has it open), and the values of TCP_INFO.
 fn line(message: &[u8], text: &mut String) {
     let Some((near, far)) = ends(message) else { return };
     let get = |at, size| number(message, at, size).unwrap_or(0);
@@ -147,7 +148,7 @@ fn ends(message: &[u8]) -> Option<(String, String)> {
         let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
         Some(match family {
             AF_INET => format!("{}:{port}", Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
-            // A socket for both families shows its peers' IPv4 addresses in this form.
+            // A socket for both address families has its peers' IPv4 addresses in this form.
             _ => match Ipv6Addr::from(bytes).to_canonical() {
                 IpAddr::V4(address) => format!("{address}:{port}"),
                 IpAddr::V6(address) => format!("[{address}]:{port}"),
@@ -157,7 +158,7 @@ fn ends(message: &[u8]) -> Option<(String, String)> {
     Some((end(4, 8)?, end(6, 24)?))
 }
 
-/// Fields that an older kernel lacks are left out.
+/// Writes the values of TCP_INFO, without the fields that an older kernel lacks.
 fn info(bytes: &[u8], text: &mut String) {
     for (name, at, size) in FIELDS {
         if let Some(value) = number(bytes, at, size) {

@@ -1,7 +1,8 @@
-//! The open sockets of processes, which identify their connections: links in /proc/PID/fd (proc_pid_fd(5)).
+//! The open sockets of processes, from the links in /proc/PID/fd (proc_pid_fd(5)). By its sockets, a
+//! process's connections are found.
 //!
-//! They form one line among those of the processes: `sockets INODE ...`, with `?` for processes that this
-//! user may not examine.
+//! The sockets are one line in the text of the processes: `sockets INODE ...`, with `?` if this user may not
+//! examine some of the processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,8 +13,8 @@ use super::Recording;
 
 const WORD: &str = "sockets";
 const HIDDEN: &str = "?";
-/// The largest number of open files of a process. With more, its sockets aren't searched, which would cost
-/// too much.
+/// The largest number of open files of a process. A process with more files isn't searched for sockets,
+/// because that would cost too much.
 const MOST_FILES: usize = 1024;
 
 /// The open sockets of all followed processes at one moment.
@@ -28,7 +29,7 @@ impl Sockets {
     pub fn add(&mut self, open: io::Result<Vec<u64>>) {
         match open {
             Ok(inodes) => self.inodes.extend(inodes),
-            // A process that has ended meanwhile has none.
+            // A process that has ended meanwhile has no sockets.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(_) => self.is_hidden = true,
         }
@@ -55,7 +56,7 @@ pub(super) fn open_in(directory: &Path) -> io::Result<Vec<u64>> {
         match fs::read_link(entry?.path()) {
             Ok(target) => inodes.extend(inode(&target)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            // It was closed meanwhile.
+            // The file was closed meanwhile.
             Err(_) => {}
         }
     }
@@ -66,8 +67,8 @@ fn inode(target: &Path) -> Option<u64> {
     target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// All sockets that the followed processes had open at any moment; none if they aren't known for each
-/// process.
+/// All sockets that the followed processes had open in any sample; `None` unless the sockets of every process
+/// are known.
 pub(super) fn followed(recording: &Recording) -> Option<BTreeSet<u64>> {
     let lines = recording.texts(super::processes::NAME).flat_map(|(_, text)| text.lines());
     let mut words = lines.filter_map(|line| line.strip_prefix(WORD)).peekable();

@@ -25,7 +25,7 @@ pub struct Softnet {
     pub squeezed: u64,
 }
 
-/// The growth between the first and the last sample, for all processors together.
+/// The growth of the counters between the first and the last sample, summed over all processors.
 pub fn softnet(recording: &Recording) -> Softnet {
     let totals = counters::totals(&history(recording));
     let of = |column: &str| totals.get(&format!("all {column}")).copied().unwrap_or(0);
@@ -36,14 +36,14 @@ fn history(recording: &Recording) -> History {
     counters::history(recording, NAME, parse)
 }
 
-/// Three columns of each line, in hexadecimal; by processor and for all.
+/// Parses three columns of each line, in hexadecimal, by processor and for all processors.
 fn parse(text: &str) -> CounterValues {
     let mut counters = CounterValues::new();
     for (line, place) in text.lines().zip(0..) {
         let values: Vec<u64> =
             line.split_whitespace().map_while(|word| u64::from_str_radix(word, 16).ok()).collect();
-        // The thirteenth column names the processor, since Linux 5.10; earlier, lines count the processors
-        // that are on line.
+        // Since Linux 5.10, the thirteenth column is the number of the processor; before, there is a line for
+        // each online processor, in order.
         let processor = values.get(12).copied().unwrap_or(place);
         for (column, value) in ["processed", "dropped", "squeezed"].iter().zip(values) {
             counters.insert(format!("cpu{processor} {column}"), value);

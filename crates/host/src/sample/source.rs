@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// More bytes than any recorded file, even with 4,096 processors.
+/// More bytes than any recorded file has, even with 4,096 processors.
 const MOST_BYTES: usize = 16 << 20;
 
 /// The source of one kind of data.
@@ -14,7 +14,8 @@ pub(crate) trait TextSource: Send {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()>;
 }
 
-/// A file that is kept open and read from its beginning each time; /proc then renews its contents.
+/// A file that stays open and is read from its beginning each time. A read at the beginning of a file of
+/// /proc returns current contents.
 pub(crate) struct KeptFile {
     path: PathBuf,
     file: Option<File>,
@@ -41,7 +42,7 @@ impl TextSource for KeptFile {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let result = self.open().and_then(|file| read_whole(file, text));
         if result.is_err() {
-            // The file's device may have gone and come again.
+            // The file's device may have been removed and added again.
             self.file = None;
         }
         result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
@@ -53,7 +54,7 @@ pub(crate) fn read_whole(file: &File, text: &mut Vec<u8>) -> io::Result<()> {
     let start = text.len();
     let mut end = start;
     loop {
-        // The kernel returns about a page at a time; the bytes of one read are of one moment.
+        // The kernel returns about a page for each read; all bytes of one read are from the same moment.
         text.resize(end + (16 << 10), 0);
         let got = file.read_at(&mut text[end..], (end - start) as u64);
         end += *got.as_ref().unwrap_or(&0);

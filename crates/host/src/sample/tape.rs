@@ -1,6 +1,7 @@
-//! The samples that a recorder holds until they are taken.
+//! The samples that a recorder holds until the caller takes them.
 
-/// The most bytes held. A longer recording keeps every second of its samples, then every fourth.
+/// The most bytes that are held. A longer recording keeps every second of its samples, then every fourth, and
+/// so on.
 pub const MOST_BYTES: usize = 64 << 20;
 
 /// Samples in the order in which they were taken.
@@ -30,7 +31,7 @@ impl Tape {
         self.stride
     }
 
-    /// Takes all held samples, in the form of a recording or of its continuation.
+    /// Takes all held samples, in the format of a recording or of a recording's continuation.
     pub fn take(&mut self) -> Vec<u8> {
         let mut taken = std::mem::take(&mut self.heading);
         taken.extend(self.samples.drain(..).flatten());
@@ -38,7 +39,7 @@ impl Tape {
         taken
     }
 
-    /// Counters only grow, so the growth between two kept samples isn't lost.
+    /// Removes every second sample. Counters only increase, so no growth between two kept samples is lost.
     fn thin(&mut self) {
         let mut place = 0;
         self.samples.retain(|_| {

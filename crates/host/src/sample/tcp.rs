@@ -59,7 +59,7 @@ pub fn tcp(recording: &Recording) -> CounterValues {
         .collect()
 }
 
-/// The sums of TCP's counters for [`TcpTotals`].
+/// The growth of the counters in [`TcpTotals`] between the first and the last sample.
 pub fn tcp_totals(recording: &Recording) -> TcpTotals {
     let counters = tcp(recording);
     let of = |names: &[&str]| names.iter().filter_map(|name| counters.get(*name)).sum();
@@ -92,7 +92,7 @@ fn history(recording: &Recording, kind: &str) -> History {
     counters::history(recording, kind, parse)
 }
 
-/// Two lines for each protocol: names, then values. Negative values are limits that aren't set.
+/// Parses two lines for each protocol: names, then values. Negative values are limits that aren't set.
 fn parse(text: &str) -> CounterValues {
     let mut counters = CounterValues::new();
     let lines: Vec<&str> = text.lines().collect();

@@ -1,5 +1,5 @@
 //! QSFP-DD, OSFP and other modules of the Common Management Interface Specification (OIF-CMIS-05.2). The
-//! kernel returns the lower half and the upper page 00h; what other pages hold is unreadable.
+//! kernel returns the lower half and the upper page 00h, so the values of other pages are unreadable.
 
 use super::codes::connector;
 use super::{CableKind, Module, ModuleMemory, ModuleReach, celsius, monitor, only_if, volts};
@@ -44,7 +44,7 @@ fn name(form: u8) -> &'static str {
     }
 }
 
-/// The kind of media that the applications are for.
+/// The kind of cable, by the media type of the module's applications.
 fn cable(media: u8) -> Option<CableKind> {
     match media {
         3 => Some(CableKind::PassiveCopper),
@@ -53,7 +53,7 @@ fn cable(media: u8) -> Option<CableKind> {
     }
 }
 
-/// Byte 202, of cables only: a number in bits 5 to 0, times 0.1, 1, 10 or 100 metres.
+/// Byte 202, only for cables: a number in bits 5 to 0, times 0.1, 1, 10 or 100 metres.
 fn reach(memory: &ModuleMemory) -> Fact<Vec<ModuleReach>> {
     memory.byte(202).and_then(|length| match length & 0x3f {
         0 => Fact::NotApplicable,
@@ -64,7 +64,7 @@ fn reach(memory: &ModuleMemory) -> Fact<Vec<ModuleReach>> {
     })
 }
 
-/// Byte 201, in quarters of a watt; 0 in some modules, whose class is in byte 200.
+/// Byte 201, in quarters of a watt. In some modules byte 201 is 0; then byte 200 has the power class.
 fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     let class = memory.byte(200).and_then(|class| {
         match [1.5, 3.5, 7.0, 8.0, 10.0, 12.0, 14.0].get(usize::from(class >> 5)) {

@@ -1,4 +1,4 @@
-//! Codes of SFF-8024 and of the compliance bytes: their names.
+//! Names of the codes of SFF-8024, and of the bits of the compliance bytes.
 
 use super::ModuleMemory;
 use crate::facts::Fact;
@@ -25,7 +25,7 @@ pub(super) fn connector(code: u8) -> Fact<String> {
     Fact::Known(name.to_owned())
 }
 
-/// Names of a byte's bits, from bit 0; "" where a bit is no standard of Ethernet.
+/// Names of a byte's bits, from bit 0; "" if a bit isn't an Ethernet standard.
 pub(super) type BitNames = [&'static str; 8];
 
 /// SFF-8472, byte 3.
@@ -54,9 +54,9 @@ pub(super) const QSFP_40G: BitNames = [
     "",
 ];
 
-/// The standards of some bytes of bits, and of a byte with a code of SFF-8024, table 4-4. A code that names
-/// one standard for a single lane and one for four stands for the first in an SFP (`lane`), else for the
-/// second.
+/// The standards that the bits of some bytes name, and that of a byte with a code of SFF-8024, table 4-4.
+/// Some codes name one standard for a single lane and one for four lanes: in an SFP (`lane`) they stand for
+/// the former, otherwise for the latter.
 pub(super) fn standards<const N: usize>(
     memory: &ModuleMemory,
     bytes: [(usize, BitNames); N],

@@ -1,4 +1,4 @@
-//! The bytes of a module. Bytes that weren't read make their facts unreadable.
+//! The bytes of a module. A fact whose bytes weren't read is unreadable.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ const MOST: usize = 2048;
 /// Bytes on each line.
 const LINE: usize = 16;
 
-/// The memory of a module, as far as it was read.
+/// The part of a module's memory that was read.
 pub(super) struct ModuleMemory(Vec<Option<u8>>);
 
 /// The bytes as lines of an offset and 16 bytes, both in hexadecimal digits.
@@ -22,7 +22,7 @@ pub(in crate::facts) fn lines(bytes: &[u8]) -> String {
 }
 
 impl ModuleMemory {
-    /// Reads [`lines`]; others are left out.
+    /// Parses the text of [`lines`], and ignores other lines.
     pub fn parse(text: &str) -> Self {
         let mut bytes = Vec::new();
         for (offset, digits) in text.lines().filter_map(|line| line.trim().split_once(' ')) {
@@ -47,7 +47,7 @@ impl ModuleMemory {
         }
     }
 
-    /// True if all of some bits are set.
+    /// True if all bits of `bits` are set.
     pub fn is_set(&self, at: usize, bits: u8) -> Fact<bool> {
         self.byte(at).map(|byte| byte & bits == bits)
     }
@@ -70,7 +70,7 @@ impl ModuleMemory {
         Fact::Known(words)
     }
 
-    /// Text padded with blanks; not applicable where it is empty.
+    /// Text padded with blanks; not applicable if it is empty.
     pub fn text(&self, range: Range<usize>) -> Fact<String> {
         let mut text = String::new();
         for at in range {
@@ -86,7 +86,8 @@ impl ModuleMemory {
         }
     }
 
-    /// Known if the byte `at` is the sum of a range, as the standards demand; else the memory was misread.
+    /// Known if the byte `at` is the sum of the bytes of `range`, as the standards demand; otherwise
+    /// unreadable, because the memory was misread.
     pub fn summed(&self, range: Range<usize>, at: usize) -> Fact<()> {
         let mut sum = 0_u8;
         for at in range {

@@ -1,5 +1,5 @@
-//! Pluggable modules, by their own memory: SFF-8472 for SFPs, SFF-8636 for QSFPs, CMIS for newer ones. Values
-//! are the module's claims. SFF-8024 has the codes.
+//! Pluggable modules, by the contents of their memory: SFF-8472 for SFPs, SFF-8636 for QSFPs, CMIS for newer
+//! modules. The values are those that the module states about itself. SFF-8024 lists the codes.
 
 mod cmis;
 mod codes;
@@ -29,19 +29,19 @@ pub struct Module {
     pub connector: Fact<String>,
     /// The standards that it conforms to: `10GBASE-SR`, `100GBASE-CR4`.
     pub standards: Fact<Vec<String>>,
-    /// The kind of cable, where the cable is a part of it.
+    /// The kind of cable, if the cable is part of the module.
     pub cable: Fact<CableKind>,
     /// The wavelength of its laser in nanometres.
     pub wavelength_nm: Fact<f64>,
-    /// Its reach on each medium; a cable's is its length.
+    /// Its reach on each medium; for a cable, the cable's length.
     pub reach: Fact<Vec<ModuleReach>>,
     /// Nominal signalling rate of a lane, in millions of symbols a second.
     pub rate_mbd: Fact<u32>,
-    /// The most watts that it may take, by its power class.
+    /// The most watts that it may consume, by its power class.
     pub max_watts: Fact<f64>,
-    /// Degrees Celsius.
+    /// Its temperature in degrees Celsius.
     pub temperature: Fact<Monitor>,
-    /// Volts.
+    /// Its supply voltage in volts.
     pub voltage: Fact<Monitor>,
     /// Milliwatts of light that it sends, by lane.
     pub tx_power: Fact<Monitor>,
@@ -87,18 +87,18 @@ pub struct Monitor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Below: the module may not work.
+    /// Below this value, the module may not work.
     pub low_alarm: f64,
-    /// Below: outside of normal operation.
+    /// Below this value, the module is outside of its normal operation.
     pub low_warning: f64,
-    /// Above: outside of normal operation.
+    /// Above this value, the module is outside of its normal operation.
     pub high_warning: f64,
-    /// Above: the module may not work.
+    /// Above this value, the module may not work.
     pub high_alarm: f64,
 }
 
 impl Module {
-    /// The module whose memory is given as [`lines`].
+    /// The facts of a module; `text` holds its memory in the form of [`lines`].
     pub(super) fn parse(text: &str) -> Fact<Self> {
         let memory = ModuleMemory::parse(text);
         memory.byte(0).and_then(|form| match form {
@@ -112,24 +112,25 @@ impl Module {
         })
     }
 
-    /// The fastest standard that it conforms to, in Mbit/s; none where it names no standard of Ethernet.
+    /// The speed in Mbit/s of the fastest standard that it conforms to; `None` if it names no Ethernet
+    /// standard.
     pub fn fastest_mbps(&self) -> Option<u64> {
         self.standards.known()?.iter().map(|name| speed(name)).filter(|mbps| *mbps > 0).max()
     }
 }
 
 impl Monitor {
-    /// The lowest value; lanes that are switched off have it too.
+    /// The lowest value. Lanes that are switched off are included.
     pub fn lowest(&self) -> Option<f64> {
         self.values.iter().copied().min_by(f64::total_cmp)
     }
 }
 
-/// A monitor of words: one for each value, and four for the limits in the order of both standards: high
-/// alarm, low alarm, high warning, low warning.
+/// A monitor from words of the module's memory: one word for each value, and four words for the limits. Both
+/// standards have the limits in this order: high alarm, low alarm, high warning, low warning.
 fn monitor(values: Fact<Vec<u16>>, limits: Fact<Vec<u16>>, unit: impl Fn(u16) -> f64) -> Fact<Monitor> {
     let limits = limits.and_then(|words| match words.as_slice() {
-        // A module without limits leaves zeros.
+        // A module without limits has zeros there.
         [0, 0, 0, 0] => Fact::NotApplicable,
         [high_alarm, low_alarm, high_warning, low_warning] => Fact::Known(Limits {
             low_alarm: unit(*low_alarm),
@@ -142,22 +143,23 @@ fn monitor(values: Fact<Vec<u16>>, limits: Fact<Vec<u16>>, unit: impl Fn(u16) ->
     values.map(|words| Monitor { values: words.into_iter().map(unit).collect(), limits })
 }
 
-/// Signed, in 1/256 of a degree.
+/// Degrees Celsius of a signed word in 1/256 of a degree.
 fn celsius(word: u16) -> f64 {
     f64::from(word.cast_signed()) / 256.0
 }
 
-/// In 100 microvolts.
+/// Volts of a word in units of 100 microvolts.
 fn volts(word: u16) -> f64 {
     f64::from(word) / 10_000.0
 }
 
-/// In 0.1 microwatts.
+/// Milliwatts of a word in units of 0.1 microwatts.
 fn milliwatts(word: u16) -> f64 {
     f64::from(word) / 10_000.0
 }
 
-/// The reach on media of which each has a byte, in some metres; 0 stands for none.
+/// The reach on each medium. Each medium has its byte in the memory, in units of a number of metres; 0 stands
+/// for no reach.
 fn reaches<const N: usize>(memory: &ModuleMemory, media: [(&str, usize, f64); N]) -> Fact<Vec<ModuleReach>> {
     let mut all = Vec::new();
     for (name, at, metres) in media {
@@ -172,7 +174,7 @@ fn reaches<const N: usize>(memory: &ModuleMemory, media: [(&str, usize, f64); N]
     if all.is_empty() { Fact::NotApplicable } else { Fact::Known(all) }
 }
 
-/// The signalling rate: a byte in hundreds, or 255 and another byte in 250s.
+/// The signalling rate: a byte in units of 100; if that is 255, another byte in units of 250.
 fn rate(memory: &ModuleMemory, at: usize, more: usize) -> Fact<u32> {
     memory.byte(at).and_then(|hundreds| match hundreds {
         0 => Fact::NotApplicable,
@@ -181,7 +183,7 @@ fn rate(memory: &ModuleMemory, at: usize, more: usize) -> Fact<u32> {
     })
 }
 
-/// The fact, if a condition holds; not applicable otherwise.
+/// The fact if the condition is true, otherwise not applicable.
 fn only_if<T>(condition: Fact<bool>, fact: impl FnOnce() -> Fact<T>) -> Fact<T> {
     condition.and_then(|holds| if holds { fact() } else { Fact::NotApplicable })
 }

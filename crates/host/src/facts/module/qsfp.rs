@@ -1,4 +1,4 @@
-//! QSFPs: SFF-8636. The lower half is at 0, the upper pages 00h to 03h follow from 128 on.
+//! QSFPs: SFF-8636. The lower half begins at byte 0; the upper pages 00h to 03h follow from byte 128 on.
 
 use super::codes::{QSFP_40G, connector, standards};
 use super::{
@@ -6,18 +6,18 @@ use super::{
 };
 use crate::facts::Fact;
 
-/// Where page 03h, the one of limits, begins.
+/// The first byte of page 03h, which holds the limits.
 const LIMITS: usize = 512;
 /// Optical lanes.
 const LANES: usize = 4;
-/// The first revision (2.8) that says which values are measured.
+/// The first revision (2.8) of the standard in which the module states which values it measures.
 const TELLS: u8 = 8;
-/// No separable connector.
+/// The code for "no separable connector".
 const FIXED: u8 = 0x23;
 
 pub(super) fn read(memory: &ModuleMemory) -> Fact<Module> {
     memory.summed(128..191, 191).and_then(|()| memory.byte(147)).and_then(|technology| {
-        // From 10 on, copper.
+        // Technologies from 10 on are copper.
         let technology = technology >> 4;
         let is_light = technology < 10;
         let is_fixed = memory.byte(130).map(|connector| connector == FIXED);
@@ -29,7 +29,7 @@ pub(super) fn read(memory: &ModuleMemory) -> Fact<Module> {
             part: memory.text(168..184),
             connector: memory.byte(130).and_then(connector),
             standards: standards(memory, [(131, QSFP_40G)], 192, false),
-            // In units of 0.05 nm.
+            // The unit is 0.05 nm.
             wavelength_nm: only_if(Fact::Known(is_light), || {
                 memory.word(186).map(|units| f64::from(units) / 20.0)
             }),
@@ -76,8 +76,8 @@ fn reach(memory: &ModuleMemory, is_fixed: &Fact<bool>) -> Fact<Vec<super::Module
     })
 }
 
-/// Byte 129: bit 5 is class 8, whose watts are in byte 107, bits 1 and 0 classes 5 to 7, bits 7 and 6 the
-/// others.
+/// Byte 129 holds the power class: bit 5 is class 8, whose watts are in byte 107; bits 1 and 0 are classes 5
+/// to 7; bits 7 and 6 are classes 1 to 4.
 fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     memory.byte(129).and_then(|class| match (class & 0x20, class & 3, class >> 6) {
         (0x20, _, _) => memory.byte(107).map(|tenths| f64::from(tenths) / 10.0),
@@ -91,7 +91,8 @@ fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     })
 }
 
-/// True if a value is measured: by its bit of byte 220; of an earlier revision, by a value that isn't 0.
+/// True if the module measures a value: if the value's bit in byte 220 is set or, in an earlier revision, if
+/// the value isn't 0.
 fn measures(memory: &ModuleMemory, bit: u8, value: usize) -> Fact<bool> {
     memory.byte(1).and_then(|revision| match revision {
         TELLS.. => memory.is_set(220, bit),
@@ -99,7 +100,8 @@ fn measures(memory: &ModuleMemory, bit: u8, value: usize) -> Fact<bool> {
     })
 }
 
-/// Values in the lower half, with limits in page 03h; modules with flat memory have no such page.
+/// A monitor whose values are in the lower half, and whose limits are in page 03h. Modules with flat memory
+/// have no such page.
 fn lanes(
     memory: &ModuleMemory,
     at: usize,

@@ -1,4 +1,4 @@
-//! SFPs: SFF-8472. Its address A0h is at 0, its address A2h at 256.
+//! SFPs: SFF-8472. The bytes of address A0h begin at 0, those of address A2h at 256.
 
 use super::codes::{SFP_1G, SFP_10G, connector, standards};
 use super::{
@@ -6,9 +6,9 @@ use super::{
 };
 use crate::facts::Fact;
 
-/// Where address A2h begins.
+/// The first byte of address A2h.
 const A2: usize = 256;
-/// RJ45.
+/// The code of the RJ45 connector.
 const COPPER: u8 = 0x22;
 
 pub(super) fn read(memory: &ModuleMemory) -> Fact<Module> {
@@ -49,13 +49,14 @@ fn cable(memory: &ModuleMemory) -> Fact<CableKind> {
     })
 }
 
-/// True where bytes 60 and 61 hold a wavelength: in cables they hold other things, and RJ45 has none.
+/// True if bytes 60 and 61 hold a wavelength: in cables they hold other values, and modules with RJ45 have no
+/// laser.
 fn is_laser(memory: &ModuleMemory) -> Fact<bool> {
     let is_copper = memory.byte(2).map(|connector| connector == COPPER);
     memory.byte(8).and_then(|bits| is_copper.map(|is_copper| bits & 0b1100 == 0 && !is_copper))
 }
 
-/// True where light is measured: an active cable may be of fibre or copper.
+/// True if the module measures light. An active cable may be fibre or copper.
 fn is_light(memory: &ModuleMemory, cable: &Fact<CableKind>) -> Fact<bool> {
     let is_copper = memory.byte(2).map(|connector| connector == COPPER);
     let is_passive = cable.known() == Some(&CableKind::PassiveCopper);
@@ -70,7 +71,7 @@ fn reach(memory: &ModuleMemory, cable: &Fact<CableKind>) -> Fact<Vec<super::Modu
         if connector == COPPER {
             return reaches(memory, [("copper", 18, 1.0)]);
         }
-        // Byte 14 has kilometres, byte 15 hundreds of metres, of which there may be too many for it.
+        // Byte 14 has kilometres; byte 15 has hundreds of metres, and overflows for a long reach.
         memory.byte(15).and_then(|hundreds| {
             let single = if matches!(hundreds, 0 | 255) { (14, 1000.0) } else { (15, 100.0) };
             reaches(
@@ -87,7 +88,8 @@ fn reach(memory: &ModuleMemory, cable: &Fact<CableKind>) -> Fact<Vec<super::Modu
     })
 }
 
-/// Byte 64: bit 6 is level 4, whose watts are in byte 66, bit 5 level 3, bit 1 level 2; level 1 otherwise.
+/// Byte 64 holds the power level: bit 6 is level 4, whose watts are in byte 66; bit 5 is level 3, bit 1 level
+/// 2; otherwise it is level 1.
 fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     memory.byte(64).and_then(|options| match options {
         level if level & 0x40 != 0 => memory.byte(66).map(|tenths| f64::from(tenths) / 10.0),
@@ -97,7 +99,7 @@ fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
     })
 }
 
-/// Byte 92: bit 6 says that values are measured, bit 5 that they are in their units.
+/// Byte 92: bit 6 is set if the module measures values, bit 5 if the values are already calibrated.
 fn has_monitors(memory: &ModuleMemory) -> Fact<()> {
     memory.summed(64..95, 95).and_then(|()| memory.byte(92)).and_then(|kind| match kind {
         kind if kind & 0x40 == 0 => Fact::NotApplicable,

@@ -1,5 +1,5 @@
-//! Dumps of real modules, as people sent them to mailing lists and issue trackers. Lines of zeros are left
-//! out.
+//! Memory dumps of real modules that people sent to mailing lists and issue trackers, without the lines of
+//! zeros.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ const SR: &str = "\
 0170 0040000000400100ffffffffffffff01
 ";
 
-/// An active optical cable of 5 m, which calls itself a copper pigtail and measures nothing.
+/// An active optical cable of 5 m. It reports its connector as a copper pigtail, and measures nothing.
 const CABLE: &str = "\
 0000 03042100000000000800000667000000
 0010 000005004d696b726f54696b20202020
@@ -32,7 +32,7 @@ const CABLE: &str = "\
 0050 30303120323130353135202000000525
 ";
 
-/// A 100G active optical cable of 5 m, of which the first lane is switched off.
+/// A 100G active optical cable of 5 m, with its first lane switched off.
 const QUAD: &str = "\
 0000 11080010001000000000000000000000
 0010 0000000000001385000080d300000000
@@ -69,7 +69,7 @@ const DENSE: &str = "\
 00e0 1b000700000000000000000000000000
 ";
 
-/// A module misread by a driver: a part of its address A2h stands where A0h belongs.
+/// A module that the driver misread: a part of the bytes of address A2h is in the place of A0h.
 const MISREAD: &str = "\
 0000 0300f3005800f800908871488ca07530
 0010 196407d0186a09c4271009d01f070c5a
@@ -186,7 +186,7 @@ fn memory_that_was_misread_or_only_partly_read_says_so() {
     assert!(why.contains("misread"), "{why}");
     assert!(matches!(Module::parse(""), Fact::Unreadable(_)));
     assert!(matches!(Module::parse("0000 7f"), Fact::Unreadable(_)), "a form that nobody knows");
-    // Half of an SFP: its name stays known, its values don't.
+    // The first half of an SFP's memory: the name is known, the measured values aren't.
     let half: String = whole(SR, 512).lines().take(16).map(|line| format!("{line}\n")).collect();
     let module = Module::parse(&half).known().unwrap().clone();
     assert_eq!(module.part, known("FTLX8574D3BNL-IT"));
@@ -220,7 +220,7 @@ proptest! {
         let _ = Module::parse(&text);
     }
 
-    /// Any bytes, with right checksums, so that everything behind them is read too.
+    /// Any bytes with correct checksums, so that everything after the checksums is also parsed.
     #[test]
     fn any_memory_is_survived(mut bytes in prop::collection::vec(any::<u8>(), 0..640), form in 0_usize..5) {
         if let Some(first) = bytes.first_mut() {

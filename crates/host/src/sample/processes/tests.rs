@@ -7,8 +7,8 @@ fn line(pid: u32, parent: u32, own: u64, children: u64, started: u64) -> String 
 
 #[test]
 fn a_child_that_ends_is_counted_once() {
-    // 30 ticks of the child were seen, and 20 passed before its end; 7 are of a child that no sample saw, and
-    // can't be told from them.
+    // The child had 30 ticks when it was last seen, and 20 more before its end. 7 ticks are those of a child
+    // that no sample saw; they can't be distinguished from the 20.
     let first = line(10, 1, 100, 0, 5) + &line(11, 10, 0, 0, 5);
     let second = line(10, 1, 110, 0, 5) + &line(11, 10, 30, 0, 5);
     let third = line(10, 1, 120, 50 + 7, 5);
@@ -20,12 +20,13 @@ fn a_child_that_ends_is_counted_once() {
 
 #[test]
 fn descendants_that_end_together_are_counted_once_and_have_their_last_part() {
-    // A child that uses nothing, its child that has used 138 ticks when it is last seen and 247 in all; one
-    // that it waited for before.
+    // A child that uses no time itself. Its own child has used 138 ticks when it is last seen, and 247 in
+    // total. The child had waited for another child before.
     let first = line(10, 1, 3, 0, 5) + &line(11, 10, 0, 4, 6) + &line(12, 11, 0, 0, 7);
     let second = line(10, 1, 3, 0, 5) + &line(11, 10, 0, 4, 6) + &line(12, 11, 138, 0, 7);
     let third = line(10, 1, 4, 4 + 247, 5);
-    // In steps of two seconds, and in steps that are shorter than the last part.
+    // In steps of two seconds, and in steps that are shorter than the time between the last sample and the
+    // end.
     for (seconds, of_child, of_parent) in [(2.0, 2.43, 0.02), (1.0, 2.38, 0.07)] {
         let mut recording = recording_of(NAME, &[&first, &second, &third]);
         recording.samples.iter_mut().for_each(|sample| sample.seconds *= seconds);
@@ -79,7 +80,8 @@ fn one_that_was_found_late_counts_from_then_on() {
 
 #[test]
 fn time_in_user_mode_goes_to_those_who_wait() {
-    // A process from before the recording, an earlier child that ends, and a child that is found late.
+    // A process that started before the recording, a child from before the recording that ends, and a child
+    // that is found late.
     let first = line(10, 1, 500, 0, 5) + &line(11, 10, 200, 0, 5);
     let last = line(10, 1, 510, 230 + 40, 5) + &line(12, 10, 25, 0, 150);
     let mut recording = recording_of(NAME, &[&first, &last]);
