@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 use crate::error::LabError;
 use crate::tool;
 
-/// The name of the user who runs this.
+/// The name of the user who runs this program.
 pub(crate) fn user_name() -> Result<String, LabError> {
-    // id asks every source of accounts that the system has, not only /etc/passwd.
+    // id(1) uses every source of accounts that the system has, not only /etc/passwd.
     tool::output(std::process::Command::new("id").arg("-un")).map(|name| name.trim().to_owned())
 }
 
-/// True if the shadow file locks this account ("!" before the password), so that sshd refuses even a key
-/// unless PAM decides. An unreadable file counts as not locked.
+/// True if the shadow file locks this account ("!" before the password). sshd then refuses even a key, unless
+/// PAM decides. If the file can't be read, the account counts as not locked.
 pub(crate) fn is_locked(user: &str) -> bool {
     let shadow = std::fs::read_to_string("/etc/shadow").unwrap_or_default();
     let password = line_of(&shadow, user).and_then(|line| line.split(':').nth(1));
     password.is_some_and(|password| password.starts_with('!'))
 }
 
-/// The account database with a line of this user that lets sshd admit a key: no password field to check, and
-/// an existing shell. A user without a line gets one.
+/// The account database with a line of this user with which sshd admits a key: no password field to check,
+/// and an existing shell. A user without a line gets one.
 pub(crate) fn admitting_passwd(passwd: &str, user: &str, ids: (u32, u32), home: &str) -> String {
     let own = line_of(passwd, user)
         .map(|line| line.split(':').collect::<Vec<_>>())
@@ -36,14 +36,14 @@ pub(crate) fn admitting_passwd(passwd: &str, user: &str, ids: (u32, u32), home: 
     others.chain([fields.join(":").as_str()]).map(|line| format!("{line}\n")).collect()
 }
 
-/// A shadow file with this user alone: no password, not locked, no expiry.
+/// A shadow file with only this user: no password, not locked, no expiry.
 pub(crate) fn admitting_shadow(user: &str) -> String {
     format!("{user}:*:::::::\n")
 }
 
-/// The standard search path of this kind of user on Debian (login.defs), which sshd would shorten.
+/// The standard search path of this kind of user on Debian (login.defs); sshd's own default is shorter.
 pub(crate) fn search_path() -> &'static str {
-    // An ordinary user gets the system's directories as well: users of a lab need ip, tc and ss.
+    // An ordinary user also gets the system's directories, because users of a lab need ip, tc and ss.
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 

@@ -13,23 +13,23 @@ use rustix::process::Signal;
 
 use crate::process::Process;
 
-/// A running process. Dropping it doesn't end the process; [`Child::stop`] does.
+/// A running process. Dropping this value doesn't end the process; [`Child::stop`] does.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: Process,
-    /// The thread that started the process and waits for it: the kernel signals the process when this thread
-    /// ends.
+    /// The thread that started the process and waits for it. It lives as long as the process, because the kernel signals
+    /// the process when this thread ends.
     keeper: JoinHandle<()>,
 }
 
 impl Child {
-    /// Starts `command`, and returns its standard output if that is a pipe. `name` is the waiting thread's.
+    /// Starts `command`, and returns its standard output if that is a pipe. `name` is the name of the waiting thread.
     pub(crate) fn spawn(name: &str, mut command: Command) -> Result<(Self, Option<ChildStdout>), String> {
         let (sender, receiver) = mpsc::channel();
         let keep = move || {
             let mut child: io::Result<Started> = command.spawn();
             let started = child.as_mut().map(|child| (child.id(), child.stdout.take()));
-            // If the receiver has given up on the lab, the child is still waited for.
+            // The thread waits for the child even if the receiver has given up on the lab.
             let _ = sender.send(started.map_err(|error| error.to_string()));
             let _ = child.and_then(|mut child| child.wait());
         };
@@ -50,24 +50,25 @@ impl Child {
         self.end();
     }
 
-    /// Ends several processes at the same time and waits for all.
+    /// Ends several processes at the same time and waits for all of them.
     pub(crate) fn stop_all(children: Vec<Self>) {
         children.iter().for_each(|child| child.process.signal(Signal::TERM));
         children.into_iter().for_each(Self::end);
     }
 
-    /// Waits for a process that was told to end.
+    /// Waits for a process that got a signal to end.
     fn end(self) {
         if !self.process.gone_within(Duration::from_secs(2)) {
             self.process.signal(Signal::KILL);
         }
-        // The thread only waits for the process, and has no result.
+        // The thread only waited for the process, and has no result.
         let _ = self.keeper.join();
     }
 }
 
-/// Makes `command` run in a namespace, out of reach of a terminal's Ctrl-C, which is for the lab's own command: that may
-/// need the process for its cleanup. It gets `at_the_end`, if there is one, when this process ends.
+/// Makes `command` run in a namespace, and not receive a terminal's Ctrl-C: Ctrl-C is for the lab's own command, which
+/// may need this process for its cleanup. When the process that called this function ends, the kernel sends `command`
+/// the signal `at_the_end`, if there is one.
 pub(crate) fn settle(command: &mut Command, namespace: File, at_the_end: Option<Signal>) {
     netns::enter(command, namespace.into());
     netns::new_session(command);

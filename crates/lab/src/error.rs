@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use crate::name::LabName;
 
-/// The reason that a lab couldn't be made, found or removed.
+/// The reason why a lab couldn't be made, found or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
     /// A program of the distribution is missing.
     #[error("a lab needs {program} ({purpose}), which isn't installed; as root: apt-get install {package}")]
     Missing {
-        /// Its name.
+        /// The program's name.
         program: &'static str,
-        /// The lab's use of it.
+        /// The purpose for which the lab needs it.
         purpose: &'static str,
         /// The Debian package that holds it.
         package: &'static str,
@@ -27,7 +27,7 @@ pub enum LabError {
         /// Its output.
         reason: String,
     },
-    /// A file or directory of the lab.
+    /// An operation on a file or directory of the lab failed.
     #[error("{action} {}: {source}", path.display())]
     File {
         /// The action, such as "writing".
@@ -38,32 +38,32 @@ pub enum LabError {
         source: io::Error,
     },
     /// The state directory isn't private.
-    #[error("{} {reason}, so a lab's keys wouldn't be safe there; remove it", path.display())]
+    #[error("{} {reason}, so a lab's keys wouldn't be safe in it; remove it", path.display())]
     Insecure {
         /// The directory.
         path: PathBuf,
-        /// The fault.
+        /// The reason why it isn't private.
         reason: &'static str,
     },
-    /// The name is taken.
+    /// Another lab has this name.
     #[error(
-        "a lab named {name} is up already, held by process {holder}; choose another name, or: linerate lab down {name}"
+        "a lab named {name} is already up, held by process {holder}; choose another name, or: linerate lab down {name}"
     )]
     Exists {
-        /// The name asked for.
+        /// The requested name.
         name: LabName,
-        /// The process that holds it.
+        /// The process that holds the other lab.
         holder: u32,
     },
     /// No lab has this name.
     #[error("no lab is named {name}; {known}")]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: LabName,
         /// A phrase that lists the labs that are up.
         known: String,
     },
-    /// A lab must be named.
+    /// The name of a lab must be given.
     #[error("say which lab: linerate lab down NAME, or --all; {known}")]
     Ambiguous {
         /// A phrase that lists the labs that are up.
@@ -75,7 +75,7 @@ pub enum LabError {
         /// The reason.
         reason: String,
     },
-    /// The kernel gives an interface another number of queues than requested.
+    /// The kernel gave an interface a different number of queues than requested.
     #[error(
         "{interface} should have {asked} receive and {asked} transmit queues, but has {}; ask for fewer",
         found.map_or("unknown ones".into(), |(rx, tx)| format!("{rx} and {tx}"))
@@ -88,7 +88,7 @@ pub enum LabError {
         /// Its numbers of receive and transmit queues.
         found: Option<(u32, u32)>,
     },
-    /// Every address block is taken.
+    /// Every address block is in use.
     #[error(
         "all 250 address blocks of labs are in use; end a lab: linerate lab status, then linerate lab down NAME"
     )]
@@ -108,7 +108,7 @@ pub enum LabError {
     Slurm {
         /// The failure.
         reason: String,
-        /// The last lines of its daemons' logs.
+        /// The last lines of the logs of its daemons.
         log: String,
     },
     /// The emulator of a link with delay or loss doesn't run.
@@ -120,7 +120,7 @@ pub enum LabError {
         /// The failure.
         reason: String,
     },
-    /// No kernel for guests is there.
+    /// There is no suitable kernel for guests.
     #[error(
         "guests need a kernel with the modules 9p and {modules}: below {} are {}; as root: apt-get install \
          linux-image-amd64, or name another directory with boot/ and lib/modules/ by --kernel",
@@ -135,7 +135,7 @@ pub enum LabError {
         /// The versions that were found.
         found: String,
     },
-    /// KVM was asked for.
+    /// KVM was requested, but no guest boots under it.
     #[error(
         "no guest boots under KVM on this host: {reason}; use tcg or auto, or a host with virtualisation enabled"
     )]
@@ -151,19 +151,19 @@ pub enum LabError {
         /// The last lines of its console.
         log: String,
     },
-    /// This process may not make network namespaces.
+    /// This process has no right to make network namespaces.
     #[error("a lab needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, or as: linerate lab run -- COMMAND")]
     Unprivileged,
-    /// An ordinary user can't keep a lab beyond one process.
+    /// An ordinary user can't keep a lab after the end of the process that made it.
     #[error("without root a lab can't outlive its process; use: linerate lab run -- $SHELL")]
     KeptNeedsRoot,
-    /// The kernel gives this user no user namespace, or none with rights.
+    /// The kernel gives this user no user namespace, or a user namespace without rights.
     #[error(
         "a lab without root needs a user namespace, and this system refuses one ({reason}); {fix}. \
          Or measure on the loopback interface, without a lab: linerate cp FILE localhost:DIR"
     )]
     UserNamespace {
-        /// The refusal.
+        /// The kernel's refusal.
         reason: String,
         /// The setting to change.
         fix: String,
@@ -188,7 +188,8 @@ impl LabError {
             || matches!(self, Self::Missing { program, .. } if *program == qemu)
     }
 
-    /// A function for `map_err`: makes the error of an [`io::Error`] while doing `action` to `path`.
+    /// A function for `map_err`: turns an [`io::Error`] that happened while doing `action` to `path` into a
+    /// `LabError`.
     pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { action, path: path.to_owned(), source }
     }

@@ -1,5 +1,5 @@
-//! A journal of changes to a host's settings, written before each change: if the process is killed before it
-//! restores them, the next command of this user does.
+//! A journal of changes to a host's settings, written before each change. If the process is killed before it
+//! restores the settings, the next lab command of this user restores them.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,16 +16,16 @@ use crate::error::LabError;
 use crate::process::{Process, wait_until};
 use crate::state::{StateRoot, write_private};
 
-/// The longest time of one restoring command, which may have to log in first.
+/// The longest time that one restoring command may take. The command may have to log in first.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Prefix of the journals' file names.
 const PREFIX: &str = "changed-";
 
-/// The restoration of one setting.
+/// The command that restores one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
-    /// The setting, for people: "busy_poll on host b, to 0".
+    /// The setting, for messages: "busy_poll on host b, to 0".
     pub what: String,
     /// The place in which the command runs.
     pub place: Place,
@@ -35,14 +35,14 @@ pub struct Undo {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// The settings to restore while a process lives. Dropping it restores them and reports failures.
+/// The settings that this process must restore. Dropping this value restores them and reports failures.
 #[derive(Debug)]
 pub struct UndoJournal {
     path: PathBuf,
     undos: Vec<Undo>,
 }
 
-/// The contents of a journal's file. Words are bytes: they need not be text.
+/// The contents of a journal's file. Words are bytes, because they need not be valid UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
 struct WrittenJournal {
     holder: Process,
@@ -66,10 +66,10 @@ enum WrittenPlace {
 }
 
 impl UndoJournal {
-    /// Writes the restorations to disk; when this returns, the settings may be changed.
+    /// Writes the restoring commands to disk. Change the settings only after this function has returned.
     ///
     /// # Errors
-    /// If the journal can't be written. Then nothing may be changed.
+    /// If the journal can't be written. Don't change any setting then.
     pub fn open(undos: Vec<Undo>) -> Result<Self, LabError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let root = StateRoot::open()?;
@@ -81,7 +81,7 @@ impl UndoJournal {
             holder,
         };
         let stored = serde_json::to_vec_pretty(&written).map_err(std::io::Error::other);
-        // Renamed only when it is complete: a part of it would restore nothing.
+        // The file gets its name only when it is complete, because a partial file would restore nothing.
         let partial = path.with_extension("new");
         let stored = stored
             .and_then(|text| write_private(&partial, &text))
@@ -92,7 +92,7 @@ impl UndoJournal {
         Ok(Self { path, undos })
     }
 
-    /// Restores everything, the last change first, and returns the failures, for people.
+    /// Restores all settings, the last change first, and returns messages about failures.
     pub fn close(mut self) -> Vec<String> {
         self.put_back()
     }
@@ -103,7 +103,7 @@ impl UndoJournal {
             return Vec::new();
         }
         let failed: Vec<String> = undos.iter().rev().filter_map(|undo| undo.run().err()).collect();
-        // A second try would fail as well, but the user gets a message.
+        // A second try would also fail, but the user gets a message.
         let _ = std::fs::remove_file(&self.path);
         failed
     }
@@ -124,7 +124,7 @@ impl Undo {
     }
 }
 
-/// Restores the changes of processes that have ended. Returns a line for each, for people.
+/// Restores the changes of processes that have ended. Returns a message for each.
 pub(crate) fn sweep(root: &StateRoot) -> Vec<String> {
     let listed = std::fs::read_dir(root.file("")).into_iter().flatten().flatten();
     let journals = listed.map(|entry| entry.path()).filter(|path| is_journal(path));
@@ -158,7 +158,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child: Child = child.map_err(|e| e.to_string())?;
     if !wait_until(PATIENCE, || !matches!(child.try_wait(), Ok(None))) {
-        // This ends its pipe too, so that the read below can't hang.
+        // This also closes the child's end of the pipe, so that the read below can't hang.
         let _ = child.kill();
     }
     let done = child.wait_with_output().map_err(|e| e.to_string())?;
@@ -186,7 +186,7 @@ impl WrittenUndo {
         }
     }
 
-    /// The restoration, unless the setting's network namespace has gone.
+    /// The restoring command; `None` if the setting's network namespace no longer exists.
     fn still(self, boot: &str) -> Option<Undo> {
         let place = match self.place {
             WrittenPlace::Here => Place::Here,

@@ -32,10 +32,10 @@ pub enum End {
     B,
 }
 
-/// Two hosts joined by a link, and an ssh server on the far one.
+/// Two hosts joined by a link, and an ssh server on the far host.
 ///
-/// Dropping a lab takes it down with everything that still runs in it, unless it is kept. [`Lab::down`] does
-/// the same and returns errors.
+/// Unless the lab is kept, dropping this value takes the lab down, with all processes that still run in it.
+/// [`Lab::down`] does the same and returns errors.
 #[derive(Debug)]
 pub struct Lab {
     parts: LabParts,
@@ -45,7 +45,7 @@ pub struct Lab {
     slurm: SlurmDaemons,
 }
 
-/// The parts of a lab on this host; removed on drop while armed.
+/// The parts of a lab on this host. While `armed`, they are removed on drop.
 #[derive(Debug)]
 struct LabParts {
     state: LabState,
@@ -54,15 +54,15 @@ struct LabParts {
 }
 
 impl Lab {
-    /// Makes a lab. When this returns, `ssh -F` [`Lab::ssh_config`] `b` from host a works.
+    /// Makes a lab. When this function returns, `ssh -F` [`Lab::ssh_config`] `b` works from host a.
     ///
-    /// First removes labs whose holders have ended, with messages on standard error (see [`crate::sweep()`]).
-    /// The lab ends with this process even if that is killed: its ssh server at once, the rest at the next
-    /// sweep.
+    /// Before that, it removes labs whose holders have ended, with messages on standard error (see
+    /// [`crate::sweep()`]). The lab ends with this process, even if the process is killed: then the lab's ssh
+    /// server ends at once, and the next sweep removes the rest.
     ///
     /// # Errors
-    /// [`LabError::Unprivileged`] without rights ([`crate::ensure_privileges`] may get them), a missing
-    /// program, a name in use, or any failure; nothing is left behind.
+    /// [`LabError::Unprivileged`] without rights ([`crate::ensure_privileges`] may get them); also if a program
+    /// is missing, the name is in use, or any step fails. Nothing is left behind then.
     pub fn up(options: &LabOptions) -> Result<Self, LabError> {
         check(options)?;
         let mut parts = LabParts::claim(options)?;
@@ -71,7 +71,7 @@ impl Lab {
         let emulator = parts.start_emulator(options)?;
         network::build(&parts.state.description)?;
         ssh::prepare(&parts.directory, &parts.state.description)?;
-        // Guests boot while the ssh servers are started.
+        // The guests boot while the ssh servers start.
         let machines = parts.start_machines(options)?;
         let mut lab = Self { parts, servers: Vec::new(), emulator, machines, slurm: Vec::new() };
         let state = &mut lab.parts.state;
@@ -92,7 +92,7 @@ impl Lab {
         self.parts.remove()
     }
 
-    /// The lab's description, for a record of results.
+    /// The lab's description, for a record of the results.
     pub fn description(&self) -> &Description {
         &self.parts.state.description
     }
@@ -110,7 +110,7 @@ impl Lab {
         }
     }
 
-    /// The place of that host's processes.
+    /// The place in which processes of that host run.
     pub fn place(&self, end: End) -> Place {
         Place::Namespace(self.host(end).namespace_path())
     }
@@ -120,7 +120,7 @@ impl Lab {
         self.host(end).address.into()
     }
 
-    /// The IPv6 address of that host on the link; none if the kernel has no IPv6.
+    /// The IPv6 address of that host on the link; `None` if the kernel has no IPv6.
     pub fn address6(&self, end: End) -> Option<Ipv6Addr> {
         self.host(end).address6
     }
@@ -130,25 +130,26 @@ impl Lab {
         self.host(end).ports().iter().map(|port| port.address.into()).collect()
     }
 
-    /// The guests behind host b, each with its one address on the link that they share.
+    /// The guests behind host b, each with its address on the link that all guests share.
     pub fn guests(&self) -> &[LabHost] {
         &self.description().guests
     }
 
-    /// The name for ssh of a guest that is a virtual machine, by its number from 0; none for others, which have
-    /// no ssh server.
+    /// The name for ssh of a guest that is a virtual machine, by its number from 0. `None` for other guests,
+    /// because they have no ssh server.
     pub fn guest_host(&self, number: usize) -> Option<String> {
         let description = self.description();
         (description.machine.is_some() && number < description.guests.len()).then(|| format!("g{number}"))
     }
 
-    /// The place of a guest's processes, by its number from 0; none if there is no such guest.
+    /// The place in which a guest's processes run, by the guest's number from 0; `None` if there is no such
+    /// guest.
     pub fn guest_place(&self, number: usize) -> Option<Place> {
         let guest = self.guests().get(number)?;
         Some(match self.guest_host(number) {
             None => Place::Namespace(guest.namespace_path()),
             Some(host) => {
-                // The guest's link begins on host a.
+                // The guest is reached from host a.
                 let enter = ["ip", "netns", "exec", &self.description().a.namespace, "ssh", "-F"];
                 let mut rsh: Vec<OsString> = enter.map(OsString::from).to_vec();
                 rsh.push(self.ssh_config().into());
@@ -157,28 +158,29 @@ impl Lab {
         })
     }
 
-    /// The counts of the emulator of links with delay or loss: for each link the direction from a to b, then
-    /// the other. They are up to half a second old; empty without an emulator.
+    /// The counts of the emulator of links with delay or loss: for each link, the direction from a to b, then
+    /// the direction from b to a. The counts are at most half a second old; empty if the lab has no emulator.
     pub fn counts(&self) -> Vec<[SegmentCounts; 2]> {
         wan::counts(&self.parts.directory)
     }
 
-    /// The client configuration with which `ssh -F CONFIG b`, from host a, logs in to host b.
+    /// The client configuration. `ssh -F CONFIG b` on host a logs in to host b.
     pub fn ssh_config(&self) -> PathBuf {
         ssh::client_config(&self.parts.directory)
     }
 
-    /// The sites, whose hosts all have an ssh server; none if the lab has just two hosts.
+    /// The sites. All of their hosts have an ssh server. Empty if the lab has just two hosts.
     pub fn sites(&self) -> &[LabSite] {
         &self.description().sites
     }
 
-    /// A directory for data, on a tmpfs if there is one. It is removed with the lab.
+    /// A directory for data, on a tmpfs if there is one. The directory is removed with the lab.
     pub fn scratch(&self) -> &Path {
         &self.parts.state.scratch
     }
 
-    /// The variables that describe the lab to a command: `LINERATE_LAB` and others with this prefix.
+    /// The environment variables that describe the lab to a command: `LINERATE_LAB` and others with this
+    /// prefix.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let address = |end| OsString::from(self.address(end).to_string());
         let namespace = |end| OsString::from(&self.host(end).namespace);
@@ -207,7 +209,7 @@ impl Lab {
         environment
     }
 
-    /// Writes the lab's holder to its state, and releases a lab that is kept.
+    /// Writes the lab's holder to the state file. If the lab is kept, it no longer ends with this process.
     fn settle(&mut self, kept: bool) -> Result<(), LabError> {
         let state = &mut self.parts.state;
         if let Some(sshd) = state.sshd.clone().filter(|_| kept) {
@@ -229,7 +231,7 @@ impl Lab {
 }
 
 impl LabParts {
-    /// Chooses name and addresses, and writes them to the state file before anything else is created.
+    /// Chooses the name and the addresses, and writes them to the state file before anything else is created.
     fn claim(options: &LabOptions) -> Result<Self, LabError> {
         let root = StateRoot::open()?;
         let _lock = root.lock()?;
@@ -249,7 +251,7 @@ impl LabParts {
             return Err(LabError::Exists { name, holder: state.holder.pid });
         }
         let directory = root.directory(&name);
-        // If a lab's state file was lost, its name finds the remains.
+        // If an earlier lab's state file was lost, its remains are found by the name.
         dismantle(&name, None, &directory)?;
         Self::make(options, name, slot, directory)
     }
@@ -275,7 +277,8 @@ impl LabParts {
         };
         let parts = Self { state, directory, armed: true };
         parts.state.write(&parts.directory)?;
-        // Not make_private: in the public /dev/shm, an existing directory isn't ours.
+        // Not make_private, which accepts an existing directory: in the public /dev/shm, that may belong to
+        // somebody else.
         let made = std::fs::DirBuilder::new().mode(0o700).create(&parts.state.scratch);
         made.map_err(LabError::file("making", &parts.state.scratch))?;
         parts.state.description.sites.iter().try_for_each(|site| make_private(&site.directory))?;
@@ -290,7 +293,7 @@ impl LabParts {
         self.state.write(&self.directory)
     }
 
-    /// Starts the emulator, if the hosts aren't joined directly, and writes its process to the state.
+    /// Starts the emulator if the link needs one, and writes its process to the state file.
     fn start_emulator(&mut self, options: &LabOptions) -> Result<Option<Emulator>, LabError> {
         let Some(wan) = self.state.description.wan else { return Ok(None) };
         let program = program(options)?;
@@ -301,7 +304,7 @@ impl LabParts {
         Ok(Some(emulator))
     }
 
-    /// Starts the guests, if they are virtual machines, and writes their processes to the state.
+    /// Starts the guests if they are virtual machines, and writes their processes to the state file.
     fn start_machines(&mut self, options: &LabOptions) -> Result<GuestMachines, LabError> {
         let lab = &mut self.state.description;
         if lab.machine.is_none() {
@@ -326,7 +329,7 @@ impl LabParts {
     }
 }
 
-/// The lab that the options ask for, in an address block, without a Slurm cluster.
+/// The description of the lab with these options in this address block, without a Slurm cluster.
 fn describe(options: &LabOptions, name: LabName, slot: u8, scratch: &Path) -> Description {
     let network::LabHosts { mut a, mut b, guests } =
         network::hosts(&name, slot, options.links.unwrap_or(1), options.guests);
@@ -355,7 +358,7 @@ fn describe(options: &LabOptions, name: LabName, slot: u8, scratch: &Path) -> De
     }
 }
 
-/// The linerate program.
+/// The path of the linerate program.
 fn program(options: &LabOptions) -> Result<PathBuf, LabError> {
     let own = || std::env::current_exe().map_err(LabError::file("finding", Path::new("/proc/self/exe")));
     options.linerate.clone().map_or_else(own, Ok)

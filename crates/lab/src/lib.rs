@@ -1,5 +1,5 @@
-//! Test beds: two hosts made of network namespaces, a link between them with a rate, and an ssh server on the
-//! far one; or two sites of such hosts.
+//! Test beds: two hosts made of network namespaces, a link of a given rate between them, and an ssh server on
+//! the far host; or two sites of such hosts.
 //!
 //! ```no_run
 //! use linerate_lab::{End, Lab, LabOptions};
@@ -11,9 +11,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Everything is written to a state file before it is created (`state`), with the process that holds it; so a
-//! later command finds and removes the remains of a killed one (`sweep`). All hosts see the file system
-//! of the process that made them.
+//! Before a part of a lab is created, it is written to a state file (`state`), with the process that holds
+//! the lab. So a later command finds and removes the remains of a killed command (`sweep`). All hosts have
+//! the file system of the process that made the lab.
 
 mod account;
 mod child;

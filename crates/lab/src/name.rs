@@ -1,11 +1,12 @@
-//! A lab's name: part of the names of namespaces, directories and configuration files.
+//! A lab's name, which is part of the names of namespaces, directories and configuration files.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A lab's name: 1 to 32 lower-case letters, digits and inner dashes, so that it never needs quoting.
+/// A lab's name: 1 to 32 lower-case letters, digits and dashes, the latter not first or last. Such a name never
+/// needs quoting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LabName(String);
@@ -18,7 +19,7 @@ pub struct LabName(String);
 pub struct LabNameError(String);
 
 impl LabName {
-    /// The name given to a lab without one, from its address block.
+    /// The name of a lab for which the user chose none, by its address block.
     pub(crate) fn of_slot(slot: u8) -> Self {
         Self(format!("lab{slot}"))
     }

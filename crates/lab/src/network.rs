@@ -13,25 +13,26 @@ use crate::sites;
 use crate::state::{Description, LabHost, LinkPort};
 use crate::tool::{IP, TC};
 
-/// The longest wait of a packet in the shaper's queue before it is dropped: a deep switch buffer.
+/// The longest time that a packet waits in the shaper's queue before it is dropped, as in a deep switch buffer.
 const LATENCY: &str = "20ms";
 
-/// The minimum and default of the kernel's buffers; only the maximum is an option.
+/// The minimum and default of the TCP buffers; only the maximum is an option.
 const BUFFER_FLOOR: &str = "4096 262144";
 
 /// The number of bits that the addresses of a link have in common.
 const LINK_PREFIX: u8 = 30;
 
-/// [`LINK_PREFIX`] for one link that guests share: room for 120 guests.
+/// [`LINK_PREFIX`] for a single link that guests share: room for 120 guests.
 const SHARED_PREFIX: u8 = 25;
 
 /// [`LINK_PREFIX`] for several links that guests share: room for 12 guests.
 const SEVERAL_SHARED_PREFIX: u8 = 28;
 
-/// Packets of up to 64 KiB that may wait for the emulator.
+/// The number of packets of up to 64 KiB that may wait for the emulator.
 const EMULATOR_QUEUE: u32 = 10_000;
 
-/// The bridge on host b that joins a link and the guests: this, and the link's number after the first.
+/// The name of the bridge on host b that joins a link and the guests; for links after the first, followed by the
+/// link's number.
 const BRIDGE: &str = "guests";
 
 /// The most links between the hosts.
@@ -40,7 +41,7 @@ pub(crate) const MOST_LINKS: u32 = 8;
 /// The most guests.
 pub(crate) const MOST_GUESTS: u32 = 64;
 
-/// The most guests that share several links.
+/// The most guests if they share several links.
 pub(crate) const MOST_SEVERAL_GUESTS: u32 = 12;
 
 /// The most queues of an interface.
@@ -48,9 +49,9 @@ pub(crate) const MOST_QUEUES: u32 = 64;
 
 /// The hosts of a lab in this address block.
 ///
-/// Link i has 10.213.SLOT.(4 i)/30 and fd6c:6e72:i:SLOT::/64; a link that guests share has
-/// 10.213.SLOT.128/25, or 10.213.SLOT.(128 + 16 i)/28 if there are several. The namespaces are isolated, so
-/// that unique addresses only help readers.
+/// Link i has 10.213.SLOT.(4 i)/30 and fd6c:6e72:i:SLOT::/64. A link that guests share has 10.213.SLOT.128/25, or
+/// 10.213.SLOT.(128 + 16 i)/28 if there are several links. The namespaces are isolated from each other, so unique
+/// addresses are only a help for readers.
 pub(crate) fn hosts(name: &LabName, slot: u8, links: u32, guests: u32) -> LabHosts {
     let (base, step) = if guests > 0 { (128, 16) } else { (0, 4) };
     let host = |namespace: String, peer: &str, last: u8| {
@@ -88,13 +89,14 @@ pub(crate) fn port(slot: u8, link: u32, peer: &str, last: u8) -> LinkPort {
     }
 }
 
-/// A link's number in names; the first has none.
+/// A link's number as it is used in names; empty for the first link.
 fn after_first(link: u32) -> String {
     if link == 0 { String::new() } else { link.to_string() }
 }
 
-/// The congestion control for the link's routes: the one in the options, or cubic, the default of Linux and
-/// the papers, if the kernel has it. A namespace can't choose one that is a module, but a route can.
+/// The congestion control for the link's routes: that of the options or, if the kernel has it, cubic, which is the
+/// default of Linux and of most papers. It is set for routes, because a namespace can't select a congestion control
+/// that is a module.
 pub(crate) fn congestion(asked: Option<&str>) -> Option<String> {
     let listed =
         std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
@@ -102,7 +104,7 @@ pub(crate) fn congestion(asked: Option<&str>) -> Option<String> {
     asked.or(default).map(str::to_owned)
 }
 
-/// Creates the namespaces, with nothing but loopback.
+/// Creates the namespaces with only loopback.
 pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
     for host in lab.namespaces() {
         ip(&format!("netns add {}", host.namespace))?;
@@ -112,8 +114,8 @@ pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
     lab.sites.iter().try_for_each(|site| set_up(&site.switch, sites::switch_settings()))
 }
 
-/// Creates the links with their addresses, routes and rate, and brings everything up. The interfaces of a
-/// link with an emulator exist already.
+/// Creates the links with their addresses, routes and rate, and brings all interfaces up. If the link has an
+/// emulator, its interfaces already exist.
 pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
     let [a, b] = lab.link_ends();
     for (near, far) in a.ports().iter().zip(&b.ports()) {
@@ -136,28 +138,29 @@ pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
     sites::build(lab)
 }
 
-/// Packets that wait for the emulator aren't in the link's queue, and must not be dropped before the emulator
-/// sees them.
+/// Prepares an interface of the emulator. Packets that wait for the emulator aren't yet in the link's queue, so
+/// they must not be dropped before the emulator has read them.
 fn prepare_emulated(lab: &Description, host: &LabHost, port: &LinkPort) -> Result<(), LabError> {
     let (namespace, interface, mtu) = (&host.namespace, &port.interface, lab.mtu);
-    // Without a link-local address, the kernel doesn't look for neighbours and routers there.
+    // Without a link-local address, the kernel doesn't search for neighbours and routers on the interface.
     ip(&format!("-n {namespace} link set {interface} mtu {mtu} txqueuelen {EMULATOR_QUEUE} addrgenmode none"))
 }
 
-/// Removes the links and the namespace. Missing ones are no error.
+/// Removes the links and the namespace. If they don't exist, that is no error.
 pub(crate) fn remove(host: &LabHost) -> Result<(), LabError> {
     let path = host.namespace_path();
     if !path.exists() {
         return Ok(());
     }
     for port in host.ports() {
-        // A namespace lives on while anything holds it; its end of the link, if it exists, need not.
+        // A namespace exists as long as anything holds it. Its end of the link, if there is one, can be removed
+        // now.
         let _ = ip(&format!("-n {} link delete {}", host.namespace, port.interface));
     }
     ip(&format!("netns delete {}", host.namespace))
 }
 
-/// A pair of interfaces, with the given number of queues.
+/// Creates a pair of interfaces with the lab's number of queues.
 pub(crate) fn join(
     lab: &Description,
     near: (&LabHost, &LinkPort),
@@ -173,7 +176,7 @@ pub(crate) fn join(
     [near, far].into_iter().try_for_each(|(host, port)| check_queues(host, port, asked))
 }
 
-/// Checks the number of queues: the kernel may silently create fewer than requested.
+/// Checks the number of queues, because the kernel may silently create fewer queues than requested.
 fn check_queues(host: &LabHost, port: &LinkPort, asked: u32) -> Result<(), LabError> {
     let line = format!("-n {} -d -j link show dev {}", host.namespace, port.interface);
     let shown = IP.run(&words(&line))?;
@@ -183,7 +186,7 @@ fn check_queues(host: &LabHost, port: &LinkPort, asked: u32) -> Result<(), LabEr
     }
 }
 
-/// Receive and transmit queues in the output of `ip -d -j link show`.
+/// The numbers of receive and transmit queues in the output of `ip -d -j link show`.
 fn queues(shown: &str) -> Option<(u32, u32)> {
     let links: serde_json::Value = serde_json::from_str(shown).ok()?;
     let number = |key: &str| links[0][key].as_u64().and_then(|n| u32::try_from(n).ok());
@@ -198,8 +201,7 @@ fn bring_up(lab: &Description, host: &LabHost) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Makes host b's end of each link a port of a bridge, beside one for each guest; b's own address is the
-/// bridge's.
+/// Joins host b's end of each link and an interface for each guest by a bridge. The bridge gets b's own address.
 fn bridge(lab: &Description) -> Result<(), LabError> {
     let (b, mtu) = (&lab.b, lab.mtu);
     for (link, port) in b.ports().into_iter().enumerate() {
@@ -220,12 +222,12 @@ fn bridge(lab: &Description) -> Result<(), LabError> {
     lab.guest_namespaces().iter().try_for_each(|guest| bring_up(lab, guest))
 }
 
-/// The interface on host b that leads to a guest over a link.
+/// The name of the interface on host b that connects a guest to a link.
 pub(crate) fn tap(link: usize, guest: usize) -> String {
     if link == 0 { format!("guest{guest}") } else { format!("guest{guest}-{link}") }
 }
 
-/// An interface whose other end is a virtual machine's card.
+/// Creates an interface whose other end is a virtual machine's network card.
 fn add_tap(lab: &Description, interface: &str, queues: u32) -> Result<(), LabError> {
     let several = if queues > 1 { " multi_queue" } else { "" };
     let namespace = &lab.b.namespace;
@@ -233,7 +235,7 @@ fn add_tap(lab: &Description, interface: &str, queues: u32) -> Result<(), LabErr
     ip(&format!("-n {namespace} link set {interface} mtu {}", lab.mtu))
 }
 
-/// Commands for `ip -batch` that configure the cards of a guest that is a virtual machine.
+/// Commands for `ip -batch` that configure the network cards of a guest that is a virtual machine.
 pub(crate) fn guest_lines(lab: &Description, guest: &LabHost) -> Vec<String> {
     let mut lines = vec!["link set lo up".to_owned()];
     for (card, port) in guest.ports().into_iter().enumerate() {
@@ -244,7 +246,7 @@ pub(crate) fn guest_lines(lab: &Description, guest: &LabHost) -> Vec<String> {
     lines
 }
 
-/// Addresses and routes of one interface, whose network has the addresses with this prefix.
+/// Sets the addresses and routes of one interface in a network with this prefix length.
 pub(crate) fn settle(lab: &Description, host: &LabHost, port: &LinkPort, prefix: u8) -> Result<(), LabError> {
     settings(lab, port, prefix).into_iter().try_for_each(|line| ip(&format!("-n {} {line}", host.namespace)))
 }
@@ -257,11 +259,11 @@ fn link_prefix(lab: &Description) -> u8 {
     }
 }
 
-/// Addresses and routes of one interface, as ip(8)'s arguments.
+/// The addresses and routes of one interface, as arguments of ip(8).
 fn settings(lab: &Description, port: &LinkPort, prefix: u8) -> Vec<String> {
     let LinkPort { interface, address, address6 } = port;
     let mut lines = vec![format!("address add {address}/{prefix} dev {interface}")];
-    // The link has no other hosts: detection of duplicates would only delay the address.
+    // There are no unknown hosts on the link, so detection of duplicate addresses would only delay the address.
     lines.extend(address6.map(|address6| format!("address add {address6}/64 dev {interface} nodad")));
     let Some(congestion) = lab.congestion.as_deref() else { return lines };
     let network = network4(*address, prefix);
@@ -280,12 +282,12 @@ pub(crate) fn network4(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
     Ipv4Addr::from_bits(address.to_bits() >> (32 - prefix) << (32 - prefix))
 }
 
-/// The first address of a network of 64 bits.
+/// The first address of the /64 network of an address.
 pub(crate) fn network6(address: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)
 }
 
-/// Holds what a port sends to a rate.
+/// Limits the rate at which a port sends.
 pub(crate) fn shape(host: &LabHost, port: &LinkPort, rate: Rate) -> Result<(), LabError> {
     let (namespace, interface) = (&host.namespace, &port.interface);
     let (bits, burst) = (rate.bits_per_second(), rate.burst());
@@ -307,8 +309,8 @@ fn set_up(host: &LabHost, settings: Vec<(String, String)>) -> Result<(), LabErro
     written.map_err(LabError::file("setting up TCP in", &path))
 }
 
-/// Files below /proc/sys, and their contents, for TCP in each host: a connection doesn't begin with what an earlier
-/// one learnt, and buffers are as large as the lab's options say.
+/// Files below /proc/sys, and their contents, for TCP on each host: a connection doesn't use cached metrics of an
+/// earlier connection, and buffers are as large as the lab's options say.
 pub(crate) fn tcp_settings(lab: &Description) -> Vec<(String, String)> {
     let mut settings = vec![("net/ipv4/tcp_no_metrics_save".to_owned(), "1".to_owned())];
     if let Some(most) = lab.tcp_buffer_max {
@@ -318,7 +320,7 @@ pub(crate) fn tcp_settings(lab: &Description) -> Vec<(String, String)> {
     settings
 }
 
-/// Runs ip(8) with arguments separated by spaces, which no name or address of a lab contains.
+/// Runs ip(8) with arguments separated by spaces. No name or address of a lab contains a space.
 pub(crate) fn ip(line: &str) -> Result<(), LabError> {
     IP.run(&words(line)).map(drop)
 }

@@ -1,5 +1,5 @@
-//! Processes by identity. The kernel reuses process numbers; a number with its start time and boot ID names
-//! one process only.
+//! The identity of processes. The kernel reuses process numbers, but a number with a start time and a boot ID
+//! identifies a single process.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ pub struct Process {
     pub pid: u32,
     /// Its start time in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)).
     pub start: u64,
-    /// The ID of its boot (`/proc/sys/kernel/random/boot_id`).
+    /// The ID of the boot in which it ran (`/proc/sys/kernel/random/boot_id`).
     pub boot: String,
 }
 
@@ -34,7 +34,7 @@ impl Process {
     /// The process with this number now.
     ///
     /// # Errors
-    /// `NotFound` if there is none, or it is a zombie.
+    /// `NotFound` if there is no such process, or if it is a zombie.
     pub fn of(pid: u32) -> io::Result<Self> {
         Ok(Self { pid, start: start_of(pid)?, boot: boot_id()? })
     }
@@ -44,21 +44,21 @@ impl Process {
         Self::of(self.pid).is_ok_and(|now| now == *self)
     }
 
-    /// Sends the process a signal; if it has ended, no other process with its number gets one.
+    /// Sends the process a signal. If the process has ended, no other process with its number gets the signal.
     pub(crate) fn signal(&self, signal: Signal) {
         signal_if(self.pid, signal, || self.is_alive());
     }
 
-    /// Waits until the process has ended, at most for `patience`; true if it has.
+    /// Waits until the process has ended, but at most for `patience`; true if it has ended.
     pub(crate) fn gone_within(&self, patience: Duration) -> bool {
         wait_until(patience, || !self.is_alive())
     }
 }
 
-/// Sends SIGTERM to all `pids()`, and SIGKILL after `patience`. Returns those that are still left.
+/// Sends SIGTERM to all `pids()`, and SIGKILL after `patience`. Returns the processes that are still left.
 ///
 /// `pids` is called again before each step, so that a reused number gets no signal. A process that was started
-/// between the look and the signal gets SIGKILL at the next look.
+/// between that call and the signals gets SIGKILL after the next call.
 pub(crate) fn end_all(pids: impl Fn() -> Vec<u32>, patience: Duration) -> Vec<u32> {
     let send = |signal| {
         let found = pids();
@@ -89,12 +89,12 @@ pub(crate) fn has_variable(pid: u32, variable: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
 }
 
-/// Device and inode number of a path's target.
+/// The device and inode number of a path's target.
 pub(crate) fn file_identity(path: &Path) -> io::Result<(u64, u64)> {
     path.metadata().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Calls `done` every few milliseconds until it returns true, at most for `patience`, and returns its last
+/// Calls `done` every few milliseconds until it returns true, but at most for `patience`, and returns its last
 /// result.
 pub(crate) fn wait_until(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
@@ -107,17 +107,17 @@ pub(crate) fn wait_until(patience: Duration, mut done: impl FnMut() -> bool) -> 
     true
 }
 
-/// Signals `pid` if `still` returns true after a handle was opened on that number.
+/// Signals `pid` if `still` returns true after a process handle was opened for that number.
 fn signal_if(pid: u32, signal: Signal, still: impl Fn() -> bool) {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let handle = pidfd_open(number, PidfdFlags::empty());
     if !still() {
         return;
     }
-    // The process may just have ended, as intended; the caller's next look finds one that remains.
+    // The process may just have ended, which is the purpose. If it hasn't, the caller's next look finds it.
     let _ = match handle {
         Ok(handle) => pidfd_send_signal(handle, signal),
-        // Before Linux 5.3 there are no handles, so a race between the check and the signal remains.
+        // Before Linux 5.3 there are no process handles, so a race between the check and the signal remains.
         Err(Errno::NOSYS) => kill_process(number, signal),
         Err(_) => Ok(()),
     };

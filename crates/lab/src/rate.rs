@@ -1,4 +1,4 @@
-//! A link's rate, written as tc(8) writes it.
+//! A link's rate, in the notation of tc(8).
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 /// The rate of a link in bits per second, Ethernet headers included. Never zero.
 ///
-/// Written as tc(8) does: [`linerate_quantity::bit_rate`].
+/// Its text is in the notation of tc(8): [`linerate_quantity::bit_rate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rate(u64);
 
-/// Why a text isn't a [`Rate`].
+/// The error for a text that isn't a [`Rate`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a link rate: {reason}; write a number and a unit, such as 10gbit, 2.5gbit or 100mbit, or open for an unshaped link"
@@ -22,7 +22,7 @@ pub struct RateError {
     reason: &'static str,
 }
 
-/// Units that give the shortest exact text first.
+/// Units of rates, in the order in which they are tried to get the shortest exact text.
 const UNITS: [(&str, u64); 9] = [
     ("tbit", 1_000_000_000_000),
     ("gbit", 1_000_000_000),
@@ -35,13 +35,13 @@ const UNITS: [(&str, u64); 9] = [
     ("bit", 1),
 ];
 
-/// The rates and bursts that tbf's 32-bit fields and a namespace's memory can carry; no host's link is near either end.
+/// The rates whose bursts fit in tbf's 32-bit fields and in memory. No real link is near either bound.
 const BOUNDS: std::ops::RangeInclusive<u64> = 8_000..=1_000_000_000_000;
 
-/// The burst that lets tbf reach 10 Gbit/s on a busy host: 3.4 ms of the rate.
+/// The burst with which tbf reaches 10 Gbit/s on a busy host: the bytes of 3.4 ms at that rate.
 const BURST_AT_10_GBIT: u128 = 4 << 20;
 
-/// Two super-packets of 64 KiB: with less, tbf would have to cut them up.
+/// Two super-packets of 64 KiB: with a smaller burst, tbf would have to split them.
 const LEAST_BURST: u64 = 128 << 10;
 
 impl Rate {
@@ -50,17 +50,17 @@ impl Rate {
         self.0
     }
 
-    /// The bytes that a token bucket at this rate lets pass at once: 3.4 ms of the rate, at least 128 KiB.
+    /// The bytes that a token bucket at this rate lets pass at once: those of 3.4 ms, but at least 128 KiB.
     pub fn burst(self) -> u64 {
         let scaled = u128::from(self.0) * BURST_AT_10_GBIT / 10_000_000_000;
         u64::try_from(scaled).unwrap_or(u64::MAX).max(LEAST_BURST)
     }
 }
 
-/// Reads what `--link` takes: a rate, or `open` for a link without a shaper.
+/// Parses the value of `--link`: a rate, or `open` for a link without a shaper.
 ///
 /// # Errors
-/// [`RateError`] for anything else.
+/// [`RateError`] for any other text.
 pub fn parse_link(text: &str) -> Result<Option<Rate>, RateError> {
     if text.trim().eq_ignore_ascii_case("open") { Ok(None) } else { text.parse().map(Some) }
 }
@@ -76,7 +76,7 @@ impl FromStr for Rate {
 }
 
 impl fmt::Display for Rate {
-    /// The shortest exact text, which parses to the same rate.
+    /// Writes the shortest exact text. It parses to the same rate.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = |factor: u64| self.0 >= factor && (self.0 % factor * 1000).is_multiple_of(factor);
         let (name, factor) = UNITS.into_iter().find(|(_, factor)| fits(*factor)).unwrap_or(("bit", 1));

@@ -1,4 +1,4 @@
-//! One command inside a lab, which lives as long as the command.
+//! Runs one command in a lab that exists as long as the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,20 +17,22 @@ use crate::options::LabOptions;
 use crate::process::wait_until;
 use crate::slurm;
 
-/// Time for a command to end after a signal.
+/// The time that a command has to end after a signal.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Makes a lab, runs `argv` on host a with this process's stdio and [`Lab::environment`], takes the lab down,
 /// and returns the exit code of a shell: the command's own, 128 + N after signal N, 126 or 127 for a command
 /// that can't be started.
 ///
-/// SIGTERM and SIGHUP are forwarded to the command, which has five seconds to end. So are SIGINT and SIGQUIT,
-/// without a limit, unless they come from the terminal, which sends them to the command itself.
+/// SIGTERM and SIGHUP are forwarded to the command, which then has five seconds to end. SIGINT and SIGQUIT
+/// are also forwarded, without a time limit, unless they come from the terminal: the terminal itself sends
+/// them to the command.
 ///
 /// # Errors
 /// The errors of [`Lab::up`] and [`Lab::down`].
 pub fn run(options: &LabOptions, argv: &[OsString]) -> Result<u8, LabError> {
-    // Before anything is created: from here on, a signal can't end this process without its cleanup.
+    // This comes before anything is created: from here on, a signal can't end this process without its
+    // cleanup.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]);
     let mut signals = signals.map_err(|error| failed(argv, &error))?;
     let lab = Lab::up(options)?;
@@ -63,7 +65,8 @@ fn supervise(mut child: Child, signals: &mut Signals) -> io::Result<u8> {
         if let Some(status) = child.try_wait()? {
             return Ok(code_of_exit(status));
         }
-        // Signals since the last look are still pending, so none is missed between the look and this wait.
+        // A signal that arrived since the last check is still pending, so none is missed between the check
+        // and this wait.
         for signal in signals.wait().collect::<Vec<_>>() {
             match signal {
                 SIGTERM | SIGHUP => return end(child, signal),
@@ -83,15 +86,16 @@ fn end(mut child: Child, signal: i32) -> io::Result<u8> {
 }
 
 fn send(child: &Child, signal: i32) {
-    // The command hasn't been waited for, so its number isn't reused; if it has just ended, the signal has no
-    // effect.
+    // This process hasn't waited for the command yet, so the command's number can't have been reused. If the
+    // command has just ended, the signal has no effect.
     let pid = Pid::from_child(child);
     if let Some(signal) = Signal::from_named_raw(signal) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
-/// True if this process is in the foreground of a terminal, whose keys signal the command as well.
+/// True if this process is in the foreground of a terminal. Then keys such as Ctrl-C signal the command as
+/// well.
 fn comes_from_terminal() -> bool {
     let foreground =
         std::fs::File::open("/dev/tty").ok().and_then(|tty| rustix::termios::tcgetpgrp(tty).ok());

@@ -1,5 +1,5 @@
-//! Two sites of hosts: each site has a switch, at which its hosts are, and one link joins the switches, which route between
-//! the sites.
+//! Two sites of hosts. The hosts of each site are connected to the site's switch; one link joins the two switches, which
+//! route between the sites.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::network::{self, ip, port};
 use crate::rate::Rate;
 use crate::state::{Description, LabHost, LinkPort};
 
-/// The sites of a lab.
+/// The number of sites of a lab.
 pub(crate) const SITES: u8 = 2;
 
 /// The most hosts of a site.
@@ -37,14 +37,14 @@ pub struct SiteShape {
     hosts: u8,
 }
 
-/// The error of a text that isn't a [`SiteShape`].
+/// The error for a text that isn't a [`SiteShape`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no shape of sites: write 2xN, two sites of N hosts each, with N from 1 to {MOST_HOSTS}, such as 2x4"
+    "{0:?} isn't a number of sites and hosts: write 2xN, two sites of N hosts each, with N from 1 to {MOST_HOSTS}, such as 2x4"
 )]
 pub struct SiteShapeError(String);
 
-/// One site of a lab: hosts at a switch, and a directory that they share.
+/// One site of a lab: hosts connected to a switch, and a directory that they share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabSite {
     /// Its name: `site1` or `site2`.
@@ -53,7 +53,7 @@ pub struct LabSite {
     pub directory: PathBuf,
     /// The switch, with its end of the link to the other site.
     pub switch: LabHost,
-    /// The switch's port on the site's own network, by which hosts reach the other site.
+    /// The switch's port on the site's own network, through which hosts reach the other site.
     pub gateway: LinkPort,
     /// The hosts.
     pub hosts: Vec<SiteHost>,
@@ -64,19 +64,19 @@ pub struct LabSite {
 pub struct SiteHost {
     /// Its name for ssh and Slurm, and its own hostname: `s1h1` is the first host of the first site.
     pub name: String,
-    /// Its namespace and its interface at the switch.
+    /// Its namespace and the interface that connects it to the switch.
     #[serde(flatten)]
     pub host: LabHost,
 }
 
 impl SiteHost {
-    /// The place of the host's processes.
+    /// The place in which the host's processes run.
     pub fn place(&self) -> Place {
         Place::Namespace(self.host.namespace_path())
     }
 }
 
-/// The sites of a lab in this address block, whose directories are in `scratch`.
+/// The sites of a lab in this address block. Their directories are in `scratch`.
 ///
 /// The link between them has 10.213.SLOT.0/30, site N has 10.213.SLOT.(64 N)/26 and fd6c:6e72:10N:SLOT::/64.
 pub(crate) fn sites(name: &LabName, slot: u8, shape: SiteShape, scratch: &Path) -> Vec<LabSite> {
@@ -110,7 +110,7 @@ pub(crate) fn sites(name: &LabName, slot: u8, shape: SiteShape, scratch: &Path) 
     (1..=SITES).map(site).collect()
 }
 
-/// Creates the network of each site, whose switch has its end of the link between the sites already.
+/// Creates the network of each site. The switches already have their ends of the link between the sites.
 pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
     let [one, other] = lab.sites.as_slice() else { return Ok(()) };
     for (site, far) in [(one, other), (other, one)] {
@@ -121,7 +121,7 @@ pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
         route(lab, &site.switch, far, &far.switch.ports()[0])?;
         for (number, host) in site.hosts.iter().enumerate() {
             add_host(lab, site, &host.host, &format!("port{}", number + 1))?;
-            // Without a default route, a question to a name server fails at once, and nobody waits for an answer.
+            // Without a default route, a query to a name server fails at once, and nothing waits for an answer.
             route(lab, &host.host, far, &site.gateway)?;
         }
     }
@@ -159,7 +159,7 @@ pub(crate) fn environment(lab: &Description) -> Vec<(&'static str, OsString)> {
     NAMES.into_iter().zip(&lab.sites).flat_map(of).chain(cluster).collect()
 }
 
-/// Files below /proc/sys, and their contents, for a switch, which routes.
+/// Files below /proc/sys, and their contents, that make a switch forward packets.
 pub(crate) fn switch_settings() -> Vec<(String, String)> {
     let on = |file: &str| (file.to_owned(), "1".to_owned());
     let mut settings = vec![on("net/ipv4/ip_forward")];
@@ -179,7 +179,7 @@ fn add_host(lab: &Description, site: &LabSite, host: &LabHost, at_switch: &str) 
     })
 }
 
-/// Routes to a site, IPv4 and IPv6, by way of another host's port.
+/// Adds the IPv4 and IPv6 routes to a site through the port `via`.
 fn route(lab: &Description, host: &LabHost, site: &LabSite, via: &LinkPort) -> Result<(), LabError> {
     let congestion = lab.congestion.as_deref().map_or_else(String::new, |name| format!(" congctl {name}"));
     let add =

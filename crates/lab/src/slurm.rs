@@ -1,5 +1,5 @@
-//! A Slurm cluster of the sites' hosts: munged and slurmctld on the first one, slurmd on each. All of its files are in the
-//! lab's directory.
+//! A Slurm cluster of the sites' hosts: munged and slurmctld on the first host, slurmd on each host. All files of the
+//! cluster are in the lab's directory.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::sites::{LabSite, SiteHost};
 use crate::state::{Description, make_private, write_private};
 use crate::tool::{MUNGED, SBATCH, SINFO, SLURMCTLD, SLURMD, SystemTool};
 
-/// The longest wait until all nodes are idle, on a host under full load; normally a second suffices.
+/// The longest time to wait until all nodes are idle. Normally a second is enough, but not on a host under full load.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The length of munge's key in bytes, as mungekey(8) makes it.
@@ -30,19 +30,20 @@ const KEY: usize = 128;
 /// The first version of Slurm that works without control groups.
 const WITHOUT_CGROUPS: (u32, u32) = (23, 11);
 
-/// How the names begin of the variables by which Slurm's commands take options, and a job's processes know their job.
+/// The first letters of the environment variables that Slurm's commands read as options, and that identify a job to its
+/// processes.
 const VARIABLES: [&str; 8] =
     ["SLURM_", "SLURMD_", "SALLOC_", "SBATCH_", "SRUN_", "SINFO_", "SQUEUE_", "SCANCEL_"];
 
 /// Whether the hosts of sites are nodes of a Slurm cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlurmWish {
-    /// No.
+    /// The lab has no Slurm cluster.
     #[default]
     Never,
-    /// If Slurm is installed; otherwise standard error says what isn't.
+    /// They are if Slurm is installed; otherwise a message on standard error says which program isn't installed.
     IfInstalled,
-    /// Yes; an error if Slurm isn't installed.
+    /// They are; an error if Slurm isn't installed.
     Always,
 }
 
@@ -51,14 +52,15 @@ pub enum SlurmWish {
 pub struct SlurmCluster {
     /// Its configuration, for the variable `SLURM_CONF`.
     pub conf: PathBuf,
-    /// Slurm's name and version, by itself.
+    /// Slurm's name and version, as slurmd prints them.
     pub version: String,
 }
 
 /// The running daemons. Dropping them doesn't end them; [`Child::stop_all`] does.
 pub(crate) type SlurmDaemons = Vec<Child>;
 
-/// Keeps from a command what this process has in its environment of another cluster, such as the job that it is part of.
+/// Removes the variables of other clusters from a command's environment, such as those of a job that this process is part
+/// of.
 pub(crate) fn forget_other_clusters(command: &mut Command) {
     let of_slurm =
         |name: &OsString| VARIABLES.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()));
@@ -67,10 +69,11 @@ pub(crate) fn forget_other_clusters(command: &mut Command) {
     });
 }
 
-/// The cluster that a lab with this directory would have; none if it isn't wished, or isn't installed and needn't be.
+/// The cluster that a lab with this directory would have; `None` if none is wanted, or if Slurm isn't installed and needn't
+/// be.
 ///
 /// # Errors
-/// The program that isn't installed, if it must be.
+/// If Slurm must be installed and isn't; the error names a missing program.
 pub(crate) fn plan(wish: SlurmWish, directory: &Path) -> Result<Option<SlurmCluster>, LabError> {
     if wish == SlurmWish::Never {
         return Ok(None);
@@ -89,8 +92,8 @@ pub(crate) fn plan(wish: SlurmWish, directory: &Path) -> Result<Option<SlurmClus
     }
 }
 
-/// Starts the cluster of the lab, if it has one, and waits until all of its nodes are idle. Unless `kept`, it ends with this
-/// process.
+/// Starts the cluster of the lab, if the lab has one, and waits until all of its nodes are idle. Unless `kept`, the cluster
+/// ends with this process.
 pub(crate) fn start(directory: &Path, lab: &Description, kept: bool) -> Result<SlurmDaemons, LabError> {
     let Some(cluster) = &lab.slurm else { return Ok(Vec::new()) };
     let starting = Starting { home: home(directory), cluster, lab, kept };
@@ -147,7 +150,7 @@ impl Starting<'_> {
         let partition =
             |(number, site): (usize, &LabSite)| partition_text(&site.name, number == 0, site.hosts.iter());
         let partitions: String = sites.map(partition).collect();
-        // A node that dies is given up soon, and a controller without control groups follows process groups.
+        // The controller soon gives up a node that died; without control groups, Slurm tracks a job by its process group.
         format!(
             "ClusterName=linerate\nSlurmctldHost={first}\nSlurmUser={user}\nSlurmdUser={user}\n\
              AuthType=auth/munge\nAuthInfo=socket={home}/munge.socket\nCredType=cred/munge\n\
@@ -181,14 +184,14 @@ impl Starting<'_> {
         self.wait(daemons, || self.nodes(first).is_ok_and(|nodes| nodes.trim() == idle))
     }
 
-    /// A Slurm daemon of a host, in the foreground.
+    /// Starts a Slurm daemon on a host, in the foreground.
     fn daemon(&self, tool: SystemTool, host: &SiteHost) -> Result<Child, LabError> {
         let mut command = self.command(tool, host)?;
         command.arg("-D");
         self.spawn(command, &format!("{}-{}", tool.program(), host.name))
     }
 
-    /// The command of a program on a host, which ends with this process if the lab does.
+    /// The command that runs a program on a host. If the lab ends with this process, so does the program.
     fn command(&self, tool: SystemTool, host: &SiteHost) -> Result<Command, LabError> {
         let path = host.host.namespace_path();
         let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
@@ -201,7 +204,7 @@ impl Starting<'_> {
         Ok(command)
     }
 
-    /// Starts a daemon, whose messages go to a log of this name.
+    /// Starts a daemon that writes its messages to the log with this name.
     fn spawn(&self, mut command: Command, name: &str) -> Result<Child, LabError> {
         let log = log_file(&self.home, name);
         let output = File::create(&log).and_then(|file| Ok((file.try_clone()?, file)));
@@ -212,7 +215,7 @@ impl Starting<'_> {
             .map_err(|reason| self.failed(format!("starting {name}: {reason}")))
     }
 
-    /// The states of the nodes, with their numbers.
+    /// The states of the nodes, each with the number of nodes in it.
     fn nodes(&self, first: &SiteHost) -> io::Result<String> {
         let command = self.command(SINFO, first).map_err(io::Error::other);
         let output = command?.args(["--noheader", "--partition", "all", "--format", "%t %D"]).output()?;
@@ -258,7 +261,7 @@ fn partition_text<'a>(name: &str, is_default: bool, hosts: impl Iterator<Item = 
     format!("PartitionName={name} Nodes={} Default={default} MaxTime=INFINITE State=UP\n", hosts.join(","))
 }
 
-/// The configuration that leaves control groups alone, in the words of this version (cgroup.conf(5)).
+/// The configuration for this version of Slurm that makes it use no control groups (cgroup.conf(5)).
 fn cgroup_text(version: &str) -> &'static str {
     let number = version.split_whitespace().next_back().unwrap_or_default();
     let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());

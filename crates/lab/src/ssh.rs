@@ -1,5 +1,5 @@
-//! The far host's ssh server, or those of all hosts of sites: their keys and configuration, their life, and the proof that
-//! a login works.
+//! The ssh server of the far host, or those of all hosts of sites: their keys and configuration, their start and end, and a
+//! test login.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,10 +22,10 @@ use crate::sites::{self, SiteHost};
 use crate::state::{Description, LabHost, LinkPort, write_private};
 use crate::tool::{SSH, SSH_KEYGEN, SSHD};
 
-/// The longest wait for an answer, for a host under full load; normally a tenth of a second suffices.
+/// The longest time to wait for an answer. Normally a tenth of a second is enough, but not on a host under full load.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running ssh server. Dropping it doesn't end the server; [`SshServer::stop`] does.
+/// A running ssh server. Dropping this value doesn't end the server; [`SshServer::stop`] does.
 #[derive(Debug)]
 pub(crate) struct SshServer(Child);
 
@@ -34,7 +34,7 @@ pub(crate) fn client_config(directory: &Path) -> PathBuf {
     directory.join("ssh_config")
 }
 
-/// Writes keys, and the configuration of both sides, to the lab's directory.
+/// Writes the keys and the configuration of client and server to the lab's directory.
 pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabError> {
     let user = account::user_name()?;
     let host_key = make_key(directory, "host_key")?;
@@ -45,15 +45,15 @@ pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabErro
     };
     write("authorized_keys", &user_key)?;
     write("known_hosts", &format!("{} {host_key}", known_names(lab)))?;
-    // Each host of a site has a namespace of its own to listen in.
+    // Each host of a site listens in its own namespace, so no address needs to be given.
     let listen: String =
         if lab.sites.is_empty() { lab.b.ports().iter().map(listen_text).collect() } else { String::new() };
     write("sshd_config", &server_text(directory, lab, &user, &listen))?;
     write("ssh_config", &client_text(directory, lab, &user))
 }
 
-/// The files of the ssh servers of guests that are virtual machines, which have the same keys: name and
-/// contents. They lie below `to` there.
+/// The names and contents of the files for the ssh servers of guests that are virtual machines. These servers have the same
+/// keys as host b. In the guest, the files are below `to`.
 pub(crate) fn guest_files(
     directory: &Path,
     to: &Path,
@@ -67,15 +67,16 @@ pub(crate) fn guest_files(
     Ok(vec![read("host_key")?, read("authorized_keys")?, ("sshd_config", config)])
 }
 
-/// A host with an ssh server, and its hostname if it has one of its own.
+/// A host with an ssh server, and its hostname if that differs from this host's.
 struct Served<'a> {
     host: &'a LabHost,
     name: Option<&'a str>,
 }
 
 impl SshServer {
-    /// Starts sshd on the far host, or on all hosts of sites, and waits until each answers and a login from the near host to
-    /// the far one works. The first of them is the far host's. Unless `kept`, they end with this process in any case.
+    /// Starts sshd on the far host, or on all hosts of sites. Waits until each server answers and a login from the near host
+    /// to the far host works. The first server returned is the far host's. Unless `kept`, the servers end with this process
+    /// in any case.
     pub(crate) fn start_all(directory: &Path, lab: &Description, kept: bool) -> Result<Vec<Self>, LabError> {
         make_separation_directory()?;
         let mut servers = Vec::new();
@@ -92,7 +93,7 @@ impl SshServer {
         self.0.process()
     }
 
-    /// Ends the listeners and waits for them. Their sessions are other processes of the namespaces.
+    /// Ends the listening processes and waits for them. Their sessions are separate processes in the namespaces.
     pub(crate) fn stop_all(servers: Vec<Self>) {
         Child::stop_all(servers.into_iter().map(|server| server.0).collect());
     }
@@ -118,7 +119,7 @@ fn start_and_prove(
     log_in(directory, near).map_err(|reason| unusable(directory, &served[0], reason))
 }
 
-/// The hosts with an ssh server, the far one first.
+/// The hosts with an ssh server, the far host first.
 fn served(lab: &Description) -> Vec<Served<'_>> {
     let mut hosts: Vec<Served<'_>> =
         lab.site_hosts().map(|site| Served { host: &site.host, name: Some(&site.name) }).collect();
@@ -146,7 +147,7 @@ fn answers(near: &File, host: &LabHost, server: &SshServer) -> Result<(), String
     }
 }
 
-/// One login from the near host, which proves keys, account and configuration.
+/// Makes one login from the near host, as a test of keys, account and configuration.
 fn log_in(directory: &Path, near: File) -> Result<(), String> {
     let mut command = Command::new(SSH.find().map_err(|error| error.to_string())?);
     command.arg("-F").arg(client_config(directory)).args(["b", "true"]);
@@ -155,7 +156,7 @@ fn log_in(directory: &Path, near: File) -> Result<(), String> {
     let mut child = command.spawn().map_err(|error| format!("starting ssh: {error}"))?;
     let ended = wait_until(PATIENCE, || !matches!(child.try_wait(), Ok(None)));
     if !ended {
-        // This ends its pipe too, so that the read below can't hang.
+        // This also closes the child's end of the pipe, so that the read below can't hang.
         let _ = child.kill();
     }
     let done = child.wait_with_output().map_err(|error| format!("waiting for ssh: {error}"))?;
@@ -167,7 +168,7 @@ fn log_in(directory: &Path, near: File) -> Result<(), String> {
     }
 }
 
-/// True if an ssh server answers there.
+/// True if an ssh server answers at this address.
 pub(crate) fn speaks_ssh(address: Ipv4Addr) -> bool {
     let mut greeting = [0; 4];
     let read = |mut stream: TcpStream| {
@@ -201,8 +202,8 @@ fn make_key(directory: &Path, name: &str) -> Result<String, LabError> {
     std::fs::read_to_string(&public).map_err(LabError::file("reading", &public))
 }
 
-/// Root's sshd confines its unprivileged half to this directory, which the distribution creates only at the
-/// start of its own service.
+/// Creates /run/sshd: root's sshd confines its unprivileged process to this directory, but the distribution creates it only
+/// at the start of its own ssh service.
 fn make_separation_directory() -> Result<(), LabError> {
     let path = Path::new("/run/sshd");
     let made = std::fs::DirBuilder::new().mode(0o755).recursive(true).create(path);
@@ -210,13 +211,14 @@ fn make_separation_directory() -> Result<(), LabError> {
 }
 
 fn server_text(directory: &Path, lab: &Description, user: &str, listen: &str) -> String {
-    // PAM slows a login and may print or refuse; it is used only if it alone admits a locked account.
+    // PAM slows a login, and may print messages or refuse the login, so it is only used for a locked account, which sshd
+    // admits only with PAM.
     let pam = if account::is_locked(user) { "yes" } else { "no" };
     let (path, name, of_sites) = (account::search_path(), &lab.name, login_variables(directory, lab));
     let directory = directory.display();
-    // SHLVL: a nested shell doesn't run the user's .bashrc at each login, whose time would be in every
-    // measurement. StrictModes is off: the keys' directory is closed to others, and in a user namespace the
-    // owner of the directories above it is "nobody", which the check would refuse.
+    // SHLVL=1 keeps bash from running the user's .bashrc at each login, which would take time in every measurement.
+    // StrictModes is off, because in a user namespace the owner of the directories above the keys is "nobody", which the
+    // check would refuse; the keys' directory itself is closed to other users.
     format!(
         "Port 22\n{listen}\
          HostKey {directory}/host_key\nAuthorizedKeysFile {directory}/authorized_keys\n\
@@ -228,12 +230,12 @@ fn server_text(directory: &Path, lab: &Description, user: &str, listen: &str) ->
     )
 }
 
-/// Variables of a login on a host of a site, whence any other host can be reached.
+/// Environment variables of a login on a host of a site. With them, a command can log in to any other host of the sites.
 fn login_variables(directory: &Path, lab: &Description) -> String {
     let variables = sites::environment(lab);
     let config = ("LINERATE_LAB_SSH_CONFIG", client_config(directory).into_os_string());
     let config = (!variables.is_empty()).then_some(config);
-    // Quoted: a value may be a list.
+    // Values are quoted, because a value may be a list.
     let text = |(name, value): (&str, OsString)| format!(" \"{name}={}\"", value.to_string_lossy());
     config.into_iter().chain(variables).map(text).collect()
 }
@@ -273,7 +275,7 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
     )
 }
 
-/// All names of hosts with an ssh server: programs on libssh don't know HostKeyAlias.
+/// All names of hosts with an ssh server. All are listed, because programs that use libssh don't know HostKeyAlias.
 fn known_names(lab: &Description) -> String {
     let machines = lab.machines();
     let hosts = lab.site_hosts().map(|host| &host.host).filter(|host| **host != lab.b);

@@ -1,7 +1,9 @@
-//! The state file of each lab, by which any later command finds it, even after its maker was killed.
+//! The state file of each lab. By it, any later command finds the lab, even after the process that made the lab was
+//! killed.
 //!
-//! The root directory holds a `lock` and one directory for each lab, named after it: `state.json`, the keys
-//! and configuration of its ssh server, and its log. A lab lives as long as its holder, one process.
+//! The root directory holds a `lock`, and one directory for each lab, with the lab's name. That directory holds
+//! `state.json`, and the keys, the configuration and the log of the ssh server. A lab exists as long as one process,
+//! its holder.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -20,16 +22,16 @@ use crate::sites::{LabSite, SiteHost};
 use crate::slurm::SlurmCluster;
 use crate::wan::Wan;
 
-/// The description of a lab: enough for a reader of results, or to build the same again.
+/// The description of a lab: enough for a reader of results, and to build the same lab again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// Its name.
     pub name: LabName,
-    /// The link's rate in each direction; none for an open link, whose limit is the processor.
+    /// The link's rate in each direction; `None` for an open link, which only the processor limits.
     pub link: Option<Rate>,
     /// The link's largest packet, in bytes without the Ethernet header.
     pub mtu: u32,
-    /// The TCP congestion control of routes over the link; none leaves the kernel's default.
+    /// The TCP congestion control of routes over the link; `None`: the kernel's default.
     pub congestion: Option<String>,
     /// The largest TCP buffer in bytes, if it isn't the kernel's default.
     pub tcp_buffer_max: Option<u64>,
@@ -43,19 +45,21 @@ pub struct Description {
     pub a: LabHost,
     /// The far host, with an ssh server.
     pub b: LabHost,
-    /// Hosts behind b's end of the links, which they share.
+    /// Hosts behind b's end of the links. They share the links.
     #[serde(default)]
     pub guests: Vec<LabHost>,
-    /// The virtual machines that the guests are, with the processors that they got; none for network namespaces.
+    /// The kind of virtual machines that the guests are, with the way their processors run; `None` if they are
+    /// network namespaces.
     #[serde(default)]
     pub machine: Option<GuestSpec>,
     /// The version of the kernel in virtual machines.
     #[serde(default)]
     pub kernel: Option<String>,
-    /// Both sites, if the lab has sites: a is the first host of the first one then, b that of the second one.
+    /// Both sites, if the lab has sites. Then a is the first host of the first site, and b the first host of the
+    /// second site.
     #[serde(default)]
     pub sites: Vec<LabSite>,
-    /// The rate of each link between a site's host and its switch, in each direction; none for open ones.
+    /// The rate of each link between a site's host and its switch, in each direction; `None` for open links.
     #[serde(default)]
     pub host_link: Option<Rate>,
     /// The Slurm cluster of the sites' hosts.
@@ -63,7 +67,7 @@ pub struct Description {
     pub slurm: Option<SlurmCluster>,
 }
 
-/// One host of a lab: a network namespace with an interface for each link beside loopback.
+/// One host of a lab: a network namespace with loopback and an interface for each link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabHost {
     /// The name of the namespace for `ip netns`.
@@ -72,7 +76,7 @@ pub struct LabHost {
     pub interface: String,
     /// Its IPv4 address: a /30, a /25 if guests share the link, or a /26 on a site.
     pub address: Ipv4Addr,
-    /// Its IPv6 address (a /64); none if the kernel has no IPv6.
+    /// Its IPv6 address (a /64); `None` if the kernel has no IPv6.
     pub address6: Option<Ipv6Addr>,
     /// Its ends of the lab's further links.
     #[serde(default)]
@@ -86,7 +90,7 @@ pub struct LinkPort {
     pub interface: String,
     /// Its IPv4 address.
     pub address: Ipv4Addr,
-    /// Its IPv6 address (a /64); none if the kernel has no IPv6.
+    /// Its IPv6 address (a /64); `None` if the kernel has no IPv6.
     pub address6: Option<Ipv6Addr>,
 }
 
@@ -96,9 +100,9 @@ pub(crate) struct LabState {
     pub(crate) description: Description,
     /// The address block, unique among the labs of a root directory.
     pub(crate) slot: u8,
-    /// The lab lives as long as this process.
+    /// The process with which the lab ends.
     pub(crate) holder: Process,
-    /// True if the lab stays until it is taken down: then the ssh server holds it.
+    /// True if the lab exists until it is taken down. Its holder is the ssh server then.
     pub(crate) kept: bool,
     pub(crate) sshd: Option<Process>,
     /// The link's emulator, if it has one.
@@ -107,11 +111,11 @@ pub(crate) struct LabState {
     /// The guests that are virtual machines.
     #[serde(default)]
     pub(crate) machines: Vec<Process>,
-    /// The lab's directory for data, perhaps on a tmpfs.
+    /// The lab's directory for data, which may be on a tmpfs.
     pub(crate) scratch: PathBuf,
-    /// Device and inode number of the hosts' namespaces.
+    /// The device and inode numbers of the hosts' namespaces.
     pub(crate) namespaces: Vec<(u64, u64)>,
-    /// The parts that remained when it was taken down, and the reason.
+    /// The parts that remained when the lab was taken down, and the reason.
     #[serde(default)]
     pub(crate) left: Option<String>,
 }
@@ -121,7 +125,7 @@ pub(crate) struct LabState {
 pub(crate) struct StateRoot(PathBuf);
 
 impl LabHost {
-    /// The file of the host's namespace.
+    /// The file that names the host's namespace.
     pub fn namespace_path(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.namespace)
     }
@@ -135,8 +139,8 @@ impl LabHost {
 }
 
 impl Description {
-    /// The network namespaces: those of a, b, and the guests unless they are virtual machines; or those of the sites'
-    /// switches and hosts.
+    /// The network namespaces: those of a, b, and guests that aren't virtual machines; or those of the switches and
+    /// hosts of the sites.
     pub fn namespaces(&self) -> impl Iterator<Item = &LabHost> {
         let pair = if self.sites.is_empty() { vec![&self.a, &self.b] } else { Vec::new() };
         let switches = self.sites.iter().map(|site| &site.switch);
@@ -157,19 +161,19 @@ impl Description {
         }
     }
 
-    /// The guests that are network namespaces: all or none.
+    /// The guests that are network namespaces: all guests, or none.
     pub fn guest_namespaces(&self) -> &[LabHost] {
         if self.machine.is_none() { &self.guests } else { &[] }
     }
 
-    /// The guests that are virtual machines: all or none.
+    /// The guests that are virtual machines: all guests, or none.
     pub fn machines(&self) -> &[LabHost] {
         if self.machine.is_some() { &self.guests } else { &[] }
     }
 }
 
 impl LabState {
-    /// Replaces the state file in one step, so that a reader never sees half of it.
+    /// Replaces the state file in one step, so that a reader never gets a partial file.
     pub(crate) fn write(&self, directory: &Path) -> Result<(), LabError> {
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
         let (partial, path) = (directory.join("state.json.new"), directory.join("state.json"));
@@ -183,8 +187,8 @@ impl LabState {
 }
 
 impl StateRoot {
-    /// `/run/linerate` for root; for others a directory under `$XDG_RUNTIME_DIR`, or `/tmp/linerate-UID` if
-    /// that isn't set. It is created if it is missing, and private.
+    /// Opens the root directory: `/run/linerate` for root; for other users, a directory under `$XDG_RUNTIME_DIR`, or
+    /// `/tmp/linerate-UID` if the variable isn't set. Creates it, closed to other users, if it is missing.
     pub(crate) fn open() -> Result<Self, LabError> {
         let user = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -196,7 +200,7 @@ impl StateRoot {
         Self::at(path)
     }
 
-    /// Uses this directory as the root; it must be the user's own and closed to others.
+    /// Uses this directory as the root directory. It must belong to the user and be closed to other users.
     pub(crate) fn at(path: PathBuf) -> Result<Self, LabError> {
         make_private(&path)?;
         let meta = path.symlink_metadata().map_err(LabError::file("reading", &path))?;
@@ -209,7 +213,7 @@ impl StateRoot {
         }
     }
 
-    /// Locks the set of labs against changes by other commands until the file is dropped.
+    /// Locks the set of labs against changes by other commands, until the returned file is dropped.
     pub(crate) fn lock(&self) -> Result<File, LabError> {
         let path = self.0.join("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
@@ -217,7 +221,7 @@ impl StateRoot {
         locked.map_err(LabError::file("locking", &path))
     }
 
-    /// A file beside the labs; for an empty name the root itself.
+    /// A file in the root directory; for an empty name, the root directory itself.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         if name.is_empty() { self.0.clone() } else { self.0.join(name) }
     }
@@ -227,8 +231,8 @@ impl StateRoot {
         self.0.join(name.as_str())
     }
 
-    /// All labs by name. A lab whose state file is missing or unreadable has no state: its maker was killed
-    /// after it created the directory.
+    /// All labs by name. A lab whose state file is missing or unreadable has no state: the process that made the lab
+    /// was killed after it created the directory.
     pub(crate) fn labs(&self) -> Result<Vec<(LabName, Option<LabState>)>, LabError> {
         let entries = std::fs::read_dir(&self.0).map_err(LabError::file("reading", &self.0))?;
         let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -240,7 +244,7 @@ impl StateRoot {
     }
 }
 
-/// Creates a directory that only its user may enter; an existing one stays unchanged.
+/// Creates a directory that only its user may enter. An existing directory stays unchanged.
 pub(crate) fn make_private(path: &Path) -> Result<(), LabError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -255,7 +259,7 @@ pub(crate) fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     file.write_all(text)
 }
 
-/// A runtime directory of this user whose path needs no quoting in configuration files.
+/// True for a runtime directory of this user whose path needs no quoting in configuration files.
 fn is_usable(path: &Path, user: u32) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     let simple = path.is_absolute() && path.to_str().is_some_and(|text| text.chars().all(plain));

@@ -14,18 +14,20 @@ use crate::process::{Process, end_all, file_identity, has_variable, in_namespace
 use crate::state::{LabHost, LabState, StateRoot};
 use crate::user;
 
-/// Time for a lab's processes to end after SIGTERM, and again after SIGKILL.
+/// The time that a lab's processes have to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Time for the owner of a lab to take it down itself: its command has the first five seconds.
+/// The time that the owner of a lab has to take the lab down itself. The lab's command gets the first five
+/// seconds of it.
 const OWNER_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A lab that was found without its holder, and the result of its removal.
+/// A lab whose holder has ended, and the result of its removal.
 #[derive(Debug)]
 pub struct Swept {
     /// The lab.
     pub name: LabName,
-    /// The process that should have taken it down; unknown when it died before writing that down.
+    /// The process that should have taken it down; unknown if the process died before it wrote the state
+    /// file.
     pub holder: Option<u32>,
     /// The result; an error if a part remains.
     pub outcome: Result<(), LabError>,
@@ -37,13 +39,13 @@ pub struct Status {
     /// Its description.
     #[serde(flatten)]
     pub description: crate::state::Description,
-    /// The process whose end ends the lab.
+    /// The process with which the lab ends.
     pub holder: u32,
-    /// True if the lab stays until it is taken down, instead of until its command ends.
+    /// True if the lab exists until it is taken down, instead of until its command ends.
     pub kept: bool,
     /// True if its holder is alive; otherwise the lab couldn't be removed.
     pub alive: bool,
-    /// The parts that couldn't be removed, and the reason; none for an intact lab.
+    /// The parts that couldn't be removed, and the reason; `None` for an intact lab.
     pub left: Option<String>,
     /// The client configuration, for `ssh -F`.
     pub ssh_config: std::path::PathBuf,
@@ -51,8 +53,8 @@ pub struct Status {
     pub counts: Vec<[crate::wan::SegmentCounts; 2]>,
 }
 
-/// Removes every lab of this user whose holder has ended: processes, namespaces, directories. Settings that
-/// such a holder had changed on a host are restored first, and reported on standard error.
+/// Removes every lab of this user whose holder has ended: processes, namespaces, directories. Before that,
+/// restores the settings that such a holder had changed on a host, and reports them on standard error.
 ///
 /// # Errors
 /// If the state directory can't be read. The result of each lab is in its [`Swept`].
@@ -62,7 +64,7 @@ pub fn sweep() -> Result<Vec<Swept>, LabError> {
     sweep_locked(&root)
 }
 
-/// [`sweep`], with a line on standard error for each lab that was found.
+/// Like [`sweep`], and writes a line on standard error for each lab that was found.
 ///
 /// # Errors
 /// The errors of [`sweep`].
@@ -87,10 +89,11 @@ pub fn status() -> Result<Vec<Status>, LabError> {
     Ok(root.labs()?.into_iter().filter_map(shown).collect())
 }
 
-/// Takes a lab down, whoever holds it; without a name the only one. Returns its name.
+/// Takes a lab down, whichever process holds it; without a name, the only lab. Returns the lab's name.
 ///
 /// # Errors
-/// If there is no such lab, none or several to choose from, or a part of it remains.
+/// If there is no such lab; without a name, if there is no lab or more than one; or if a part of the lab
+/// remains.
 pub fn down(name: Option<&LabName>) -> Result<LabName, LabError> {
     let root = StateRoot::open()?;
     let labs = root.labs()?;
@@ -104,7 +107,7 @@ pub(crate) fn tell(swept: &Swept) {
 }
 
 pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
-    // Before the removal of the namespaces, since some settings are restored in them.
+    // This comes before the removal of the namespaces, because some settings are restored in them.
     journal::sweep(root).iter().for_each(|line| eprintln!("linerate: {line}"));
     let stale = |state: &Option<LabState>| !state.as_ref().is_some_and(|state| state.holder.is_alive());
     let swept = |(name, state): (LabName, Option<LabState>)| {
@@ -115,9 +118,9 @@ pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
     Ok(root.labs()?.into_iter().filter(|(_, state)| stale(state)).map(swept).collect())
 }
 
-/// Removes a lab: its processes, then its namespaces and link, then its directories. It continues after a
-/// failure; then the lab's own directory stays, with a list of the remains, so that the lab is still listed
-/// and removed later.
+/// Removes a lab: its processes, then its namespaces and link, then its directories. Continues after a
+/// failure, but then keeps the lab's own directory, with a list of the remaining parts, so that the lab is
+/// still listed and can be removed later.
 pub(crate) fn dismantle(name: &LabName, state: Option<&LabState>, directory: &Path) -> Result<(), LabError> {
     let mut left = Vec::new();
     let of = |state: &LabState| -> Vec<Process> {
@@ -143,21 +146,21 @@ pub(crate) fn dismantle(name: &LabName, state: Option<&LabState>, directory: &Pa
     let left = left.join("; ");
     if let Some(state) = state {
         let state = LabState { left: Some(left.clone()), ..state.clone() };
-        // If the state can't be written, the directory's name still names the lab.
+        // If the state can't be written, the lab is still known by the directory's name.
         let _ = state.write(directory);
     }
     Err(LabError::Leftover { name: name.clone(), left })
 }
 
-/// The lab's directory on the shared-memory file system. Its name holds the user and the lab, so that it is
-/// found even without a state file.
+/// The lab's directory on the shared-memory file system. Its name contains the user and the lab, so that it
+/// is found even without a state file.
 pub(crate) fn shared_scratch(name: &LabName) -> std::path::PathBuf {
     let user = rustix::process::geteuid().as_raw();
     Path::new("/dev/shm").join(format!("linerate-lab-{user}-{name}"))
 }
 
-/// A scratch directory to remove, unless it lies in the lab's own, which is removed as a whole. A state file
-/// alone is no reason to remove anything else.
+/// The scratch directory to remove; `None` if it is inside the lab's own directory, which is removed as a
+/// whole. No other directory is removed only because a state file names it.
 fn scratch_of(name: &LabName, state: Option<&LabState>) -> Option<std::path::PathBuf> {
     let shared = shared_scratch(name);
     state.is_none_or(|state| state.scratch == shared).then_some(shared)
@@ -172,7 +175,7 @@ fn remove_directory(path: &Path) -> Result<(), String> {
     }
 }
 
-/// The lab's hosts: those of the state file, or else those with matching names.
+/// The lab's hosts: those of the state file, or, without one, those with matching namespace names.
 fn hosts_of(name: &LabName, state: Option<&LabState>) -> Vec<LabHost> {
     if let Some(state) = state {
         return state.description.namespaces().cloned().collect();
@@ -191,9 +194,9 @@ fn members(name: &LabName, state: Option<&LabState>) -> Vec<u32> {
     let hosts = hosts_of(name, state);
     let named = |host: &LabHost| file_identity(&host.namespace_path()).ok();
     let mut found = in_namespaces(&hosts.iter().filter_map(named).collect::<Vec<_>>(), |_| true);
-    // A namespace without a file in this mount namespace belonged to a user namespace of this user. Its
-    // number may have been reused since, so each process must also carry the lab's name, or have this lab's
-    // account file: jobs of Slurm may come without variables.
+    // A network namespace without a file in this mount namespace belonged to a user namespace of this user.
+    // Its number may have been reused since, so each process must also have the lab's name in its
+    // environment, or have this lab's account file: jobs of Slurm may run without these variables.
     let mark = format!("LINERATE_LAB={name}");
     if let Some(LabState { namespaces, holder, .. }) = state {
         let is_its = |pid| has_variable(pid, &mark) || user::is_in_lab_of(pid, holder);
@@ -219,11 +222,11 @@ fn choose<'a>(labs: &'a [StoredLab], name: Option<&LabName>) -> Result<&'a Store
 
 fn known(labs: &[StoredLab]) -> String {
     let names: Vec<&str> = labs.iter().map(|(name, _)| name.as_str()).collect();
-    if names.is_empty() { "no lab is up".into() } else { format!("up are: {}", names.join(", ")) }
+    if names.is_empty() { "no lab is up".into() } else { format!("these labs are up: {}", names.join(", ")) }
 }
 
-/// Lets a lab's owner take it down, so that its command ends in order; then, or if there is no owner, removes
-/// it here.
+/// Lets a lab's owner take the lab down, so that the lab's command ends in order. After that, or if there is
+/// no owner, removes the lab here.
 fn end(root: &StateRoot, name: &LabName, state: Option<&LabState>) -> Result<(), LabError> {
     if let Some(state) = state.filter(|state| !state.kept && state.holder.pid != std::process::id()) {
         state.holder.signal(Signal::TERM);
@@ -303,7 +306,7 @@ mod tests {
         let gone = Process { pid: 1, start: 1, boot: "another".into() };
         let scratch = shared_scratch(&name);
         write(&root, name.as_str(), gone, &scratch);
-        // A file isn't removed as a directory.
+        // A file can't be removed as a directory.
         std::fs::write(&scratch, "in the way").expect("writable");
         let outcome = || sweep_locked(&root).expect("readable").remove(0).outcome;
         let told = outcome().expect_err("a part is left").to_string();
@@ -323,7 +326,7 @@ mod tests {
         let name = "y".parse().expect("a name");
         assert_eq!(choose(&two, Some(&name)).expect("it is there").0.as_str(), "y");
         let error = choose(&two, None).expect_err("two").to_string();
-        assert!(error.contains("up are: x, y"), "{error}");
+        assert!(error.contains("these labs are up: x, y"), "{error}");
         assert!(choose(&[], None).expect_err("none").to_string().contains("no lab is up"));
         assert!(matches!(choose(&one, Some(&name)), Err(LabError::Unknown { .. })));
     }

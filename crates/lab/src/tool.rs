@@ -43,7 +43,7 @@ pub(crate) const SINFO: SystemTool =
 pub(crate) const MUNGED: SystemTool =
     SystemTool { program: "munged", purpose: "Slurm's authentication", package: "munge" };
 
-/// Directories of these programs; an ordinary user's PATH often lacks the first three.
+/// The directories of these programs. An ordinary user's PATH often lacks the first three.
 const SYSTEM_DIRECTORIES: [&str; 5] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 impl SystemTool {
@@ -52,13 +52,14 @@ impl SystemTool {
         self.program
     }
 
-    /// The program's absolute path (sshd starts itself again by it), from PATH or the system's directories.
+    /// The program's absolute path, from PATH or the system's directories. It must be absolute because sshd
+    /// starts itself again by this path.
     pub(crate) fn find(self) -> Result<PathBuf, LabError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         self.find_among(std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)))
     }
 
-    /// Runs the program to its end and returns its standard output.
+    /// Runs the program, waits for its end, and returns its standard output.
     pub(crate) fn run<S: AsRef<OsStr>>(self, arguments: &[S]) -> Result<String, LabError> {
         let mut command = Command::new(self.find()?);
         command.args(arguments).stdin(Stdio::null());
@@ -72,16 +73,19 @@ impl SystemTool {
     }
 }
 
-/// Runs `command` to its end and returns its standard output as text; a failure is an error with its message.
+/// Runs `command`, waits for its end, and returns its standard output as text. If the command fails, the
+/// error contains its message.
 pub(crate) fn output(command: &mut Command) -> Result<String, LabError> {
     output_bytes(command).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Runs `command` to its end and returns its standard output; a failure is an error with its message.
+/// Runs `command`, waits for its end, and returns its standard output. If the command fails, the error
+/// contains its message.
 pub(crate) fn output_bytes(command: &mut Command) -> Result<Vec<u8>, LabError> {
     let shown = show(command);
     let error = |reason| LabError::Command { command: shown, reason };
-    // After a kill -9 of this process, it must not make anything behind the back of the next lab command.
+    // After a kill -9 of this process, `command` must not create anything that the next lab command wouldn't
+    // find.
     netns::die_with_parent(command, Signal::KILL);
     match command.output() {
         Err(failed) => Err(error(failed.to_string())),

@@ -1,4 +1,4 @@
-//! Rights: root's, or those that an ordinary user has in a user namespace of their own.
+//! Rights: those of root, or those that an ordinary user has in their own user namespace.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -17,22 +17,22 @@ use crate::error::LabError;
 use crate::process::Process;
 use crate::tool::{self, UNSHARE};
 
-/// The environment variable of the second start, so that a system that grants the namespace without its
-/// rights causes an error.
+/// The environment variable that marks the second start of this program. By it, a system that grants the
+/// namespace without the rights causes an error instead of another start.
 const MARK: &str = "LINERATE_LAB_USER_NAMESPACE";
 
-/// Options of unshare(1): this user keeps name and files, and has all rights over mounts and networks made
-/// inside.
+/// Options of unshare(1) with which this user keeps name and files, and has all rights over mounts and networks
+/// that are made inside.
 const UNSHARE_OPTIONS: [&str; 5] = ["--user", "--map-current-user", "--keep-caps", "--mount", "--net"];
 
-/// Ensures that this process may make a lab, if necessary by starting this program again, with the same
-/// arguments, in a user namespace. Call it early, from one thread: on success either nothing happened or
-/// `main` runs again.
+/// Ensures that this process may make a lab. If necessary, starts this program again in a user namespace, with
+/// the same arguments. Call this function early and with a single thread: on success, either nothing happened
+/// or `main` runs again.
 ///
-/// In such a namespace /run and the account files are private copies for `ip netns` and sshd.
+/// In such a namespace, /run and the account files are private copies for `ip netns` and sshd.
 ///
 /// # Errors
-/// [`LabError::UserNamespace`] if the kernel forbids that, with the setting to change.
+/// [`LabError::UserNamespace`] if the kernel forbids user namespaces, with the setting to change.
 pub fn ensure_privileges() -> Result<(), LabError> {
     if is_privileged() {
         return if has_private_run() { Ok(()) } else { settle_in() };
@@ -40,9 +40,11 @@ pub fn ensure_privileges() -> Result<(), LabError> {
     if std::env::var_os(MARK).is_some() {
         return Err(refused("it came without rights".into()));
     }
-    // From inside, the processes of an earlier user namespace would be inaccessible.
+    // This must happen outside of the new user namespace: processes of an earlier one aren't accessible from
+    // inside.
     crate::sweep::sweep_and_tell()?;
-    // The steps of the start are tried first: their message is better than that of a failed start.
+    // The steps of the start are tried in a child process first, because its message is better than that of a
+    // failed start.
     let mut trial = Command::new(UNSHARE.find()?);
     trial.args(UNSHARE_OPTIONS).args(["mount", "-t", "tmpfs", "tmpfs", "/run"]);
     tool::output(&mut trial).map_err(|error| refused(error.to_string()))?;
@@ -56,7 +58,7 @@ pub(crate) fn is_privileged() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
-/// True in a user namespace, where user numbers aren't the host's.
+/// True in a user namespace, in which user numbers differ from the host's.
 pub(crate) fn is_in_user_namespace() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     !map.is_empty() && map.split_whitespace().ne(["0", "0", "4294967295"])
@@ -83,15 +85,14 @@ fn settle_in() -> Result<(), LabError> {
     admit_this_user()
 }
 
-/// Mounts a tmpfs over /run that keeps its contents, except the host's named network namespaces: this user
-/// could neither enter those nor add to them.
+/// Mounts a tmpfs over /run that has the same contents, except the host's named network namespaces: this user
+/// could neither enter those nor add namespaces to them.
 fn make_private_run() -> io::Result<()> {
     let kept: Vec<(PathBuf, KeptEntry)> =
         std::fs::read_dir("/run")?.flatten().filter_map(|entry| keep(&entry)).collect();
     mount("tmpfs", "/run", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None::<&CStr>)?;
     for (path, entry) in kept {
-        // Entries that can't be kept, such as another user's private directory, are of no use to this user
-        // anyway.
+        // An entry that can't be kept, such as another user's private directory, is of no use to this user.
         let _ = entry.restore(&path);
     }
     Ok(())
@@ -132,8 +133,8 @@ impl KeptEntry {
     }
 }
 
-/// Mounts account files over the system's, so that sshd, which can't read the real shadow file, admits this
-/// user.
+/// Mounts other account files over the system's account files, so that sshd admits this user: sshd can't read
+/// the real shadow file here.
 fn admit_this_user() -> Result<(), LabError> {
     let ids = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let user = account::user_name().unwrap_or_else(|_| "linerate".into());
@@ -146,7 +147,8 @@ fn admit_this_user() -> Result<(), LabError> {
     overlay("/etc/shadow", "/run/linerate-shadow", &account::admitting_shadow(&user))
 }
 
-/// The name of the account file in the user namespace of this holder's lab. No other lab has one of this name.
+/// The name of the account file in the user namespace of this holder's lab. No other lab has an account file of
+/// this name.
 fn passwd_of(holder: &Process) -> String {
     format!("linerate-passwd-{}-{}", holder.pid, holder.start)
 }
@@ -155,7 +157,7 @@ fn passwd_of(holder: &Process) -> String {
 pub(crate) fn is_in_lab_of(pid: u32, holder: &Process) -> bool {
     let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
     let file = passwd_of(holder);
-    // proc_pid_mountinfo(5): the fourth and fifth fields are the mounted file and its place.
+    // By proc_pid_mountinfo(5), the fourth and fifth fields are the mounted file and the mount point.
     let mounted = |line: &str| {
         let mut fields = line.split(' ').skip(3);
         fields.next().and_then(|path| path.strip_prefix('/')) == Some(file.as_str())
@@ -166,7 +168,7 @@ pub(crate) fn is_in_lab_of(pid: u32, holder: &Process) -> bool {
 
 fn overlay(path: &'static str, source: &str, text: &str) -> Result<(), LabError> {
     let bound = std::fs::write(source, text).and_then(|()| Ok(mount_bind(source, path)?));
-    bound.map_err(LabError::file("replacing, for this process alone,", Path::new(path)))
+    bound.map_err(LabError::file("replacing, for this process only,", Path::new(path)))
 }
 
 fn refused(reason: String) -> LabError {
@@ -174,7 +176,7 @@ fn refused(reason: String) -> LabError {
     LabError::UserNamespace { reason, fix: remedy(read) }
 }
 
-/// The setting that forbids user namespaces, looked up by `read`, and the command that changes it.
+/// Advice for the setting that forbids user namespaces: the command that changes it. `read` reads a setting.
 fn remedy(read: impl Fn(&str) -> Option<String>) -> String {
     let is = |name: &str, value: &str| read(name).is_some_and(|text| text.trim() == value);
     let setting = match () {

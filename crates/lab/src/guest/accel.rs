@@ -1,4 +1,4 @@
-//! Whether a guest boots under KVM on this host.
+//! Finds out if a guest boots under KVM on this host.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -9,17 +9,17 @@ use crate::state::{StateRoot, write_private};
 
 use super::spec::Accel;
 
-/// The longest time in which a guest under KVM boots: it takes about one second.
+/// The longest time to wait until a guest boots under KVM. Normally that takes about one second.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The result of the last trial since this host was booted.
+/// The file with the result of the last trial since this host was booted.
 const REMEMBERED: &str = "kvm";
 
-/// The kind of processors for these guests: `Kvm` or `Tcg`. `boots` boots a guest under KVM, once after each
-/// boot of this host.
+/// The way in which the processors of these guests run: `Kvm` or `Tcg`. `boots` boots a guest under KVM; it
+/// is called once after each boot of this host.
 ///
 /// # Errors
-/// [`LabError::Kvm`] if KVM was asked for, and no guest boots under it.
+/// [`LabError::Kvm`] if KVM was requested, and no guest boots under it.
 pub(super) fn choose(asked: Accel, boots: impl FnOnce() -> Result<(), String>) -> Result<Accel, LabError> {
     let reason = match asked {
         Accel::Tcg => return Ok(Accel::Tcg),

@@ -35,7 +35,7 @@ impl<W: Write> Archive<W> {
         self.entry(path, EXECUTABLE, (0, 0), contents)
     }
 
-    /// A character device of these numbers.
+    /// A character device with these numbers.
     pub(crate) fn device(&mut self, path: &str, numbers: (u32, u32)) -> io::Result<()> {
         self.entry(path, DEVICE, numbers, &[])
     }
@@ -75,7 +75,8 @@ impl<W: Write> Archive<W> {
 mod tests {
     use super::*;
 
-    /// By the format's description: each header's six bytes, its fields, and where the next one begins.
+    /// Checks an archive by the description of the format: the six magic bytes of each header, its fields, and
+    /// the position of the next header.
     #[test]
     fn entries_stand_where_their_headers_say() {
         let mut archive = Archive::new(Vec::new());

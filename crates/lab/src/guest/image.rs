@@ -48,11 +48,11 @@ fn pack(to: &Path, contents: &[(String, Vec<u8>)]) -> io::Result<()> {
     directories.extend(
         contents.iter().flat_map(|(path, _)| Path::new(path).ancestors().skip(1).map(Path::to_owned)),
     );
-    // In their order a directory comes before those below it.
+    // In this order, a directory comes before the directories below it.
     for directory in directories.iter().filter(|directory| !directory.as_os_str().is_empty()) {
         archive.directory(&directory.to_string_lossy())?;
     }
-    // The kernel opens it for the first process's output.
+    // The kernel opens this device for the output of the first process.
     archive.device("dev/console", (5, 1))?;
     for (path, bytes) in contents {
         archive.file(path, bytes)?;
@@ -64,7 +64,7 @@ fn relative(path: &Path) -> String {
     path.to_string_lossy().trim_start_matches('/').to_owned()
 }
 
-/// The shared libraries of a program, its loader among them, as ldd(1) prints them.
+/// The shared libraries of a program, including its loader, as ldd(1) prints them.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>, LabError> {
     let shown = tool::output(Command::new("ldd").arg(program))?;
     let paths = shown.split_whitespace().filter(|word| word.starts_with('/'));
@@ -80,7 +80,7 @@ struct Segment {
 const LOAD: u32 = 1;
 const INTERPRETER: u32 = 3;
 
-/// The segments of a 64-bit little-endian ELF file; empty for anything else (elf(5)).
+/// The segments of a 64-bit little-endian ELF file (elf(5)); empty for any other file.
 fn segments(file: &[u8]) -> Vec<Segment> {
     if !file.starts_with(b"\x7fELF\x02\x01") {
         return Vec::new();
@@ -103,8 +103,8 @@ fn needs_libraries(file: &[u8]) -> bool {
     segments(file).iter().any(|segment| segment.kind == INTERPRETER)
 }
 
-/// The part of an ELF file that is loaded: without debug information and symbols, which a guest has no memory
-/// for.
+/// The part of an ELF file that is loaded. It excludes debug information and symbols, because a guest has
+/// little memory.
 fn loaded(mut file: Vec<u8>) -> Vec<u8> {
     let ends = segments(&file).into_iter().filter(|segment| segment.kind == LOAD).map(|segment| segment.end);
     let Some(end) = ends.max().and_then(|end| usize::try_from(end).ok()).filter(|end| *end < file.len())
@@ -112,7 +112,8 @@ fn loaded(mut file: Vec<u8>) -> Vec<u8> {
         return file;
     };
     file.truncate(end);
-    // The table of sections lies behind: its offset, the number of sections, the index of their names.
+    // The section table is after that part, so these fields of the header are set to 0: the table's offset,
+    // the number of sections, the index of their names.
     file[40..48].fill(0);
     file[60..64].fill(0);
     file

@@ -1,5 +1,5 @@
-//! The first process in a guest: loads modules, mounts the host's root read-only below a layer in memory,
-//! configures the network, starts the ssh server, and collects processes that have ended.
+//! The first process in a guest. It loads modules, mounts the host's root read-only below a layer in memory,
+//! configures the network, starts the ssh server, and waits for processes that have ended.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -20,48 +20,49 @@ use crate::account;
 use crate::process::wait_until;
 use crate::ssh::speaks_ssh;
 
-/// The subcommand with which a guest's kernel starts this program; [`serve`] is what it runs.
+/// The subcommand with which a guest's kernel starts this program. It runs [`serve`].
 pub const SUBCOMMAND: &str = "guest";
 
-/// A guest's program in its archive.
+/// The file of this program in a guest's archive.
 pub(super) const PROGRAM: &str = "linerate";
 
-/// The directory of modules there, in the order in which they are loaded.
+/// The directory of modules in the archive, in the order in which they are loaded.
 pub(super) const MODULES: &str = "modules";
 
-/// The job's file there.
+/// The file with the job in the archive.
 pub(super) const JOB: &str = "/lab/job.json";
 
 /// The directory of the ssh server's files in a guest.
 pub(crate) const LAB: &str = "/run/linerate-lab";
 
-/// The beginning of the console's line for a guest that is ready.
+/// The beginning of the line on the console that reports that the guest is ready.
 pub(super) const READY: &str = "linerate guest: ready";
 
-/// The beginning of the console's line with the reason why there is no guest.
+/// The beginning of the line on the console with the reason why the guest failed.
 pub(super) const FAILED: &str = "linerate guest: failed: ";
 
-/// The name of a guest that is only to boot.
+/// The name of a guest that only has to boot.
 pub(super) const TRIAL: &str = "trial";
 
-/// The longest wait for cards and the ssh server, under an emulated processor.
+/// The longest time to wait for network cards and the ssh server, with an emulated processor.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The work of the guests of a lab.
+/// The job of the guests of a lab.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestJob {
     /// Commands for `ip -batch`, by the guest's name.
     pub(super) addresses: BTreeMap<String, Vec<String>>,
-    /// Network cards of each guest.
+    /// The number of network cards of each guest.
     pub(super) cards: usize,
     /// Files below /proc/sys and their contents.
     pub(super) settings: Vec<(String, String)>,
 }
 
-/// Makes this process, the first one in a guest, the guest of this name. It doesn't return while the guest runs.
+/// Sets up the guest with this name. Must be called by the first process in the guest. Doesn't return while the
+/// guest runs.
 ///
 /// # Errors
-/// If it isn't the first process of a system. Other failures are written to the console, and end the guest.
+/// If this isn't the first process of a system. Other failures are written to the console, and end the guest.
 pub fn serve(name: &str) -> io::Result<()> {
     if !rustix::process::getpid().is_init() {
         return Err(io::Error::other("only a lab's kernel starts this, as the first process of a guest"));
@@ -75,7 +76,7 @@ pub fn serve(name: &str) -> io::Result<()> {
         }
     }
     loop {
-        // Without children there is nothing to wait for yet.
+        // There are no child processes to wait for yet.
         if wait(WaitOptions::empty()).is_err() {
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -115,7 +116,7 @@ fn load_modules() -> io::Result<()> {
     files.sort();
     for path in files {
         match finit_module(File::open(&path)?, c"", 0) {
-            // EXIST: the module is part of the kernel already.
+            // EXIST: the module is already part of the kernel.
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(during(&path.display().to_string())(error.into())),
         }
@@ -123,13 +124,13 @@ fn load_modules() -> io::Result<()> {
     Ok(())
 }
 
-/// The ssh server's files in the archive, which the root replaces.
+/// Reads the ssh server's files from the archive, before the root file system replaces it.
 fn read_lab() -> io::Result<Vec<(std::ffi::OsString, Vec<u8>)>> {
     let entries = fs::read_dir("/lab")?.flatten();
     entries.map(|entry| Ok((entry.file_name(), fs::read(entry.path())?))).collect()
 }
 
-/// Makes the host's root, below a layer in memory, the root.
+/// Makes the host's root, below a layer in memory, the root file system.
 fn mount_root() -> io::Result<()> {
     let plain = MountFlags::empty();
     let options = c"trans=virtio,version=9p2000.L,cache=loose,msize=512000";
@@ -158,15 +159,16 @@ fn mount_root() -> io::Result<()> {
     Ok(())
 }
 
-/// Removes files that nobody reads any more: the archive is in memory. This program stays in use until it ends.
+/// Removes the files of the archive that are no longer needed, because the archive occupies memory. The file of
+/// this program is in use until the program ends.
 fn free_archive() {
     for path in [MODULES, "lab"] {
-        // Files that stay only cost memory.
+        // A file that can't be removed only costs memory.
         let _ = fs::remove_dir_all(Path::new("/").join(path));
     }
 }
 
-/// Writes the ssh server's files, which only root may read, and accounts in which root isn't locked.
+/// Writes the ssh server's files, which only root may read, and account files in which root isn't locked.
 fn write_files(files: &[(std::ffi::OsString, Vec<u8>)]) -> io::Result<()> {
     fs::create_dir_all("/run/sshd")?;
     fs::create_dir_all(LAB)?;

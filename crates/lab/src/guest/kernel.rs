@@ -17,7 +17,8 @@ pub(crate) struct GuestKernel {
     version: String,
 }
 
-/// The compressions of kernels' images: the first bytes of the data, and the command that decompresses it.
+/// The compression formats of kernel images: the first bytes of the data, and the command that decompresses
+/// it.
 const COMPRESSIONS: [(&[u8], &[&str]); 5] = [
     (b"\xfd7zXZ\0", &["xz", "-dc", "--single-stream"]),
     (b"\x28\xb5\x2f\xfd", &["zstd", "-dc"]),
@@ -29,14 +30,14 @@ const COMPRESSIONS: [(&[u8], &[&str]); 5] = [
 /// The first bytes of an ELF file.
 const ELF: &[u8] = b"\x7fELF";
 
-/// The end of the part of a kernel's image that is read for its header.
+/// The number of bytes at the beginning of a kernel's image that are read for its header.
 const HEADER: usize = 0x250;
 
 impl GuestKernel {
-    /// The newest kernel below `root` (none is `/`) with a directory of modules, in which all these are.
+    /// The newest kernel below `root` (`None`: `/`) that has a directory of modules with all of `modules`.
     ///
     /// # Errors
-    /// [`LabError::Kernel`] if there is none.
+    /// [`LabError::Kernel`] if there is no such kernel.
     pub(crate) fn find(root: Option<&Path>, modules: &[&str]) -> Result<Self, LabError> {
         let root = root.unwrap_or(Path::new("/"));
         let mut found = Self::all(root);
@@ -64,7 +65,7 @@ impl GuestKernel {
         entries.filter_map(kernel).collect()
     }
 
-    /// The modules that a guest with these cards needs.
+    /// The modules that a guest needs, with the modules `further` of its network cards.
     pub(crate) fn modules(&self, further: &[&str]) -> Result<Vec<Module>, LabError> {
         let files = ModuleFiles::below(&self.modules).map_err(LabError::file("reading", &self.modules))?;
         files.needed(further)
@@ -75,8 +76,8 @@ impl GuestKernel {
         &self.version
     }
 
-    /// The image that QEMU boots: the ELF file inside, written to `to`, which saves the guest the time of
-    /// decompressing it; the image itself where it can't be had.
+    /// The file that QEMU boots: the ELF file from the image, decompressed to `to`, which saves the guest the
+    /// time to decompress it; the image itself if that fails.
     pub(crate) fn bootable(&self, to: &Path) -> PathBuf {
         match self.unpack(to) {
             Some(()) => to.to_owned(),
@@ -96,7 +97,8 @@ impl GuestKernel {
         let (_, argv) = COMPRESSIONS.iter().find(|(begin, _)| magic.starts_with(begin))?;
         let mut command = Command::new(argv[0]);
         command.args(&argv[1..]).stdin(image).stdout(File::create(to).ok()?).stderr(Stdio::null());
-        // Other bytes follow the compressed ones, which some of these programs report as an error.
+        // The exit status isn't checked: other bytes follow the compressed data, and some of these programs
+        // report them as an error.
         command.status().ok()?;
         let mut begin = [0; ELF.len()];
         File::open(to).ok()?.read_exact(&mut begin).ok()?;
@@ -116,7 +118,7 @@ fn payload(header: &[u8; HEADER]) -> Option<u64> {
     Some((sectors + 1) * 512 + u64::from(offset))
 }
 
-/// The order of versions: their numbers as numbers, the rest as text.
+/// Compares versions: their numbers as numbers, the rest as text.
 fn by_number(one: &str, other: &str) -> Ordering {
     let parts = |text: &str| -> Vec<(u64, String)> {
         let ends = |c: char| !c.is_ascii_digit();

@@ -1,4 +1,4 @@
-//! The processes of guests: QEMU's command line, and a wait until each guest is ready.
+//! The processes of guests: starts QEMU, and waits until each guest is ready.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,48 +22,49 @@ use crate::process::{Process, wait_until};
 use crate::state::Description;
 use crate::tool::QEMU;
 
-/// The longest time until a guest is ready on a busy host; normally three seconds, under KVM one.
+/// The longest time to wait until a guest is ready. Normally that takes three seconds, or one second under KVM,
+/// but longer on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The time that each further guest adds to [`PATIENCE`].
 const PATIENCE_EACH: Duration = Duration::from_secs(15);
 
-/// The beginning of the cards' Ethernet addresses, by which QEMU's are known.
+/// The beginning of the Ethernet addresses of the network cards: QEMU's usual prefix.
 const MAC_PREFIX: &str = "52:54:00";
 
-/// The processors of an emulated guest: QEMU translates fast string operations slowly.
+/// The processor model of an emulated guest, without fast string operations, because QEMU emulates them slowly.
 const TCG_MODEL: &str = "max,-erms,-fsrm";
 
-/// The running guests of a lab. Dropping them doesn't end them; [`GuestMachines::stop`] does.
+/// The running guests of a lab. Dropping this value doesn't end them; [`GuestMachines::stop`] does.
 #[derive(Debug, Default)]
 pub(crate) struct GuestMachines(Vec<Child>);
 
-/// The parts of a lab and of this host that guests are made of.
+/// The parts of a lab and of this host that guests need.
 pub(crate) struct Surroundings<'a> {
     /// The lab's directory.
     pub(crate) directory: &'a Path,
     /// The linerate program.
     pub(crate) program: &'a Path,
-    /// A directory with another kernel than this host's.
+    /// A directory with a different kernel than this host's.
     pub(crate) kernel: Option<&'a Path>,
     /// Files for the guests' ssh servers.
     pub(crate) files: &'a LabFiles,
-    /// True if the guests outlive this process.
+    /// True if the guests continue to run after the end of this process.
     pub(crate) kept: bool,
 }
 
-/// The files that guests boot from.
+/// The files from which guests boot.
 struct BootFiles {
     kernel: PathBuf,
     archive: PathBuf,
 }
 
 impl GuestMachines {
-    /// Prepares the files that the lab's guests boot from, decides how their processors run, and writes both to
-    /// the description.
+    /// Prepares the files from which the lab's guests boot, decides how their processors run, starts the
+    /// guests, and writes the kernel's version and the way the processors run to the description.
     ///
     /// # Errors
-    /// If no kernel has the needed modules, or KVM was asked for and doesn't work.
+    /// If no kernel has the needed modules, or if KVM was requested and doesn't work.
     pub(crate) fn start(surroundings: &Surroundings, lab: &mut Description) -> Result<Self, LabError> {
         let Some(spec) = lab.machine.clone() else { return Ok(Self(Vec::new())) };
         let kernel = GuestKernel::find(surroundings.kernel, spec.modules())?;
@@ -90,10 +91,10 @@ impl GuestMachines {
         Ok(machines)
     }
 
-    /// Waits until all are ready.
+    /// Waits until all guests are ready.
     ///
     /// # Errors
-    /// [`LabError::Guest`] with the last lines of the console of one that isn't.
+    /// [`LabError::Guest`] with the last lines of the console of a guest that isn't ready.
     pub(crate) fn wait(&self, directory: &Path) -> Result<(), LabError> {
         let deadline = Instant::now() + PATIENCE + PATIENCE_EACH * self.0.len() as u32;
         for (number, child) in self.0.iter().enumerate() {
@@ -117,12 +118,12 @@ impl GuestMachines {
     }
 }
 
-/// The console's file of a guest.
+/// The file with the console output of a guest.
 pub(crate) fn console(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("guest{number}.log"))
 }
 
-/// QEMU's own messages about a guest.
+/// The file with QEMU's own messages about a guest.
 fn errors(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("qemu{number}.log"))
 }
@@ -152,7 +153,7 @@ fn boot_files(
     Ok(BootFiles { kernel: kernel.bootable(&surroundings.directory.join("vmlinux")), archive })
 }
 
-/// A guest with nothing but a kernel and this program.
+/// Boots a guest that has only a kernel and this program.
 fn boots_under_kvm(directory: &Path, boot: &BootFiles) -> Result<(), String> {
     let log = directory.join("trial.log");
     let spec = GuestSpec { accel: Accel::Kvm, ..GuestSpec::default() };
@@ -188,12 +189,12 @@ fn await_ready(child: &Child, log: &Path, patience: Duration) -> Result<(), Stri
     outcome
 }
 
-/// The command of a guest without network cards.
+/// The command that runs a guest without network cards.
 fn base(spec: &GuestSpec, boot: &BootFiles, log: &Path, name: &str) -> Result<Command, LabError> {
     let mut command = Command::new(QEMU.find()?);
     let (accel, model, kernel_options) = match spec.accel {
         Accel::Kvm => ("kvm", "host", ""),
-        // The guards against leaks between processes cost much where every instruction is translated.
+        // Mitigations of processor vulnerabilities cost much time if every instruction is emulated.
         Accel::Tcg | Accel::Auto => ("tcg,thread=multi", TCG_MODEL, "mitigations=off tsc=unstable "),
     };
     let append = format!(
@@ -207,7 +208,7 @@ fn base(spec: &GuestSpec, boot: &BootFiles, log: &Path, name: &str) -> Result<Co
     Ok(command)
 }
 
-/// An option of QEMU that ends in a path: a comma in it is written twice.
+/// An option of QEMU that ends in a path. A comma in the path is written twice.
 fn with_path(option: &str, path: &Path) -> OsString {
     format!("{option}{}", path.display().to_string().replace(',', ",,")).into()
 }
@@ -237,7 +238,7 @@ fn machine(
     let errors = errors(surroundings.directory, number);
     let errors = File::create(&errors).map_err(LabError::file("making", &errors))?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).current_dir("/");
-    // The variable marks the process as the lab's own, even after the namespace has lost its name.
+    // The variable marks the process as part of the lab, even after the namespace has lost its name.
     command.env("LINERATE_LAB", lab.name.as_str());
     settle(&mut command, namespace, (!surroundings.kept).then_some(Signal::KILL));
     Ok(command)
@@ -245,12 +246,12 @@ fn machine(
 
 fn device(spec: &GuestSpec, link: usize, mac: &str) -> String {
     let name = spec.nic.device();
-    // Without a boot program in the card's memory.
+    // `romfile=`: the card has no boot ROM.
     let plain = format!("{name},netdev=n{link},mac={mac},romfile=");
     if spec.nic != Nic::Virtio {
         return plain;
     }
-    // Two interrupts for each queue, one for the configuration and one for the control queue.
+    // The number of interrupts: two for each queue, one for the configuration and one for the control queue.
     let queues =
         if spec.queues > 1 { format!(",mq=on,vectors={}", 2 * spec.queues + 2) } else { String::new() };
     let offload = if spec.offload {

@@ -1,7 +1,7 @@
 //! Guests: virtual machines behind host b's end of a lab's links, made by QEMU without an image.
 //!
-//! A guest boots a kernel of the distribution. Its root is this host's, read-only, below a layer in the guest's
-//! memory: each program of this host is there too.
+//! A guest boots a kernel of the distribution. Its root file system is this host's, read-only, below a layer in
+//! the guest's memory. So the guest has every program of this host.
 //!
 //! | file | does |
 //! | --- | --- |

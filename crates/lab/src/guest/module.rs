@@ -1,4 +1,4 @@
-//! The kernel's modules that a guest needs, each after those it depends on.
+//! The kernel modules that a guest needs, each after the modules it depends on.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use crate::tool;
 /// Modules for the root file system and the PCI bus of virtio.
 const ALWAYS: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
 
-/// One module's file, and its name.
+/// The contents of one module's file, and the module's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Module {
     pub(crate) name: String,
@@ -34,8 +34,9 @@ impl ModuleFiles {
         self.0.contains_key(name)
     }
 
-    /// The modules that a guest always needs and these, in an order in which they can be loaded. One that is
-    /// no file is part of the kernel, or the error of the guest that lacks it.
+    /// The modules that every guest needs and the modules `further`, in an order in which they can be loaded.
+    /// A module without a file is left out: it is part of the kernel, or the guest reports an error when it
+    /// misses the module.
     pub(crate) fn needed(&self, further: &[&str]) -> Result<Vec<Module>, LabError> {
         let mut ordered = Vec::new();
         for name in ALWAYS.iter().chain(further) {
@@ -71,7 +72,7 @@ fn collect(directory: &Path, found: &mut BTreeMap<String, PathBuf>) -> io::Resul
     Ok(())
 }
 
-/// A module's file, decompressed.
+/// Reads a module's file, and decompresses it.
 fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     let program = match path.extension().and_then(|extension| extension.to_str()) {
         Some("xz") => "xz",
@@ -84,7 +85,8 @@ fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     tool::output_bytes(&mut command)
 }
 
-/// The modules that this one needs, as its `.modinfo` section names them: `depends=a,b` between zero bytes.
+/// The modules that a module depends on, as its `.modinfo` section names them: `depends=a,b` between zero
+/// bytes.
 fn dependencies(contents: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = contents.windows(KEY.len()).position(|window| window == KEY) else { return Vec::new() };

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The virtual machines of a lab, all alike.
+/// The description of a lab's virtual machines, which are all alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GuestSpec {
@@ -13,17 +13,17 @@ pub struct GuestSpec {
     pub nic: Nic,
     /// Processors of each guest.
     pub vcpus: u32,
-    /// Memory of each guest in bytes, for the kernel, the arriving files and the programs.
+    /// Memory of each guest in bytes, for the kernel, received files and programs.
     pub memory: u64,
     /// Receive and transmit queues of each card. Only virtio has more than one.
     pub queues: u32,
-    /// True if the card segments, merges and checksums large packets for the guest. Only virtio can be without.
+    /// True if the card segments, merges and checksums large packets for the guest. Only virtio can be false.
     pub offload: bool,
     /// How their processors run.
     pub accel: Accel,
-    /// True if the packets of virtio cards are moved by the host's kernel (vhost-net) instead of QEMU.
+    /// True if the host's kernel (vhost-net) instead of QEMU moves the packets of virtio cards.
     pub vhost: bool,
-    /// True if guest i may use only processor i of the host, modulo their number.
+    /// True if guest i may only use processor i of the host, modulo the number of processors.
     pub pinned: bool,
 }
 
@@ -38,7 +38,7 @@ pub enum Nic {
     Vmxnet3,
     /// Intel 82540EM, a card of 1 Gbit/s in full emulation.
     E1000,
-    /// Intel 82574L, likewise.
+    /// Intel 82574L, a card of 1 Gbit/s in full emulation.
     E1000e,
     /// Intel 82576, which has virtual functions. Needs QEMU 8.0.
     Igb,
@@ -48,28 +48,30 @@ pub enum Nic {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Accel {
-    /// `Kvm` if a guest boots under it, else `Tcg`.
+    /// `Kvm` if a guest boots under KVM, otherwise `Tcg`.
     #[default]
     Auto,
-    /// The processors' own support (KVM).
+    /// The processors' virtualisation (KVM).
     Kvm,
-    /// QEMU's translation of each instruction, some ten times slower.
+    /// QEMU's emulation of each instruction, about ten times slower.
     Tcg,
 }
 
-/// The error of a text that names no card.
+/// The error for a text that isn't the name of a card.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a guest's network card; write virtio, vmxnet3, e1000, e1000e or igb")]
 pub struct NicError(String);
 
-/// The error of a text that names no way to run a guest.
+/// The error for a text that isn't the name of a way to run a guest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a way to run a guest; write auto, kvm or tcg")]
 pub struct AccelError(String);
 
-/// The error of a text that describes no guest.
+/// The error for a text that isn't a description of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{part:?} describes no guest: {reason}; write for example nic=virtio,vcpus=4,queues=4,memory=512MiB")]
+#[error(
+    "{part:?} isn't a property of a guest: {reason}; write for example nic=virtio,vcpus=4,queues=4,memory=512MiB"
+)]
 pub struct GuestSpecError {
     part: String,
     reason: String,
@@ -78,7 +80,7 @@ pub struct GuestSpecError {
 /// The default memory of a guest: the kernel and this program take 90 MB of it.
 const MEMORY: u64 = 224 << 20;
 
-/// The least memory in which a guest boots.
+/// The smallest memory in which a guest boots.
 const LEAST_MEMORY: u64 = 128 << 20;
 
 /// The most processors of a guest.
@@ -100,7 +102,7 @@ impl Default for GuestSpec {
 }
 
 impl GuestSpec {
-    /// The reason why there can be no such guest.
+    /// The reason why such a guest is impossible, if it is.
     pub fn fault(&self) -> Option<String> {
         let Self { nic, vcpus, memory, queues, offload, vhost, .. } = self;
         let virtio = *nic == Nic::Virtio;
@@ -115,17 +117,17 @@ impl GuestSpec {
                 "a guest's card with {queues} queues: it can have 1 for each of the guest's {vcpus} processors"
             )),
             () if *queues > 1 && !virtio => Some(format!(
-                "{nic} with {queues} queues: QEMU receives on one queue of it; use virtio, or 1 queue"
+                "{nic} with {queues} queues: QEMU receives on only one queue of this card; use virtio, or 1 queue"
             )),
             () if !offload && !virtio => {
-                Some(format!("{nic} without offload: only virtio can be without; use virtio"))
+                Some(format!("{nic} without offload: only virtio can do without; use virtio"))
             }
             () if *vhost && !virtio => Some(format!("vhost with {nic}: only virtio has it; use virtio")),
             () => None,
         }
     }
 
-    /// Modules of the kernel that the card needs.
+    /// Kernel modules that the card needs.
     pub(crate) fn modules(&self) -> &'static [&'static str] {
         match self.nic {
             Nic::Virtio => &["virtio_net"],
@@ -158,7 +160,7 @@ impl GuestSpec {
             "offload" => self.offload = flag()?,
             "vhost" => self.vhost = flag()?,
             "pinned" => self.pinned = flag()?,
-            _ => return Err(format!("a guest has no {name:?}; it has {}", Self::NAMES.join(", "))),
+            _ => return Err(format!("a guest has no property {name:?}; it has {}", Self::NAMES.join(", "))),
         }
         Ok(())
     }
@@ -170,7 +172,7 @@ impl GuestSpec {
 impl FromStr for GuestSpec {
     type Err = GuestSpecError;
 
-    /// Reads `NAME=VALUE,...`.
+    /// Parses `NAME=VALUE,...`.
     fn from_str(text: &str) -> Result<Self, GuestSpecError> {
         let mut spec = Self::default();
         for part in text.split(',') {
@@ -183,7 +185,7 @@ impl FromStr for GuestSpec {
 }
 
 impl fmt::Display for GuestSpec {
-    /// For people: `virtio, 4 processors, 4 queues, 224 MiB`.
+    /// Writes a description for users: `virtio, 4 processors, 4 queues, 224 MiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nic, vcpus, memory, queues, offload, vhost, pinned, .. } = self;
         let of = |n: &u32, what: &str| format!("{n} {what}{}", if *n == 1 { "" } else { "s" });
@@ -228,7 +230,7 @@ fn named<T: Copy>(all: &[(T, &str)], text: &str) -> Option<T> {
     all.iter().find(|(_, name)| *name == text).map(|(one, _)| *one)
 }
 
-/// Reading and writing by name.
+/// Implements `FromStr` and `Display` by a table of names.
 macro_rules! by_name {
     ($kind:ident, $error:ident) => {
         impl fmt::Display for $kind {

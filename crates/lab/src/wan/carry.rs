@@ -1,4 +1,4 @@
-//! Two threads for each link, which carry packets from one interface to the other.
+//! Two threads for each link. Each thread carries packets from one interface to the other.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ const TELL_EVERY: Duration = Duration::from_millis(500);
 /// The counts of each thread.
 type SharedCounts = Arc<Mutex<Vec<[SegmentCounts; 2]>>>;
 
-/// Packets that are read before delivery has its turn, and the reverse.
+/// The number of packets that are read before packets are delivered, and vice versa.
 const BATCH: usize = 16;
 
 /// The job of an emulator, as JSON on its command line.
@@ -34,7 +34,7 @@ const BATCH: usize = 16;
 pub(crate) struct EmulatorJob {
     /// The two ends of each link.
     pub(crate) links: Vec<[TunInterface; 2]>,
-    /// Each link's rate in each direction; none for open ones.
+    /// The rate of each link in each direction; `None` for open links.
     pub(crate) rate: Option<Rate>,
     pub(crate) wan: Wan,
     /// The file for the counts.
@@ -50,18 +50,18 @@ pub(crate) struct TunInterface {
 }
 
 /// Runs as an emulator: creates the interfaces of `job`, prints `ready` or the error, and carries packets
-/// until it is killed. A program that makes labs calls this when it is started with [`super::SUBCOMMAND`] and
-/// the job.
+/// until the process is killed. A program that makes labs calls this function when it is started with
+/// [`super::SUBCOMMAND`] and a job.
 ///
 /// # Errors
-/// If the job can't be read, an interface can't be created (also printed on standard output), or one was
-/// removed.
+/// If the job can't be parsed, an interface can't be created (this error is also printed on standard output),
+/// or an interface was removed.
 pub fn serve(job: &str) -> io::Result<()> {
     let prepared = prepare(job);
     let told = prepared.as_ref().map_or_else(|error| error.to_string(), |_| "ready".into());
     writeln!(io::stdout(), "{}", told.replace('\n', " "))?;
     let (job, links) = prepared?;
-    // Late packets falsify the link's delay. Only root may raise the priority.
+    // A late packet would make the link's delay wrong. Only root may raise the priority.
     let _ = rustix::process::setpriority_process(None, -10);
     run(&job, links)
 }
@@ -106,7 +106,7 @@ fn run(job: &EmulatorJob, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
         match end.recv_timeout(TELL_EVERY) {
             Err(RecvTimeoutError::Timeout) => tell(job, &counts, &mut written)?,
             Err(error) => return Err(io::Error::other(error)),
-            // The other threads end with the process.
+            // When the process ends, so do the other threads.
             Ok(end) => return end.map(drop),
         }
     }
@@ -129,16 +129,16 @@ struct Carrier {
     to: Arc<Tun>,
     line: LinkLine,
     clock: Instant,
-    /// The last time at which no packet waited.
+    /// The last time at which no packet was waiting.
     empty: u64,
     counts: SharedCounts,
-    /// Its link and direction.
+    /// The index of its link, and its direction.
     place: (usize, usize),
 }
 
 impl Carrier {
     fn run(mut self) -> io::Result<Infallible> {
-        // Otherwise a timer may fire 50 us late. The setting is for this thread only.
+        // Otherwise a timer may fire 50 us late. The setting affects only this thread.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         loop {
             let more = self.take()?;
@@ -150,7 +150,7 @@ impl Carrier {
         }
     }
 
-    /// Reads a batch; true if there may be more.
+    /// Reads a batch of packets; true if there may be more.
     fn take(&mut self) -> io::Result<bool> {
         for _ in 0..BATCH {
             match self.from.read(self.line.buffer()) {
@@ -169,12 +169,12 @@ impl Carrier {
         Ok(true)
     }
 
-    /// Delivers a batch of arrived packets; true if that was all.
+    /// Delivers a batch of arrived packets; true if no arrived packet is left.
     fn give(&mut self) -> bool {
         for _ in 0..BATCH {
             let now = self.now();
             let Some(packet) = self.line.arrived(now) else { return true };
-            // A host whose interface is down, or that lacks memory, loses the packet, as any host does.
+            // If the interface is down, or the host has no memory, the packet is lost, as on any host.
             let _ = self.to.write(packet);
             self.line.hand_over(now);
         }

@@ -1,4 +1,4 @@
-//! The process that carries packets, from the lab's side.
+//! Starts and ends the process that carries packets.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ use crate::error::LabError;
 use crate::process::Process;
 use crate::state::{Description, LabHost};
 
-/// The longest time to create its interfaces, on a host under full load.
+/// The longest time to wait until the emulator has created its interfaces, for a host under full load.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running emulator, with the interfaces of all links.
@@ -24,9 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Emulator(Child);
 
 impl Emulator {
-    /// Starts `program` as the emulator of this lab and waits until its interfaces exist, still down. It runs
-    /// in the namespace at the link's far end, where the lab's removal finds it. Unless `kept`, it ends with this
-    /// process.
+    /// Starts `program` as the emulator of this lab and waits until its interfaces exist (they are still down).
+    /// The emulator runs in the namespace at the link's far end, so that the lab's removal finds it. Unless
+    /// `kept`, it ends with this process.
     pub(crate) fn start(
         program: &Path,
         directory: &Path,
@@ -50,14 +50,14 @@ impl Emulator {
         self.0.process()
     }
 
-    /// Ends the process, and thus its interfaces.
+    /// Ends the process, which also removes its interfaces.
     pub(crate) fn stop(self) {
         self.0.stop();
     }
 }
 
-/// The counts of the emulator of the lab with this directory, at most half a second old: for each link the
-/// direction from a to b, then the other. Empty without an emulator.
+/// The counts of the emulator of the lab with this directory, at most half a second old: for each link, the
+/// direction from a to b, then the direction from b to a. Empty if the lab has no emulator.
 pub(crate) fn counts(directory: &Path) -> Vec<[SegmentCounts; 2]> {
     let text = std::fs::read(counts_file(directory)).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
@@ -89,7 +89,7 @@ fn command(
     let mut command = Command::new(program);
     command.args([SUBCOMMAND, &job]).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
-    // The variable marks the process as the lab's own, even after the namespace has lost its name.
+    // The variable marks the process as part of the lab, even after the namespace has lost its name.
     command.env("LINERATE_LAB", lab.name.as_str());
     settle(&mut command, namespace, (!kept).then_some(Signal::KILL));
     Ok(command)
@@ -108,7 +108,7 @@ fn first_line(output: Option<ChildStdout>) -> Result<String, String> {
     let read = move || {
         let mut line = String::new();
         let read = BufReader::new(output).read_line(&mut line);
-        // If the emulator was too slow, the receiver has gone.
+        // If the emulator was too slow, nobody waits for this message any more.
         let _ = sender.send(read.map(|_| line.trim().to_owned()));
     };
     std::thread::Builder::new().name("emulator".into()).spawn(read).map_err(|error| error.to_string())?;

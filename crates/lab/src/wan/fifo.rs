@@ -1,15 +1,15 @@
-//! Packets in flight, in a ring of memory: nothing is allocated or copied for each packet.
+//! Packets in flight, in a ring buffer, so that no memory is allocated or copied for each packet.
 
 use std::collections::VecDeque;
 
 /// The longest packet with its header, rounded up.
 pub(crate) const LONGEST: usize = 65_600;
 
-/// Packets that leave in the order of their arrival, each at its time.
+/// Packets that leave in the order of their arrival, each at its own time.
 #[derive(Debug)]
 pub(crate) struct Fifo {
     bytes: Vec<u8>,
-    /// The place of the next packet.
+    /// The position of the next packet.
     head: usize,
     packets: VecDeque<Waiting>,
 }
@@ -22,19 +22,19 @@ struct Waiting {
 }
 
 impl Fifo {
-    /// A ring for at least this number of bytes. The kernel allocates memory on first use.
+    /// A ring buffer for at least this number of bytes. The kernel allocates its memory on first use.
     pub(crate) fn new(bytes: usize) -> Self {
         Self { bytes: vec![0; bytes + 4 * LONGEST], head: 0, packets: VecDeque::new() }
     }
 
-    /// The memory for the next packet; none while the ring is full.
+    /// The memory for the next packet; `None` while the ring is full.
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
         let Some(first) = self.packets.front() else {
-            // From the start, where memory is in the processor's cache.
+            // The ring is empty: continue at its start, which is in the processor's cache.
             self.head = 0;
             return Some(&mut self.bytes[..LONGEST]);
         };
-        // Head and first packet never meet: otherwise a full ring would look empty.
+        // The head never reaches the first packet, or a full ring would look like an empty ring.
         let free = if self.head > first.start { self.bytes.len() } else { first.start.saturating_sub(1) };
         if free - self.head < LONGEST {
             if self.head <= first.start || first.start <= LONGEST {
@@ -45,7 +45,7 @@ impl Fifo {
         Some(&mut self.bytes[self.head..][..LONGEST])
     }
 
-    /// The bytes last written to [`Fifo::room`].
+    /// The bytes that were last written to [`Fifo::room`].
     pub(crate) fn written(&self, length: usize) -> &[u8] {
         &self.bytes[self.head..][..length.min(LONGEST)]
     }

@@ -1,10 +1,11 @@
-//! For the fuzzer and the replay of its corpus: arbitrary packets from a namespace.
+//! For the fuzzer and the replay of its corpus: any bytes as a packet from a namespace.
 
 use linerate_sys::tun::HEADER_BYTES;
 
 use super::packet::{FRAMING, PacketShape, cut};
 
-/// The first two bytes give the place at which the rest, a packet of a TUN interface, is cut in two.
+/// The first two bytes are a position. The rest is a packet of a TUN interface, which is cut in two at this
+/// position.
 ///
 /// # Panics
 /// If the two parts don't add up to the whole.
@@ -19,7 +20,7 @@ pub fn packet(data: &[u8]) {
         cut(bytes, &shape, at..shape.segments, &mut last);
         let headers = PacketShape::of(&first).map(|_| first.len() + last.len() - bytes.len());
         assert!(headers.is_some_and(|headers| headers > HEADER_BYTES), "each has headers");
-        // A piece of several segments is cut further as the whole is.
+        // A piece of several segments can be cut in the same way as the whole packet.
         let again = PacketShape::of(&last).expect("it is a packet");
         assert!(again.segments == 1 || again.segments == shape.segments - at);
     }

@@ -9,14 +9,14 @@ use super::shaper::Shaper;
 use super::{SegmentCounts, Wan};
 use crate::rate::Rate;
 
-/// The rate in bits per second for which memory of an open link is allocated.
+/// The rate in bits per second for which the memory of an open link is allocated.
 const OPEN: u64 = 40_000_000_000;
 
-/// The delay of deliveries in nanoseconds that the memory allows for.
+/// The lateness of deliveries in nanoseconds for which there is enough memory.
 const LATE: u64 = 20_000_000;
 
-/// The longest time of one piece on the link, in nanoseconds: a longer super-packet is cut, so that its first
-/// segments don't arrive late.
+/// The longest time that one piece takes on the link, in nanoseconds. A longer super-packet is cut, so that
+/// its first segments don't arrive late.
 const AT_ONCE: u64 = 750_000;
 
 /// One direction of the link. Times are nanoseconds since an arbitrary moment.
@@ -24,19 +24,19 @@ const AT_ONCE: u64 = 750_000;
 pub(crate) struct LinkLine {
     shaper: Option<Shaper>,
     losses: LossDraws,
-    /// Nanoseconds between leaving the link and arrival.
+    /// Nanoseconds between the end of the transmission of a packet and its arrival.
     delay: u64,
-    /// The largest part of a super-packet that is queued as one, in bytes on the wire.
+    /// The largest part of a super-packet that is queued as one piece, in bytes on the wire.
     at_once: u64,
     fifo: Fifo,
-    /// The buffer of a packet that has to be cut or for which the ring has no memory.
+    /// A buffer for a packet that must be cut, or for which the ring has no memory.
     aside: Vec<u8>,
     piece: Vec<u8>,
     is_aside: bool,
     counts: SegmentCounts,
 }
 
-/// The time at which a packet was seen, and the last time without one.
+/// The time at which a packet was read, and the last time before at which no packet was waiting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadTimes {
     pub(crate) since: u64,
@@ -44,7 +44,7 @@ pub(crate) struct ReadTimes {
 }
 
 impl LinkLine {
-    /// A line with this rate, open if none; `seed` determines the lost segments.
+    /// A line with this rate (`None`: open). `seed` determines the lost segments.
     pub(crate) fn new(rate: Option<Rate>, wan: &Wan, seed: u64) -> Self {
         let delay = wan.rtt.one_way_ns();
         let queue = wan.queue_bytes(rate).unwrap_or(0);
@@ -78,7 +78,7 @@ impl LinkLine {
         }
     }
 
-    /// Takes the packet that was read into [`LinkLine::buffer`].
+    /// Accepts the packet of this length that was read into [`LinkLine::buffer`].
     pub(crate) fn accept(&mut self, seen: ReadTimes, length: usize) {
         let bytes =
             if self.is_aside { &self.aside[..length.min(LONGEST)] } else { self.fifo.written(length) };
@@ -134,7 +134,7 @@ impl LinkLine {
         }
     }
 
-    /// Queues adjacent segments in pieces, as far as there is room.
+    /// Queues adjacent segments in pieces, as long as the queue has room.
     fn accept_run(&mut self, seen: ReadTimes, length: usize, shape: &PacketShape, run: Range<usize>) {
         let step = usize::try_from(self.at_once / shape.wire_bytes_of_one()).unwrap_or(usize::MAX).max(1);
         let mut first = run.start;
@@ -178,7 +178,8 @@ impl LinkLine {
         short && self.fitting(shape, now) >= shape.segments
     }
 
-    /// The number of segments that fit in the queue. A free link takes one, whatever the queue's size.
+    /// The number of segments that fit in the queue. An idle link accepts one segment even if the queue is
+    /// smaller.
     fn fitting(&self, shape: &PacketShape, now: u64) -> usize {
         let Some(shaper) = &self.shaper else { return usize::MAX };
         let fitting = usize::try_from(shaper.room(now) / shape.wire_bytes_of_one()).unwrap_or(usize::MAX);

@@ -19,7 +19,7 @@ fn offer(line: &mut LinkLine, now: u64, bytes: &[u8]) {
     line.accept(ReadTimes { since: now, now }, bytes.len());
 }
 
-/// Everything that is under way, with the times at which it arrives.
+/// All packets in flight, with the times at which they arrive.
 fn drain(line: &mut LinkLine) -> Vec<(u64, Vec<u8>)> {
     let mut arrived = Vec::new();
     while let Some(release) = line.next_release() {
@@ -43,7 +43,7 @@ fn headers_of_every_segment_take_their_time() {
     let mut line = line("10gbit", &wan("10ms", "0%"));
     let packet = Sample::of(45, 1).bytes();
     let (mut now, mut arrived, mut last) = (0, 0u64, 0);
-    // As much as the queue takes, for half a simulated second.
+    // Send as much as the queue accepts, for half a simulated second.
     while now < 500 * MS {
         offer(&mut line, now, &packet);
         while let Some(piece) = line.arrived(now) {
@@ -54,7 +54,7 @@ fn headers_of_every_segment_take_their_time() {
         now += 40_000;
     }
     let gigabits = arrived as f64 * 8.0 / (last - 5 * MS) as f64;
-    // 1448 bytes of 1538 are payload.
+    // 1448 of 1538 bytes are payload.
     assert!((gigabits - 9.415).abs() < 0.02, "{gigabits} Gbit/s");
     let SegmentCounts { segments, dropped, .. } = line.counts();
     assert!((0.1..0.3).contains(&(dropped as f64 / segments as f64)), "13 Gbit/s were offered");
@@ -93,7 +93,7 @@ fn a_full_queue_drops_the_tail_of_a_super_packet() {
     offer(&mut line, 0, &Sample::of(40, 0).bytes());
     offer(&mut line, 0, &Sample::of(40, 40 * 1448).bytes());
     let arrived: Vec<_> = drain(&mut line).iter().flat_map(|(_, piece)| wire(piece)).collect();
-    // 65 frames of 1538 bytes.
+    // The queue holds 65 frames of 1538 bytes.
     assert_eq!((arrived.len(), line.counts().dropped), (65, 15));
 }
 

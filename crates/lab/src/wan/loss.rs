@@ -1,4 +1,4 @@
-//! Random loss, by segment.
+//! Random loss of segments.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 
 /// The share of segments that a link loses, 0 to 50 %, in steps of a billionth.
 ///
-/// Written as a percentage: `0.01%`. A bare number is refused, because it could be a share or a percentage.
+/// Its text is a percentage: `0.01%`. A number without `%` is refused, because it could be a share or a
+/// percentage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Loss(u32);
 
-/// The error of a text that isn't a [`Loss`].
+/// The error for a text that isn't a [`Loss`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} isn't a share of segments to lose; write a percentage from 0% to 50%, such as 0.01%")]
 pub struct LossError(String);
@@ -63,7 +64,8 @@ impl From<Loss> for String {
     }
 }
 
-/// Decides for each segment in turn whether it is lost, by independent draws that repeat for the same seed.
+/// Decides for each segment in turn if it is lost, by independent random draws. The same seed gives the same
+/// draws.
 #[derive(Debug)]
 pub(crate) struct LossDraws {
     share: f64,
@@ -79,8 +81,8 @@ impl LossDraws {
         losses
     }
 
-    /// The number of the next `segments` that pass before one is lost, which is used up too; all of them if
-    /// none is lost.
+    /// The number of the next `segments` segments that pass before one is lost; the draw of the lost segment
+    /// is also consumed. `segments` if none is lost.
     pub(crate) fn pass(&mut self, segments: usize) -> usize {
         if let Some(left) = self.left.checked_sub(segments as u64) {
             self.left = left;
@@ -91,13 +93,13 @@ impl LossDraws {
         passed
     }
 
-    /// The number of independent draws that succeed before one fails: a geometric distribution, by its
-    /// inverse.
+    /// The number of independent draws that succeed before one fails. This draws from the geometric
+    /// distribution by the inverse of its distribution function.
     fn draw(&mut self) -> u64 {
         if self.share == 0.0 {
             return u64::MAX;
         }
-        // 1 - f64() is above zero, so its logarithm is finite; a huge quotient saturates.
+        // 1 - f64() is above zero, so its logarithm is finite. A huge quotient saturates.
         ((1.0 - self.rng.f64()).ln() / (-self.share).ln_1p()) as u64
     }
 }
@@ -110,7 +112,7 @@ mod tests {
         text.parse().expect(text)
     }
 
-    /// The number of `segments` that are lost, if they come in super-packets of `size`.
+    /// The number of lost segments among `segments`, if they come in super-packets of `size` segments.
     fn lost(losses: &mut LossDraws, segments: usize, size: usize) -> usize {
         let mut lost = 0;
         for _ in 0..segments / size {

@@ -29,43 +29,42 @@ pub use rtt::{Rtt, RttError};
 
 use crate::rate::Rate;
 
-/// The subcommand with which a program that makes labs starts itself as an emulator; [`serve`] is what it
-/// runs.
+/// The subcommand with which a program that makes labs starts itself as an emulator. It runs [`serve`].
 pub const SUBCOMMAND: &str = "wan";
 
-/// The least time of the queue, for short round trips: that of a link without an emulator.
+/// The smallest length of the queue in time, for short round trips: that of a link without an emulator.
 const LEAST_QUEUE_NS: u64 = 20_000_000;
 
 /// The rate in bits per second for which TCP windows are sized on an open link.
 const WINDOW_RATE: u64 = 10_000_000_000;
 
-/// The least of the largest TCP buffers, in bytes.
+/// The lower bound of the largest TCP buffer, in bytes.
 const LEAST_BUFFER: u64 = 128 << 20;
 
 /// Delay and loss of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wan {
-    /// The round trip that the link adds, half of it each way.
+    /// The round-trip time that the link adds, half of it in each direction.
     pub rtt: Rtt,
     /// The share of lost segments in each direction.
     pub loss: Loss,
-    /// Bytes that may wait at each end of a link with a rate, headers and framing included; none for the
-    /// amount of one round trip, or of 20 ms if that is more.
+    /// Bytes that may wait at each end of a link with a rate, including headers and framing; `None` for the
+    /// bytes of one round trip, or of 20 ms if that is longer.
     pub queue: Option<u64>,
-    /// The seed of the losses, which repeat for the same seed.
+    /// The seed of the losses. The same seed gives the same losses.
     pub seed: u64,
 }
 
 impl Wan {
-    /// The queue's size in bytes at this rate; none for an open link, which has no queue.
+    /// The queue's size in bytes at this rate; `None` for an open link, which has no queue.
     pub fn queue_bytes(&self, rate: Option<Rate>) -> Option<u64> {
         let time = self.rtt.ns().max(LEAST_QUEUE_NS);
         let carried = |rate: Rate| in_time(rate.bits_per_second(), time);
         rate.map(|rate| self.queue.unwrap_or_else(|| carried(rate)))
     }
 
-    /// The largest TCP buffer with which one connection fills the link, in bytes: four times the bytes in
-    /// flight, since the kernel counts its own overhead and allows a sender twice its window; at least 128
+    /// The largest TCP buffer, in bytes, such that one connection can fill the link: four times the bytes in
+    /// flight, because the kernel counts its own overhead and allows a sender twice its window; at least 128
     /// MiB.
     pub(crate) fn tcp_buffer_max(&self, rate: Option<Rate>) -> u64 {
         let bits = rate.map_or(WINDOW_RATE, Rate::bits_per_second);
@@ -83,10 +82,10 @@ fn in_time(bits_per_second: u64, ns: u64) -> u64 {
 pub struct SegmentCounts {
     /// Segments sent.
     pub segments: u64,
-    /// Segments lost on purpose.
+    /// Segments that the emulator lost on purpose.
     pub lost: u64,
     /// Segments dropped because the queue was full.
     pub dropped: u64,
-    /// The largest delay of a delivery in nanoseconds, for lack of a processor.
+    /// The largest lateness of a delivery in nanoseconds, because the emulator got no processor.
     pub latest_ns: u64,
 }

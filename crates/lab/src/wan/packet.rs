@@ -1,7 +1,7 @@
 //! A packet of a TUN interface: a header of 10 bytes that describes its segmentation and checksum
 //! (`struct virtio_net_hdr`, include/uapi/linux/virtio_net.h), then an IP packet of up to 64 KiB.
 //!
-//! A *super-packet* stands for many TCP *segments* on a wire, each with a copy of its headers.
+//! A *super-packet* stands for several TCP *segments* on a wire; each segment has a copy of the headers.
 
 use std::ops::Range;
 
@@ -10,19 +10,19 @@ use linerate_sys::tun::HEADER_BYTES;
 /// Bytes that Ethernet adds to each IP packet: preamble 8, header 14, checksum 4, gap 12 (IEEE 802.3).
 pub const FRAMING: u64 = 38;
 
-/// The least payload of an Ethernet frame; a shorter packet is padded.
+/// The smallest payload of an Ethernet frame. A shorter packet is padded.
 const LEAST_PACKET: u64 = 46;
 
-/// VIRTIO_NET_HDR_F_NEEDS_CSUM: the transport's checksum holds its pseudo-header's sum only.
+/// VIRTIO_NET_HDR_F_NEEDS_CSUM: the transport's checksum field holds only the sum of the pseudo-header.
 const NEEDS_CHECKSUM: u8 = 1;
 
 const GSO_NONE: u8 = 0;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
-/// VIRTIO_NET_HDR_GSO_ECN, a bit beside the types.
+/// VIRTIO_NET_HDR_GSO_ECN, a bit in addition to the types.
 const GSO_ECN: u8 = 0x80;
 
-/// Offsets in the header of 10 bytes; numbers are in the host's order.
+/// Offsets in the header of 10 bytes. Numbers are in the host's byte order.
 const GSO_TYPE: usize = 1;
 const GSO_SIZE: usize = 4;
 const CHECKSUM_START: usize = 6;
@@ -42,19 +42,19 @@ const CWR: u8 = 0x80;
 pub(crate) struct PacketShape {
     /// The number of segments; 1 for a packet that isn't segmented.
     pub(crate) segments: usize,
-    /// Bytes of the IP packet before the TCP payload; all bytes of a packet that isn't segmented.
+    /// Bytes of the IP packet before the TCP payload; if the packet isn't segmented, all of its bytes.
     headers: usize,
     /// Offset of the TCP header in the IP packet.
     transport: usize,
-    /// Bytes of payload in each segment but the last.
+    /// Bytes of payload in each segment except the last.
     step: usize,
     /// Bytes of payload in all segments.
     payload: usize,
 }
 
 impl PacketShape {
-    /// The shape of the bytes read; none if they are too short for a packet. A super-packet of an unexpected
-    /// kind, or with inconsistent headers, is one segment: it passes or is dropped as a whole.
+    /// The shape of a packet; `None` if the bytes are too short for a packet. A super-packet of an unexpected
+    /// kind, or with inconsistent headers, counts as one segment: it passes or is dropped as a whole.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let (header, packet) = bytes.split_at_checked(HEADER_BYTES)?;
         let whole = Self { segments: 1, headers: packet.len(), transport: 0, step: packet.len(), payload: 0 };
@@ -78,17 +78,17 @@ impl PacketShape {
         Some(Self { segments: payload.div_ceil(step).max(1), headers, transport, step, payload })
     }
 
-    /// Bytes of these segments on an Ethernet, with the headers and framing of each.
+    /// Bytes of these segments on an Ethernet, including the headers and framing of each segment.
     pub(crate) fn wire_bytes(&self, range: &Range<usize>) -> u64 {
         let count = range.len() as u64;
         let payload = self.part(range).len() as u64;
         let headers = self.headers as u64;
-        // Only an unsegmented packet can be shorter than a frame: a segment has 40 bytes of headers and a
-        // payload of the size that the kernel chose, the last one perhaps less.
+        // Only an unsegmented packet can be shorter than a frame: a segment has 40 bytes of headers, and a
+        // payload of the size that the kernel chose. The last segment's payload may be shorter.
         (count * headers + payload).max(count * LEAST_PACKET) + count * FRAMING
     }
 
-    /// Bytes on an Ethernet of a segment other than the last.
+    /// Bytes on an Ethernet of any segment except the last.
     pub(crate) fn wire_bytes_of_one(&self) -> u64 {
         self.wire_bytes(&(0..1))
     }
@@ -99,8 +99,8 @@ impl PacketShape {
     }
 }
 
-/// Writes the packet that holds only these segments of `bytes` to `piece`, which it replaces: the packet of a
-/// network card that received these and no others.
+/// Replaces the contents of `piece` by a packet with only these segments of `bytes`, as from a network card
+/// that received only these segments.
 pub(crate) fn cut(bytes: &[u8], shape: &PacketShape, range: Range<usize>, piece: &mut Vec<u8>) {
     piece.clear();
     if range == (0..shape.segments) {
@@ -126,7 +126,8 @@ pub(crate) fn cut(bytes: &[u8], shape: &PacketShape, range: Range<usize>, piece:
     );
 }
 
-/// Lengths; for IPv4 also the number that segments count up from, and the header's checksum.
+/// Corrects the lengths; for IPv4 also the identification, which increases by one for each segment, and the
+/// header's checksum.
 fn mend_ip(packet: &mut [u8], gone: usize, first: usize) {
     if packet[0] >> 4 == 6 {
         return put(packet, 4, get(packet, 4).wrapping_sub(gone as u16));
@@ -138,8 +139,8 @@ fn mend_ip(packet: &mut [u8], gone: usize, first: usize) {
     put(packet, 10, !sum(&packet[..length]));
 }
 
-/// The sequence number, the flags that only the first or the last segment carries, and the pseudo-header's
-/// length in the checksum.
+/// Corrects the sequence number, the flags that only the first or the last segment has, and the length in the
+/// pseudo-header, which is part of the checksum.
 fn mend_tcp(tcp: &mut [u8], skipped: usize, gone: usize, (has_first, has_last): (bool, bool)) {
     let sequence = [0, 1, 2, 3].map(|at| tcp[TCP_SEQUENCE + at]);
     let sequence = u32::from_be_bytes(sequence).wrapping_add(skipped as u32);
@@ -150,7 +151,7 @@ fn mend_tcp(tcp: &mut [u8], skipped: usize, gone: usize, (has_first, has_last): 
     if !has_first {
         tcp[TCP_FLAGS] &= !CWR;
     }
-    // In ones' complement, subtraction is addition of the complement (RFC 1624).
+    // In ones' complement, subtraction is the addition of the complement (RFC 1624).
     let checksum = u32::from(get(tcp, TCP_CHECKSUM)) + u32::from(!(gone as u16));
     put(tcp, TCP_CHECKSUM, fold(checksum));
 }

@@ -1,13 +1,13 @@
-//! Cut packets against a second, plain way to say what a wire carries.
+//! Compares cut packets with a second, simple computation of the packets on a wire.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A super-packet as a kernel gives it.
+/// A super-packet as a kernel writes it to a TUN interface.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) v6: bool,
-    /// Bytes between the IPv6 and the TCP header, or of IPv4 options.
+    /// Bytes between the IPv6 header and the TCP header, or of IPv4 options.
     pub(crate) extra: usize,
     pub(crate) options: usize,
     pub(crate) step: usize,
@@ -79,7 +79,7 @@ impl Sample {
     }
 }
 
-/// The packets that a wire carries for what a TUN interface gives: each with all its checksums.
+/// The packets on a wire for a packet of a TUN interface, each with all its checksums.
 pub(crate) fn wire(bytes: &[u8]) -> Vec<Vec<u8>> {
     let word = |at: usize| usize::from(u16::from_ne_bytes([bytes[at], bytes[at + 1]]));
     let (kind, size, transport) = (bytes[1], word(4), word(6));
@@ -106,7 +106,7 @@ pub(crate) fn wire(bytes: &[u8]) -> Vec<Vec<u8>> {
     chunks.iter().enumerate().map(segment).collect()
 }
 
-/// Sets lengths, number and checksums from nothing but the packet itself.
+/// Sets lengths, identification and checksums, computed only from the packet itself.
 fn complete(mut packet: Vec<u8>, transport: usize, at: u16) -> Vec<u8> {
     let length = packet.len() as u16;
     if packet[0] >> 4 == 4 {
@@ -125,14 +125,14 @@ fn complete(mut packet: Vec<u8>, transport: usize, at: u16) -> Vec<u8> {
     packet
 }
 
-/// RFC 9293, 3.1 and RFC 8200, 8.1.
+/// The pseudo-header of RFC 9293, 3.1 and RFC 8200, 8.1.
 fn pseudo_header(packet: &[u8], transport: usize) -> Vec<u8> {
     let addresses = if packet[0] >> 4 == 4 { &packet[12..20] } else { &packet[8..40] };
     let length = (packet.len() - transport) as u32;
     [addresses, &length.to_be_bytes(), &[0, 0, 0, 6]].concat()
 }
 
-/// The Internet checksum by division: ones' complement sums are sums modulo 0xffff.
+/// The Internet checksum by division: a ones' complement sum is a sum modulo 0xffff.
 fn complement(bytes: &[u8]) -> u16 {
     let value = |(at, byte): (usize, &u8)| u64::from(*byte) << if at.is_multiple_of(2) { 8 } else { 0 };
     let total: u64 = bytes.iter().enumerate().map(value).sum();
@@ -156,7 +156,7 @@ pub(crate) fn samples() -> impl Strategy<Value = Sample> {
     )
 }
 
-/// The runs between lost segments, each cut out.
+/// The pieces between lost segments.
 fn pieces(bytes: &[u8], lost: &[bool]) -> Vec<Vec<u8>> {
     let shape = PacketShape::of(bytes).expect("a packet");
     let (mut pieces, mut first) = (Vec::new(), 0);
@@ -194,8 +194,8 @@ proptest! {
         let shape = PacketShape::of(&bytes).expect("a packet");
         let framed = |packet: &Vec<u8>| packet.len().max(46) as u64 + 38;
         let expected: u64 = wire(&bytes).iter().map(framed).sum();
-        // A last segment of a few bytes may be shorter than a frame; together with the others it isn't filled
-        // up.
+        // A last segment of a few bytes may be shorter than a frame. As part of a super-packet, it isn't
+        // padded.
         let filled = if shape.segments > 1 { 46 } else { 0 };
         prop_assert!(expected.abs_diff(shape.wire_bytes(&(0..shape.segments))) <= filled);
     }
@@ -203,7 +203,7 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0..6u8) {
         if bytes.len() > 10 {
-            // Nearly right headers get further than random ones.
+            // Nearly correct headers reach more code than random headers.
             (bytes[0], bytes[1]) = (1, kind);
             bytes[8..10].copy_from_slice(&16u16.to_ne_bytes());
             let transport = u16::from(bytes[6] % 80);
@@ -238,7 +238,7 @@ fn what_is_lost_in_the_middle_leaves_two_super_packets() {
 fn what_is_no_super_packet_is_one_segment() {
     let mut bytes = Sample::of(10, 1).bytes();
     assert_eq!(PacketShape::of(&bytes).map(|shape| shape.segments), Some(10));
-    // UDP fragmentation offload wasn't asked for.
+    // UDP fragmentation offload wasn't requested.
     bytes[1] = 3;
     assert_eq!(PacketShape::of(&bytes).map(|shape| shape.segments), Some(1));
     let acknowledgement = Sample { payload: 0, ..Sample::of(1, 1) }.bytes();

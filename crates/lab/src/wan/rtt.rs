@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Rtt(u64);
 
-/// The error of a text that isn't an [`Rtt`].
+/// The error for a text that isn't an [`Rtt`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} isn't a round-trip time; write a number and us, ms or s, up to 1s, such as 50ms")]
 pub struct RttError(String);
@@ -50,7 +50,7 @@ impl FromStr for Rtt {
 }
 
 impl fmt::Display for Rtt {
-    /// The shortest exact text, which parses to the same time.
+    /// Writes the shortest exact text. It parses to the same time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (number, unit) = match self.0 {
             ns if ns.is_multiple_of(1_000_000_000) && ns > 0 => (ns as f64 / 1e9, "s"),

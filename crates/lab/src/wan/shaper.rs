@@ -2,7 +2,8 @@
 
 use crate::rate::Rate;
 
-/// Femtoseconds in a nanosecond: the time of a byte at 3 Gbit/s isn't a whole number of larger units.
+/// Femtoseconds in a nanosecond. Times are in femtoseconds, because the time of a byte at 3 Gbit/s isn't a
+/// whole number of larger units.
 const FINE: u128 = 1_000_000;
 
 /// Sends packets from a bounded queue at a rate, first in first out. Packets that don't fit are refused
@@ -13,9 +14,9 @@ pub(crate) struct Shaper {
     byte: u128,
     /// Bytes that may wait.
     queue: u64,
-    /// The longest credit for a packet that the thread sees late, in femtoseconds.
+    /// The longest credit for a packet that the thread reads late, in femtoseconds.
     patience: u128,
-    /// The time at which the link is free, in femtoseconds.
+    /// The time at which the link becomes idle, in femtoseconds.
     free: u128,
 }
 
@@ -37,11 +38,11 @@ impl Shaper {
         self.free <= u128::from(now) * FINE
     }
 
-    /// Queues bytes that arrived between `since` and `now`, and returns the time at which the last of them
-    /// has left.
+    /// Queues bytes that arrived between `since` and `now`, and returns the time at which the last byte has
+    /// left.
     ///
-    /// A thread that runs late sees packets late: the link could have sent them meanwhile, within the burst
-    /// of a token bucket of this rate.
+    /// A thread that runs late reads packets late, although the link could already have sent them. The credit
+    /// for that time is limited to the burst of a token bucket with this rate.
     pub(crate) fn send(&mut self, since: u64, now: u64, bytes: u64) -> u64 {
         let earliest = (u128::from(now) * FINE).saturating_sub(self.patience).max(u128::from(since) * FINE);
         self.free = self.free.max(earliest) + u128::from(bytes) * self.byte;
