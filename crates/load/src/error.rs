@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use thiserror::Error;
 
-/// The reason that a load failed; the message says what to try.
+/// The reason why a load failed. The message says what to try.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// Invalid arguments.
@@ -13,21 +13,21 @@ pub enum LoadError {
     /// No server answers at the address.
     #[error("connecting to {0}: {1}; is the server running, and does a firewall let port {p} through?", p = .0.port())]
     Connect(SocketAddr, io::Error),
-    /// The peer gives a wrong answer.
+    /// The peer's answer is wrong.
     #[error("{0}: {1}")]
     Peer(String, String),
     /// The server can't listen.
-    #[error("listening on {0}: {1}; is the address this host's and the port free?")]
+    #[error("listening on {0}: {1}; does the address belong to this host, and is the port free?")]
     Listen(SocketAddr, io::Error),
-    /// The system refuses a resource that every load needs.
+    /// The system refuses a resource that each load needs.
     #[error("{0}: {1}")]
     System(&'static str, io::Error),
-    /// The user stopped it.
+    /// The user stopped the load.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// The error of a thread; its panic is passed on.
+/// The result of a thread. If the thread panicked, this function panics too.
 pub(crate) fn joined<T>(thread: std::thread::Result<T>) -> T {
     thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 /// The longest time in the histogram, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
-/// Significant digits of a time (<http://hdrhistogram.org>).
+/// Significant digits of each time (<http://hdrhistogram.org>).
 const DIGITS: u8 = 3;
 /// The most buckets of a summary.
 const BUCKETS: usize = 60;
 
-/// Times of transactions, each kept to three digits.
+/// Times of transactions, each with three significant digits.
 #[derive(Clone)]
 pub struct LatencyHistogram(Histogram<u64>);
 
-/// The count and the mean, not the thousands of buckets.
+/// Prints the count and the mean, but not the thousands of buckets.
 impl Debug for LatencyHistogram {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "Latency({} of {} s on average)", self.count(), self.mean_seconds())
@@ -53,7 +53,7 @@ impl LatencyHistogram {
         self.0.mean() * 1e-9
     }
 
-    /// The summary of the times; all zero without transactions.
+    /// The summary of the times; all values are 0 if there are no transactions.
     pub fn summary(&self) -> LatencySummary {
         let at = |quantile| micros(self.0.value_at_quantile(quantile));
         LatencySummary {
@@ -77,8 +77,8 @@ impl LatencyHistogram {
         if fine.len() <= BUCKETS { fine } else { self.grid(5.0) }
     }
 
-    /// Upper bounds at whole powers of ten to the 1/`steps`, from the shortest time to the longest, and
-    /// counts.
+    /// Upper bounds and counts of buckets from the shortest time to the longest. The bounds are powers of ten
+    /// with exponents that are multiples of 1/`steps`.
     fn grid(&self, steps: f64) -> Vec<(f64, u64)> {
         let index = |value: u64| (micros(value).log10() * steps).ceil() as i32;
         let first = index(self.0.min());
@@ -100,9 +100,9 @@ fn micros(nanos: u64) -> f64 {
 /// Transaction times in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencySummary {
-    /// Transactions.
+    /// The number of transactions.
     pub count: u64,
-    /// Mean time.
+    /// The mean time.
     pub mean_us: f64,
     /// The median.
     pub p50_us: f64,
@@ -114,8 +114,8 @@ pub struct LatencySummary {
     pub p999_us: f64,
     /// The longest time.
     pub max_us: f64,
-    /// Upper bounds in microseconds, each with the number of transactions up to it from the bound before;
-    /// logarithmically spaced, at most 60.
+    /// Buckets, at most 60: upper bounds in microseconds at logarithmic distances, each with the number of
+    /// transactions between the previous bound and this one.
     pub histogram: Vec<(f64, u64)>,
 }
 

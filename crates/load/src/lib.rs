@@ -1,5 +1,6 @@
-//! Traffic generators and their servers: request/response, bulk between endpoint pairs, HTTP users, and tiles
-//! that mix them. Each generator counts only in its window, and reports its failures.
+//! Traffic generators and their servers: request/response, bulk transfer between endpoint pairs, HTTP users,
+//! and tiles that mix these loads. Each generator counts only within its time window, and reports its
+//! failures.
 
 pub mod error;
 pub mod http;

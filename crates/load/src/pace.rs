@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Work that is due at equal intervals. Delays of more than an interval are not made up for, so that the rate
-/// shows them.
+/// Work that is due at equal intervals. After a delay of more than an interval, work doesn't catch up, so
+/// that the delay is visible in the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkPace {
     interval: Duration,
@@ -21,7 +21,7 @@ impl WorkPace {
         self.due
     }
 
-    /// Records a unit begun at `now`: the next is due an interval after this one was due.
+    /// Records that a unit began at `now`. The next unit is due an interval after this unit was due.
     pub fn step(&mut self, now: Instant) {
         self.due += self.interval;
         if self.due + self.interval < now {
@@ -30,7 +30,7 @@ impl WorkPace {
     }
 }
 
-/// The interval for `units` a second.
+/// The interval for `units_per_second`.
 pub fn interval(units_per_second: f64) -> Duration {
     Duration::try_from_secs_f64(1.0 / units_per_second).unwrap_or(Duration::from_secs(3600))
 }

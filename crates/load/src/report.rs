@@ -1,5 +1,5 @@
-//! The result of a load, as it is printed in JSON. SI units; a field that a kind of load doesn't have is
-//! absent.
+//! The result of a load, as it is printed in JSON. Values are in SI units. A field that doesn't apply to the
+//! kind of load is absent.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,14 +17,15 @@ pub struct LoadReport {
     pub form: &'static str,
     /// `rr`, `crr`, `pairs`, `udp`, `http` or `tile`.
     pub kind: &'static str,
-    /// Payload bytes received in the window; for `pairs`, as their receivers counted them.
+    /// Payload bytes that were received in the window; for `pairs`, as counted by the receivers.
     pub bytes: u64,
-    /// The part of `bytes` that the server sent, if the load moves data both ways.
+    /// The part of `bytes` that the server sent, if the load moves data in both directions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_back: Option<u64>,
     /// Length of the window.
     pub seconds: f64,
-    /// The start and end of the window; none if a number of bytes and not a time was asked for.
+    /// The start and end of the window; `None` if the load was limited by a number of bytes instead of a
+    /// time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<CountedTime>,
     /// Transactions that ended in the window.
@@ -36,52 +37,52 @@ pub struct LoadReport {
     /// The durations of the transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySummary>,
-    /// Transactions a second that were due, with `--rate`; `latency` then counts from the moments at which
-    /// they were.
+    /// With `--rate`, the transactions a second that were due. Then `latency` counts from the times at which
+    /// the transactions were due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// TCP connections over the whole run, the warm-up included.
+    /// TCP connections over the whole run, including the warm-up.
     pub connections: Vec<ConnectionCounts>,
-    /// Connections a second in the window, if each request has one of its own.
+    /// Connections a second in the window, if each request has its own connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_connections_per_second: Option<f64>,
-    /// HTTP users.
+    /// The number of HTTP users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
     /// Bytes of requests sent in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_out: Option<u64>,
-    /// Bytes of response heads and chunk framing in the window, beside the payload.
+    /// Bytes of response heads and chunk framing in the window, in addition to the payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header_bytes: Option<u64>,
     /// Failures over the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,
-    /// Each endpoint pair.
+    /// The result of each endpoint pair.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairReport>,
-    /// The slowest pair's rate over the fastest's; of pairs in one direction.
+    /// The slowest pair's rate divided by the fastest pair's rate, among pairs in the same direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
     /// Datagrams of all pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagrams: Option<DatagramCounts>,
-    /// The result of the search, with `auto`.
+    /// With `auto`, the result of the search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<u32>,
-    /// The search's steps, with `auto`.
+    /// With `auto`, the steps of the search.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<SearchStep>,
-    /// Mean rates of a tile's loads.
+    /// The rates of the loads, averaged over the tiles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loads: Option<Loads>,
-    /// Each tile.
+    /// The result of each tile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiles: Vec<Tile>,
     /// The sum of the tiles' scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// Reasons to doubt the result.
+    /// Reasons why the result may be wrong.
     pub warnings: Vec<String>,
 }
 
@@ -118,7 +119,7 @@ impl LoadReport {
         }
     }
 
-    /// This report, with the counts of transactions.
+    /// Adds the counts of transactions to this report.
     pub fn with_transactions(mut self, count: u64, latency: LatencySummary) -> Self {
         self.transactions = Some(count);
         self.transactions_per_second = Some(per_second(count as f64, self.seconds));
@@ -127,7 +128,7 @@ impl LoadReport {
     }
 }
 
-/// A rate; 0 without a duration.
+/// A rate; 0 if the duration is 0.
 pub fn per_second(count: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { count / seconds } else { 0.0 }
 }
@@ -139,14 +140,14 @@ pub struct ConnectionCounts {
     pub port: String,
     /// Connections that were attempted.
     pub attempted: u64,
-    /// Attempts that were established.
+    /// Connections that were established.
     pub made: u64,
-    /// Attempts that were refused, timed out, or impossible here.
+    /// Attempts that were refused, timed out, or were impossible on this host.
     pub failed: u64,
 }
 
 impl ConnectionCounts {
-    /// Adds the counts to those of the same port.
+    /// Adds these counts to the entry of the same port in `all`.
     pub(crate) fn add_to(self, all: &mut Vec<Self>) {
         match all.iter_mut().find(|other| other.port == self.port) {
             None => all.push(self),
@@ -162,16 +163,16 @@ impl ConnectionCounts {
 /// Failures of transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Errors {
-    /// Replies by status other than 2xx.
+    /// The number of replies with a status other than 2xx, by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// Transactions without a whole reply in time.
+    /// Transactions that got no complete reply in time.
     pub timeouts: u64,
     /// Replies that were cut short or malformed.
     pub broken: u64,
 }
 
 impl Errors {
-    /// True without failures.
+    /// True if there are no failures.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -184,11 +185,11 @@ pub struct PairReport {
     pub to: String,
     /// Bytes that the receiver counted.
     pub bytes: u64,
-    /// Duration of the count.
+    /// The time over which the receiver counted.
     pub seconds: f64,
-    /// Bits a second.
+    /// The rate in bits a second.
     pub bits_per_second: f64,
-    /// True if the server sent.
+    /// True if the server was the sender.
     pub back: bool,
     /// Its datagrams.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -204,9 +205,9 @@ pub struct DatagramCounts {
     pub lost: u64,
     /// Datagrams that arrived after a later one.
     pub reordered: u64,
-    /// Datagrams that arrived in a second.
+    /// Datagrams that arrived, per second.
     pub per_second: f64,
-    /// Jitter in microseconds (RFC 3550, 6.4.1); of several pairs the largest.
+    /// Jitter in microseconds (RFC 3550, 6.4.1); of several pairs, the largest.
     pub jitter_us: f64,
 }
 
@@ -226,13 +227,13 @@ impl DatagramCounts {
 /// A step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SearchStep {
-    /// Users, or tiles.
+    /// The number of users or tiles.
     pub count: u32,
-    /// The result: payload bits a second, or the score.
+    /// The result of the step: payload bits a second, or the score.
     pub reached: f64,
 }
 
-/// A figure for each load of a tile.
+/// A number for each load of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loads {
     /// HTTP requests a second.
@@ -250,6 +251,6 @@ pub struct Loads {
 pub struct Tile {
     /// The rates of its loads.
     pub rates: Loads,
-    /// The geometric mean of its rates over the reference rates.
+    /// The geometric mean of its rates divided by the reference rates.
     pub score: f64,
 }

@@ -1,5 +1,5 @@
-//! A server: workers that each accept a connection and serve it to its end. Connections beyond the number of
-//! workers wait in the listen backlog.
+//! A server with a number of workers. Each worker accepts a connection and serves it until it ends. If there
+//! are more connections than workers, the rest wait in the listen backlog.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -13,16 +13,16 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::{LoadError, joined};
 use crate::window::StopFlag;
 
-/// The listen backlog; net.core.somaxconn may limit it further.
+/// The listen backlog. net.core.somaxconn may set a lower limit.
 const BACKLOG: i32 = 4096;
 /// The longest time of a blocked call between checks of the stop flag.
 pub(crate) const LOOK: Duration = Duration::from_millis(200);
 /// Bytes of a worker's stack; its buffers are on the heap.
 const STACK: usize = 256 * 1024;
 
-/// The service of a connection.
+/// Code that serves connections.
 pub trait Service: Send + Sync + 'static {
-    /// Serves a connection to its end; returns soon once `stop` is set.
+    /// Serves a connection until it ends. Returns soon after `stop` is set.
     fn serve(&self, connection: TcpStream, stop: &StopFlag);
 }
 
@@ -39,7 +39,7 @@ struct ServerState {
     begun: Instant,
     open: AtomicUsize,
     accepted: AtomicU64,
-    /// Milliseconds from `begun` to the last moment at which a connection came or went.
+    /// Milliseconds from `begun` to the last time at which a connection was accepted or ended.
     last: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl LoadServer {
     /// Listens and starts the workers.
     ///
     /// # Errors
-    /// If the address can't be bound, or a thread not be started.
+    /// If the address can't be bound, or a thread can't be started.
     pub fn start(address: SocketAddr, workers: usize, service: impl Service) -> Result<Self, LoadError> {
         let listener = listen(address).map_err(|error| LoadError::Listen(address, error))?;
         let address = listener.local_addr().map_err(|error| LoadError::Listen(address, error))?;
@@ -78,7 +78,7 @@ impl LoadServer {
         self.state.accepted.load(Ordering::Relaxed)
     }
 
-    /// Time since the last connection; zero while one is open.
+    /// The time since the end of the last connection; zero while a connection is open.
     pub fn quiet(&self) -> Duration {
         if self.state.open.load(Ordering::Relaxed) > 0 {
             return Duration::ZERO;
@@ -114,7 +114,8 @@ impl ServerState {
     }
 }
 
-/// `[::]` is every address of this host, of IPv4 too, also where the kernel has no IPv6.
+/// Listens at an address. `[::]` stands for every address of this host, including IPv4 addresses, even if the
+/// kernel has no IPv6.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let any = address.is_ipv6() && address.ip().is_unspecified();
     let made = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP));
@@ -136,7 +137,8 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 fn work(listener: &TcpListener, state: &ServerState, service: &dyn Service) {
     while !state.stop.is_set() {
         let Ok((connection, _)) = listener.accept() else {
-            // Too many open files, or a connection that has ended already: others may still be served.
+            // There are too many open files, or the connection has already ended. Other connections may still
+            // be served.
             thread::sleep(Duration::from_millis(5));
             continue;
         };
@@ -151,14 +153,15 @@ fn work(listener: &TcpListener, state: &ServerState, service: &dyn Service) {
     }
 }
 
-/// Sends small replies at once, and lets blocked calls check the stop flag.
+/// Makes a connection send small replies at once, and limits blocked calls, so that the stop flag is checked.
 pub(crate) fn prepare(connection: &TcpStream) -> io::Result<()> {
     connection.set_nodelay(true)?;
     connection.set_read_timeout(Some(LOOK))?;
     connection.set_write_timeout(Some(LOOK))
 }
 
-/// A connection whose calls end by success, by the stop flag, or when nothing has moved for `patience`.
+/// A connection on which each call ends by success, because of the stop flag, or if no data has moved for
+/// `patience`.
 pub(crate) struct PatientStream<'a> {
     pub connection: &'a TcpStream,
     pub stop: &'a StopFlag,
@@ -166,18 +169,18 @@ pub(crate) struct PatientStream<'a> {
 }
 
 impl PatientStream<'_> {
-    /// Reads the available bytes, at least one; 0 at the end.
+    /// Reads the available bytes, at least one. Returns 0 at the end of the data.
     ///
     /// # Errors
-    /// The errors of the socket; `TimedOut`, or `Interrupted` by the stop flag.
+    /// The errors of the socket; `TimedOut`; `Interrupted` if the stop flag was set.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.repeat(|mut connection| connection.read(buffer))
     }
 
-    /// Reads exactly this number of bytes, and discards those that don't fit in `buffer`.
+    /// Reads exactly `wanted` bytes, and discards those that don't fit in `buffer`.
     ///
     /// # Errors
-    /// The errors of [`PatientStream::read`]; `UnexpectedEof` if the peer ends earlier.
+    /// The errors of [`PatientStream::read`]; `UnexpectedEof` if the peer sends fewer bytes.
     pub fn take(&self, mut wanted: usize, buffer: &mut [u8]) -> io::Result<()> {
         while wanted > 0 {
             let length = wanted.min(buffer.len());
@@ -237,7 +240,7 @@ impl PatientStream<'_> {
     fn repeat(&self, mut call: impl FnMut(&TcpStream) -> io::Result<usize>) -> io::Result<usize> {
         let mut waited = Duration::ZERO;
         loop {
-            // Checked before the call, so that a busy peer can't prevent the end.
+            // The flag is checked before the call, so that a peer that is always ready can't prevent the end.
             if self.stop.is_set() {
                 return Err(io::Error::other("stopped"));
             }

@@ -1,4 +1,4 @@
-//! The timing of a load: a warm-up, then the window that counts.
+//! The timing of a load: a warm-up, then the window in which the load counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,21 +32,22 @@ impl From<Arc<AtomicBool>> for StopFlag {
 /// The duration of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The warm-up, which doesn't count; users start during it.
+    /// The warm-up, in which nothing is counted. Users start during it.
     pub warm_up: Duration,
-    /// The time that counts.
+    /// The length of the window, in which the load counts.
     pub measured: Duration,
 }
 
 impl Window {
-    /// The window as moments.
+    /// The start and end of both phases, if the load starts at `begin`.
     pub fn after(self, begin: Instant) -> Phases {
         let from = begin + self.warm_up;
         Phases { begin, from, until: from + self.measured }
     }
 }
 
-/// A window in seconds since the host was booted, the time of a suspended host included (CLOCK_BOOTTIME).
+/// A window in seconds since the host was booted, including time in which the host was suspended
+/// (CLOCK_BOOTTIME).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CountedTime {
     /// The start of the window.
@@ -56,7 +57,7 @@ pub struct CountedTime {
 }
 
 impl CountedTime {
-    /// The time of this length that ends now.
+    /// A window of this length that ends now.
     pub fn ending_now(seconds: f64) -> Self {
         let end = since_boot();
         Self { begin: end - seconds, end }
@@ -80,12 +81,12 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// True if `now` counts.
+    /// True if `now` is in the window.
     pub fn counts(&self, now: Instant) -> bool {
         self.from <= now && now < self.until
     }
 
-    /// The window by the clock that /proc/uptime shows.
+    /// The window by the clock of /proc/uptime.
     pub fn counted(&self) -> CountedTime {
         let (now, boot) = (Instant::now(), since_boot());
         let of = |moment: Instant| {

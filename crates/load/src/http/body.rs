@@ -3,7 +3,7 @@
 use super::chunks::ChunkedBody;
 use super::head::{BadReply, BodyLength};
 
-/// The rest of a body.
+/// The part of a body that is still expected.
 #[derive(Debug)]
 pub enum Body {
     Known(u64),
@@ -31,10 +31,11 @@ impl Body {
         }
     }
 
-    /// Takes the bytes that belong to the body; returns their number, and how many of them are payload.
+    /// Takes the bytes that belong to the body. Returns their number, and the number of payload bytes among
+    /// them.
     ///
     /// # Errors
-    /// If its framing isn't the announced one.
+    /// If the body's framing isn't the announced one.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, u64), BadReply> {
         match self {
             Self::Known(left) => {

@@ -9,7 +9,7 @@ const LONGEST_LINE: usize = 8 * 1024;
 /// The most trailer lines.
 const MOST_TRAILERS: u32 = 64;
 
-/// The place of the next byte in a chunked body.
+/// The part of a chunked body to which the next byte belongs.
 #[derive(Debug)]
 pub struct ChunkedBody {
     place: ChunkPlace,
@@ -37,7 +37,8 @@ impl ChunkedBody {
         self.place == ChunkPlace::End
     }
 
-    /// Takes the bytes that belong to the body; returns their number, and how many of them are payload.
+    /// Takes the bytes that belong to the body. Returns their number, and the number of payload bytes among
+    /// them.
     ///
     /// # Errors
     /// If the chunks are malformed.

@@ -1,4 +1,4 @@
-//! Closed-loop users: each fetches its object again as soon as the last reply ends.
+//! Users in a closed loop: each user fetches its object again as soon as the last reply has ended.
 
 use std::io;
 use std::thread;
@@ -24,25 +24,26 @@ pub struct Crowd {
     pub urls: Vec<Url>,
     /// The number of users.
     pub users: u32,
-    /// Timing; users start evenly over the warm-up.
+    /// The timing. The users' starts are spread evenly over the warm-up.
     pub window: Window,
-    /// True for a connection for each request, which the server closes.
+    /// True for a new connection for each request. The server closes it.
     pub new_connections: bool,
     /// Threads that share the users.
     pub threads: u32,
     /// Time after which a request without a whole reply has failed.
     pub timeout: Duration,
-    /// The least time from the start of a user's request to that of the next; none for no limit.
+    /// The shortest time from the start of a user's request to the start of the user's next request; `None`
+    /// for no limit.
     pub pace: Option<Duration>,
     /// The pause of a user between a reply and the next request.
     pub think: Duration,
 }
 
 impl Crowd {
-    /// Fetches each object once, and returns the bytes of the largest.
+    /// Fetches each object once, and returns the size in bytes of the largest.
     ///
     /// # Errors
-    /// If one can't be fetched.
+    /// If an object can't be fetched.
     pub fn probe(&self, stop: &StopFlag) -> Result<u64, LoadError> {
         let mut largest = 0;
         for url in &self.urls {
@@ -51,10 +52,10 @@ impl Crowd {
         Ok(largest)
     }
 
-    /// Runs the users to the end of the window.
+    /// Runs the users until the end of the window.
     ///
     /// # Errors
-    /// If nothing was fetched, with the first reason.
+    /// If nothing was fetched; the error contains the first failure's reason.
     pub fn run(&self, stop: &StopFlag) -> Result<UserTally, LoadError> {
         self.check()?;
         let phases = self.window.after(Instant::now());
@@ -96,7 +97,7 @@ impl Crowd {
             let (status, count) = tally.errors.statuses.iter().next()?;
             Some(format!("{count} answers with status {status}"))
         });
-        let reason = reason.unwrap_or_else(|| "the window is shorter than one".into());
+        let reason = reason.unwrap_or_else(|| "the window is shorter than a request".into());
         Err(LoadError::Peer(
             self.urls[0].to_string(),
             format!("no request was answered in the window: {reason}"),

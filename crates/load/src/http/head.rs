@@ -10,16 +10,16 @@ const MOST_HEADERS: usize = 96;
 /// Errors of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadReply {
-    /// Bytes that aren't a well-formed response.
+    /// The bytes aren't a well-formed response.
     #[error("it isn't HTTP: {0}")]
     Garbage(String),
-    /// A head without an end.
+    /// The head is too long.
     #[error("its head is longer than {} KiB", LONGEST_HEAD / 1024)]
     LongHead,
     /// The connection ended before the reply did.
     #[error("the server closed the connection {0} bytes into the reply, before its end")]
     Short(u64),
-    /// More bytes than announced.
+    /// The server sent more bytes than it announced.
     #[error("the server sent more than it announced")]
     Long,
 }
@@ -49,7 +49,7 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// Reads a head and its length from the first bytes of a reply; none if it is incomplete.
+    /// Parses a head, and its length, from the first bytes of a reply; `None` if the head is incomplete.
     ///
     /// # Errors
     /// If the bytes can't be a head.
@@ -99,7 +99,7 @@ fn length(headers: &[Header<'_>]) -> Result<BodyLength, BadReply> {
 
 fn values<'a>(headers: &'a [Header<'_>], name: &'a str) -> impl Iterator<Item = &'a str> {
     let named = headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
-    // A value that isn't UTF-8 must not vanish: as a length or coding it is garbage.
+    // A value that isn't UTF-8 must not be ignored: it makes a length or coding invalid.
     named.map(|header| std::str::from_utf8(header.value).unwrap_or("\u{fffd}"))
 }
 

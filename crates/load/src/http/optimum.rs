@@ -1,13 +1,13 @@
-//! The number of users with the highest rate: a search without a clock or a socket.
+//! Searches for the number of users with the highest rate. The search itself uses no clock and no socket.
 
 use crate::error::LoadError;
 use crate::report::SearchStep;
 
-/// Rates within this share of the best count as the best.
+/// Rates whose distance from the best rate is at most this share of it count as equal to the best.
 const PLATEAU: f64 = 0.01;
-/// The search ends when neighbours are closer than this share.
+/// The search ends when neighbouring numbers of users differ by less than this share.
 const RESOLUTION: f64 = 0.05;
-/// Doublings without a gain after which the search turns back.
+/// The number of doublings without a gain after which the search turns back.
 const PATIENCE: u32 = 2;
 const GOLDEN: f64 = 0.618;
 
@@ -20,9 +20,10 @@ pub struct Optimum {
     pub steps: Vec<SearchStep>,
 }
 
-/// Measures with 1, 2, 4, ... users up to `most` until two doublings in a row bring no gain; searches for the
-/// best between the neighbours of the best of these (golden section, for a curve with one maximum), and then
-/// for the fewest users within 1 % of it (bisection). `measure` returns the rate of a number of users.
+/// Measures with 1, 2, 4, ... users, up to `most`, until two doublings in a row bring no gain. Then searches
+/// for the best number between the neighbours of the best of these (golden section, for a curve with one
+/// maximum), and then for the fewest users whose rate is within 1 % of the best (bisection). `measure`
+/// returns the rate with a number of users.
 ///
 /// # Errors
 /// The errors of `measure`.
@@ -43,7 +44,7 @@ struct UserSearch<M> {
 }
 
 impl<M: FnMut(u32) -> Result<f64, LoadError>> UserSearch<M> {
-    /// The rate of this number of users, measured at most once.
+    /// The rate with this number of users. Each number is measured at most once.
     fn rate(&mut self, count: u32) -> Result<f64, LoadError> {
         if let Some(step) = self.steps.iter().find(|step| step.count == count) {
             return Ok(step.reached);
@@ -69,13 +70,13 @@ impl<M: FnMut(u32) -> Result<f64, LoadError>> UserSearch<M> {
         Ok(())
     }
 
-    /// Golden section between the neighbours of the best.
+    /// Searches between the neighbours of the best number, by golden section.
     fn climb(&mut self) -> Result<(), LoadError> {
         let best = self.best().count;
         let counts = || self.steps.iter().map(|step| step.count);
         let mut low = counts().filter(|count| *count < best).max().unwrap_or(best);
         let mut high = counts().filter(|count| *count > best).min().unwrap_or(best);
-        // Two different counts lie between these only if they are at least three apart.
+        // There are two different numbers between `low` and `high` only if these differ by at least three.
         while is_wide(low, high) && high - low > 2 {
             let width = f64::from(high - low);
             let left = high - (width * GOLDEN).round() as u32;
@@ -89,7 +90,8 @@ impl<M: FnMut(u32) -> Result<f64, LoadError>> UserSearch<M> {
         Ok(())
     }
 
-    /// Bisection between the most users that don't reach the plateau and the fewest that do.
+    /// Searches by bisection between the most users that don't reach the plateau and the fewest users that
+    /// do.
     fn descend(&mut self) -> Result<u32, LoadError> {
         loop {
             let floor = self.best().reached * (1.0 - PLATEAU);
@@ -131,8 +133,8 @@ mod tests {
     }
 
     proptest! {
-        /// A server whose rate grows with each user up to `knee`, is constant up to `end`, and loses `loss`
-        /// with each further one.
+        /// A server whose rate increases with each user up to `knee`, is constant up to `end`, and falls by
+        /// `loss` with each further user.
         #[test]
         fn the_fewest_on_the_plateau_are_found(knee in 1u32..3000, plateau in 1.0f64..4.0, loss in 0.0f64..0.01) {
             let (summit, end) = (f64::from(knee), f64::from(knee) * plateau);

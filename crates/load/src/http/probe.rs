@@ -1,4 +1,4 @@
-//! One request before the load, so that a wrong URL is reported at once.
+//! Sends one request before the load, so that a wrong URL is reported at once.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const BLOCK: usize = 64 * 1024;
 /// Fetches the object once, and returns its size in bytes.
 ///
 /// # Errors
-/// If it can't be fetched, or the answer isn't the object.
+/// If the object can't be fetched, or if the answer isn't the object.
 pub fn probe(url: &Url, timeout: Duration, stop: &StopFlag) -> Result<u64, LoadError> {
     let connection = TcpStream::connect_timeout(&url.address(), timeout)
         .map_err(|error| LoadError::Connect(url.address(), error))?;
@@ -30,7 +30,7 @@ pub fn probe(url: &Url, timeout: Duration, stop: &StopFlag) -> Result<u64, LoadE
             "it answers {status}, a redirect to {location}, which isn't followed; give the URL of the object itself"
         ))),
         Some((status, _)) => Err(peer(format!("it answers {status}; give the URL of an existing object"))),
-        None => Err(peer("it answers without a head".into())),
+        None => Err(peer("its answer has no head".into())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! One reply, read in pieces of any size, without sockets: the caller passes the bytes in.
+//! Parses one reply in pieces of any size, without a socket: the caller passes the bytes.
 
 use super::body::Body;
 use super::head::{BadReply, LONGEST_HEAD, ResponseHead};
@@ -13,7 +13,7 @@ pub struct Reply {
     received: u64,
 }
 
-/// The contents of a piece.
+/// The counts of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyPiece {
     /// Payload bytes.
@@ -25,7 +25,7 @@ pub struct ReplyPiece {
 }
 
 impl Reply {
-    /// Begins the next reply, with the memory of this one.
+    /// Begins the next reply, and reuses the memory of this one.
     pub fn clear(&mut self) {
         self.gathered.clear();
         (self.head, self.body, self.received) = (None, None, 0);
@@ -36,7 +36,7 @@ impl Reply {
         self.head.as_ref()
     }
 
-    /// True before its first byte.
+    /// True before the first byte of the reply.
     pub fn is_untouched(&self) -> bool {
         self.received == 0
     }
@@ -62,10 +62,10 @@ impl Reply {
         Ok(ReplyPiece { payload, framing: bytes.len() as u64 - payload, done: body.is_done() })
     }
 
-    /// Handles the connection's end: true if that is the reply's end.
+    /// Handles the end of the connection, which may be the end of the reply.
     ///
     /// # Errors
-    /// If more was announced.
+    /// If the server announced more bytes.
     pub fn end(&self) -> Result<(), BadReply> {
         match &self.body {
             Some(Body::Closed) => Ok(()),
@@ -74,8 +74,8 @@ impl Reply {
         }
     }
 
-    /// The number of these bytes that belong to the head, if it ends in them; none if it continues. Interim
-    /// heads (1xx) are skipped.
+    /// The number of these bytes that belong to the head, if the head ends within them; `None` if it
+    /// continues. Interim heads (1xx) are skipped.
     fn feed_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, BadReply> {
         let before = self.gathered.len();
         let room = LONGEST_HEAD - before;
@@ -88,7 +88,7 @@ impl Reply {
             self.body = Some(head.length.into());
             self.head = Some(head);
         }
-        // The bytes gathered before held no complete head, so this one ends after them.
+        // The bytes gathered before held no complete head, so the head ends after them.
         Ok(Some(length.saturating_sub(before)))
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     const INTERIM: &[u8] =
         b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody";
 
-    /// Payload and framing of a reply that arrives in pieces of these sizes.
+    /// Payload bytes, framing bytes, and completeness of a reply that arrives in pieces of these sizes.
     fn fed(bytes: &[u8], sizes: &[usize]) -> Result<(u64, u64, bool), BadReply> {
         let (mut reply, mut rest, mut sum) = (Reply::default(), bytes, (0, 0, false));
         for size in sizes.iter().chain(std::iter::repeat(&usize::MAX)) {

@@ -6,7 +6,7 @@ use crate::window::Phases;
 use super::crowd::Crowd;
 use super::tally::UserTally;
 
-/// The largest deviation of the number of users from rate x response time.
+/// The largest tolerated deviation, as a share, of the number of users from rate x response time.
 const TOLERANCE: f64 = 0.05;
 
 /// The report of a crowd.
@@ -36,7 +36,7 @@ fn failures(tally: &UserTally) -> Option<String> {
     let statuses: u64 = errors.statuses.values().sum();
     let parts = [
         (connections, "connections failed"),
-        (statuses, "answers had another status than 2xx"),
+        (statuses, "answers had a status other than 2xx"),
         (errors.timeouts, "requests timed out"),
         (errors.broken, "replies were broken"),
     ];
@@ -46,9 +46,10 @@ fn failures(tally: &UserTally) -> Option<String> {
     (!told.is_empty()).then(|| format!("{}{first}", told.join(", ")))
 }
 
-/// Little's law for a closed loop: users = rate x (mean response time + think time). The difference was
-/// spent outside of answered requests: in failures, or because the window is short compared with the response
-/// time. (J. D. C. Little, "A proof for the queuing formula L = lambda W", 1961.)
+/// Checks a result by Little's law for a closed loop: the number of users must equal rate x (mean response
+/// time + think time). If they differ, users spent time outside of answered requests: in failures, or because
+/// the window is short compared with the response time. (J. D. C. Little, "A proof for the queuing formula L
+/// = lambda W", 1961.)
 pub fn little(users: u32, per_second: f64, cycle_seconds: f64) -> Option<String> {
     let (users, seen) = (f64::from(users), per_second * cycle_seconds);
     ((seen / users - 1.0).abs() > TOLERANCE).then(|| {

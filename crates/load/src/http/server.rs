@@ -1,5 +1,5 @@
-//! A server with one object in memory: GET and HEAD, persistent connections, a thread for each. It sends no
-//! Date, because the object has none.
+//! A server with one object in memory. It supports GET and HEAD and persistent connections, with a thread for
+//! each connection. It sends no Date, because the object has none.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -15,13 +15,13 @@ pub const LARGEST_OBJECT: u64 = 1 << 30;
 /// The longest head of a request.
 const LONGEST_HEAD: usize = 16 * 1024;
 const MOST_HEADERS: usize = 64;
-/// The longest silence of a persistent connection.
+/// The longest time that a persistent connection may be idle.
 const IDLE: Duration = Duration::from_secs(60);
-/// The longest time for a request's head.
+/// The longest time in which a request's head must arrive.
 const HEAD: Duration = Duration::from_secs(10);
-/// Paths of the object; the second one is shorter to type.
+/// The paths of the object.
 const PATHS: [&str; 2] = ["/object", "/"];
-/// The most bytes that a client may send after a refusal.
+/// The most bytes that the server reads from a client after it has refused a request.
 const REST: usize = 64 * 1024;
 
 /// Serves one object.
@@ -73,7 +73,7 @@ impl HttpService {
 
 impl Service for HttpService {
     fn serve(&self, connection: TcpStream, stop: &StopFlag) {
-        // A client that goes away early is no error of the server.
+        // If a client closes the connection early, that is no error of the server.
         let _ = self.talk(&PatientStream { connection: &connection, stop, patience: IDLE });
     }
 }
@@ -111,7 +111,7 @@ impl ServerAnswer {
     }
 }
 
-/// RFC 9112, section 9.3.
+/// True if the connection stays open after this request (RFC 9112, section 9.3).
 fn keeps(request: &Request<'_, '_>) -> bool {
     let connection = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("connection"));
     let says = |word: &[u8]| {
@@ -129,7 +129,8 @@ fn head(status: &str, length: usize, keep: bool) -> String {
     )
 }
 
-/// The answer to the next request, and the length of the request's head; none at the client's end.
+/// The answer to the next request, and the length of the request's head; `None` if the client has closed the
+/// connection.
 fn read_head(
     patient: &PatientStream<'_>,
     buffer: &mut [u8],
@@ -169,7 +170,8 @@ fn parse(bytes: &[u8]) -> Option<(ServerAnswer, usize)> {
     }
 }
 
-/// Closes so that the client can still read the answer: closing with unread bytes would reset the connection.
+/// Closes the connection so that the client can still read the answer. If unread bytes were left, closing
+/// would reset the connection.
 fn finish(patient: &PatientStream<'_>, buffer: &mut [u8]) -> io::Result<()> {
     patient.connection.shutdown(Shutdown::Write)?;
     let patient = PatientStream { patience: Duration::from_secs(1), ..*patient };

@@ -7,11 +7,11 @@ use crate::window::Phases;
 /// Bytes in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByteCounts {
-    /// Payload of replies with the wanted status.
+    /// Payload of replies with a status of success.
     pub payload: u64,
-    /// Heads, chunk framing, and replies with another status.
+    /// Heads, chunk framing, and replies with any other status.
     pub framing: u64,
-    /// Requests.
+    /// Bytes of sent requests.
     pub sent: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct UserTally {
     pub connections: Vec<ConnectionCounts>,
     /// Errors over the whole run.
     pub errors: Errors,
-    /// The reason of the first failure.
+    /// The reason for the first failure.
     pub reason: Option<String>,
 }
 

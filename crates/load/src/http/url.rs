@@ -8,7 +8,7 @@ use http::Uri;
 
 use crate::error::LoadError;
 
-/// An `http` URL whose host has an address.
+/// An `http` URL, with the address of its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     text: String,
@@ -24,7 +24,7 @@ impl Url {
         self.address
     }
 
-    /// The bytes of a GET; `close` asks the server to close the connection behind its reply.
+    /// The bytes of a GET request. With `close`, it asks the server to close the connection after its reply.
     pub fn request(&self, close: bool) -> Vec<u8> {
         let connection = if close { "Connection: close\r\n" } else { "" };
         let version = env!("CARGO_PKG_VERSION");

@@ -1,4 +1,4 @@
-//! One user: a connection, and the pending request on it.
+//! One user: a connection, and the outstanding request on it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -11,19 +11,19 @@ use crate::pace::WorkPace;
 
 use super::reply::{Reply, ReplyPiece};
 
-/// The longest time for a server to close a connection after its last reply.
+/// The longest time that a server may take to close a connection after its last reply.
 const CLOSING: Duration = Duration::from_millis(200);
 
 /// The event that a user waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserState {
-    /// The time of its next request.
+    /// The time at which its next request is due.
     Resting,
-    /// The connection.
+    /// The connection to be established.
     Connecting,
-    /// The reply.
+    /// The end of the reply.
     Asking,
-    /// The server's close of a connection whose last reply has arrived.
+    /// The server to close a connection whose last reply has arrived.
     Closing,
 }
 
@@ -38,29 +38,29 @@ pub enum UserStep {
     Closed,
 }
 
-/// The reason that a request failed.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub enum RequestFailure {
-    /// No connection.
+    /// There is no connection.
     Connect(io::Error),
-    /// The server had closed a persistent connection before it saw the request, which a new one repeats (RFC
-    /// 9112, 9.3.1).
+    /// The server closed a persistent connection before it read the request. The request is repeated on a new
+    /// connection (RFC 9112, 9.3.1).
     Stale,
-    /// A malformed reply.
+    /// The reply is malformed.
     Broken(String),
 }
 
 /// A user.
 pub struct User {
-    /// The place of its URL in the list.
+    /// The index of its URL in the list.
     pub target: usize,
     /// The event that it waits for.
     pub state: UserState,
-    /// The moment at which the request was due.
+    /// The time at which the request was due.
     pub begun: Instant,
-    /// The moment at which the request times out.
+    /// The time at which the request times out.
     pub deadline: Instant,
-    /// The times at which requests are due; none if each follows the last reply.
+    /// The times at which requests are due; `None` if each request follows the last reply.
     pub pace: Option<WorkPace>,
     /// The reply so far.
     pub reply: Reply,
@@ -88,7 +88,7 @@ impl User {
         self.connection.is_some()
     }
 
-    /// Starts a connection; an event reports the outcome.
+    /// Starts a connection. An event reports the result.
     ///
     /// # Errors
     /// Immediate errors of the system.
@@ -131,22 +131,23 @@ impl User {
         self.send(request)
     }
 
-    /// Keeps the connection for the next request.
+    /// Waits for the next request, and keeps the connection.
     pub fn rest(&mut self) {
         (self.state, self.reused) = (UserState::Resting, self.connection.is_some());
     }
 
-    /// Lets the server close the connection first, so that the server's port is the one in TIME_WAIT.
+    /// Waits for the server to close the connection first, so that the server's port and not this host's is
+    /// in TIME_WAIT.
     pub fn close(&mut self, now: Instant) {
         (self.state, self.deadline) = (UserState::Closing, now + CLOSING);
     }
 
-    /// Continues as far as the connection allows. With `to_end`, the peer's end is known to be near: read up
-    /// to it. Otherwise a read that doesn't fill the buffer has emptied the socket, and the next bytes cause
-    /// an event (epoll(7)).
+    /// Continues as far as the connection allows. With `to_end`, the peer is known to have closed the
+    /// connection, so this reads until the end. Otherwise, a read that doesn't fill the buffer has emptied
+    /// the socket, and the next bytes cause another event (epoll(7)).
     ///
     /// # Errors
-    /// The reason that the request failed.
+    /// The reason why the request failed.
     pub fn step(
         &mut self,
         request: &[u8],
@@ -174,7 +175,7 @@ impl User {
                     if n < buffer.len() && !to_end {
                         return Ok(UserStep::Waiting);
                     }
-                    // The user must time out even if the server sends without end.
+                    // The user must time out even if the server never stops sending.
                     if now >= self.deadline {
                         return Ok(UserStep::Waiting);
                     }
@@ -206,7 +207,7 @@ impl User {
         Ok(())
     }
 
-    /// Handles the connection's end, with or without an error.
+    /// Handles the end of the connection, with or without an error.
     fn ended(&mut self, error: Option<io::Error>) -> Result<UserStep, RequestFailure> {
         self.connection = None;
         if self.state != UserState::Asking {

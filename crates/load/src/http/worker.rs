@@ -1,4 +1,4 @@
-//! A thread with its share of the users: one epoll, one buffer.
+//! A thread with its share of the users. It has one epoll and one buffer.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ use super::reply::ReplyPiece;
 use super::tally::{ByteCounts, UserTally};
 use super::user::{RequestFailure, User, UserState, UserStep};
 
-/// Bytes of a read: they stay in a processor's second-level cache.
+/// Bytes of one read. They fit in a processor's second-level cache.
 const BLOCK: usize = 64 * 1024;
 /// Interval of the checks of deadlines and the stop flag.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -30,7 +30,7 @@ pub struct UserWorker<'a> {
     stop: &'a StopFlag,
     requests: Vec<Vec<u8>>,
     users: Vec<User>,
-    /// The times at which pausing users begin.
+    /// The times at which pausing users send their next request.
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
     poll: Poll,
     buffer: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct UserWorker<'a> {
 }
 
 impl<'a> UserWorker<'a> {
-    /// The worker `place`, with every `threads`-th user.
+    /// The worker with the index `place`. It has every `threads`-th user.
     ///
     /// # Errors
     /// If epoll fails.
@@ -71,7 +71,7 @@ impl<'a> UserWorker<'a> {
         Ok(worker)
     }
 
-    /// Users begin evenly over the warm-up.
+    /// Starts a user. The starts are spread evenly over the warm-up.
     fn admit(&mut self, number: u32) {
         let ramp = self.crowd.window.warm_up;
         let begin = self.phases.begin + ramp.mul_f64(f64::from(number) / f64::from(self.crowd.users));
@@ -80,7 +80,7 @@ impl<'a> UserWorker<'a> {
         self.users.push(User::new(number as usize % self.crowd.urls.len(), pace, begin));
     }
 
-    /// Lets the users fetch to the end of the window.
+    /// Runs the users until the end of the window.
     ///
     /// # Errors
     /// If epoll fails.
@@ -174,7 +174,8 @@ impl<'a> UserWorker<'a> {
         }
     }
 
-    /// Handles a reply. If the connection's end is near (`to_end`), no further event will report it.
+    /// Handles a complete reply. If the peer is known to have closed the connection (`to_end`), no further
+    /// event will report that.
     fn whole(&mut self, place: usize, now: Instant, to_end: bool) {
         let user = &mut self.users[place];
         if !self.crowd.new_connections || !user.is_connected() {
@@ -186,7 +187,8 @@ impl<'a> UserWorker<'a> {
         }
     }
 
-    /// Counts a finished request: at its reply, or at the end of the connection that was made for it.
+    /// Counts a finished request: after its reply or, if it had its own connection, at the end of the
+    /// connection.
     fn settle(&mut self, place: usize, now: Instant, to_end: bool) {
         let user = &mut self.users[place];
         let (status, keep) = user.reply.head().map_or((0, false), |head| (head.status, head.keep));
@@ -201,7 +203,8 @@ impl<'a> UserWorker<'a> {
         self.next(place, now);
     }
 
-    /// The next request: after the user's pause and when it is due; at once without either.
+    /// Schedules the next request: after the user's pause and not before it is due; at once if there is
+    /// neither.
     fn next(&mut self, place: usize, now: Instant) {
         let user = &mut self.users[place];
         user.rest();
@@ -214,7 +217,7 @@ impl<'a> UserWorker<'a> {
         let user = &mut self.users[place];
         user.disconnect();
         let reason = match failure {
-            // An idle persistent connection, not one in the middle of a request.
+            // An idle persistent connection was closed, not one with an outstanding request.
             _ if user.state == UserState::Resting => return,
             RequestFailure::Stale => return self.connect(place),
             RequestFailure::Connect(error) => {
@@ -278,7 +281,7 @@ fn count(counts: &mut ByteCounts, piece: ReplyPiece, status: u16, in_window: boo
 fn meaning(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::AddrNotAvailable => {
-            "no local port is free, closed connections still hold them; keep connections, or give several --url".into()
+            "no local port is free, because closed connections still use them; keep connections open, or give several --url".into()
         }
         _ => error.to_string(),
     }

@@ -1,4 +1,4 @@
-//! Bulk between endpoint pairs, counted at the receiver.
+//! Bulk transfer between endpoint pairs, counted by the receiver.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -18,17 +18,17 @@ use super::hello::{ReceiverTally, Role, TALLY};
 use super::server::receive;
 use super::{PATIENCE, check, connect};
 
-/// Bytes of a write, like iperf3's block.
+/// Bytes of one write; the same as iperf3's block.
 const BLOCK: usize = 128 * 1024;
-/// Bytes of a write at a set rate, so that the rate is smooth.
+/// Bytes of one write if a rate is set; small, so that the rate is even.
 const SMALL_BLOCK: usize = 16 * 1024;
 
 /// The amount to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// Data for this time; the receivers don't count the warm-up.
+    /// As much data as can be sent in this time. The receivers don't count the warm-up.
     Time(Window),
-    /// This number of bytes by all pairs together; all of them count.
+    /// This number of bytes, by all pairs together. All bytes count.
     Bytes(u64),
 }
 
@@ -40,30 +40,30 @@ pub enum Direction {
     Out,
     /// The server.
     Back,
-    /// Both, each over a connection of its own.
+    /// Both ends, each over its own connection.
     Both,
 }
 
-/// A bulk load in clear text, as from one process of one host to one of another.
+/// A bulk load in clear text, from one process of one host to one process of another host.
 #[derive(Clone, Debug)]
 pub struct Bulk {
     /// The servers; pairs are spread over them.
     pub to: Vec<SocketAddr>,
-    /// The number of pairs, each a connection and a thread for each direction.
+    /// The number of pairs. Each pair has a connection and a thread for each direction.
     pub pairs: usize,
     /// The end that sends.
     pub direction: Direction,
     /// The amount to send.
     pub amount: Amount,
-    /// Socket buffers at both ends in bytes; none for the kernel's own tuning.
+    /// Socket buffers at both ends in bytes; `None` for the kernel's automatic tuning.
     pub window: Option<u32>,
     /// True to send small segments at once (TCP_NODELAY).
     pub no_delay: bool,
-    /// Bytes a second of each pair; none for no limit.
+    /// Bytes a second of each pair; `None` for no limit.
     pub pace: Option<f64>,
 }
 
-/// A pair whose connection is made.
+/// A pair whose connection is established.
 struct ConnectedPair {
     place: usize,
     /// True if the server sends.
@@ -72,27 +72,28 @@ struct ConnectedPair {
     connection: TcpStream,
 }
 
-/// The counts of the receivers.
+/// The counts by the receivers.
 #[derive(Clone, Debug, Default)]
 pub struct BulkResult {
-    /// The receiver of each pair, and its counts.
+    /// The receiver and the counts of each pair.
     pub pairs: Vec<PairReport>,
-    /// The times of the run, if a time was asked for.
+    /// The times of the run, if the load is limited by a time.
     pub phases: Option<Phases>,
-    /// The smallest buffers at the sending and at the receiving end, as getsockopt(2) reports them: twice the
-    /// usable size.
+    /// The smallest buffers at the sending and at the receiving end, as getsockopt(2) reports them, which is
+    /// twice the usable size.
     pub buffers: (u64, u64),
 }
 
 impl Bulk {
-    /// Sends with all pairs, and collects the receivers' counts.
+    /// Runs all pairs, and collects the receivers' counts.
     ///
     /// # Errors
     /// If a receiver doesn't answer, speaks another protocol or ends early.
     pub fn run(&self, stop: &StopFlag) -> Result<BulkResult, LoadError> {
         check(&self.to, self.pairs)?;
         let connected = self.connect_all()?;
-        // Only now, or a pair whose first packet was lost would have less time than the others.
+        // The time begins only now, or a pair whose first packet was lost would have less time than the other
+        // pairs.
         let begin = Instant::now();
         let sent: Vec<_> = thread::scope(|scope| {
             let start = |pair: ConnectedPair| scope.spawn(move || self.pair(&pair, begin, stop));
@@ -154,7 +155,7 @@ impl Bulk {
         Ok((pair, if back { (u64::MAX, own) } else { (own, tally.buffer) }))
     }
 
-    /// Counts what the server sends.
+    /// Receives and counts the bytes that the server sends.
     fn receive(&self, patient: &PatientStream<'_>, place: u64) -> io::Result<ReceiverTally> {
         let window = self.window.unwrap_or(0);
         let (role, warm_up) = match self.amount {
@@ -170,7 +171,7 @@ impl Bulk {
         patient.write_all(&role.encode())?;
         let tally = receive(patient, warm_up)?;
         match self.amount {
-            // A server that doesn't know the message closes the connection at once.
+            // A server that doesn't know this message closes the connection at once.
             Amount::Bytes(bytes) if tally.bytes < share(bytes, self.pairs as u64, place) => {
                 Err(io::ErrorKind::UnexpectedEof.into())
             }
@@ -203,7 +204,7 @@ impl Bulk {
         }
     }
 
-    /// Returns the number of sent bytes.
+    /// Sends, and returns the number of sent bytes.
     fn send_for(&self, patient: &PatientStream<'_>, phases: Phases) -> io::Result<u64> {
         let mut sent = 0;
         let block = vec![0; if self.pace.is_some() { SMALL_BLOCK } else { BLOCK }];
@@ -224,7 +225,7 @@ impl Bulk {
         Ok(sent)
     }
 
-    /// The report.
+    /// The report of a result.
     pub fn report(&self, result: &BulkResult) -> LoadReport {
         let bytes = result.pairs.iter().map(|pair| pair.bytes).sum();
         let seconds = result.pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
@@ -242,7 +243,8 @@ impl Bulk {
         report
     }
 
-    /// The kernel doubles the requested size for its own bookkeeping (socket(7)).
+    /// A warning if the kernel gave a smaller buffer than requested. The kernel doubles the requested size
+    /// for its own bookkeeping (socket(7)).
     fn smaller_window(&self, (sending, receiving): (u64, u64)) -> Option<String> {
         let window = u64::from(self.window?);
         let given = sending.min(receiving) / 2;
@@ -256,7 +258,7 @@ impl Bulk {
 }
 
 impl Direction {
-    /// The directions of a pair's connections; true if the server sends.
+    /// One value for each of a pair's connections; true if the server sends on it.
     fn backs(self) -> &'static [bool] {
         match self {
             Self::Out => &[false],
@@ -266,7 +268,7 @@ impl Direction {
     }
 }
 
-/// The slowest pair's rate over the fastest's, of the direction in which they differ more.
+/// The slowest pair's rate divided by the fastest pair's rate, in the direction in which they differ more.
 pub(super) fn fairness(pairs: &[PairReport]) -> Option<f64> {
     let of = |back: bool| {
         let rates = || pairs.iter().filter(|pair| pair.back == back).map(|pair| pair.bits_per_second);
@@ -276,12 +278,12 @@ pub(super) fn fairness(pairs: &[PairReport]) -> Option<f64> {
     [of(false), of(true)].into_iter().flatten().reduce(f64::min)
 }
 
-/// The share of `bytes` that the pair at `place` of `pairs` sends.
+/// The share of `bytes` that the pair with the index `place` of `pairs` pairs sends.
 fn share(bytes: u64, pairs: u64, place: u64) -> u64 {
     bytes / pairs + u64::from(place < bytes % pairs)
 }
 
-/// Returns the number of sent bytes.
+/// Sends, and returns the number of sent bytes.
 fn send_bytes(patient: &PatientStream<'_>, bytes: u64) -> io::Result<u64> {
     let block = vec![0; BLOCK];
     let mut left = bytes;
@@ -292,7 +294,7 @@ fn send_bytes(patient: &PatientStream<'_>, bytes: u64) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// A receiver may not count more than it was sent.
+/// Refuses a receiver's count that is larger than the number of sent bytes.
 fn believable(tally: ReceiverTally, sent: u64) -> io::Result<ReceiverTally> {
     if tally.bytes <= sent {
         return Ok(tally);
@@ -314,7 +316,8 @@ mod tests {
             socket.listen(backlog).unwrap();
             std::net::TcpListener::from(socket)
         };
-        // The second server's queue is full: its kernel drops the first packet of the pair's connection.
+        // The second server's listen queue is full, so its kernel drops the first packet of the pair's
+        // connection.
         let (quick, slow) = (listen(8), listen(0));
         let [first, second] = [&quick, &slow].map(|server| server.local_addr().unwrap());
         let in_its_way = TcpStream::connect(second).unwrap();

@@ -1,4 +1,4 @@
-//! Request/response over one connection, or with a connection for each.
+//! Request/response over one connection, or with a new connection for each request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use super::{PATIENCE, check, connect};
 
 /// The most bytes of one read or write.
 pub(super) const BLOCK: usize = 64 * 1024;
-/// Pause after a failed connection.
+/// The pause after a failed connection.
 const REST: Duration = Duration::from_millis(20);
 
 /// The use of connections.
@@ -43,7 +43,7 @@ pub struct Transactions {
     pub response: u32,
     /// The use of connections.
     pub style: ConnectionStyle,
-    /// Transactions a second of each pair; none for as many as possible.
+    /// Transactions a second of each pair; `None` for no limit.
     pub pace: Option<f64>,
     /// Timing.
     pub window: Window,
@@ -60,12 +60,12 @@ pub struct TransactionsResult {
     pub connections: Vec<ConnectionCounts>,
     /// Transactions that failed.
     pub errors: Errors,
-    /// The first failure's reason.
+    /// The reason for the first failure.
     pub reason: Option<String>,
 }
 
 impl Transactions {
-    /// Runs all pairs to the end of the window.
+    /// Runs all pairs until the end of the window.
     ///
     /// # Errors
     /// If a server doesn't answer or speaks another protocol.
@@ -97,7 +97,7 @@ impl Transactions {
     }
 
     pub(super) fn nothing(&self, sum: &TransactionsResult) -> LoadError {
-        let reason = sum.reason.clone().unwrap_or_else(|| "the window is shorter than one".into());
+        let reason = sum.reason.clone().unwrap_or_else(|| "the window is shorter than a transaction".into());
         LoadError::Peer(self.to[0].to_string(), format!("no transaction ended in the window: {reason}"))
     }
 
@@ -119,7 +119,7 @@ impl Transactions {
         Ok(pair.seen)
     }
 
-    /// The report.
+    /// The report of a result.
     pub fn report(&self, result: &TransactionsResult) -> LoadReport {
         let kind = if self.style == ConnectionStyle::Kept { "rr" } else { "crr" };
         let (count, seconds) = (result.latency.count(), self.window.measured.as_secs_f64());
@@ -160,7 +160,7 @@ impl TransactionsResult {
     }
 }
 
-/// The message of a pair's error.
+/// The message for an error of a pair.
 pub(super) fn meaning(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::TimedOut => format!(
@@ -173,7 +173,7 @@ pub(super) fn meaning(error: &io::Error) -> String {
                 .into()
         }
         io::ErrorKind::AddrNotAvailable => {
-            "no local port is free: closed connections still hold them; a larger net.ipv4.ip_local_port_range or \
+            "no local port is free, because closed connections still use them; a larger net.ipv4.ip_local_port_range or \
              more addresses at the server help"
                 .into()
         }
@@ -202,7 +202,8 @@ impl PairThread<'_> {
         })
     }
 
-    /// Counts a failed transaction, and tries the next one: failures are part of the result.
+    /// Makes a connection for each transaction. Counts a failed transaction, and continues with the next one,
+    /// because failures are part of the result.
     fn each(&mut self, phases: Phases) -> Result<(), LoadError> {
         self.repeat(phases, |pair| {
             let done = pair.single();
@@ -214,7 +215,7 @@ impl PairThread<'_> {
         })
     }
 
-    /// Runs due transactions to the end of the window, and counts those that end in it.
+    /// Runs transactions when they are due, until the end of the window, and counts those that end in it.
     fn repeat(
         &mut self,
         phases: Phases,
@@ -243,8 +244,8 @@ impl PairThread<'_> {
         patient.take(self.load.response as usize, &mut self.buffer)
     }
 
-    /// Sends the hello and the request in one segment if they fit. The server closes first, so that its ports
-    /// are the ones in TIME_WAIT.
+    /// Sends the hello and the request in one segment if they fit. The server closes the connection first, so
+    /// that its ports and not this host's are in TIME_WAIT.
     fn single(&mut self) -> io::Result<()> {
         let connection = self.connect()?;
         let patient = PatientStream { connection: &connection, stop: self.stop, patience: PATIENCE };

@@ -1,5 +1,5 @@
-//! Datagrams (UDP) between endpoint pairs, at a rate: loss, order and jitter as the receiver sees them. Each
-//! pair has a TCP connection beside it, over which it is agreed and counted.
+//! Datagrams (UDP) between endpoint pairs, at a given rate. The receiver measures loss, order and jitter.
+//! Each pair also has a TCP connection, over which the ends agree on the parameters and exchange the counts.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -21,11 +21,11 @@ use super::{PATIENCE, check, connect};
 pub const SMALLEST_DATAGRAM: u32 = 16;
 /// The largest payload of a datagram of IPv4.
 pub const LARGEST_DATAGRAM: u32 = 65_507;
-/// Datagrams that are late by more than this aren't made up for.
+/// If the sender is late by more than this, it doesn't send the missed datagrams.
 const MOST_LATE: Duration = Duration::from_millis(10);
-/// Rest while the sending queue is full.
+/// The pause while the sending queue is full.
 const REST: Duration = Duration::from_micros(100);
-/// Time for datagrams that are still on their way when the sender has ended.
+/// The time to wait for datagrams that are in flight when the sender has ended.
 const LAST: Duration = Duration::from_millis(500);
 /// The server's answer when it listens for datagrams.
 const READY: [u8; 1] = [1];
@@ -35,20 +35,20 @@ const READY: [u8; 1] = [1];
 pub struct Datagrams {
     /// The receivers; pairs are spread over them.
     pub to: Vec<SocketAddr>,
-    /// The number of pairs, each a socket and a thread.
+    /// The number of pairs. Each pair has a socket and a thread.
     pub pairs: usize,
     /// Timing.
     pub window: Window,
     /// Payload bytes of a datagram.
     pub size: u32,
-    /// Payload bytes a second of each pair; none for as many as possible.
+    /// Payload bytes a second of each pair; `None` for no limit.
     pub rate: Option<f64>,
-    /// Socket buffers at both ends in bytes; none for the kernel's default.
+    /// Socket buffers at both ends in bytes; `None` for the kernel's default.
     pub buffer: Option<u32>,
 }
 
 impl Datagrams {
-    /// Sends with all pairs, and reports the receivers' counts.
+    /// Runs all pairs, and reports the receivers' counts.
     ///
     /// # Errors
     /// If a receiver doesn't answer, speaks another protocol, or no datagram arrives.
@@ -115,7 +115,7 @@ impl Datagrams {
         believable(DatagramTally::decode(&tally), sent)
     }
 
-    /// Sends every datagram that is due, and gives their number.
+    /// Sends each datagram when it is due, and returns the number of datagrams.
     fn stream(&self, socket: &UdpSocket, phases: Phases, stop: &StopFlag) -> io::Result<u64> {
         let mut datagram = vec![0; self.size as usize];
         let interval = self.rate.map(|rate| f64::from(self.size) / rate);
@@ -149,7 +149,7 @@ fn is_full(error: &io::Error) -> bool {
     full || matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// A receiver may not have more than was sent.
+/// Refuses a receiver's count that is larger than the number of sent datagrams.
 fn believable(tally: DatagramTally, sent: u64) -> io::Result<DatagramTally> {
     if tally.received.saturating_add(tally.lost) <= sent {
         return Ok(tally);
@@ -185,8 +185,8 @@ fn report(pairs: &[PairReport], phases: Phases) -> LoadReport {
     report
 }
 
-/// The server's half: counts datagrams that come from that port of the client, until the client reports over
-/// TCP how many it sent.
+/// The server's side: counts datagrams from this port of the client, until the client reports over TCP how
+/// many it has sent.
 pub(super) fn count(
     patient: &PatientStream<'_>,
     warm_up: Duration,
@@ -195,7 +195,7 @@ pub(super) fn count(
 ) -> io::Result<()> {
     let here = patient.connection.local_addr()?;
     let socket = Socket::new(Domain::for_address(here), Type::DGRAM, Some(Protocol::UDP))?;
-    // Each pair has a socket at this port; the kernel tells them apart by their peers.
+    // Each pair has a socket at this port. The kernel distinguishes them by their peers.
     socket.set_reuse_address(true)?;
     if window > 0 {
         socket.set_recv_buffer_size(window as usize)?;
@@ -209,7 +209,7 @@ pub(super) fn count(
     patient.write_all(&counting.tally(sent).encode())
 }
 
-/// A receiver of datagrams.
+/// The state of a receiver of datagrams.
 struct Counting {
     warm_up: Duration,
     begun: Option<Instant>,
@@ -217,7 +217,7 @@ struct Counting {
     first: Option<(u64, Instant)>,
     last: Instant,
     highest: u64,
-    /// Time on the way of the last datagram, by two clocks that don't agree.
+    /// The transit time of the last datagram, measured by two clocks that may have different offsets.
     transit: Option<i128>,
     jitter: f64,
     tally: DatagramTally,
@@ -237,7 +237,7 @@ impl Counting {
         }
     }
 
-    /// Gives the number of datagrams that the client sent.
+    /// Receives until the client has ended, and returns the number of datagrams that it sent.
     fn receive(&mut self, socket: &UdpSocket, patient: &PatientStream<'_>) -> io::Result<u64> {
         let mut buffer = vec![0; LARGEST_DATAGRAM as usize];
         let (mut sent, mut ended, mut look, mut heard) =
@@ -248,7 +248,7 @@ impl Counting {
                     heard = Instant::now();
                     self.add(&buffer[..length], heard);
                 }
-                // The client's port may be closed already.
+                // The client's port may already be closed.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) if is_full(&error) => {}
                 Err(error) => return Err(error),
@@ -282,7 +282,7 @@ impl Counting {
             return;
         }
         let (first, _) = *self.first.get_or_insert((number, now));
-        // The datagram was sent before the first one that counts.
+        // This datagram was sent before the first one that counts.
         if number < first {
             return;
         }
@@ -307,7 +307,7 @@ impl Counting {
     }
 }
 
-/// The number of datagrams that the client sent; none while it still sends.
+/// The number of datagrams that the client sent; `None` while the client is still sending.
 fn end(patient: &PatientStream<'_>) -> io::Result<Option<u64>> {
     let mut first = [0];
     patient.connection.set_nonblocking(true)?;
@@ -349,7 +349,7 @@ mod tests {
         let tally = counting.tally(8);
         assert_eq!((tally.received, tally.lost, tally.reordered, tally.bytes), (4, 2, 1, 400));
         assert_eq!(tally.nanos, 20_000_000);
-        // Times on the way: 0, 0, 6 and 0 ms more than at first.
+        // Transit times: 0, 0, 6 and 0 ms more than at first.
         let jitter = 6e6 / 16.0;
         assert!((tally.jitter_nanos as f64 - (jitter + (6e6 - jitter) / 16.0)).abs() < 1e4, "{tally:?}");
         assert!(believable(tally, 6).is_ok() && believable(tally, 5).is_err());

@@ -1,9 +1,9 @@
-//! The first message of a pair's client, and the last one of a bulk receiver. All numbers are big-endian.
+//! The first message of a pair's client, and the last message of a bulk receiver. All numbers are big-endian.
 
-/// The first bytes of every connection. The last one is the protocol's version; ends of different versions
-/// don't talk: the server closes the connection.
+/// The first bytes of every connection. The last of these bytes is the protocol's version. If the client's
+/// version differs, the server closes the connection.
 const MAGIC: [u8; 8] = *b"\x02LRLOAD2";
-/// The first byte; no other protocol of our servers begins with it.
+/// The first byte. No other protocol of our servers begins with it.
 pub const FIRST_BYTE: u8 = MAGIC[0];
 /// Length of a hello.
 pub const HELLO: usize = 28;
@@ -19,15 +19,15 @@ pub enum Role {
     Transactions { request: u32, response: u32 },
     /// One request and response, then the server closes.
     Single { request: u32, response: u32 },
-    /// Bytes to count from `warm_up` after the first on, with a receive buffer of `window` bytes (0: the
-    /// kernel's default).
+    /// The client sends. The server counts the bytes that arrive later than `warm_up` after the first byte,
+    /// with a receive buffer of `window` bytes (0: the kernel's default).
     Bulk { warm_up_us: u64, window: u32 },
     /// The server sends for this time, with a send buffer of `window` bytes.
     SendFor { us: u64, window: u32 },
     /// The server sends this number of bytes.
     SendBytes { bytes: u64, window: u32 },
-    /// Datagrams from this UDP port of the client to count, from `warm_up` after the first on, with a receive
-    /// buffer of `window` bytes.
+    /// The client sends datagrams from this UDP port. The server counts those that arrive later than
+    /// `warm_up` after the first, with a receive buffer of `window` bytes.
     Datagrams { warm_up_us: u64, window: u32, port: u16 },
 }
 
@@ -51,7 +51,7 @@ impl Role {
         bytes
     }
 
-    /// Decodes a hello; none for a stranger's bytes.
+    /// Decodes a hello; `None` if the bytes aren't a hello.
     pub fn decode(bytes: &[u8; HELLO]) -> Option<Self> {
         if bytes[..8] != MAGIC {
             return None;
@@ -77,7 +77,7 @@ impl Role {
 pub struct ReceiverTally {
     /// Bytes after the warm-up.
     pub bytes: u64,
-    /// Time from the first of these to the last.
+    /// The time from the first of these to the last.
     pub nanos: u64,
     /// The receive buffer in bytes, as getsockopt(2) reports it.
     pub buffer: u64,
@@ -101,15 +101,15 @@ impl ReceiverTally {
 pub struct DatagramTally {
     /// Bytes of the datagrams.
     pub bytes: u64,
-    /// Time from the first of these to the last.
+    /// The time from the first of these to the last.
     pub nanos: u64,
-    /// Datagrams that arrived.
+    /// The number of datagrams that arrived.
     pub received: u64,
     /// Datagrams that were sent after the first of these and didn't arrive.
     pub lost: u64,
     /// Datagrams that arrived after a later one.
     pub reordered: u64,
-    /// Jitter of the times on the way (RFC 3550, 6.4.1).
+    /// Jitter of the transit times (RFC 3550, 6.4.1).
     pub jitter_nanos: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Endpoint pairs, each a TCP connection with a thread of its own: request/response, a connection for each
-//! request and response, bulk, and datagrams; and the server for all of them.
+//! Endpoint pairs, each a TCP connection with its own thread. The loads are request/response, a connection
+//! for each request and response, bulk, and datagrams. One server serves all of them.
 
 mod bulk;
 mod client;
@@ -23,12 +23,12 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::LoadError;
 use crate::serve::prepare;
 
-/// The longest time for a connection, and for a peer's answer.
+/// The longest time to wait for a connection, and for a peer's answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// The most pairs of one client.
 pub const MOST_PAIRS: usize = 4096;
 
-/// Connects, with socket buffers of `window` bytes if they are given.
+/// Connects, with socket buffers of `window` bytes if that is given.
 fn connect(to: SocketAddr, window: Option<u32>) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     if let Some(window) = window {

@@ -1,5 +1,5 @@
-//! Requests at fixed times, whatever the answers do (an open loop): what somebody who asks at that moment
-//! waits for.
+//! Requests at fixed times, independent of the answers (an open loop). This measures how long a request at
+//! such a time waits.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,32 +16,32 @@ use super::hello::Role;
 use super::server::give;
 use super::{PATIENCE, check, connect};
 
-/// The longest sleep between looks at the flags.
+/// The longest sleep between two checks of the flags.
 const LOOK: Duration = Duration::from_millis(50);
 /// The most requests a second of a pair.
 const MOST_RATE: f64 = 1e6;
 
-/// The life of a load that runs beside something else.
+/// The start and end of a load that runs during something else.
 #[derive(Clone, Debug, Default)]
 pub struct Span {
-    /// Set by the load when its first pair is connected.
+    /// The load sets this flag when its first pair is connected.
     pub ready: StopFlag,
-    /// Set from outside to end its window.
+    /// The caller sets this flag to end the load's window.
     pub end: StopFlag,
 }
 
-/// Requests and responses at fixed times. A time is counted from the moment at which the request was due, so
-/// that waiting for the answers before it counts, too.
+/// Requests and responses at fixed times. Latencies are counted from the time at which the request was due,
+/// so they include waiting for earlier answers.
 #[derive(Clone, Debug)]
 pub struct Scheduled {
-    /// The requests; their connections are kept.
+    /// The requests. Connections are kept for several requests.
     pub load: Transactions,
     /// Requests a second of each pair.
     pub rate: f64,
 }
 
 impl Scheduled {
-    /// Runs all pairs to the end of the window or of the span.
+    /// Runs all pairs until the end of the window or of the span.
     ///
     /// # Errors
     /// If a server doesn't answer or speaks another protocol.
@@ -73,7 +73,7 @@ impl Scheduled {
         }
     }
 
-    /// The report, over the time that the load took.
+    /// The report of a result, over the time that the load took.
     pub fn report(&self, result: &TransactionsResult) -> LoadReport {
         let taken = result.phases.map_or(self.load.window.measured, |phases| phases.until - phases.from);
         let window = Window { measured: taken, ..self.load.window };
@@ -105,7 +105,7 @@ impl Scheduled {
         let ended = thread::scope(|scope| {
             let asking = scope.spawn(|| self.ask(&patient, first, phases, span, sender));
             let answered = answers(&patient, response as usize, phases, &receiver, &mut seen);
-            // Without a reader the asking end can't go on.
+            // If the reader of the answers has ended, the sender of requests can't continue.
             if answered.is_err() {
                 drop(receiver);
             }
@@ -115,12 +115,13 @@ impl Scheduled {
         Ok(seen)
     }
 
-    /// The time from the first request to the one of this number.
+    /// The time from the first request to the request with this number.
     fn at(&self, number: u64) -> Duration {
         Duration::try_from_secs_f64(number as f64 / self.rate).unwrap_or(Duration::MAX / 4)
     }
 
-    /// Sends each request when it is due, and its moment to the reader of the answers.
+    /// Sends each request when it is due, and passes the time at which it was due to the reader of the
+    /// answers.
     fn ask(
         &self,
         patient: &PatientStream<'_>,
@@ -144,7 +145,7 @@ impl Scheduled {
                 }
                 thread::sleep(left.min(LOOK));
             }
-            // Nobody reads the answers any more.
+            // The reader of the answers has ended.
             if sender.send(due).is_err() {
                 break;
             }
@@ -159,7 +160,7 @@ fn seen(to: SocketAddr) -> TransactionsResult {
     TransactionsResult { connections: vec![port], ..TransactionsResult::default() }
 }
 
-/// Reads the answers to all requests, in their order; those that were due in the window count.
+/// Reads the answers to all requests, in their order. Requests that were due in the window count.
 fn answers(
     patient: &PatientStream<'_>,
     response: usize,

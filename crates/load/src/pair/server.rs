@@ -14,12 +14,12 @@ use super::{PATIENCE, datagram};
 
 /// The default number of connections that are served at once.
 pub const WORKERS: usize = 256;
-/// Bytes of a read, like iperf3's block.
+/// Bytes of one read; the same as iperf3's block.
 const BLOCK: usize = 128 * 1024;
-/// The longest silence of a client between two transactions.
+/// The longest time that a client may be idle between two transactions.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Answers requests and counts bulk.
+/// Answers requests and counts bulk data.
 pub struct PairService;
 
 impl Service for PairService {
@@ -29,7 +29,8 @@ impl Service for PairService {
         if patient.fill(&mut hello).is_err() {
             return;
         }
-        // A client that goes away early is no error of the server; a stranger is dropped.
+        // If a client closes the connection early, that is no error of the server. A connection that doesn't
+        // begin with a hello is dropped.
         let _ = match Role::decode(&hello) {
             Some(Role::Transactions { request, response }) => {
                 let patient = PatientStream { patience: IDLE, ..patient };
@@ -56,12 +57,12 @@ impl Service for PairService {
     }
 }
 
-/// The longest time that a client may name, in microseconds: two days.
+/// The longest time that a client may request, in microseconds: two days.
 const LONGEST_US: u64 = 172_800_000_000;
 /// The longest request and response, in bytes.
 const LONGEST: usize = 1 << 30;
 
-/// Requests have at least one byte: otherwise a hello of 28 bytes would be answered for ever.
+/// Answers requests. A request has at least one byte, or the server would answer a hello of 28 bytes forever.
 fn answer(patient: &PatientStream<'_>, request: usize, response: usize, times: usize) -> io::Result<()> {
     if !(1..=LONGEST).contains(&request) || response > LONGEST {
         return Err(io::ErrorKind::InvalidData.into());
@@ -84,7 +85,7 @@ pub(super) fn give(patient: &PatientStream<'_>, mut bytes: usize, buffer: &[u8])
     Ok(())
 }
 
-/// Sends until a time or a number of bytes is over, and then ends the connection's direction.
+/// Sends until a time is over or a number of bytes is sent, and then shuts down the sending direction.
 fn send(patient: &PatientStream<'_>, window: u32, until: Option<Instant>, bytes: u64) -> io::Result<()> {
     if window > 0 {
         SockRef::from(patient.connection).set_send_buffer_size(window as usize)?;
@@ -95,7 +96,7 @@ fn send(patient: &PatientStream<'_>, window: u32, until: Option<Instant>, bytes:
         left -= patient.write(&block[..length])? as u64;
     }
     patient.connection.shutdown(Shutdown::Write)?;
-    // The client closes first, when it has read everything.
+    // The client closes the connection first, when it has read everything.
     match patient.read(&mut [0; 1])? {
         0 => Ok(()),
         _ => Err(io::ErrorKind::InvalidData.into()),
@@ -112,7 +113,7 @@ fn count(patient: &PatientStream<'_>, warm_up: Duration, window: u32) -> io::Res
     patient.write_all(&tally.encode())
 }
 
-/// Counts what arrives after the warm-up, until the peer ends.
+/// Counts the bytes that arrive after the warm-up, until the peer ends.
 pub(super) fn receive(patient: &PatientStream<'_>, warm_up: Duration) -> io::Result<ReceiverTally> {
     let (mut buffer, mut tally, mut from) = (vec![0; BLOCK], ReceiverTally::default(), None);
     loop {

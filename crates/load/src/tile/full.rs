@@ -1,9 +1,9 @@
-//! The number of tiles that fit: a search without a clock or a socket.
+//! Searches for the number of tiles that fit. The search itself uses no clock and no socket.
 
 use crate::error::LoadError;
 
-/// The most tiles for which `fits` is true: tried with 1, 2, 4, ... up to `most`, then by bisection between
-/// the last success and the first failure. 0 if not even one fits.
+/// The most tiles for which `fits` is true. Tries 1, 2, 4, ... up to `most`, then searches by bisection
+/// between the last success and the first failure. 0 if not even one tile fits.
 ///
 /// # Errors
 /// The errors of `fits`.

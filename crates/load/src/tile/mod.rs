@@ -1,5 +1,5 @@
-//! Tiles, after VMmark's: units of mixed loads with target rates. A host's capacity is the number of tiles
-//! that reach them.
+//! Tiles, as in VMmark: units of mixed loads with target rates. A host's capacity is the number of tiles that
+//! reach their targets.
 
 mod full;
 mod score;
@@ -20,9 +20,9 @@ use crate::pair::{Amount, Bulk, ConnectionStyle, Direction, Transactions, Transa
 use crate::report::{ConnectionCounts, LoadReport, Loads, Tile};
 use crate::window::{Phases, StopFlag, Window};
 
-/// The targets of one tile: 20 objects a second, 500 small transactions a second, a file transfer of 50
-/// Mbit/s, and ten heartbeats a second on an otherwise idle connection. With objects of 512 kB the users receive
-/// 82 Mbit/s, so that a link of 1 Gbit/s holds eleven tiles and one of 10 Gbit/s 116.
+/// The targets of one tile: 20 objects a second, 500 small transactions a second, a file transfer of 50 Mbit/s,
+/// and ten heartbeats a second on an otherwise idle connection. With objects of 512 kB, the users receive 82
+/// Mbit/s, so a link of 1 Gbit/s can carry 11 tiles, and a link of 10 Gbit/s 116 tiles.
 pub const TARGETS: Loads = Loads { web: 20.0, rr: 500.0, bulk: 50e6, idle: 10.0 };
 /// Users that share a tile's web requests.
 const WEB_USERS: u32 = 5;
@@ -30,7 +30,7 @@ const WEB_USERS: u32 = 5;
 pub const QUALITY: f64 = 0.9;
 /// Bytes of a small request and of its response.
 const SMALL: u32 = 128;
-/// The most tiles of one client: each has four threads.
+/// The most tiles of one client. Each tile has four threads.
 pub const MOST_TILES: u32 = 500;
 
 /// A load of tiles.
@@ -38,7 +38,7 @@ pub const MOST_TILES: u32 = 500;
 pub struct Tiles {
     /// Servers of endpoint pairs; tiles are spread over them.
     pub to: Vec<SocketAddr>,
-    /// Objects; tiles are spread over them.
+    /// The URLs of objects; tiles are spread over them.
     pub urls: Vec<Url>,
     /// The target of each load.
     pub targets: Loads,
@@ -68,10 +68,10 @@ struct One {
 }
 
 impl Tiles {
-    /// Runs this number of tiles to the end of the window.
+    /// Runs this number of tiles until the end of the window.
     ///
     /// # Errors
-    /// If one of a tile's loads can't start, or completes nothing.
+    /// If a load of a tile can't start, or completes nothing.
     pub fn run(&self, tiles: u32, stop: &StopFlag) -> Result<TilesResult, LoadError> {
         self.check(tiles)?;
         let phases = self.window.after(Instant::now());
@@ -172,7 +172,7 @@ impl Tiles {
         }
     }
 
-    /// The report. Its latency is that of the web requests.
+    /// The report of a result. Its latency is that of the web requests.
     pub fn report(&self, result: &TilesResult) -> LoadReport {
         let count = result.web.latency.count() + result.small.latency.count();
         let mut report = LoadReport::new("tile", result.bytes, self.window.measured.as_secs_f64())
@@ -197,7 +197,7 @@ impl TilesResult {
         self.tiles.iter().map(|tile| tile.score).sum()
     }
 
-    /// True if every load of every tile nearly reached its target.
+    /// True if every load of every tile reached [`QUALITY`] of its target.
     pub fn is_good(&self, targets: &Loads) -> bool {
         self.tiles.iter().all(|tile| worst(&tile.rates, targets) >= QUALITY)
     }

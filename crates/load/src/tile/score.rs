@@ -1,19 +1,20 @@
-//! One figure for a tile.
+//! One number for a tile.
 
 use crate::report::{Loads, Tile};
 
-/// The geometric mean of the rates over the reference rates: a fast load can't make up for a starved one.
+/// The geometric mean of the rates divided by the reference rates. In this mean, a fast load can't compensate
+/// for a starved load.
 pub fn score(rates: &Loads, reference: &Loads) -> f64 {
     let product: f64 = ratios(rates, reference).iter().product();
     product.powf(0.25)
 }
 
-/// The smallest of the rates over the targets.
+/// The smallest ratio of a rate to its target.
 pub fn worst(rates: &Loads, targets: &Loads) -> f64 {
     ratios(rates, targets).into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// The tiles' mean rates, load by load.
+/// The mean rate of each load over the tiles.
 pub fn mean(tiles: &[Tile]) -> Option<Loads> {
     let of = |load: fn(&Loads) -> f64| {
         tiles.iter().map(|tile| load(&tile.rates)).sum::<f64>() / tiles.len().max(1) as f64

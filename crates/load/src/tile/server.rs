@@ -1,4 +1,4 @@
-//! Both servers of a tile at one port.
+//! Both servers of a tile on one port.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -8,11 +8,11 @@ use crate::pair::{FIRST_BYTE, PairService};
 use crate::serve::Service;
 use crate::window::StopFlag;
 
-/// Checks of the stop flag while no byte has arrived: ten seconds in all.
+/// The number of checks of the stop flag while no byte has arrived: ten seconds in total.
 const LOOKS: u32 = 50;
 
-/// Serves endpoint pairs and HTTP, by the first byte of a connection: no HTTP method begins with that of a
-/// pair.
+/// Serves endpoint pairs and HTTP. The first byte of a connection decides, because no HTTP method begins with
+/// the first byte of a pair.
 pub struct TileService {
     object: HttpService,
 }
@@ -34,7 +34,7 @@ impl Service for TileService {
     }
 }
 
-/// None if the client sends nothing.
+/// The first byte of a connection; `None` if the client sends nothing.
 fn first_byte(connection: &TcpStream, stop: &StopFlag) -> Option<u8> {
     let mut byte = [0];
     for _ in 0..LOOKS {
