@@ -1,10 +1,10 @@
-//! The record in other clothes: CSV, JSON inside HTML, data URIs.
+//! The record in other formats: CSV, JSON inside HTML, data URIs.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{Case, Connections, Cpu, Latency, Measures, Outcome, Record, Run};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// RFC 3986's unreserved characters; all others are escaped in a data URI.
+/// All characters except RFC 3986's unreserved ones. They are escaped in a data URI.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 const COLUMNS: [&str; 63] = [
@@ -89,13 +89,13 @@ pub(crate) fn to_csv(rows: impl Iterator<Item = Vec<String>>) -> String {
     String::from_utf8(bytes).expect("every field is a string")
 }
 
-/// The record as JSON that may stand inside a `script` element: nothing in it can close the element or open
-/// another.
+/// The record as JSON that is safe inside a `script` element: nothing in it can close the element or open
+/// another element.
 pub(crate) fn json_for_script(record: &Record) -> String {
     json(record).replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-/// The record as JSON, as the results store holds it.
+/// The record as JSON, in the format of the results store.
 pub(crate) fn json(record: &Record) -> String {
     serde_json::to_string(record)
         .expect("a record has only string keys, and numbers that JSON lacks become null")
@@ -106,13 +106,13 @@ pub(crate) fn data_uri(media_type: &str, text: &str) -> String {
     format!("data:{media_type};charset=utf-8,{}", utf8_percent_encode(text, RESERVED))
 }
 
-/// The text with each character that XML 1.0 forbids replaced by U+FFFD, since even an escape may not name
-/// them.
+/// The text, with each character that XML 1.0 forbids replaced by U+FFFD. Such characters can't be escaped
+/// either.
 pub(crate) fn valid_characters(text: &str) -> String {
     text.chars().map(|c| if is_xml_character(c) { c } else { '\u{fffd}' }).collect()
 }
 
-/// Production 2 of XML 1.0, less the control characters of C1 that HTML forbids besides.
+/// True for the characters of production 2 of XML 1.0, except the C1 control characters, which HTML forbids.
 fn is_xml_character(c: char) -> bool {
     match c {
         '\t' | '\n' => true,

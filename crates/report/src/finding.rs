@@ -1,5 +1,6 @@
-//! The sentence at the head of the page: what the first figure says, or what the program's encrypted transfer
-//! reached, beside the best synthetic stream and beside scp, or what the study reached in its main quantity.
+//! The sentence at the top of the page. It states the finding of the first figure; or the rate of the
+//! program's encrypted transfer, compared with the best synthetic stream and with scp; or the best value of
+//! the study's main quantity.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
@@ -9,8 +10,8 @@ use crate::figure::{Shown, time_unit};
 use crate::number::{count, short};
 use crate::summary::{State, Summary, ends, tip};
 
-/// The finding of a record as a sentence, computed from its figures alone; then the outcome of its bounds,
-/// and the number of its runs that something else disturbed.
+/// The finding of a record as a sentence, computed only from its numbers; then the outcome of its bounds, and
+/// the number of its disturbed runs.
 pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> String {
     let finding = capital(record, &finding(record, summaries, figures));
     let bounds = outcome(&bound_rows(record)).map(|outcome| format!("{outcome}."));
@@ -20,7 +21,7 @@ pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>], figures: &[Sh
     [Some(finding), bounds, disturbed].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// The text with a capital at its beginning, unless it begins with the name of a tool.
+/// The text with a capital first letter, unless it begins with the name of a tool.
 fn capital(record: &Record, text: &str) -> String {
     let first_word = |name: &str| text.starts_with(name.split('-').next().unwrap_or(name));
     let mut rest = text.chars();
@@ -54,8 +55,9 @@ fn transfer(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -
     format!("{}{colon}{}.", claim(record, subject), comparisons.join(", and "))
 }
 
-/// The case that the sentence is about: the program's encrypted transfer of files, with streams of its own
-/// choice if that was measured; else the fastest transfer of files; else the fastest case.
+/// The case that the sentence is about: the program's encrypted transfer of files, if possible the one in
+/// which the program chooses the number of streams; otherwise the fastest transfer of files; otherwise the
+/// fastest case.
 fn subject<'s, 'a>(summaries: &'s [Summary<'a>]) -> Option<&'s Summary<'a>> {
     let ours = |s: &&Summary<'_>| is_ours(s) && s.case.dataset.is_some() && s.case.cipher.is_some();
     summaries
@@ -81,7 +83,8 @@ fn claim(record: &Record, subject: &Summary<'_>) -> String {
     format!("{label}, {how}, moved {what} at {} Gbit/s{whole}", short(rate))
 }
 
-/// `linerate cp` for the program's own transfers, whatever the study calls the bar; else the bar's label.
+/// `linerate cp` for the program's own transfers, whatever label the study gives them; otherwise the case's
+/// label.
 fn plain_label(record: &Record, subject: &Summary<'_>) -> String {
     let moves_files = record.datasets.iter().any(|d| Some(&d.name) == subject.case.dataset.as_ref());
     if is_ours(subject) && moves_files { "linerate cp".to_owned() } else { subject.name.clone() }
@@ -96,7 +99,7 @@ fn against_stream(summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<St
     Some(format!("{median:.1} %{interval} of the best synthetic stream on the same link ({label})"))
 }
 
-/// Compares whole commands, because scp doesn't report the time of its login.
+/// The comparison with scp. It compares whole commands, because scp doesn't report the time of its login.
 fn against_scp(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<String> {
     let same_path =
         |s: &&Summary<'_>| s.case.dataset == subject.case.dataset && s.case.link == subject.case.link;

@@ -1,11 +1,12 @@
-//! A study's record as something to read: a figure, a page, a table of runs.
+//! Presents a study's record: as figures, as a page, as a table of runs.
 //!
-//! Everything here is a pure function of a [`Record`]: no file, no clock, no network. What it returns is safe
-//! to show whatever the record holds, because every string in it came from a tool, a host or a file name.
+//! Everything here is a pure function of a [`Record`]: no file, no clock, no network. The results are safe to
+//! show, whatever the record holds. This matters because the record's strings came from tools, hosts and file
+//! names.
 //!
-//! The way of the data: [`Record`] → `summary` (one a case, with medians and intervals) → `figure` (one a
-//! kind: a model, two layouts of it, a text alternative, a caption, a table) and `page` (sections around the
-//! figures).
+//! The data passes through these modules: [`Record`] → `summary` (a summary of each case, with medians and
+//! intervals) → `figure` (one module for each kind: a model, two layouts of it, a text alternative, a
+//! caption, a table) and `page` (sections around the figures).
 
 mod export;
 mod figure;
@@ -20,7 +21,7 @@ use linerate_bench::record::Record;
 /// A figure as files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFigure {
-    /// A name for its files, without extension and unique in the record: `figure-1-scaling`.
+    /// A name for the figure's files, without extension and unique in the record: `figure-1-scaling`.
     pub name: String,
     /// A stand-alone SVG document, 952 units wide, with its title and caption. Well-formed XML 1.0 for every
     /// record; it carries its own style with a dark variant.
@@ -29,16 +30,18 @@ pub struct NamedFigure {
     pub csv: String,
 }
 
-/// One HTML file that needs no other: style, figures, data and downloads are inside, and it asks no host for
-/// anything.
+/// A self-contained HTML file: style, figures, data and downloads are inside, and it requests nothing from
+/// any host.
 ///
-/// The file is complete without JavaScript; with it, figures can be taken away as PNG besides. It follows the
-/// reader's light or dark preference, re-lays its figures on narrow screens, and prints in black on white.
+/// The file is complete without JavaScript. With JavaScript, figures can also be downloaded as PNG. The page
+/// follows the reader's preference for light or dark, uses other layouts of the figures on narrow screens,
+/// and prints in black on white.
 pub fn html(record: &Record) -> String {
     export::valid_characters(&page::render(record).into_string())
 }
 
-/// Every figure that the record requests, in its order; bars of the main quantity if it requests none.
+/// Every figure that the record requests, in the record's order; if it requests none, bars of the main
+/// quantity.
 pub fn figures(record: &Record) -> Vec<NamedFigure> {
     let summaries = summary::summaries(record);
     let asked = figure::asked(record, &summaries);
@@ -59,9 +62,9 @@ fn named(figure: &figure::Shown<'_>) -> NamedFigure {
     }
 }
 
-/// Every run, a row each, in the order of the record, as RFC 4180 CSV with a header.
+/// All runs, one in each row, in the order of the record, as RFC 4180 CSV with a header.
 ///
-/// The column names contain units. An unavailable or failed run has its reason and empty figures.
+/// The column names contain units. An unavailable or failed run has its reason, and empty values.
 pub fn csv(record: &Record) -> String {
     export::csv(record)
 }

@@ -10,13 +10,13 @@ pub(crate) struct Ceiling {
     pub(crate) wire: u64,
     /// Layer-3 maximum transmission unit in bytes.
     pub(crate) mtu: u32,
-    /// Bytes that the rate counts for each packet beyond its layer-3 length.
+    /// Bytes that the rate counts for each packet in addition to its layer-3 length.
     pub(crate) overhead: u32,
     /// TCP payload in Gbit/s, in the long run.
     pub(crate) payload: f64,
 }
 
-/// The link that cases call `name`, if the record has it.
+/// The link with the name `name` in [`linerate_bench::record::Case::link`], if the record has it.
 pub(crate) fn link_named<'a>(record: &'a Record, name: &str) -> Option<&'a Link> {
     let named = record.links.iter().find(|link| link.name == name).map(|named| &named.link);
     let only_one = record.links.is_empty() && record.cases.iter().all(|case| case.link == name);
@@ -31,7 +31,7 @@ impl Ceiling {
         Some(Self { wire, mtu: link.mtu, overhead: link.frame_overhead_bytes, payload })
     }
 
-    /// The ceiling of the link that cases call `name`.
+    /// The ceiling of the link with the name `name`.
     pub(crate) fn named(record: &Record, name: &str) -> Option<Self> {
         link_named(record, name).and_then(Self::of)
     }

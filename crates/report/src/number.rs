@@ -1,11 +1,11 @@
-//! Numbers as the page and its figures show them.
+//! Formats numbers for the page and its figures.
 
 use linerate_quantity::{BitRate, Bytes};
 pub(crate) use linerate_quantity::{
     count as grouped, counted as count, exact as tick, plain, three as short,
 };
 
-/// Four significant digits: for tables, where neighbours are compared.
+/// A number with four significant digits, for tables, in which similar values are compared.
 pub(crate) fn fine(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -25,7 +25,7 @@ pub(crate) fn bytes(count: u64) -> String {
     Bytes::of(count).to_string()
 }
 
-/// Bit/s of a setting: `10 Gbit/s`, `2.5 Gbit/s`.
+/// A configured rate in bit/s: `10 Gbit/s`, `2.5 Gbit/s`.
 pub(crate) fn bits_per_second(rate: u64) -> String {
     format!("{:#}", BitRate(rate as f64))
 }

@@ -1,4 +1,4 @@
-//! The page's texts about a case beside its figures: its name, and the failures of its runs.
+//! The page's texts about a case, in addition to its numbers: its name, and the failures of its runs.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use linerate_bench::stats::{self, CaseSummary, Estimate, above_ceiling, good_run
 
 use crate::link::link_named;
 
-/// A case: its figures, as the terminal shows them, and the texts beside them.
+/// A case: its summary, as the terminal shows it, and further texts.
 pub(crate) struct Summary<'a> {
     /// The case.
     pub(crate) case: &'a Case,
@@ -18,23 +18,23 @@ pub(crate) struct Summary<'a> {
     pub(crate) levels: Vec<String>,
     /// The summary of its runs.
     pub(crate) figures: CaseSummary,
-    /// Connections of all good runs together: attempted, made, failed; `None` if the load has none.
+    /// Connections of all good runs together (attempted, made, failed); `None` if the load has none.
     pub(crate) connections: Option<[u64; 3]>,
     /// The most frequent limiter of its runs.
     pub(crate) limiter: Option<&'a str>,
     /// True if the case moves payload; a case that measures a login doesn't.
     pub(crate) moves_payload: bool,
-    /// Whether any run was faster than its link allows.
+    /// True if any run was faster than its link allows.
     pub(crate) breaks_ceiling: bool,
-    /// Runs that something else disturbed, with the reason.
+    /// Disturbed runs, with the reason.
     pub(crate) disturbed: Vec<Note<'a>>,
-    /// Runs that came near a limit of the test bed, with the part that has it.
+    /// Runs that came near a limit of the test bed, with the limiting part.
     pub(crate) limited_by_bed: Vec<Note<'a>>,
-    /// Runs with warnings of the tool itself; the first warning of each.
+    /// Runs with warnings from the tool itself, with the first warning of each run.
     pub(crate) warned: Vec<Note<'a>>,
     /// Runs that failed, with the reason.
     pub(crate) failed: Vec<Note<'a>>,
-    /// Runs whose tool wasn't there, with the reason.
+    /// Runs whose tool wasn't installed, with the reason.
     pub(crate) unavailable: Vec<Note<'a>>,
 }
 
@@ -43,20 +43,20 @@ pub(crate) struct Summary<'a> {
 pub(crate) struct Note<'a> {
     /// The block of the run.
     pub(crate) block: u32,
-    /// The event, in the words of the record.
+    /// The reason, in the words of the record.
     pub(crate) reason: &'a str,
 }
 
-/// Whether a case has a figure to show.
+/// The state of a case: measured, or the reason why it has no value.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum State<'a> {
-    /// The case has a figure.
+    /// The case has a value.
     Measured,
-    /// Every run failed; the first reason.
+    /// Every run failed; with the first reason.
     Failed(&'a str),
-    /// The tool wasn't there; the first reason.
+    /// The tool wasn't installed; with the first reason.
     Unavailable(&'a str),
-    /// The record holds no run of it.
+    /// The record holds no run of the case.
     NotRun,
 }
 
@@ -78,8 +78,8 @@ pub(crate) fn case_name(record: &Record, case: &Case) -> String {
     std::iter::once(Cow::from(&case.label)).chain(parts).chain(levels).collect::<Vec<_>>().join(", ")
 }
 
-/// The levels of those factors, beside streams, cipher, data and link, in which the case differs from others
-/// of its label.
+/// The levels of the factors (except streams, cipher, data and link) in which the case differs from other
+/// cases of its label.
 fn distinct_levels(record: &Record, case: &Case) -> Vec<String> {
     const TOLD: [&str; 5] = ["streams", "cipher", "dataset", "link", "tool"];
     let namesakes = || record.cases.iter().filter(|other| other.id != case.id && other.label == case.label);
@@ -89,12 +89,12 @@ fn distinct_levels(record: &Record, case: &Case) -> Vec<String> {
     factors.filter(|(factor, level)| differs(factor, level)).map(|(_, level)| level.clone()).collect()
 }
 
-/// The cipher for people.
+/// The cipher in words.
 pub(crate) fn cipher_words(case: &Case) -> Cow<'_, str> {
     case.cipher.as_deref().unwrap_or("clear text").into()
 }
 
-/// The moved data, for people.
+/// The moved data in words.
 pub(crate) fn data_words(case: &Case) -> Cow<'_, str> {
     case.dataset.as_deref().unwrap_or("memory").into()
 }
@@ -116,7 +116,7 @@ pub(crate) fn ends(estimate: Estimate) -> Option<(f64, f64)> {
     estimate.interval.ends()
 }
 
-/// The rate over the whole command, if it is visibly below the rate over the payload time alone.
+/// The rate over the whole command, if it is visibly lower than the rate over only the payload time.
 pub(crate) fn tip(summary: &Summary<'_>) -> Option<f64> {
     let (whole, payload) = (summary.of(Metric::CommandRate)?.median, summary.of(Metric::PayloadRate)?.median);
     (whole < payload * 0.985).then_some(whole)
@@ -151,7 +151,7 @@ impl<'a> Summary<'a> {
         self.figures.of(metric)
     }
 
-    /// Busy percent of the receiving host, or of the only one that was counted.
+    /// Busy percent of the receiving host or, if only one host was measured, of that host.
     pub(crate) fn receiver(&self) -> Option<Estimate> {
         self.quantity(Metric::FarBusyPercent)
     }
@@ -181,7 +181,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// All connections of the runs, whatever port they went to.
+/// All connections of the runs, summed over all ports.
 fn connections(good: &[&Measures]) -> Option<[u64; 3]> {
     let all = good.iter().flat_map(|m| &m.connections);
     all.map(|c| [c.attempted, c.made, c.failed])
@@ -214,7 +214,7 @@ fn absence(run: &Run) -> Option<&str> {
     }
 }
 
-/// The most frequent of the names; of equals, the one met first.
+/// The most frequent of the names; of several equally frequent names, the first.
 fn most_frequent<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let times = |name: &str| names.clone().filter(|other| *other == name).count();
     names.clone().reduce(|best, name| if times(name) > times(best) { name } else { best })

@@ -1,4 +1,4 @@
-//! The frame of a plot over an x axis: grid, ticks, titles, and the lines of text below it.
+//! The frame of a plot with an x axis: grid, ticks, titles, and the lines of text below it.
 
 use maud::{Markup, html};
 
@@ -11,13 +11,13 @@ use crate::number::tick;
 /// The area between the axes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
-    /// Left edge, the place of the value axis.
+    /// Left edge, on which the value axis is.
     pub(crate) left: f64,
     /// Right edge.
     pub(crate) right: f64,
     /// Upper edge.
     pub(crate) top: f64,
-    /// Lower edge, the place of the other axis.
+    /// Lower edge, on which the other axis is.
     pub(crate) bottom: f64,
 }
 
@@ -28,12 +28,12 @@ impl Frame {
         Self { left, right: paper.width - paper.pick(54.0, 12.0), top, bottom: top + height }
     }
 
-    /// A scale upwards from zero that holds `largest` in at most `most` steps.
+    /// A scale upwards from zero to at least `largest`, in at most `most` steps.
     pub(crate) fn upward(&self, largest: f64, most: usize) -> Scale {
         Scale::coarse(largest, most, self.bottom, self.top)
     }
 
-    /// The lines and numbers of the value axis, every `every`-th of them, and the axis below.
+    /// The grid lines and numbers of the value axis (every `every`-th one), and the lower axis.
     pub(crate) fn grid(&self, scale: &Scale, every: usize) -> Markup {
         html! {
             @for value in scale.ticks(every) {
@@ -44,7 +44,7 @@ impl Frame {
         }
     }
 
-    /// The title of the value axis: upwards beside it, or above it on a narrow screen.
+    /// The title of the value axis: vertical beside the axis or, on a narrow screen, above it.
     pub(crate) fn title(&self, paper: Paper, words: &str) -> Markup {
         if paper.narrow {
             return text(2.0, self.top - 9.0, "", words);
@@ -66,7 +66,8 @@ impl Frame {
     }
 }
 
-/// Draws at most `most` lines of text below a plot, and the number of the rest. Returns their end.
+/// Draws at most `most` lines of text below a plot, and the number of the remaining lines. Returns the y of
+/// the end.
 pub(crate) fn remarks(paper: Paper, lines: &[String], y: f64, most: usize) -> (Markup, f64) {
     const LINE: f64 = 15.0;
     const LEFT: f64 = 2.0;

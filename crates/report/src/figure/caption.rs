@@ -1,5 +1,5 @@
 //! The text under a figure: the measured quantity and its layer, the hosts and the link, the number of runs,
-//! and the meaning of every sign.
+//! and the meaning of every mark.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{FigureKind, Printed, Record};
@@ -10,7 +10,8 @@ use crate::link::{Ceiling, link_named};
 use crate::number::{bits_per_second, bytes, count, short};
 use crate::summary::{State, Summary, data_words, ends};
 
-/// The caption: what the marks are, then what holds for every kind of figure. The estimates are those drawn.
+/// The caption: the meaning of the marks, then the parts that every kind of figure has. `estimates` are the
+/// drawn estimates.
 pub(crate) fn caption(context: &Context<'_>, marks: &[String], estimates: &[Estimate]) -> String {
     let mut parts: Vec<String> = marks.to_vec();
     parts.push(place(context));
@@ -49,7 +50,7 @@ pub(crate) fn blocks(record: &Record, estimates: &[Estimate]) -> String {
     format!("{n} of {} in shuffled order; {whiskers}.", count(u64::from(record.blocks), "block", "blocks"))
 }
 
-/// The meaning of a ceiling's dashed line.
+/// The meaning of the dashed line of a ceiling.
 pub(crate) fn ceiling(record: &Record) -> Option<String> {
     let ceiling = record.cases.iter().find_map(|case| Ceiling::named(record, &case.link))?;
     Some(format!(
@@ -60,7 +61,7 @@ pub(crate) fn ceiling(record: &Record) -> Option<String> {
     ))
 }
 
-/// A warning where every case reaches its link's ceiling, and several have the same one.
+/// A warning if every case reaches its link's ceiling, and several cases have the same ceiling.
 fn at_ceiling(context: &Context<'_>) -> Option<String> {
     let is_rate = context.asked.quantity == Metric::PayloadRate && draws_printed(context);
     let measured = context.cases.iter().filter(|s| s.figures.measured > 0);
@@ -72,9 +73,9 @@ fn at_ceiling(context: &Context<'_>) -> Option<String> {
     })
 }
 
-/// Which hosts: their names in the study, and those that they call themselves.
+/// The hosts, by their names in the study and their own host names.
 fn hosts(record: &Record) -> Option<String> {
-    // Other hosts are only watched.
+    // The first two hosts are the ends. Other hosts are only watched.
     let ends = || record.hosts.iter().take(2);
     if record.shared_processors {
         let names: Vec<_> = ends().map(|host| host.name.as_str()).collect();
@@ -123,13 +124,13 @@ fn data(context: &Context<'_>) -> Option<String> {
     (!words.is_empty()).then(|| format!("payload from {}", listed(&words, 3)))
 }
 
-/// The first few, and how many more.
+/// The first few of the words, and the number of the rest.
 fn listed(words: &[String], most: usize) -> String {
     let shown = words[..words.len().min(most)].join(", ");
     if words.len() > most { format!("{shown} and {} more", words.len() - most) } else { shown }
 }
 
-/// The sources of the hollow marks.
+/// The sources of the numbers that the hollow marks show.
 fn printed(context: &Context<'_>) -> Option<String> {
     if !draws_printed(context) {
         return None;
@@ -157,7 +158,7 @@ fn draws_printed(context: &Context<'_>) -> bool {
     [FigureKind::Bars, FigureKind::Scaling, FigureKind::Differences].contains(&context.asked.kind)
 }
 
-/// A sentence about printed rates of the wire, which count headers too and aren't drawn.
+/// A sentence about printed wire rates. They include headers, so they aren't drawn.
 fn wire(context: &Context<'_>) -> Option<String> {
     let of_cases = |printed: &&Printed| context.cases.iter().any(|s| s.case.id == printed.case);
     let is_shown = context.asked.quantity == Metric::PayloadRate && draws_printed(context);

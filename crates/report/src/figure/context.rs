@@ -9,24 +9,24 @@ use super::table::Cell;
 use crate::number::tick;
 use crate::summary::{State, Summary, ends};
 
-/// A figure's part of a record.
+/// The part of a record that a figure shows.
 pub(crate) struct Context<'a> {
-    /// Unique in the page; prefix of the ids inside.
+    /// An id that is unique in the page, and the prefix of the ids inside the figure.
     pub(crate) id: String,
     /// The whole record.
     pub(crate) record: &'a Record,
     /// The requested figure.
     pub(crate) asked: &'a Figure,
-    /// The cases in it, in the order that it names, or that of the study.
+    /// The cases in the figure, in the order in which the figure lists them, or else in the study's order.
     pub(crate) cases: Vec<&'a Summary<'a>>,
 }
 
-/// A number that a paper printed, in the unit shown.
+/// A number that a paper printed, in the unit of the figure.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hollow {
     /// The number.
     pub(crate) value: f64,
-    /// The paper and the place in it.
+    /// The paper, and the figure or table in it.
     pub(crate) source: String,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Context<'a> {
         if self.asked.title.trim().is_empty() { &self.record.title } else { &self.asked.title }
     }
 
-    /// The quantity in the unit that suits the cases.
+    /// The quantity, in a unit that suits the values of the cases.
     pub(crate) fn measure(&self) -> Measure {
         let quantity = self.asked.quantity;
         let measured = self.cases.iter().filter_map(|s| s.quantity(quantity)).map(upper);
@@ -72,7 +72,8 @@ impl<'a> Context<'a> {
         Measure::of(self.record, quantity, largest)
     }
 
-    /// The case's level of a factor. What every case has is one without being written down.
+    /// The case's level of a factor. Properties that every case has (such as streams) are factors even if the
+    /// study doesn't list them.
     pub(crate) fn level(&self, case: &'a Case, factor: &str) -> Option<String> {
         if let Some(level) = case.factors.get(factor) {
             return Some(level.clone());
@@ -87,13 +88,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The papers' printed values of a quantity for a case, in the shown unit; without rates of the wire,
-    /// which stand on no axis of payload.
+    /// The papers' printed values of a quantity for a case, in the shown unit. Wire rates are excluded,
+    /// because they don't belong on an axis of payload.
     pub(crate) fn printed(&self, case: &Case, measure: &Measure) -> Vec<Hollow> {
         self.printed_on(Layer::Payload, case, measure)
     }
 
-    /// The papers' printed rates of the wire for a case.
+    /// The papers' printed wire rates for a case.
     pub(crate) fn printed_wire(&self, case: &Case, measure: &Measure) -> Vec<Hollow> {
         self.printed_on(Layer::Wire, case, measure)
     }
@@ -110,7 +111,7 @@ impl<'a> Context<'a> {
         self.printed(case, &Measure::new(Metric::FarBusyPercent, 100.0))
     }
 
-    /// The cells of a table for all that papers printed of a case: values, rates of the wire, CPU, sources.
+    /// The cells of a table for all printed numbers of a case: values, wire rates, CPU, sources.
     pub(crate) fn printed_cells(&self, case: &Case, measure: &Measure) -> [Cell; 4] {
         let kinds = [self.printed(case, measure), self.printed_wire(case, measure), self.printed_cpu(case)];
         let sources: Vec<_> = kinds.iter().flatten().map(|printed| printed.source.as_str()).collect();
@@ -127,7 +128,8 @@ impl<'a> Context<'a> {
         heads.iter().map(|head| (*head).to_owned()).collect()
     }
 
-    /// The cells of a table for a case's CPU: of each end, or of both where they share their processors.
+    /// The cells of a table for a case's CPU: of each end or, if both ends share their processors, of both
+    /// together.
     pub(crate) fn cpu_cells(&self, summary: &Summary<'_>) -> Vec<Cell> {
         let shown: &[Metric] = match self.record.shared_processors {
             true => &[Metric::FarBusyPercent],
@@ -136,8 +138,8 @@ impl<'a> Context<'a> {
         shown.iter().map(|metric| Cell::from(summary.of(*metric))).collect()
     }
 
-    /// The good run in the middle, by the figure's quantity (by wall time where it has none), of those that
-    /// `has` the data; its block with it.
+    /// The median run, with its block, among the good runs for which `has` is true. Runs are sorted by the
+    /// figure's quantity or, if they have no such value, by wall time.
     pub(crate) fn median_run(&self, case: &Case, has: fn(&Measures) -> bool) -> Option<(u32, &'a Measures)> {
         let mut runs: Vec<_> = good_runs(self.record, &case.id).filter(|(_, m)| has(m)).collect();
         let value =
@@ -146,7 +148,7 @@ impl<'a> Context<'a> {
         runs.get(runs.len().checked_sub(1)? / 2).copied()
     }
 
-    /// The cases that have nothing to show, each with its reason: nothing is left out silently.
+    /// The cases without a value, each with its reason, so that no case is left out silently.
     pub(crate) fn lacks(&self) -> Vec<String> {
         let lack = |s: &&Summary<'_>| {
             let (words, _) = super::lack_text(s.state_of(self.asked.quantity));
@@ -155,8 +157,8 @@ impl<'a> Context<'a> {
         self.cases.iter().filter_map(lack).collect()
     }
 
-    /// The cases without a run that `has` the data, each with its reason, for a figure that isn't based on
-    /// the quantity.
+    /// The cases without a run for which `has` is true, each with its reason, for a figure that isn't based
+    /// on the quantity.
     pub(crate) fn lacks_of(&self, what: &str, has: fn(&Measures) -> bool) -> Vec<String> {
         let lack = |s: &&Summary<'_>| {
             let (words, _) = super::lack_text(s.state());
@@ -167,13 +169,13 @@ impl<'a> Context<'a> {
         self.cases.iter().filter_map(lack).collect()
     }
 
-    /// The state of a case in the figure's quantity.
+    /// The state of a case for the figure's quantity.
     pub(crate) fn state(&self, summary: &Summary<'a>) -> State<'a> {
         summary.state_of(self.asked.quantity)
     }
 }
 
-/// The upper end of an estimate's drawing.
+/// The largest value of an estimate that is drawn.
 pub(crate) fn upper(estimate: Estimate) -> f64 {
     ends(estimate).map_or(estimate.median, |(_, high)| high.max(estimate.median))
 }

@@ -1,5 +1,5 @@
-//! A table of differences to the baseline in percent, taken inside each block, with its rows drawn as
-//! intervals beside zero.
+//! A table of differences to the baseline in percent, computed within each block. Its rows are also drawn as
+//! intervals around zero.
 
 use linerate_bench::stats::{Called, Difference, Differences, Estimate, Interval, Student};
 use maud::{Markup, html};
@@ -47,14 +47,14 @@ struct DifferenceRow<'a> {
     /// The difference to the baseline, in percent.
     difference: Option<Estimate>,
     verdict: DifferenceVerdict,
-    /// Differences to the baseline from the numbers that papers printed.
+    /// Differences to the baseline, computed from the numbers that papers printed.
     printed: Vec<PrintedChange>,
 }
 
 /// A paper's printed values for a row.
 struct PrintedChange {
     value: f64,
-    /// To the baseline's printed number, in percent.
+    /// The difference to the baseline's printed number, in percent.
     change: f64,
     source: String,
 }
@@ -186,7 +186,7 @@ impl<'a> DifferenceChart<'a> {
         format!("Differences to {} in {}. {}.", self.base_name(), self.measure.title(), all.join(". "))
     }
 
-    /// How many rows differ.
+    /// A sentence with the number of rows that differ.
     fn finding(&self) -> Option<String> {
         let of = |verdict| self.rows.iter().filter(|row| row.verdict == verdict).count() as u64;
         let row = |number| count(number, "row", "rows");
@@ -219,7 +219,7 @@ impl<'a> DifferenceChart<'a> {
         caption::caption(context, &marks, &estimates)
     }
 
-    /// When a row differs.
+    /// The rule by which a row counts as different.
     fn rule(&self) -> String {
         if let Some(noise) = &self.noise {
             return format!("Each row is one run; repeated runs give the noise. {noise}");
@@ -306,7 +306,7 @@ impl From<Called> for DifferenceVerdict {
     }
 }
 
-/// A difference as the marks and cells take it.
+/// A difference in the type that marks and cells need.
 fn in_estimate(difference: Difference) -> Estimate {
     let Difference { percent, interval, blocks, .. } = difference;
     let student = Student { mean: percent, interval: Interval::Insufficient, half_width_percent: None };
@@ -318,7 +318,7 @@ fn sources(printed: &[Hollow]) -> String {
     printed.iter().map(|printed| printed.source.as_str()).collect::<Vec<_>>().join("; ")
 }
 
-/// The changes from the paper's number of the baseline to each of another case's, in percent.
+/// The changes, in percent, from a paper's number for the baseline to its numbers for another case.
 fn printed(
     context: &Context<'_>,
     measure: &Measure,
@@ -357,7 +357,7 @@ fn in_percent(difference: Estimate) -> String {
     }
 }
 
-/// A value in as many digits as its differences need.
+/// A value with enough digits that differences are visible.
 fn precise(value: Option<Estimate>) -> String {
     match value.map(|value| (value.median, ends(value))) {
         None => "–".to_owned(),
@@ -376,7 +376,7 @@ fn signed(value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// One paper's printed scores, each of one run; three of the runs were repeated.
+    /// The scores that one paper printed. Each is from one run; three runs were repeated.
     #[test]
     fn repeated_runs_give_the_noise_of_single_ones() {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/papers/vmmark-netqueue");

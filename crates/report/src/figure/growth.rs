@@ -6,8 +6,9 @@ use super::measure::Measure;
 use super::words::with_interval;
 use crate::number::tick;
 
-/// The growth from the first level of `x` to the last, and that of CPU: the factor between two levels; the slope, its
-/// fit and its share of the straight line over more.
+/// The growth of the value, and of CPU, from the first level of `x` to the last. For two levels, that is the factor
+/// between them; for more levels, the slope of the straight line, its fit, and the share of perfect growth that the
+/// last level reaches.
 pub(super) fn growth_words(
     measure: &Measure,
     x: &str,
@@ -32,7 +33,7 @@ pub(super) fn growth_words(
     format!("each step of 1 in {x} adds {slope}, by a straight line with {fit}{reached}{cpu}.")
 }
 
-/// The share of the straight line through zero and the first point that the last one reaches.
+/// The share that the last point reaches of the straight line through zero and the first point.
 fn reached([first, last]: [f64; 2], factor: Estimate) -> String {
     if first <= 0.0 {
         return String::new();
@@ -52,7 +53,7 @@ fn estimate(estimate: Estimate) -> String {
     with_interval(Some(estimate))
 }
 
-/// The line's share of the variation, not rounded up to a perfection that it hasn't got.
+/// The line's share of the variation. A share below 1 isn't rounded up to 1.
 fn r_squared(line: Trend) -> String {
     match line.r_squared {
         share if share > 0.9999 && share < 1.0 => "R² > 0.9999".to_owned(),

@@ -1,4 +1,4 @@
-//! Interrupts by processor as a heat map: a row a source, a column a processor.
+//! Interrupts by processor as a heat map: a row for each source, a column for each processor.
 
 use linerate_bench::record::{Interrupts, Measures};
 use maud::{Markup, html};
@@ -11,19 +11,19 @@ use super::text::{fit, width};
 use super::{Drawn, Paper, caption};
 use crate::number::{count, grouped, short};
 
-/// More sources than these of one host are summed up in the last row.
+/// The number of sources of one host with their own row. The rest are summed in the last row.
 const MOST_SOURCES: usize = 20;
-/// More processors than these share columns.
+/// The number of columns. If there are more processors, several processors share a column.
 const MOST_COLUMNS: usize = 64;
-/// More cases than these are in the table alone.
+/// The number of cases that are drawn. More cases are only in the table.
 const MOST_CASES: usize = 4;
-/// Shades from none to most.
+/// The number of shades.
 const SHADES: u32 = 8;
-/// From this shade on a number is written in the colour of paper.
+/// From this shade on, a number is written in the background colour.
 const DARK: u32 = 6;
 const ROW: f64 = 24.0;
 
-/// Heat maps, one a host.
+/// Heat maps, one for each host.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let maps = maps(context);
     let lacks = context.lacks_of("interrupts", has_interrupts);
@@ -81,7 +81,7 @@ impl<'a> Map<'a> {
         Self { case, block, host, processors, rows }
     }
 
-    /// The rows that are drawn: the busiest, and the rest as one.
+    /// The rows that are drawn: the busiest sources, and one row for the rest.
     fn shown(&self) -> Vec<(String, Vec<f64>)> {
         if self.rows.len() <= MOST_SOURCES {
             return self.rows.clone();
@@ -93,7 +93,7 @@ impl<'a> Map<'a> {
         busiest.iter().cloned().chain([others]).collect()
     }
 
-    /// The distribution of the host's interrupts: the busiest processor's share.
+    /// A sentence about the distribution of the host's interrupts: the busiest processor's share.
     fn finding(&self) -> Option<String> {
         let of = |at: usize| self.rows.iter().map(|(_, rates)| rates[at]).sum::<f64>();
         let by_processor: Vec<f64> = (0..self.processors).map(of).collect();
@@ -129,14 +129,14 @@ impl<'a> Map<'a> {
     }
 }
 
-/// The places of a map's cells.
+/// The positions of a map's cells.
 struct InterruptGrid {
     left: f64,
     right: f64,
     top: f64,
     cell: f64,
     columns: usize,
-    /// Processors a column.
+    /// The number of processors in a column.
     group: usize,
     processors: usize,
 }
@@ -169,7 +169,7 @@ impl InterruptGrid {
         if last > first { format!("{first}–{last}") } else { first.to_string() }
     }
 
-    /// The columns whose names have room.
+    /// The columns whose names fit.
     fn labelled(&self) -> impl Iterator<Item = usize> {
         let widest = (0..self.columns).map(|column| width(&self.name(column), 10.5)).fold(0.0, f64::max);
         let every = ((widest + 4.0) / self.cell).ceil().max(1.0) as usize;
@@ -190,7 +190,7 @@ impl InterruptGrid {
         }
     }
 
-    /// A cell with its number, if there is room; the tooltip always has it.
+    /// A cell, with its number if that fits. The tooltip always has the number.
     fn cell(&self, source: &str, column: usize, rate: f64, most: f64, y: f64) -> Markup {
         let shade = shade(rate, most);
         let number = compact(rate);
@@ -225,12 +225,13 @@ fn on_paper(maps: &[Map<'_>], paper: Paper, lacks: &[String]) -> (Markup, f64) {
     (html! { @for markup in &drawn { (markup) } (remarks) }, end + 4.0)
 }
 
-/// The shade of a rate: none for none, then by its logarithm below the largest.
+/// The shade of a rate: 0 for a rate of 0, otherwise by the logarithm of its ratio to the largest rate.
 fn shade(rate: f64, most: f64) -> u32 {
     if rate <= 0.0 || !rate.is_finite() || !most.is_finite() {
         return 0;
     }
-    // Each shade is a quarter of the next: the lightest means less than a thousandth of the largest.
+    // Each shade stands for a quarter of the rates of the next shade. The lightest shade means less than a
+    // thousandth of the largest rate.
     let down = ((most / rate).log2() / 2.0).floor().clamp(0.0, f64::from(SHADES - 1));
     SHADES - down as u32
 }

@@ -1,5 +1,5 @@
-//! The ladder: each rung adds a stage to the one before, and the difference is that stage's price, in rate
-//! and in CPU.
+//! The ladder: each rung adds a stage to the previous rung. The difference between the two is the cost of
+//! that stage, in rate and in CPU.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
@@ -21,7 +21,7 @@ use crate::link::Ceiling;
 use crate::number::{short, tick};
 use crate::summary::{Summary, ends};
 
-/// Rungs with the price of each.
+/// Rungs, with the cost of each.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let chart = LadderChart::new(context);
     let lacks = context.lacks();
@@ -45,7 +45,8 @@ struct Rung<'a> {
     summary: &'a Summary<'a>,
     value: Option<Estimate>,
     cpu: Option<Estimate>,
-    /// To the rung before that was measured: the value's change in percent, and CPU-seconds per GB.
+    /// The difference to the previous measured rung: the change of the value in percent, and CPU-seconds per
+    /// GB.
     price: Option<Price>,
     printed: Vec<Hollow>,
 }
@@ -57,7 +58,7 @@ struct Price {
 }
 
 impl<'a> LadderChart<'a> {
-    /// Room for a number and a price.
+    /// Space for a number and a cost.
     const ROOM: f64 = 136.0;
 
     fn new(context: &Context<'a>) -> Self {
@@ -89,7 +90,7 @@ impl<'a> LadderChart<'a> {
 
     fn draw(&self, paper: Paper, id: &str, lacks: &[String]) -> (Markup, f64) {
         let (legend, y) = legend(&self.entries(), id, 2.0, paper.width - 4.0);
-        // Right of each bar is room for its number and its price.
+        // To the right of each bar there is space for its number and its cost.
         let (label, split) = (150.0, 568.0);
         let (drawn, end) = if paper.narrow {
             let (rates, y) = self.column(paper, (8.0, 356.0 - Self::ROOM), y + 22.0, LadderColumn::Rate);
@@ -124,7 +125,7 @@ impl<'a> LadderChart<'a> {
         entries
     }
 
-    /// Whether any stage makes things better.
+    /// True if any stage improves a value.
     fn gains(&self) -> bool {
         let prices = self.rungs.iter().filter_map(|rung| rung.price);
         let gain = |price: Price| {
@@ -187,7 +188,7 @@ impl<'a> LadderChart<'a> {
         } }
     }
 
-    /// The value right of the bar and of all that is drawn there, and the stage's price below it.
+    /// The value, to the right of the bar and of all marks, and below it the cost of the stage.
     #[expect(clippy::too_many_arguments, reason = "a place on paper is several numbers")]
     fn numbers(
         &self,
@@ -233,7 +234,7 @@ impl<'a> LadderChart<'a> {
         format!("The ladder of {}. {}.", self.measure.title(), lines.join(". "))
     }
 
-    /// The costliest stage.
+    /// A sentence about the costliest stage.
     fn finding(&self) -> Option<String> {
         let cost = |rung: &&Rung<'_>| rung.price.and_then(|price| price.rate).map_or(0.0, |rate| rate.median);
         let costliest = self.rungs.iter().min_by(|left, right| cost(left).total_cmp(&cost(right)))?;
@@ -302,7 +303,7 @@ impl Rung<'_> {
         }
     }
 
-    /// The largest values that its half has to hold.
+    /// The largest values that the scale of a half must contain.
     fn extent(&self, column: LadderColumn) -> Vec<f64> {
         let printed = self.printed.iter().map(|p| p.value).filter(|_| column == LadderColumn::Rate);
         self.of(column).map(upper).into_iter().chain(printed).collect()
@@ -317,7 +318,7 @@ impl Rung<'_> {
         };
         let signed = |value: f64| {
             let sign = if value < 0.0 { "−" } else { "+" };
-            // Two decimals are as fine as the values beside them.
+            // Two decimals are as precise as the values beside them.
             let size = value.abs();
             if (0.01..1.0).contains(&size) {
                 format!("{sign}{size:.2}")
@@ -334,7 +335,7 @@ impl Rung<'_> {
     }
 }
 
-/// The bar, with its difference to the rung before.
+/// The bar, with its difference to the previous rung.
 fn bars(scale: &Scale, column: LadderColumn, before: Option<f64>, value: f64, y: f64) -> Markup {
     let area = |from: f64, to: f64| Area {
         x: scale.at(from),
@@ -344,7 +345,7 @@ fn bars(scale: &Scale, column: LadderColumn, before: Option<f64>, value: f64, y:
     };
     let before = before.unwrap_or(value);
     let (low, high) = (before.min(value), before.max(value));
-    // Less rate costs, and so does more CPU.
+    // A lower rate is a cost, and so is more CPU.
     let costs = match column {
         LadderColumn::Rate => value < before,
         LadderColumn::Cpu => value > before,
@@ -356,7 +357,7 @@ fn bars(scale: &Scale, column: LadderColumn, before: Option<f64>, value: f64, y:
     }
 }
 
-/// The cost of the stage between two rungs, computed inside each block.
+/// The cost of the stage between two rungs, computed within each block.
 fn price(record: &Record, measure: &Measure, before: &Summary<'_>, after: &Summary<'_>) -> Price {
     let change = |metric, change| paired(record, metric, &after.case.id, &before.case.id, change);
     Price {

@@ -1,4 +1,4 @@
-//! The key to the marks, set in lines that break where the paper ends.
+//! The legend of the marks, in lines that fit the width.
 
 use maud::{Markup, html};
 
@@ -10,31 +10,31 @@ const SIZE: f64 = 11.5;
 const LINE: f64 = 20.0;
 const MARK: f64 = 17.0;
 
-/// One key: the mark, and its meaning.
+/// One entry: the mark, and its meaning.
 pub(crate) struct Entry {
     mark: Mark,
     words: String,
 }
 
-/// The mark of a key.
+/// The mark of an entry.
 pub(crate) enum Mark {
-    /// Words alone: the head of the keys that follow.
+    /// Only words: the heading of the entries that follow.
     None,
-    /// A bar: class, hatched.
+    /// A bar: its class, and true if it is hatched.
     Bar(String, bool),
-    /// The part of a bar that is payload time alone.
+    /// The part of a bar that stands for the rate over only the payload time.
     Tip,
-    /// A dot: class.
+    /// A dot: its class.
     Dot(&'static str),
-    /// A straight line: class.
+    /// A straight line: its class.
     Line(String),
-    /// A curve with its points: the series.
+    /// A curve with its points: the index of its series.
     Curve(usize),
-    /// A number that a paper printed: class.
+    /// A number that a paper printed: its class.
     Hollow(&'static str),
 }
 
-/// The legend from `x` to `right`, and its height; none without keys.
+/// The legend from `x` to `right`, and its height; empty if there are no entries.
 pub(crate) fn legend(entries: &[Entry], id: &str, x: f64, right: f64) -> (Markup, f64) {
     if entries.is_empty() {
         return (html! {}, 0.0);
@@ -53,13 +53,13 @@ pub(crate) fn legend(entries: &[Entry], id: &str, x: f64, right: f64) -> (Markup
 }
 
 impl Entry {
-    /// A key.
+    /// An entry.
     pub(crate) fn new(mark: Mark, words: impl Into<String>) -> Self {
         Self { mark, words: words.into() }
     }
 
     fn breadth(&self) -> f64 {
-        /// Where the font is missing, the one in its place may be wider.
+        /// If the font isn't installed, its replacement may be wider.
         const WIDER: f64 = 1.12;
         self.mark_width() + width(&self.words, SIZE) * WIDER
     }
@@ -76,7 +76,7 @@ impl Entry {
         if matches!(self.mark, Mark::None) { 9.0 } else { 17.0 }
     }
 
-    /// The key with its baseline at `y`.
+    /// The entry with its baseline at `y`.
     fn draw(&self, id: &str, x: f64, y: f64, right: f64) -> Markup {
         let area = Area { x, y: y - 9.5, width: 15.0, height: 11.0 };
         let mark = match &self.mark {

@@ -1,4 +1,4 @@
-//! The marks that more than one kind of figure draws.
+//! Marks that several kinds of figure draw.
 
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
@@ -9,7 +9,7 @@ use super::svg::{line, points, px, rect};
 use crate::number::tick;
 use crate::summary::ends;
 
-/// The place of a bar on paper.
+/// The position and size of a bar.
 #[derive(Clone, Copy)]
 pub(crate) struct Area {
     /// Left edge.
@@ -42,7 +42,7 @@ pub(crate) fn dot(x: f64, y: f64, class: &str) -> Markup {
 pub(crate) fn diamond(x: f64, y: f64, class: &str) -> Markup {
     const REACH: f64 = 5.2;
     let corners = [(x, y - REACH), (x + REACH, y), (x, y + REACH), (x - REACH, y)];
-    // Paper around it, for it may lie on a dark bar.
+    // It has an outline in the background colour, because it may be on a dark bar.
     html! { @for class in ["printed-halo", class] { polygon points=(points(&corners)) class=(class) {} } }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn hollow(x: f64, y: f64, class: &str, of: &str, printed: &Hollow, un
     html! { g { title { (of) ", printed: " (tick(printed.value)) " " (unit) " (" (printed.source) ")" } (diamond(x, y, class)) } }
 }
 
-/// The mark of a point on a curve: one shape a series, so that they differ without colour.
+/// The mark of a point on a curve. Each series has its own shape, so that series differ without colour.
 pub(crate) fn point(series: usize, x: f64, y: f64, class: &str) -> Markup {
     const R: f64 = 4.2;
     match series % 4 {
@@ -62,13 +62,13 @@ pub(crate) fn point(series: usize, x: f64, y: f64, class: &str) -> Markup {
     }
 }
 
-/// The class of a curve: a colour a series, dashed from the seventh on.
+/// The class of a curve: a colour for each series, dashed from the seventh series on.
 pub(crate) fn curve_class(series: usize) -> String {
     let dashed = if series % 12 >= 6 { " dashed" } else { "" };
     format!("c{}{dashed}", series % 6)
 }
 
-/// An upright whisker; none if the interval is so narrow that it would be a blot.
+/// A vertical whisker; nothing if the interval is so narrow that the whisker would be a blot.
 pub(crate) fn upright_whisker(estimate: Estimate, x: f64, scale: &Scale) -> Markup {
     let Some((low, high)) = whisker(estimate, &|value| scale.at(value)) else { return html! {} };
     html! { @for class in ["whisker-halo", "whisker"] {
@@ -77,7 +77,7 @@ pub(crate) fn upright_whisker(estimate: Estimate, x: f64, scale: &Scale) -> Mark
     } }
 }
 
-/// A lying whisker.
+/// A horizontal whisker.
 pub(crate) fn lying_whisker(estimate: Estimate, y: f64, at: &dyn Fn(f64) -> f64) -> Markup {
     let Some((low, high)) = whisker(estimate, at) else { return html! {} };
     html! { @for class in ["whisker-halo", "whisker"] {
@@ -86,7 +86,7 @@ pub(crate) fn lying_whisker(estimate: Estimate, y: f64, at: &dyn Fn(f64) -> f64)
     } }
 }
 
-/// The places of an interval's ends, or `None` if they are so near that a whisker would be a blot.
+/// The positions of an interval's ends; `None` if they are so close together that a whisker would be a blot.
 pub(crate) fn whisker(estimate: Estimate, at: &dyn Fn(f64) -> f64) -> Option<(f64, f64)> {
     let (low, high) = ends(estimate)?;
     let ends = (at(low), at(high));

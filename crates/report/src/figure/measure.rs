@@ -20,7 +20,7 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// The unit in which values up to `largest` (in the stored unit) read best.
+    /// The measure with the unit that suits values up to `largest` (in the stored unit).
     pub(crate) fn new(quantity: Metric, largest: f64) -> Self {
         let about = quantity.about();
         let (unit, factor) = match about.unit {
@@ -30,7 +30,8 @@ impl Measure {
         Self { quantity, name: about.label, unit, meaning: about.meaning, factor }
     }
 
-    /// As [`Measure::new`]; where both ends share their processors, the CPU of either is that of both.
+    /// Like [`Measure::new`]. If both ends share their processors, the CPU of either end is named as that of
+    /// both.
     pub(crate) fn of(record: &Record, quantity: Metric, largest: f64) -> Self {
         let measure = Self::new(quantity, largest);
         if quantity != Metric::FarBusyPercent || !record.shared_processors {
@@ -66,7 +67,7 @@ impl Measure {
     }
 }
 
-/// The unit of a time that is stored in microseconds, and the factor to it.
+/// The unit for a time that is stored in microseconds, and the factor to this unit.
 pub(crate) fn time_unit(largest: f64) -> (&'static str, f64) {
     match largest {
         size if size >= 2e6 => ("s", 1e-6),

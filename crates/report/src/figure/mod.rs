@@ -1,8 +1,8 @@
-//! The figures of a study, one module a kind. Each makes a [`Drawn`] of its part of the record: two layouts,
-//! a text alternative, a caption and its numbers as a table.
+//! The figures of a study, one module for each kind. Each module draws its part of the record as a [`Drawn`]:
+//! two layouts, a text alternative, a caption, and the numbers as a table.
 //!
-//! `context` says what a figure is drawn from, `measure` in which unit; `axes`, `legend`, `marks`, `scale`,
-//! `svg`, `text` and `words` serve all kinds; `caption` and `table` stand below the drawing.
+//! `context` holds the input of a figure, `measure` its unit. All kinds use `axes`, `legend`, `marks`,
+//! `scale`, `svg`, `text` and `words`. `caption` and `table` make the parts below the drawing.
 
 mod axes;
 mod bars;
@@ -53,15 +53,15 @@ const KINDS: [Kind; 7] = [
     (FigureKind::Ladder, "ladder", ladder::draw),
 ];
 
-/// A kind's drawing of its part of a record.
+/// A drawn figure.
 pub(crate) struct Drawn {
     /// For wide screens and paper.
     pub(crate) wide: Picture,
     /// For narrow screens.
     pub(crate) narrow: Picture,
-    /// The figure in words with all its numbers, for people who don't see it.
+    /// The figure in words, with all its numbers, for readers who can't see it.
     pub(crate) description: String,
-    /// Its findings, one sentence each; computed from its numbers.
+    /// Its findings, one sentence each, computed from its numbers.
     pub(crate) findings: Vec<String>,
     /// The caption: the measured quantity, the place, the number of runs, and the meaning of every mark.
     pub(crate) caption: String,
@@ -69,35 +69,35 @@ pub(crate) struct Drawn {
     pub(crate) table: Table,
     /// The contents of the CSV, if it holds more than the table.
     pub(crate) more: Option<Table>,
-    /// Whether the table is as much the figure as the drawing, and so isn't folded away.
+    /// True if the table is as important as the drawing, and so isn't folded away.
     pub(crate) table_is_open: bool,
 }
 
-/// Marks on paper.
+/// A drawing.
 pub(crate) struct Picture {
     body: Markup,
     width: f64,
     height: f64,
 }
 
-/// The paper that a layout is for.
+/// The width for which a layout is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Paper {
     /// Its width in units.
     pub(crate) width: f64,
-    /// Whether it is a narrow screen.
+    /// True for a narrow screen.
     pub(crate) narrow: bool,
 }
 
 /// A figure of the record, drawn.
 pub(crate) struct Shown<'a> {
-    /// Its place in the page: "figure-1".
+    /// Its id in the page: "figure-1".
     pub(crate) id: String,
     /// The name of its kind.
     kind: &'static str,
     /// Its name.
     pub(crate) title: &'a str,
-    /// Everything else.
+    /// The drawing and its texts.
     pub(crate) drawn: Drawn,
 }
 
@@ -131,7 +131,7 @@ impl Paper {
     /// For narrow screens.
     pub(crate) const NARROW: Self = Self { width: 360.0, narrow: true };
 
-    /// The one of two that suits the layout.
+    /// The one of two values that belongs to the layout.
     pub(crate) fn pick<T>(self, wide: T, narrow: T) -> T {
         if self.narrow { narrow } else { wide }
     }
@@ -178,7 +178,7 @@ impl Shown<'_> {
         self.in_page("narrow", &self.drawn.narrow)
     }
 
-    /// The wide layout as a document of its own, with its findings and its caption below.
+    /// The wide layout as a stand-alone document, with its findings and its caption below.
     pub(crate) fn stand_alone(&self) -> Markup {
         const MARGIN: f64 = 16.0;
         let Picture { body, width, height } = &self.drawn.wide;
@@ -226,7 +226,7 @@ fn shown<'a>(
     Shown { kind, title: context.title(), drawn: draw(&context), id: context.id }
 }
 
-/// The figure of a study that requests none.
+/// The quantity of the figure for a study that requests no figure.
 fn main_quantity(summaries: &[Summary<'_>]) -> Metric {
     let has = |metric: &Metric| summaries.iter().any(|summary| summary.of(*metric).is_some());
     Metric::MAIN.into_iter().rev().find(has).unwrap_or_default()

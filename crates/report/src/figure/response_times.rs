@@ -1,5 +1,5 @@
-//! The distribution of response times: the share of transactions slower than a time, both axes logarithmic,
-//! so that the slowest thousandth is as readable as the median.
+//! The distribution of response times: the share of transactions slower than a time. Both axes are
+//! logarithmic, so that the slowest thousandth is as readable as the median.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Latency;
@@ -50,7 +50,7 @@ struct ResponseChart<'a> {
 
 struct ResponseCurve<'a> {
     summary: &'a Summary<'a>,
-    /// Classes of all good runs together: upper bound in microseconds, transactions.
+    /// The histogram of all good runs together: upper bound in microseconds, and transactions.
     classes: Vec<(f64, u64)>,
     /// Medians over blocks, in the order of [`PERCENTILES`], in microseconds.
     percentiles: [Option<Estimate>; 4],
@@ -94,8 +94,8 @@ impl<'a> ResponseChart<'a> {
         entries
     }
 
-    /// From the fastest class to the longest time, and from all transactions to the rarest share that their
-    /// number resolves.
+    /// The scales: from the fastest class to the longest time, and from all transactions to the smallest
+    /// share that their number can show.
     fn scales(&self, frame: &Frame) -> (Logarithmic, Logarithmic) {
         let times = || self.curves.iter().flat_map(ResponseCurve::times).map(|time| time * self.factor);
         let (low, high) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
@@ -199,7 +199,7 @@ impl<'a> ResponseChart<'a> {
         table
     }
 
-    /// Every class, for programs.
+    /// Every class of the histogram, for the CSV.
     fn histograms(&self) -> Table {
         let mut table = Table::new(["Case", "Up to (µs)", "Transactions", "Share slower"]);
         for curve in &self.curves {
@@ -250,11 +250,11 @@ impl<'a> ResponseCurve<'a> {
         self.classes.iter().map(step).collect()
     }
 
-    /// The curve: through the classes, or through the percentiles if no run kept classes.
+    /// The points of the curve: from the histogram or, if no run has one, from the percentiles.
     fn steps(&self) -> Vec<(f64, f64)> {
         let first = self.classes.first().map(|(bound, _)| (*bound, 1.0));
-        // The last class has none slower, which no logarithmic axis can show: the curve ends at the one
-        // before.
+        // No transaction is slower than the last class, and a logarithmic axis can't show 0, so the curve
+        // ends at the class before.
         let rest = self.slower().into_iter().filter(|(_, share)| *share > 0.0);
         let percentile =
             |(estimate, (_, share, _)): (&Option<Estimate>, Percentile)| Some(((*estimate)?.median, share));
@@ -264,7 +264,7 @@ impl<'a> ResponseCurve<'a> {
         first.into_iter().chain(rest).collect()
     }
 
-    /// All times that the axis must hold, in microseconds.
+    /// All times that the axis must contain, in microseconds.
     fn times(&self) -> impl Iterator<Item = f64> + '_ {
         let percentiles = self.percentiles.iter().flatten().map(|estimate| estimate.median);
         let classes = self.steps().into_iter().map(|(bound, _)| bound);
@@ -273,7 +273,7 @@ impl<'a> ResponseCurve<'a> {
     }
 }
 
-/// The classes of all runs together, by bound.
+/// The sum of the histograms of all runs, by bound.
 fn pooled(runs: &[&Latency]) -> Vec<(f64, u64)> {
     let mut all: Vec<(f64, u64)> = runs
         .iter()
@@ -295,7 +295,7 @@ fn is_power_of_ten(value: f64) -> bool {
     (value.log10() - value.log10().round()).abs() < 1e-6
 }
 
-/// The ticks of time that don't touch one another.
+/// Ticks of time that are far enough apart.
 fn spaced(scale: &Logarithmic) -> Vec<(f64, String)> {
     let mut end = f64::NEG_INFINITY;
     let mut out = Vec::new();

@@ -1,11 +1,11 @@
-//! A linear scale from zero, whose ticks fall on round numbers.
+//! Scales whose ticks are round numbers.
 
-/// Steps that a reader divides by without thought.
+/// Steps by which a reader can divide easily.
 const ROUND: [f64; 9] = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
-/// Steps that make the plainest ticks.
+/// Steps that make the simplest ticks.
 const PLAIN: [f64; 4] = [1.0, 2.0, 2.5, 5.0];
 
-/// Maps values from 0 to `max` onto `from` to `to` (pixels; `to` may be the smaller).
+/// Maps values from 0 to `max` onto `from` to `to` (in pixels; `to` may be smaller than `from`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     /// The value at `to`.
@@ -17,14 +17,14 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The scale of ten steps that holds `largest`. Ten, because then the grid serves a second axis in
-    /// percent.
+    /// The scale of ten steps that contains `largest`. It has ten steps so that a second axis in percent can use
+    /// the same grid.
     pub(crate) fn holding(largest: f64, from: f64, to: f64) -> Self {
         let step = round_step(largest / 10.0);
         Self { max: step * 10.0, step, from, to }
     }
 
-    /// The scale of at most `most` steps of 1, 2, 2.5 or 5 that holds `largest`, for a plot without a second
+    /// The scale of at most `most` steps of 1, 2, 2.5 or 5 that contains `largest`, for a plot without a second
     /// axis.
     pub(crate) fn coarse(largest: f64, most: usize, from: f64, to: f64) -> Self {
         let step = plain_step(largest / most.max(1) as f64);
@@ -38,14 +38,14 @@ impl Scale {
         Self { max: 100.0, step: 10.0, from, to }
     }
 
-    /// The scale that ends at `largest` itself; its ticks still fall on round numbers.
+    /// The scale that ends exactly at `largest`. Its ticks are still round numbers.
     pub(crate) fn up_to(largest: f64, from: f64, to: f64) -> Self {
         let round = Self::holding(largest, from, to);
         let ends = largest.is_finite() && largest > 1e-12;
         Self { max: if ends { largest } else { round.max }, ..round }
     }
 
-    /// The place of a value; values outside the scale are put on its nearer end.
+    /// The position of a value. A value outside the scale is moved to the nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if value.is_finite() { (value / self.max).clamp(0.0, 1.0) } else { 0.0 };
         self.from + (self.to - self.from) * share
@@ -58,7 +58,7 @@ impl Scale {
     }
 }
 
-/// Maps values on both sides of zero, which is always on it.
+/// Maps positive and negative values. Zero is always on the scale.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signed {
     low: f64,
@@ -69,8 +69,7 @@ pub(crate) struct Signed {
 }
 
 impl Signed {
-    /// The scale that holds zero and all values, with some eight ticks at most, and no more than there is room for
-    /// by the width of a tick's text.
+    /// The scale that contains zero and all values, with about eight ticks, or fewer if their texts are too wide.
     pub(crate) fn holding(
         values: impl Iterator<Item = f64>,
         from: f64,
@@ -93,7 +92,7 @@ impl Signed {
         [8.0, 5.0, 3.0, 2.0].map(with).into_iter().find(fits).unwrap_or_else(|| with(1.0))
     }
 
-    /// The place of a value; values outside the scale are put on its nearer end.
+    /// The position of a value. A value outside the scale is moved to the nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
         self.from + (self.to - self.from) * if share.is_finite() { share } else { 0.0 }
@@ -117,20 +116,20 @@ pub(crate) struct Logarithmic {
 }
 
 impl Logarithmic {
-    /// The scale from `low` to `high`; nonsense gives the scale from 1 to 10.
+    /// The scale from `low` to `high`; if these are invalid, the scale from 1 to 10.
     pub(crate) fn new(low: f64, high: f64, from: f64, to: f64) -> Self {
         let sensible = low.is_finite() && high.is_finite() && low >= 1e-12 && high <= 1e18;
         let (low, high) = if sensible { (low, high.max(low * 1.0001)) } else { (1.0, 10.0) };
         Self { low, high, from, to }
     }
 
-    /// The place of a value; values outside the scale are put on its nearer end.
+    /// The position of a value. A value outside the scale is moved to the nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = ((value / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0);
         self.from + (self.to - self.from) * if share.is_finite() { share } else { 0.0 }
     }
 
-    /// Ticks at 1, 2 and 5 of each power of ten, or at the powers alone if there are many.
+    /// Ticks at 1, 2 and 5 times each power of ten, or only at the powers if there are many.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         let powers = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
         let decades = (self.high / self.low).log10();

@@ -1,5 +1,5 @@
-//! Curves of a quantity over a factor, one a series, with the straight line that perfect scaling would follow
-//! from the first point, and CPU in a second panel below.
+//! Curves of a quantity over a factor, one curve for each series, with the straight line of perfect scaling
+//! from the first point. A second panel below shows CPU.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
@@ -38,7 +38,7 @@ struct ScalingChart<'a> {
     measure: Measure,
     /// The factor along the axis.
     x: String,
-    /// Its levels, numbers by size.
+    /// Its levels; numbers are sorted by size.
     levels: Vec<String>,
     /// The levels as numbers, if all of them are numbers.
     numbers: Option<Vec<f64>>,
@@ -51,7 +51,7 @@ struct ScalingChart<'a> {
 struct ScalingCurve<'a> {
     /// The curve's level of the series.
     level: String,
-    /// The curve's name for people.
+    /// The curve's name in words.
     name: String,
     points: Vec<Point<'a>>,
 }
@@ -71,8 +71,8 @@ impl<'a> ScalingChart<'a> {
         let level = |s: &Summary<'a>| {
             found(s, &x).or_else(|| context.level(s.case, &x)).unwrap_or_else(|| "–".to_owned())
         };
-        // A case that searched its level and has no figure has no place, either; a line below the figure
-        // names it.
+        // A case that searched for its level and has no value has no position on the axis. A line below the
+        // figure names it.
         let placed =
             |s: &&&Summary<'a>| level(s) != tool::AUTO || s.quantity(context.asked.quantity).is_some();
         let (levels, numbers) = sorted(context.cases.iter().filter(placed).map(|s| level(s)));
@@ -103,7 +103,8 @@ impl<'a> ScalingChart<'a> {
         self.curves.iter().flat_map(|curve| &curve.points)
     }
 
-    /// Every point with the class of its printed numbers: the colour of its curve, if there are several.
+    /// Every point, with the class of its printed numbers: the colour of its curve, if there are several
+    /// curves.
     fn printed_points(&self) -> impl Iterator<Item = (String, &Point<'a>)> {
         let class = |at| match self.curves.len() {
             1 => "printed".to_owned(),
@@ -177,7 +178,7 @@ impl<'a> ScalingChart<'a> {
             .iter()
             .filter_map(|p| Some((self.place(frame, p.level), p.value?, p.summary)))
             .collect();
-        // A level without a value leaves a gap in the curve.
+        // The curve has a gap at a level without a value.
         let pieces = curve.points.split(|point| point.value.is_none());
         let missing = curve.points.iter().filter(|point| point.value.is_none());
         html! {
@@ -202,7 +203,7 @@ impl<'a> ScalingChart<'a> {
         piece.iter().filter_map(place).collect()
     }
 
-    /// The number at a point, above it and clear of the curve, which rises to the right.
+    /// The number at a point. It is above the point and doesn't touch the curve, which rises to the right.
     fn label(
         &self,
         frame: &Frame,
@@ -234,7 +235,7 @@ impl<'a> ScalingChart<'a> {
         }
     }
 
-    /// The receiver's CPU with points, or the sender's as a thin line.
+    /// The receiver's CPU as a curve with points, or the sender's CPU as a thin line.
     fn cpu_curve(
         &self,
         frame: &Frame,
@@ -256,7 +257,7 @@ impl<'a> ScalingChart<'a> {
         }
     }
 
-    /// First points, with the numbers of the levels that the line passes.
+    /// The first points of the curves, through which the straight lines go.
     fn references(&self) -> impl Iterator<Item = (f64, f64)> {
         let first = |curve: &ScalingCurve<'a>| {
             let numbers = self.numbers.as_ref()?;
@@ -303,7 +304,7 @@ impl<'a> ScalingChart<'a> {
         }
     }
 
-    /// The levels with their places; those that would touch the one before are left out.
+    /// The levels with their positions. A level whose text would touch the previous one is left out.
     fn ticks(&self, frame: &Frame) -> Vec<(f64, &str)> {
         let mut end = f64::NEG_INFINITY;
         let mut ticks = Vec::new();
@@ -337,8 +338,7 @@ impl<'a> ScalingChart<'a> {
         self.curves.iter().filter_map(|curve| self.finding(record, curve)).collect()
     }
 
-    /// The growth of a curve and of its CPU: the factor between two levels; the slope, its fit and its share
-    /// of the straight line over more.
+    /// A sentence about the growth of a curve and of its CPU (see [`growth_words`]).
     fn finding(&self, record: &Record, curve: &ScalingCurve<'_>) -> Option<String> {
         let numbers = self.numbers.as_ref()?;
         let valued: Vec<_> = curve.points.iter().filter(|point| point.value.is_some()).collect();
@@ -358,7 +358,7 @@ impl<'a> ScalingChart<'a> {
         Some(name + &words)
     }
 
-    /// The growth of the shown CPU; none beside values that are CPU themselves.
+    /// The growth of the shown CPU; `None` if the quantity itself is CPU.
     fn cpu_growth(&self, record: &Record, levels: &[(f64, &str)]) -> Option<Growth> {
         let far = Growth::of(record, Metric::FarBusyPercent, levels);
         far.or_else(|| Growth::of(record, Metric::BusyPercent, levels))
@@ -403,20 +403,20 @@ impl<'a> ScalingChart<'a> {
     }
 }
 
-/// The place of a case whose level was searched: the number that was found.
+/// The position of a case whose level was searched: the level that was found.
 fn found(summary: &Summary<'_>, factor: &str) -> Option<String> {
     let number = summary.of(Metric::Found).filter(|_| summary.figures.searched.as_deref() == Some(factor))?;
     Some(number.median.to_string())
 }
 
-/// The name of a case's curve: its level of the series, or nothing if there is one curve.
+/// The name of a case's curve: its level of the series, or an empty text if there is only one curve.
 fn series(context: &Context<'_>, summary: &Summary<'_>) -> String {
     let factor = context.asked.series.as_deref();
     let case = context.cases.iter().find(|s| s.case.id == summary.case.id).map(|s| s.case);
     factor.zip(case).and_then(|(factor, case)| context.level(case, factor)).unwrap_or_default()
 }
 
-/// The levels without repetition: by size if all are numbers, else in the study's order.
+/// The levels without repetition: sorted by size if all are numbers, otherwise in the study's order.
 fn sorted(levels: impl Iterator<Item = String>) -> (Vec<String>, Option<Vec<f64>>) {
     let mut all: Vec<String> = Vec::new();
     for level in levels {
@@ -435,7 +435,7 @@ fn sorted(levels: impl Iterator<Item = String>) -> (Vec<String>, Option<Vec<f64>
     (levels, Some(numbers))
 }
 
-/// The range of points, which excludes the axis itself.
+/// The range in which points are drawn. It excludes the axis itself.
 fn inner(frame: &Frame) -> (f64, f64) {
     (frame.left + 26.0, frame.right - 16.0)
 }

@@ -1,8 +1,9 @@
-//! The SVG that every layout needs. Elements are written with an end tag, which XML and HTML both read alike.
+//! The SVG elements that every layout needs. They are written with an end tag, which XML and HTML parse in
+//! the same way.
 
 use maud::{Markup, html};
 
-/// A place or a length, to a tenth of a unit; values that aren't finite become 0.
+/// A position or a length, rounded to a tenth of a unit. A value that isn't finite becomes 0.
 pub(crate) fn px(value: f64) -> String {
     let rounded = if value.is_finite() { (value * 10.0).round() / 10.0 } else { 0.0 };
     // -0.0 + 0.0 is 0.0: no "-0" in the output.
@@ -29,7 +30,7 @@ pub(crate) fn rect(x: f64, y: f64, width: f64, height: f64, class: &str) -> Mark
     html! { rect x=(px(x)) y=(px(y)) width=(px(width.max(0.0))) height=(px(height.max(0.0))) class=(class) {} }
 }
 
-/// Places as the `points` of a polyline or polygon.
+/// Positions as the `points` attribute of a polyline or polygon.
 pub(crate) fn points(places: &[(f64, f64)]) -> String {
     places.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect::<Vec<_>>().join(" ")
 }
@@ -39,7 +40,7 @@ pub(crate) fn polyline(places: &[(f64, f64)], class: &str) -> Markup {
     html! { polyline points=(points(places)) class=(class) {} }
 }
 
-/// The pattern that marks clear text: white lines over the bar, so that it stays apart in greyscale.
+/// The pattern that marks clear text: white lines over the bar, so that the bar differs in greyscale too.
 pub(crate) fn hatch_pattern(id: &str) -> Markup {
     html! {
         defs {
@@ -52,7 +53,7 @@ pub(crate) fn hatch_pattern(id: &str) -> Markup {
 
 /// An SVG element with its text alternative.
 pub(crate) struct Drawing<'a> {
-    /// Prefix of the ids inside, unique in the page.
+    /// The prefix of the ids inside the element; unique in the page.
     pub(crate) id: &'a str,
     /// Width in units.
     pub(crate) width: f64,
@@ -65,7 +66,7 @@ pub(crate) struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// The element around `body`, with `style` inside if it is a document of its own.
+    /// The element around `body`. A stand-alone document also gets `style`.
     pub(crate) fn around(&self, style: Option<&str>, body: &Markup) -> Markup {
         let Self { id, width, height, title, description } = self;
         html! {

@@ -1,4 +1,4 @@
-//! The numbers of a figure as a table: HTML for reading, CSV for computing.
+//! The numbers of a figure as a table: HTML for readers, CSV for programs.
 
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
@@ -19,13 +19,13 @@ pub(crate) struct Table {
 pub(crate) enum Cell {
     /// A text.
     Words(String),
-    /// A number: four digits for people, all of it for programs.
+    /// A number: four digits in HTML, all digits in CSV.
     Number(f64),
     /// Several numbers.
     Numbers(Vec<f64>),
     /// A whole number.
     Count(usize),
-    /// A median with its interval; three columns for programs.
+    /// A median with its interval; three columns in CSV.
     Estimate(Estimate),
     /// Nothing was measured.
     Blank,
@@ -59,7 +59,8 @@ impl Table {
         }
     }
 
-    /// The table as RFC 4180 CSV; a column of estimates is followed by the ends of their intervals.
+    /// The table as RFC 4180 CSV. After a column of estimates come two columns with the ends of their
+    /// intervals.
     pub(crate) fn csv(&self) -> String {
         let estimates: Vec<bool> = (0..self.head.len()).map(|at| self.has_estimates(at)).collect();
         let head = self.head.iter().zip(&estimates).flat_map(|(name, is_estimate)| {
@@ -96,7 +97,7 @@ impl Cell {
         Self::Words(words.into())
     }
 
-    /// Numbers; nothing is blank.
+    /// A cell of numbers; blank if there are none.
     pub(crate) fn numbers(all: impl Iterator<Item = f64>) -> Self {
         let all: Vec<f64> = all.collect();
         if all.is_empty() { Self::Blank } else { Self::Numbers(all) }

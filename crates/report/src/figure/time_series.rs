@@ -1,4 +1,4 @@
-//! Values over time within a run: the median run, in small multiples by unit, each with both hosts.
+//! Values over time within the median run of each case. Each unit has its own panel, with both hosts.
 
 use linerate_bench::record::{Measures, Series};
 use maud::{Markup, html};
@@ -13,15 +13,15 @@ use super::text::fit;
 use super::{Drawn, Paper, caption};
 use crate::number::{count, short, tick};
 
-/// Curves with more points than these are drawn as means of neighbours.
+/// The number of points of a curve. With more points, means of neighbours are drawn.
 const MOST_POINTS: usize = 1200;
-/// The largest number of lines in a panel; with more, it is split by their subjects.
+/// The largest number of lines in a panel. A panel with more lines is split by their subjects.
 const MOST_LINES: usize = 6;
-/// More cases than these are in the table alone.
+/// The number of cases that are drawn. More cases are only in the table.
 const MOST_CASES: usize = 6;
 const WHAT: &str = "series of the samplers";
 
-/// Small multiples of the samplers' series.
+/// Panels of the samplers' series.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let lacks = context.lacks_of(WHAT, has_series);
     let runs = runs(context);
@@ -39,7 +39,7 @@ struct Chosen<'a> {
     name: &'a str,
     block: u32,
     seconds: f64,
-    /// The time in which the tool counted, if it had a ramp before it.
+    /// The time in which the tool counted, if it had a ramp before that time.
     counted: Option<(f64, f64)>,
     panels: Vec<SeriesPanel<'a>>,
 }
@@ -65,7 +65,7 @@ fn runs<'a>(context: &Context<'a>) -> Vec<Chosen<'a>> {
     context.cases.iter().filter_map(chosen).collect()
 }
 
-/// The series by unit, in the order of the record; also by name if a unit has many.
+/// The series grouped by unit, in the order of the record; also grouped by name if a unit has many series.
 fn panels(all: &[Series]) -> Vec<SeriesPanel<'_>> {
     let mut panels: Vec<SeriesPanel<'_>> = Vec::new();
     for series in all.iter().filter(|series| !series.points.is_empty()) {
@@ -99,7 +99,7 @@ fn on_paper(runs: &[Chosen<'_>], paper: Paper, id: &str, lacks: &[String]) -> (M
 }
 
 impl Chosen<'_> {
-    /// Draws the panels of a run over one time axis. Returns their end.
+    /// Draws the panels of a run over a common time axis. Returns the y of their end.
     fn draw(&self, paper: Paper, id: &str, y: f64) -> (Markup, f64) {
         let title = format!("{} (block {})", self.name, u64::from(self.block) + 1);
         let mut y = y + 18.0;
@@ -132,7 +132,7 @@ impl SeriesPanel<'_> {
         std::iter::once(head).chain(self.lines.iter().enumerate().map(entry)).collect()
     }
 
-    /// A colour a host, a dash pattern each further line of it.
+    /// The class of a line: a colour for each host, and a dash pattern for each further line of the host.
     fn class(&self, at: usize) -> String {
         let mut hosts: Vec<&str> = self.lines.iter().map(|line| line.host.as_str()).collect();
         hosts.sort_unstable();
@@ -159,7 +159,7 @@ impl SeriesPanel<'_> {
     }
 }
 
-/// The points; if there are too many, means of equal numbers of neighbours.
+/// The points or, if there are too many, means of equal numbers of neighbours.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(MOST_POINTS).max(1);
     let mean = |chunk: &[(f64, f64)]| {
@@ -169,8 +169,8 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(size).map(mean).filter(|(at, value)| at.is_finite() && value.is_finite()).collect()
 }
 
-/// Mean, least and most of a series, of the intervals wholly inside the time in which the tool counted where there
-/// are some.
+/// Mean, minimum and maximum of a series, over the intervals that are completely inside the time in which the tool
+/// counted; over all intervals if there are none.
 fn extent(series: &Series, counted: Option<(f64, f64)>) -> Option<[f64; 3]> {
     let before = |at: usize| at.checked_sub(1).map_or(0.0, |before| series.points[before].0);
     let inside = counted.map(|(begin, end)| {
@@ -250,7 +250,7 @@ fn table(runs: &[Chosen<'_>]) -> Table {
     table
 }
 
-/// Every point, for programs.
+/// Every point, for the CSV.
 fn points(runs: &[Chosen<'_>]) -> Table {
     let mut table = Table::new(["Case", "Block", "Host", "Series", "Unit", "Seconds", "Value"]);
     for (run, series) in all_lines(runs) {

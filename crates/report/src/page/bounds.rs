@@ -1,4 +1,4 @@
-//! The rows that the study must reach, and those that it only compares.
+//! The bounds that the study must reach, and the rows that it only compares.
 
 use linerate_bench::record::{Bound, Record, Relation};
 use linerate_bench::stats::{BoundRow, BoundVerdict, Estimate, bound_rows, outcome};
@@ -93,7 +93,7 @@ fn limit(bound: &Bound) -> String {
     }
 }
 
-/// A value with its unit; a ratio has none, with three decimals since its bound may be as fine.
+/// A value with its unit. A ratio has no unit, and has three decimals, because its bound may have as many.
 fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "bytes" if value >= 0.0 => bytes(value as u64),

@@ -96,7 +96,7 @@ fn moved(summary: &Summary<'_>) -> String {
     [own].into_iter().chain(summary.levels.iter().cloned()).collect::<Vec<_>>().join(" · ")
 }
 
-/// Whether any case says how many streams it has.
+/// True if any case has a known number of streams.
 fn has_streams(record: &Record) -> bool {
     record.cases.iter().any(|case| case.streams.is_some())
 }
@@ -126,7 +126,7 @@ fn lack(summary: &Summary<'_>, columns: usize) -> Markup {
     }
 }
 
-/// Rows of one kind of trouble: the label, and the runs' common reason.
+/// The rows of one kind of trouble: the case's label, and the runs with a common reason.
 type Rows<'a> = Vec<(&'a str, Trouble<'a>)>;
 
 /// Runs of a case with the same reason.
@@ -171,7 +171,7 @@ fn trouble_table(lists: &[(&str, &str, Rows<'_>)]) -> Markup {
     }
 }
 
-/// Blocks as people count them, from 1.
+/// The numbers of blocks, counted from 1.
 fn block_list(blocks: &[u32]) -> String {
     let names: Vec<_> = blocks.iter().map(|block| (u64::from(*block) + 1).to_string()).collect();
     names.join(", ")

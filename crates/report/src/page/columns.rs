@@ -14,13 +14,13 @@ pub(crate) struct Column {
     /// Its name, in lines.
     head: Vec<String>,
     numeric: bool,
-    /// Its cell for a case; `None` if the case has no such figure.
+    /// Its cell for a case; `None` if the case has no such value.
     content: Box<Content>,
 }
 
 type Content = dyn Fn(&Record, &Summary<'_>) -> Option<Markup>;
 
-/// The columns that have something to show.
+/// The columns in which some case has a value.
 pub(crate) fn present(record: &Record, summaries: &[Summary<'_>]) -> Vec<Column> {
     let filled =
         |column: &Column| summaries.iter().any(|summary| (column.content)(record, summary).is_some());
@@ -94,7 +94,7 @@ fn of_metric(record: &Record, metric: Metric) -> Column {
     Column::new(head, move |_, summary| match metric {
         Metric::Found => Some(found(summary.figures.searched.as_deref()?, summary.of(metric)?)),
         Metric::PeakRss => summary.figures.peak_rss_bytes.map(|peak| html! { (bytes(peak)) }),
-        // These two follow from the figure beside them, which has its interval.
+        // These two follow from the metric beside them, which has its interval.
         Metric::CommandRate | Metric::Seconds => {
             summary.of(metric).map(|estimate| html! { (metric.text(estimate.median)) })
         }
@@ -102,7 +102,7 @@ fn of_metric(record: &Record, metric: Metric) -> Column {
     })
 }
 
-/// Whether the tool states its payload's time apart from its login's.
+/// True if the tool reports the payload's time separately from that of the login.
 fn has_payload_time(run: &Run) -> bool {
     matches!(&run.outcome, Outcome::Measured(m) if m.payload_seconds.is_some())
 }
@@ -116,7 +116,7 @@ fn value(text: impl Fn(f64) -> String, estimate: Estimate) -> Markup {
     }
 }
 
-/// A number of something, such as users: the fewest, or most, that do the best.
+/// The level that a search found, such as a number of users.
 fn found(parameter: &str, number: Estimate) -> Markup {
     html! {
         (number.median) " " (parameter)
@@ -132,8 +132,8 @@ fn connections([attempted, made, failed]: [u64; 3]) -> Markup {
     }
 }
 
-/// The share of what the link carries at most; a run above that is an error of the measurement, and is called
-/// one.
+/// The rate as a share of the link's ceiling. If a run is above the ceiling, that is an error of the
+/// measurement, and is shown as an error.
 fn share_of_ceiling(record: &Record, summary: &Summary<'_>) -> Option<Markup> {
     let ceiling = Ceiling::named(record, &summary.case.link)?;
     let share = 100.0 * summary.of(Metric::PayloadRate)?.median / ceiling.payload;

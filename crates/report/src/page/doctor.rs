@@ -1,4 +1,4 @@
-//! The doctor's findings on the hosts, beside the runs that show their effect.
+//! The doctor's findings about the hosts, with the runs that show their effect.
 
 use linerate_bench::record::Record;
 use linerate_doctor::formula::{gbit, percent};

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::scrolling;
 use crate::number::{bytes, grouped};
 
-/// Facts of every host, a column each.
+/// The facts of all hosts, with a column for each host.
 pub(crate) fn section(record: &Record) -> Markup {
     if record.hosts.is_empty() {
         return html! {};
@@ -21,7 +21,7 @@ pub(crate) fn section(record: &Record) -> Markup {
     }
 }
 
-/// A row: its name, and how its value reads.
+/// A row: its name, and the text of its value.
 type FactRow = (&'static str, fn(&Profile) -> Markup);
 
 const ROWS: [FactRow; 12] = [
@@ -61,7 +61,7 @@ fn table(hosts: &[Host], roles: [&str; 2]) -> Markup {
     }
 }
 
-/// The parts of the first host and of the second; empty where they differ between cases.
+/// The roles of the first and of the second host; empty if they differ between cases.
 fn roles(record: &Record) -> [&'static str; 2] {
     let asks = |m: &Measures| m.transactions.is_some() || m.score.is_some();
     let good = || record.cases.iter().flat_map(|case| good_runs(record, &case.id)).map(|(_, run)| run);

@@ -19,8 +19,8 @@ pub(crate) fn contents(figures: &[Shown<'_>]) -> Markup {
     }
 }
 
-/// One figure; it has a heading of its own where it isn't the only one. What the first says stands at the
-/// page's head.
+/// One figure, with its own heading if there are several figures. The findings of the first figure are at the
+/// top of the page instead.
 pub(crate) fn section(record: &Record, figure: &Shown<'_>, at: usize, heading: bool) -> Markup {
     let drawn = &figure.drawn;
     let said = usize::from(at == 0);
@@ -44,7 +44,7 @@ pub(crate) fn section(record: &Record, figure: &Shown<'_>, at: usize, heading: b
     }
 }
 
-/// Numbers stay on a line with their percent sign.
+/// The text with non-breaking spaces between numbers and percent signs.
 fn unbroken(words: &str) -> String {
     words.replace(" %", "\u{a0}%")
 }

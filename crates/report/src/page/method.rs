@@ -1,4 +1,4 @@
-//! How it was measured, so that another can measure it again.
+//! The method of the measurement, in enough detail to repeat it.
 
 use linerate_bench::record::{Dataset, Link, Record};
 use maud::{Markup, html};
@@ -48,7 +48,7 @@ fn links(record: &Record) -> Markup {
     }
 }
 
-/// The rates of generator and path alone, before the study.
+/// The rates of the generators and of the path, each measured by itself before the study.
 fn capacities(record: &Record) -> Markup {
     html! {
         @for alone in &record.capacity {
@@ -85,7 +85,7 @@ fn datasets(all: &[Dataset]) -> Markup {
     }
 }
 
-/// Each tool once, with its version in its own words.
+/// Each tool once, with the version that it prints itself.
 fn tools(record: &Record) -> Markup {
     let mut tools: Vec<(&str, &str)> = Vec::new();
     for case in &record.cases {

@@ -1,4 +1,4 @@
-//! The page: a finding, the figures, and everything that they rest on.
+//! The page: a finding, the figures, and all data behind them.
 
 mod bounds;
 mod cases;
@@ -18,10 +18,10 @@ use crate::summary::{Summary, summaries};
 use crate::{export, figure, finding};
 
 const STYLE: &str = include_str!("style.css");
-/// Offers each figure as PNG. Nothing else needs it.
+/// Offers each figure as PNG. Nothing else on the page needs it.
 const SCRIPT: &str = include_str!("png.js");
-/// The browser itself refuses whatever the page would fetch, and runs the one script that has this digest:
-/// whatever a record smuggled in would not run. Images are the page's own figures.
+/// With this policy, the browser fetches nothing, and runs only the script with this digest, so a script that
+/// a record smuggled in wouldn't run. Images can only be the page's own figures.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; \
                       script-src 'sha256-xPfZDDz5cj3Frk8+vRUieB3pn+sEPp3lRS8ybFuax9s='";
 
@@ -53,7 +53,7 @@ pub(crate) fn render(record: &Record) -> Markup {
     }
 }
 
-/// A table that is wider than the screen scrolls by itself, with the keyboard too.
+/// A table in a frame that scrolls if the table is wider than the screen, also by keyboard.
 fn scrolling(name: &str, table: &Markup) -> Markup {
     html! { div class="scroll" role="region" tabindex="0" aria-label=(name) { (table) } }
 }
@@ -130,7 +130,7 @@ fn downloads(record: &Record) -> Markup {
     }
 }
 
-/// The study's name as a file's name.
+/// The study's name as a file name.
 pub(crate) fn file_stem(study: &str) -> String {
     let safe: String =
         study.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_').take(40).collect();

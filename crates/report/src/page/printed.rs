@@ -12,7 +12,7 @@ fn measured(row: &PrintedRow) -> String {
     row.measured.map_or("–".to_owned(), |_| row.measured_text())
 }
 
-/// Every printed number with its source; empty without any.
+/// Every printed number with its source; empty if there are none.
 pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
     let figures: Vec<CaseSummary> = summaries.iter().map(|summary| summary.figures.clone()).collect();
     let rows = PrintedRow::all(record, &figures);

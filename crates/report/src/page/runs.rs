@@ -1,4 +1,4 @@
-//! Every run behind the figure.
+//! Every run behind the figures.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{Measures, Outcome, Record, Run};
@@ -8,7 +8,7 @@ use super::scrolling;
 use crate::number::count;
 use crate::summary::case_name;
 
-/// All runs, folded away until they are asked for.
+/// All runs, folded away until the reader opens them.
 pub(crate) fn section(record: &Record) -> Markup {
     html! {
         section {
@@ -27,7 +27,7 @@ fn present(record: &Record) -> Vec<Metric> {
     Metric::all().filter(any).collect()
 }
 
-/// A metric of a run, as tables show it.
+/// The cell of a metric of a run.
 fn cell(record: &Record, run: &Run, metric: Metric) -> Option<String> {
     let Outcome::Measured(measures) = &run.outcome else { return None };
     let text = metric.text(metric.shown(measures, record.counts_cpu_once())?);

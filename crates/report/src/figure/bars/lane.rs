@@ -1,5 +1,5 @@
-//! A bar with its marks, for both layouts: it grows in its lane up from the lower axis, or right from the
-//! left one.
+//! A bar with its marks, for both layouts. In its lane, it grows upwards from the lower axis or to the right
+//! from the left axis.
 
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
@@ -11,7 +11,7 @@ use crate::figure::marks::{Area, dot, hollow, swatch, whisker};
 use crate::figure::scale::Scale;
 use crate::figure::svg::line;
 
-/// Which way bars grow.
+/// The direction in which bars grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneWay {
     /// Towards smaller y.
@@ -20,10 +20,10 @@ pub(crate) enum LaneWay {
     Right,
 }
 
-/// The room of one bar.
+/// The area of one bar.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
-    /// Which way its bar grows.
+    /// The direction in which its bar grows.
     pub(crate) way: LaneWay,
     /// The beginning of the bar: zero of its scale.
     pub(crate) base: f64,
@@ -35,15 +35,15 @@ pub(crate) struct Lane {
     pub(crate) gap: f64,
 }
 
-/// How far along its lane everything that belongs to a measured bar reaches.
+/// The extents, along its lane, of everything that belongs to a measured bar.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneReach {
     end: f64,
-    /// The end of the filled part: before `end` if a login is left out of it.
+    /// The end of the filled part. It is before `end` if the rate over the whole command is lower.
     filled: f64,
     whisker: Option<(f64, f64)>,
     dots: Vec<(f64, &'static str)>,
-    /// The places of the hollow marks.
+    /// The positions of the hollow marks.
     hollows: Vec<f64>,
 }
 
@@ -62,7 +62,7 @@ impl Lane {
         self.edge + self.breadth / 2.0
     }
 
-    /// The first place for the label: behind bar and whisker, possibly on a dot.
+    /// The first position for the label: after the bar and the whisker, possibly on a dot.
     pub(crate) fn outermost(&self, reach: &LaneReach) -> f64 {
         reach.whisker.map_or(reach.end, |(_, high)| self.way.farther(high, reach.end))
     }
@@ -100,7 +100,7 @@ impl Lane {
         }
     }
 
-    /// The part of the bar between two places.
+    /// The part of the bar between two positions.
     fn area(&self, from: f64, to: f64) -> Area {
         let (across, breadth) = (self.edge + self.gap, self.breadth - 2.0 * self.gap);
         match self.way {
@@ -123,7 +123,7 @@ impl Lane {
         }
     }
 
-    /// A point on paper: `along` the lane, and `across` from its middle.
+    /// The coordinates of a point: `along` the lane, and `across` from its middle.
     fn point(&self, along: f64, across: f64) -> (f64, f64) {
         match self.way {
             LaneWay::Up => (self.middle() + across, along),
@@ -133,7 +133,7 @@ impl Lane {
 }
 
 impl LaneReach {
-    /// The lane of a measured bar, over its scales.
+    /// The extents of a measured bar on its scales.
     pub(crate) fn new(
         chart: &Chart<'_>,
         bar: &Bar<'_>,
@@ -152,7 +152,7 @@ impl LaneReach {
         }
     }
 
-    /// The places of the dots and hollow marks along the lane.
+    /// The positions of the dots and hollow marks along the lane.
     pub(crate) fn dots(&self) -> impl Iterator<Item = f64> {
         self.dots.iter().map(|(along, _)| *along).chain(self.hollows.iter().copied())
     }
@@ -163,8 +163,8 @@ fn hollow_places(bar: &Bar<'_>, rate: &Scale, cpu: &Scale) -> Vec<f64> {
     bar.printed.iter().map(|printed| rate.at(printed.value)).chain(of_cpu).collect()
 }
 
-/// The first place at or after `at` for a label of this length that no dot of this `radius` covers.
-/// Places grow in the direction in which the label may move.
+/// The first position at or after `at` at which no dot of this `radius` covers a label of this length.
+/// Positions increase in the direction in which the label may move.
 pub(crate) fn past_dots(at: f64, length: f64, radius: f64, dots: impl Iterator<Item = f64>) -> f64 {
     /// From a dot's middle to a label that had to move past it.
     const CLEARANCE: f64 = 8.5;

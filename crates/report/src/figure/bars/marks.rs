@@ -15,7 +15,7 @@ pub(crate) fn bar(chart: &Chart<'_>, id: &str, bar: &Bar<'_>, area: Area) -> Mar
     swatch(id, &format!("bar {}", shade(chart, bar.series)), clear, area)
 }
 
-/// The class of a series's shade: the more streams the darker.
+/// The class of a series's shade: the more streams, the darker.
 pub(crate) fn shade(chart: &Chart<'_>, series: usize) -> &'static str {
     const SHADES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
     let picked: &[usize] = match chart.series.len() {
@@ -31,8 +31,8 @@ pub(crate) fn shade(chart: &Chart<'_>, series: usize) -> &'static str {
     SHADES[picked[index.min(picked.len() - 1)]]
 }
 
-/// The dots of a bar: how far along the percent axis each stands, and its class; the receiver's comes last,
-/// on top.
+/// The dots of a bar: the position of each on the percent axis, and its class. The receiver's dot comes last,
+/// so that it is on top.
 pub(crate) fn cpu_dots(chart: &Chart<'_>, summary: &Summary<'_>) -> Vec<(f64, &'static str)> {
     if !chart.shows_cpu() {
         return Vec::new();

@@ -1,6 +1,6 @@
-//! Grouped bars after the papers' print: a quantity on the left axis, dots of CPU on the right.
+//! Grouped bars as in the papers: a quantity on the left axis, and dots of CPU on the right axis.
 //!
-//! `model` holds the contents, `wide` and `narrow` place them; `lane` and `marks` serve both.
+//! `model` holds the contents; `wide` and `narrow` are the layouts; both layouts use `lane` and `marks`.
 
 mod lane;
 mod marks;
@@ -76,8 +76,8 @@ fn cpu_part(chart: &Chart<'_>) -> Option<String> {
     chart.shows_cpu().then(|| words.to_owned())
 }
 
-/// The legend from `span.0` to `span.1` with every panel below it, and the height of all. `draw` is given
-/// where a panel may begin, and gives where it ends.
+/// The legend from `span.0` to `span.1` with every panel below it, and the total height. `draw` gets the y at
+/// which a panel may begin, and returns the y at which it ends.
 fn stacked<'p, 'a>(
     chart: &'p Chart<'a>,
     id: &str,
@@ -140,7 +140,7 @@ fn cpu_entries(chart: &Chart<'_>) -> Vec<Entry> {
     vec![Entry::new(Mark::Dot("cpu-far"), "CPU of a"), Entry::new(Mark::Dot("cpu"), "CPU of b")]
 }
 
-/// The figure in words, for people who don't see it.
+/// The figure in words, for readers who can't see it.
 fn description(chart: &Chart<'_>) -> String {
     let lines: Vec<_> = chart.bars().map(|bar| marks::tooltip(chart, bar)).collect();
     format!("Bar chart: {}, with dots of CPU. {}.", chart.measure.title(), lines.join(". "))

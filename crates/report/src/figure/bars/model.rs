@@ -1,4 +1,4 @@
-//! The contents of the figure, without places on paper: panels of categories of bars.
+//! The contents of the figure, without positions: panels of categories of bars.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::stats::Estimate;
@@ -13,24 +13,26 @@ use crate::summary::{State, Summary, tip};
 pub(crate) struct Chart<'a> {
     /// A panel for each link variant, or several if a link has too many bars for one.
     pub(crate) panels: Vec<Panel<'a>>,
-    /// The levels that distinguish the bars of a category: those of the figure's series, or streams, fewest
-    /// first and the tool's own choice last. A bar's shade is its index.
+    /// The levels that distinguish the bars of a category: the levels of the figure's series; without a
+    /// series, the numbers of streams in ascending order, with the tool's own choice last. A bar's shade is
+    /// the index of its level.
     pub(crate) series: Vec<String>,
     /// The factor whose levels are the series.
     pub(crate) series_name: String,
     /// The quantity on the left axis.
     pub(crate) measure: Measure,
-    /// Whether both encrypted and clear bars are there, so that the difference must be drawn.
+    /// True if there are both encrypted and clear bars, so that the difference must be drawn.
     pub(crate) mixes_ciphers: bool,
     /// True if both ends share the processors, so that one dot is enough.
     pub(crate) shared_processors: bool,
-    /// Whether any bar has a part that is login and not payload.
+    /// True if, for any bar, the rate over the whole command is visibly lower than the rate over the payload
+    /// time.
     pub(crate) has_tips: bool,
 }
 
 /// Bars over one pair of axes.
 pub(crate) struct Panel<'a> {
-    /// A description of the link, for people.
+    /// A description of the link.
     pub(crate) title: String,
     /// The largest rate of the link.
     pub(crate) ceiling: Option<Ceiling>,
@@ -40,7 +42,7 @@ pub(crate) struct Panel<'a> {
 
 /// Bars of one tool and cipher on one data set, or of one level of the figure's x.
 pub(crate) struct Category<'a> {
-    /// The tool or level, for people.
+    /// The tool or level, in words.
     pub(crate) name: String,
     /// The second line under it: the cipher, if it has one.
     pub(crate) second: String,
@@ -60,7 +62,7 @@ pub(crate) struct Bar<'a> {
     pub(crate) summary: &'a Summary<'a>,
     /// The bar's length.
     pub(crate) value: Option<Estimate>,
-    /// Whether the case has a value.
+    /// The state of the case.
     pub(crate) state: State<'a>,
     /// The end of the filled part, if it is before the bar's end.
     pub(crate) filled: Option<f64>,
@@ -94,8 +96,8 @@ impl<'a> Chart<'a> {
         self.panels.iter().flat_map(|panel| &panel.categories).flat_map(|category| &category.bars)
     }
 
-    /// The largest value that a panel's left axis has to hold: that of all panels, so that they have one
-    /// axis, unless another panel's values are more than ten times as large.
+    /// The largest value on a panel's left axis: the largest of all panels, so that all have the same axis,
+    /// unless another panel's values are more than ten times as large.
     pub(crate) fn largest(&self, panel: &Panel<'_>) -> f64 {
         let own = panel.largest();
         let all = self.panels.iter().map(Panel::largest);
@@ -104,14 +106,14 @@ impl<'a> Chart<'a> {
         if most <= 10.0 * least { most } else { own }
     }
 
-    /// True if the dots use a second axis; bars of CPU need none.
+    /// True if there is a second axis with dots of CPU. Bars that show CPU themselves need no dots.
     pub(crate) fn shows_cpu(&self) -> bool {
         self.measure.quantity != Metric::FarBusyPercent
     }
 }
 
 impl Panel<'_> {
-    /// The largest value that the left axis has to hold.
+    /// The largest value on the left axis.
     pub(crate) fn largest(&self) -> f64 {
         let bars = self.categories.iter().flat_map(|category| &category.bars);
         let ends = |bar: &Bar<'_>| {
@@ -123,19 +125,20 @@ impl Panel<'_> {
 }
 
 impl<'a> Category<'a> {
-    /// The reason that all bars of the category lack values, if it is the same, so that it is printed once.
+    /// The reason why all bars of the category lack values, if it is the same for all. It is then printed
+    /// once.
     pub(crate) fn common_lack(&self) -> Option<State<'a>> {
         let first = self.bars.first()?.state;
         (first != State::Measured && self.bars.iter().all(|bar| bar.state == first)).then_some(first)
     }
 }
 
-/// A stream count as the legend says it.
+/// A number of streams, in the words of the legend.
 pub(crate) fn streams_text(streams: Option<u32>) -> String {
     streams.map_or_else(|| "auto".to_owned(), |n| n.to_string())
 }
 
-/// The room that a category takes, in bars, its gap included.
+/// The width of a category, in bars, including its gap.
 pub(crate) fn breadth(category: &Category<'_>) -> f64 {
     category.bars.len() as f64 + 0.9
 }

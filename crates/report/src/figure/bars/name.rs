@@ -1,7 +1,7 @@
 //! The name that the bars of a category share.
 
-/// The common beginning of all labels, up to a word's end and without dangling words: "scp, 1 copy" and "scp,
-/// 8 copies" are both "scp". A single label is its own name. `None` if they share nothing.
+/// The common beginning of all labels, up to the end of a word and without dangling words: for "scp, 1 copy"
+/// and "scp, 8 copies", that is "scp". A single label is its own name. `None` if they share nothing.
 pub(crate) fn common_name(labels: &[&str]) -> Option<String> {
     let (first, rest) = labels.split_first()?;
     let words: Vec<&str> = first.split_whitespace().collect();

@@ -1,4 +1,5 @@
-//! The layout for narrow screens: bars lie, throughput along the lower axis, CPU along the upper.
+//! The layout for narrow screens: horizontal bars, with throughput on the lower axis and CPU on the upper
+//! axis.
 
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
@@ -61,7 +62,7 @@ impl<'p, 'a> NarrowPlot<'p, 'a> {
         }
     }
 
-    /// Draws the panel. Returns its end.
+    /// Draws the panel. Returns the y of its end.
     fn draw(&self) -> (Markup, f64) {
         let mut y = self.top;
         let mut categories = Vec::new();
@@ -139,7 +140,7 @@ impl<'p, 'a> NarrowPlot<'p, 'a> {
         }
     }
 
-    /// The numbers that papers printed of a tool that isn't there.
+    /// The numbers that papers printed for a tool that isn't installed.
     fn printed_row(&self, bar: &Bar<'_>, y: f64) -> Markup {
         html! {
             @if self.chart.series.len() > 1 {
@@ -162,12 +163,13 @@ fn lane(y: f64) -> Lane {
     Lane { way: LaneWay::Right, base: LEFT, edge: y, breadth: ROW, gap: 1.5 }
 }
 
-/// The bars of a category of which a paper printed a number.
+/// The bars of a category for which a paper printed a number.
 fn printed<'c, 'a>(category: &'c Category<'a>) -> impl Iterator<Item = &'c Bar<'a>> {
     category.bars.iter().filter(|bar| !bar.printed.is_empty() || !bar.printed_cpu.is_empty())
 }
 
-/// The height of a category: its bars, its name, and its moved data, if that changes.
+/// The height of a category: its bars, its name and, if it differs from the previous category's, its moved
+/// data.
 fn height(panel: &Panel<'_>, at: usize, category: &Category<'_>) -> f64 {
     let lacks = category.common_lack().is_some();
     let rows = if lacks { 1 + printed(category).count() } else { category.bars.len() };
@@ -180,7 +182,8 @@ fn begins_workload(panel: &Panel<'_>, at: usize) -> bool {
     !workload.is_empty() && (at == 0 || panel.categories[at - 1].workload != *workload)
 }
 
-/// The moved data, written across the axis, which is interrupted there, so that it doesn't cross the letters.
+/// The moved data, written across the axis. The axis is interrupted there, so that it doesn't cross the
+/// letters.
 fn workload_heading(y: f64, words: &str) -> Markup {
     html! {
         (rect(0.0, y - 12.0, width(words, 12.0) + 6.0, 17.0, "paper"))
@@ -188,7 +191,7 @@ fn workload_heading(y: f64, words: &str) -> Markup {
     }
 }
 
-/// A text with a rim of paper, so that lines of the grid don't cross it.
+/// A text with an outline in the background colour, so that grid lines don't cross the letters.
 fn over_grid(x: f64, y: f64, class: &str, words: &str) -> Markup {
     text(x, y, &format!("{class} rim"), words)
 }
@@ -206,7 +209,7 @@ fn lack_row(state: State<'_>, y: f64) -> Markup {
     }
 }
 
-/// The left end of a label beside a bar, moved on if a dot would cover it.
+/// The left end of a label beside a bar, moved to the right if a dot would cover it.
 fn clear_of_dots(x: f64, width: f64, dots: impl IntoIterator<Item = f64>) -> f64 {
     past_dots(x, width, 7.5, dots.into_iter())
 }

@@ -1,4 +1,4 @@
-//! How the cases of a figure become panels, categories and bars.
+//! Sorts the cases of a figure into panels, categories and bars.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{Case, Record};
@@ -31,7 +31,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         plan
     }
 
-    /// Whether the bars are of payload, which alone has a ceiling and a login.
+    /// True if the bars show payload: only payload has a ceiling and a login.
     pub(crate) fn is_payload(&self) -> bool {
         self.measure.quantity == Metric::PayloadRate
     }
@@ -81,7 +81,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
     }
 
-    /// The panels of some cases: as many as keep their bars readable.
+    /// The panels of these cases: enough panels to keep the bars readable.
     fn on_link(&self, title: String, ceiling: Option<Ceiling>, of: &[&'a Summary<'a>]) -> Vec<Panel<'a>> {
         let rows = rows(self.categories(of));
         let several = rows.len() > 1;
@@ -106,15 +106,15 @@ impl<'c, 'a> Plan<'c, 'a> {
         out
     }
 
-    /// The common levels of a category's cases: their level of x, or all factors but the series.
+    /// The common levels of a category's cases: their level of x, or all factors except the series.
     fn key(&self, case: &'a Case) -> CaseKey {
         if let Some(x) = &self.context.asked.x {
             return vec![self.context.level(case, x)];
         }
         let whole = [Some(&case.tool), case.cipher.as_ref(), case.dataset.as_ref()];
         let mut key: CaseKey = whole.map(|part| part.cloned()).to_vec();
-        // If a factor distinguishes bars, a group may be named after its level, and streams distinguish
-        // categories.
+        // If the series is a factor, a group may be named after its level, so the group isn't part of the
+        // key, and streams distinguish categories.
         key.push(match &self.context.asked.series {
             Some(_) => case.streams.map(|n| n.to_string()),
             None => Some(case.group.clone()),
@@ -122,7 +122,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         key
     }
 
-    /// True if two cases of one level differ only in their labels.
+    /// True if two cases of the same level differ only in their labels.
     fn has_twins(&self, members: &[&'a Summary<'a>]) -> bool {
         let twin = |(index, s): (usize, &&'a Summary<'a>)| {
             members[..index].iter().any(|o| self.series_of(o.case) == self.series_of(s.case))
@@ -201,7 +201,7 @@ fn workload(record: &Record, summary: &Summary<'_>) -> String {
     }
 }
 
-/// The categories in rows that hold no more than is readable, about equally filled.
+/// The categories in rows of a readable width, about equally filled.
 fn rows(categories: Vec<Category<'_>>) -> Vec<Vec<Category<'_>>> {
     const READABLE: f64 = 32.0;
     let total: f64 = categories.iter().map(breadth).sum();

@@ -1,4 +1,5 @@
-//! The layout for wide screens and paper: upright bars, throughput on the left axis, CPU on the right.
+//! The layout for wide screens and paper: vertical bars, with throughput on the left axis and CPU on the
+//! right axis.
 
 use maud::{Markup, html};
 
@@ -15,9 +16,9 @@ use crate::summary::State;
 
 /// Width of the layout in units.
 pub(crate) const WIDTH: f64 = 920.0;
-/// The place of the axes.
+/// The x of the left axis.
 pub(crate) const LEFT: f64 = 54.0;
-/// The place of the second axis.
+/// The x of the second axis.
 pub(crate) const RIGHT: f64 = WIDTH - 54.0;
 const WIDEST_BAR: f64 = 42.0;
 
@@ -47,7 +48,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         Self { chart, id, panel, title_y: y + 14.0, top, bottom, rate, cpu: Scale::percent(bottom, top) }
     }
 
-    /// Draws the panel. Returns its end.
+    /// Draws the panel. Returns the y of its end.
     fn draw(&self) -> (Markup, f64) {
         let cells = cells(self.panel);
         let (labels, end) = self.labels(&cells);
@@ -123,7 +124,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         line.filter(|line| (y - 10.0..y + 3.0).contains(line)).map_or(y, |line| line - 4.0)
     }
 
-    /// The number over a bar; upright if the bar is too narrow for it.
+    /// The number above a bar; vertical if the bar is too narrow for it.
     fn value(&self, x: f64, y: f64, bar_width: f64, value: &str) -> Markup {
         if width(value, 11.4) <= bar_width + 2.0 {
             return text(x, y, "value mid", value);
@@ -131,7 +132,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         upward_text(x + 4.0, y, "value", value)
     }
 
-    /// An empty slot: why there is no bar, upwards from the axis.
+    /// The reason why there is no bar, written upwards from the axis in the empty slot.
     fn lack(&self, x: f64, state: State<'_>) -> Markup {
         let (words, failed) = lack_text(state);
         let room = self.bottom - self.top - 30.0;
@@ -145,7 +146,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         }
     }
 
-    /// Draws the text under the axis. Returns its end.
+    /// Draws the text below the axis. Returns the y of its end.
     fn labels(&self, cells: &[BarCell<'_, '_>]) -> (Markup, f64) {
         let several = self.chart.series.len() > 1;
         let names_y = self.bottom + if several { 34.0 } else { 20.0 };
@@ -170,7 +171,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
     }
 }
 
-/// The room of one category along the axis.
+/// The space of one category along the axis.
 struct BarCell<'c, 'a> {
     category: &'c Category<'a>,
     x: f64,
@@ -187,7 +188,7 @@ impl<'c, 'a> BarCell<'c, 'a> {
     }
 }
 
-/// The axis shared out: each category gets room by its bars.
+/// Divides the axis among the categories, in proportion to their bars.
 fn cells<'c, 'a>(panel: &'c Panel<'a>) -> Vec<BarCell<'c, 'a>> {
     let total: f64 = panel.categories.iter().map(breadth).sum();
     let unit = (RIGHT - LEFT) / total;
@@ -213,7 +214,7 @@ fn name_labels(cell: &BarCell<'_, '_>, lines: &[String], y: f64) -> Markup {
     }
 }
 
-/// A run of neighbouring categories that move the same thing: what, from where, to where.
+/// Runs of neighbouring categories that move the same data: the data, and the first and last x.
 fn brackets(cells: &[BarCell<'_, '_>]) -> Vec<(String, f64, f64)> {
     let mut runs: Vec<(String, f64, f64)> = Vec::new();
     for cell in cells {
@@ -236,10 +237,10 @@ fn bracket((words, from, to): &(String, f64, f64), y: f64) -> Markup {
     }
 }
 
-/// The baseline of a label over a bar, raised if a dot would cover it.
+/// The baseline of a label above a bar, raised if a dot would cover it.
 fn clear_of_dots(y: f64, dots: impl IntoIterator<Item = f64>) -> f64 {
     const HEIGHT: f64 = 9.0;
-    // Upwards is towards smaller y, so places grow as -y does.
+    // Upwards is towards smaller y, so -y is the position that increases.
     -past_dots(-y, HEIGHT, 6.5, dots.into_iter().map(|dot| -dot))
 }
 
