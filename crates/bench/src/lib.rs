@@ -1,4 +1,4 @@
-//! Study file -> cases -> runs -> samples -> results store -> statistics.
+//! Runs studies: study file -> cases -> runs -> samples -> results store -> statistics.
 
 pub mod compare;
 pub mod data;

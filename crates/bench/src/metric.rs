@@ -1,20 +1,20 @@
-//! The figures of a run. [`ABOUT`] says all that is known of each: expressions, tables, comparisons, the page
-//! and its figures read it there.
+//! The metrics of a run. [`ABOUT`] is the table of their properties, which expressions, tables, comparisons, the
+//! page and its figures use.
 
 use linerate_quantity::{Bytes, plain};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::record::{Cpu, Latency, Measures};
 
-/// A figure of one run of one case, in the order in which tables show them.
+/// A metric of a run, in the order in which tables show the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
-    /// Payload Gbit/s over the tool's own payload time, or over the whole command where it states none.
+    /// Payload Gbit/s over the payload time that the tool reports; over the whole command if it reports none.
     #[default]
     PayloadRate,
     /// Payload Gbit/s over the whole command.
     CommandRate,
-    /// Transactions in a second.
+    /// Transactions per second.
     TransactionRate,
     /// Median response time in microseconds.
     P50,
@@ -26,9 +26,10 @@ pub enum Metric {
     Found,
     /// Wall seconds of the whole command.
     Seconds,
-    /// Busy percent of host a's processors, which sends files and makes requests; of both ends' if they share them.
+    /// Busy percent of the processors of host a, which sends files and makes requests; if both ends share the
+    /// processors, of those of both.
     BusyPercent,
-    /// Busy percent of host b's processors, which receives files and answers requests.
+    /// Busy percent of the processors of host b, which receives files and answers requests.
     FarBusyPercent,
     /// CPU-seconds per 10^9 payload bytes, both ends.
     CpuPerGb,
@@ -45,7 +46,7 @@ pub struct About {
     pub metric: Metric,
     /// Its name in expressions and in JSON.
     pub name: &'static str,
-    /// Its name as the quantity of a figure, in study files and records; empty if no figure shows it.
+    /// Its name as the quantity of a figure, in study files and records; empty if no figure can show it.
     pub quantity: &'static str,
     /// Its name on an axis.
     pub label: &'static str,
@@ -55,7 +56,7 @@ pub struct About {
     pub heading: &'static str,
     /// Its unit; empty if it has none.
     pub unit: &'static str,
-    /// The head of its column on a terminal, unit included.
+    /// The heading of its column on a terminal, including the unit.
     pub column: &'static str,
     /// The words for a better value and for a worse one.
     pub words: [&'static str; 2],
@@ -63,12 +64,12 @@ pub struct About {
     pub more_is_better: bool,
     /// True if two results of a study are compared by this metric.
     pub is_compared: bool,
-    /// The payload bytes below which the metric says nothing about a run: with a handful of bytes only the
-    /// time says something.
+    /// The number of payload bytes below which the metric is meaningless for a run. With only a few bytes, only the
+    /// time means something.
     pub least_bytes: u64,
 }
 
-/// Payload below which neither a rate nor a price per gigabyte says anything.
+/// The payload in bytes below which neither a rate nor a cost per gigabyte means anything.
 const LEAST: u64 = 1_000_000;
 const SPEED: [&str; 2] = ["faster", "slower"];
 const CPU: [&str; 2] = ["less CPU", "more CPU"];
@@ -123,7 +124,7 @@ pub const ABOUT: [About; 13] = [
 ];
 
 impl Metric {
-    /// The main metric of a case: the first of these that it has.
+    /// The main metric of a case is the first of these that the case has.
     pub const MAIN: [Metric; 3] = [Metric::Score, Metric::TransactionRate, Metric::PayloadRate];
 
     /// Every metric.
@@ -136,19 +137,19 @@ impl Metric {
         &ABOUT[self as usize]
     }
 
-    /// The names of the quantities that a figure can show, and their metrics.
+    /// The quantities that a figure can show: their names and metrics.
     pub(crate) fn quantities() -> Vec<(&'static str, Metric)> {
         let named = ABOUT.iter().filter(|about| !about.quantity.is_empty());
         named.map(|about| (about.quantity, about.metric)).collect()
     }
 
-    /// The value of a run, also if it moved little; with `counted_once`, host a's processors do the work of both
-    /// ends ([`crate::record::Record::counts_cpu_once`]). `None` if the run has no such figure.
+    /// The value of a run, even if the run moved little. With `counted_once`, host a's processors do the work of
+    /// both ends ([`crate::record::Record::counts_cpu_once`]). `None` if the run has no such value.
     pub fn of(self, run: &Measures, counted_once: bool) -> Option<f64> {
         let latency = |of: fn(&Latency) -> f64| run.latency.as_ref().map(of);
         let value = match self {
             Metric::PayloadRate => run.payload_gbit_per_second(),
-            // The bytes that moved during a ramp weren't counted.
+            // The bytes that moved during the ramp weren't counted, so the rate of the whole command is unknown.
             Metric::CommandRate if run.window.is_some() => return None,
             Metric::CommandRate => run.gbit_per_second(),
             Metric::TransactionRate => {
@@ -172,14 +173,14 @@ impl Metric {
         value.is_finite().then_some(value)
     }
 
-    /// The shown value of a run; nothing if the run moved too little for a meaningful value, and nothing
-    /// below 0.
+    /// The value of a run that is shown; `None` if the run moved too little for a meaningful value, or if the value
+    /// is negative.
     pub fn shown(self, run: &Measures, counted_once: bool) -> Option<f64> {
         let value = self.of(run, counted_once)?;
         (value >= 0.0 && run.bytes >= self.about().least_bytes).then_some(value)
     }
 
-    /// A value as every table shows it, without its unit.
+    /// A value in the format of all tables, without its unit.
     pub fn text(self, value: f64) -> String {
         match self {
             Metric::BusyPercent | Metric::FarBusyPercent => format!("{value:.0}"),
@@ -196,7 +197,7 @@ impl Serialize for Metric {
     }
 }
 
-/// A metric as records name the quantity of a figure.
+/// Reads and writes a metric by the name of the quantity that records use.
 pub(crate) mod quantity {
     use super::*;
 
@@ -213,11 +214,11 @@ pub(crate) mod quantity {
 }
 
 impl Cpu {
-    /// Busy share of all processors, in percent; `None` if nothing was counted: such a host isn't an idle
-    /// one.
+    /// Busy share of all processors, in percent; `None` if nothing was counted, because such a host isn't idle but
+    /// unknown.
     pub fn busy_percent(&self) -> Option<f64> {
         let all = self.busy() + self.steal + self.idle + self.iowait;
-        // Divided first: a share of one is then 100 and not a bit more.
+        // The division comes first, so that a share of 1 gives exactly 100.
         (all > 0.0).then(|| 100.0 * (self.busy() / all))
     }
 }
@@ -263,7 +264,7 @@ mod tests {
             (Metric::CommandRate.of(&whole, false), Metric::CommandRate.of(&run, false)),
             (Some(1.0), None)
         );
-        // The receiver had counted everything half a second after the window.
+        // The receiver counted until half a second after the window.
         let late = Measures { bytes: 1_250_000_000, payload_seconds: Some(2.5), ..run };
         assert_eq!(Metric::CpuPerGb.of(&late, false), Some(3.0));
     }

@@ -1,6 +1,6 @@
-//! The result types of a study: what a run recorded, and nothing derived from it.
+//! The result types of a study: the recorded values of its runs, and nothing that is derived from them.
 //!
-//! The types are stored as JSON (see `docs/formats.md`), so a field may be added and never renamed.
+//! The types are stored as JSON (see `docs/formats.md`), so fields may be added but never renamed.
 
 mod compared;
 
@@ -20,29 +20,29 @@ pub const SCHEMA: u32 = 1;
 pub struct Record {
     /// Version of this format: [`SCHEMA`].
     pub schema: u32,
-    /// The program's version that wrote it.
+    /// The version of the program that wrote it.
     pub linerate: String,
     /// The study's name, as `linerate bench NAME` takes it.
     pub study: String,
-    /// One line for people.
+    /// A title of one line.
     pub title: String,
-    /// Its purpose, and what its test bed stands for; a sentence or two.
+    /// Its purpose, and the real path for which its test bed stands; a sentence or two.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// When the study began, RFC 3339, UTC.
+    /// The time at which the study began (RFC 3339, UTC).
     pub started: String,
     /// The seed of the order of runs and of the data set.
     pub seed: u64,
-    /// Blocks asked for; a block runs every case once.
+    /// The requested number of blocks. A block runs every case once.
     pub blocks: u32,
     /// The hosts of the study with their facts, sender first.
     pub hosts: Vec<Host>,
     /// True if both ends run on the same processors, as in a lab of namespaces.
     pub shared_processors: bool,
-    /// True if host b is a virtual machine of host a, whose processor time then holds b's.
+    /// True if host b is a virtual machine on host a. Then host a's processor time includes host b's.
     #[serde(default, skip_serializing_if = "is_false")]
     pub b_is_guest_of_a: bool,
-    /// The link, if it is known; the first one if the study has several.
+    /// The link, if it is known; the first link if the study has several.
     pub link: Option<Link>,
     /// Every link that a case names, by that name ([`Case::link`]).
     #[serde(default)]
@@ -54,19 +54,19 @@ pub struct Record {
     pub datasets: Vec<Dataset>,
     /// The cases, in the order in which the study lists them.
     pub cases: Vec<Case>,
-    /// The rows that the study must reach, or compares.
+    /// The bounds that the study must reach, and rows that it only compares.
     #[serde(default)]
     pub bounds: Vec<Bound>,
     /// The experiments of the five papers that the study runs again, by their number in `docs/papers.md`.
     #[serde(default)]
     pub rows: Vec<u32>,
-    /// The figures that the report draws; empty for bars alone.
+    /// The figures that the report draws; if empty, only bars.
     #[serde(default)]
     pub figures: Vec<Figure>,
-    /// A paper's printed values for a case.
+    /// The values that papers printed for cases.
     #[serde(default)]
     pub printed: Vec<Printed>,
-    /// The largest rates of generator and path, measured before the study.
+    /// The largest rates of the generators and the paths, measured before the study.
     #[serde(default)]
     pub capacity: Vec<Capacity>,
     /// The runs, in the order in which they were made.
@@ -74,7 +74,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// True if host a's processor time holds that of both ends.
+    /// True if host a's processor time includes that of both ends.
     pub fn counts_cpu_once(&self) -> bool {
         self.shared_processors || self.b_is_guest_of_a
     }
@@ -95,7 +95,7 @@ fn is_false(value: &bool) -> bool {
 pub struct Figure {
     /// The kind of figure.
     pub kind: FigureKind,
-    /// One line above it.
+    /// The line above the figure.
     pub title: String,
     /// The quantity on its axis.
     #[serde(default, with = "crate::metric::quantity")]
@@ -106,7 +106,7 @@ pub struct Figure {
     /// The factor whose levels are the figure's curves or columns, a key of [`Case::factors`].
     #[serde(default)]
     pub series: Option<String>,
-    /// The cases in the figure; empty for all that have the quantity.
+    /// The cases in the figure; if empty, all cases that have the quantity.
     #[serde(default)]
     pub cases: Vec<String>,
 }
@@ -127,7 +127,7 @@ pub enum FigureKind {
     ResponseTimes,
     /// Interrupts by processor, as a heat map.
     Interrupts,
-    /// The cost of each stage.
+    /// Rungs that each add a stage, with the cost of each stage.
     Ladder,
 }
 
@@ -138,7 +138,7 @@ pub struct Capacity {
     pub link: String,
     /// The tested part: "path", or "generator" with its tool.
     pub part: String,
-    /// The tool that was tested alone, if the part is a generator.
+    /// The tool that was tested by itself, if the part is a generator.
     #[serde(default)]
     pub tool: Option<String>,
     /// Payload in Gbit/s.
@@ -148,11 +148,11 @@ pub struct Capacity {
 /// One end of the path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Host {
-    /// The name in the study: `a` sends, `b` receives; others are only watched.
+    /// The name in the study: `a` sends, `b` receives; other hosts are only watched.
     pub name: String,
     /// The host's facts that are compared between results.
     pub facts: linerate_host::Profile,
-    /// All that it said, from which the doctor's findings follow; records of before have none.
+    /// All facts of the host, from which the doctor makes its findings; `None` in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<Box<linerate_host::Facts>>,
 }
@@ -160,18 +160,18 @@ pub struct Host {
 /// The path between the hosts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Link {
-    /// Shaped or physical rate of the wire in bit/s; `None` if nothing shapes it.
+    /// The rate of the wire in bit/s, by a shaper or by hardware; `None` if nothing limits it.
     pub bits_per_second: Option<u64>,
     /// Layer-3 maximum transmission unit in bytes.
     pub mtu: u32,
-    /// A description of the link, for people: "veth with tbf".
+    /// A description of the link: "veth with tbf".
     pub kind: String,
-    /// Bytes that the rate counts for each packet beyond its layer-3 length: 38 on a physical Ethernet
-    /// (preamble 8, header 14, checksum 4, gap 12), 14 where a kernel's shaper counts the frame as it sees
-    /// it.
+    /// Bytes that the rate counts for each packet in addition to its layer-3 length: 38 on a physical
+    /// Ethernet (preamble 8, header 14, checksum 4, gap 12), 14 if a kernel's shaper counts frames as it sees
+    /// them.
     #[serde(default = "ethernet_overhead")]
     pub frame_overhead_bytes: u32,
-    /// Bytes that may pass at once before the rate holds; 0 on a physical link.
+    /// Bytes that may pass at once before the rate limit applies; 0 on a physical link.
     #[serde(default)]
     pub burst_bytes: u64,
 }
@@ -179,7 +179,7 @@ pub struct Link {
 /// A link and the name by which cases refer to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NamedLink {
-    /// As in [`Case::link`].
+    /// The name in [`Case::link`].
     pub name: String,
     /// The link.
     pub link: Link,
@@ -189,20 +189,20 @@ fn ethernet_overhead() -> u32 {
     38
 }
 
-/// The files that the cases move.
+/// A set of files that cases move.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Dataset {
     /// Its name in the study.
     pub name: String,
-    /// Regular files.
+    /// The number of regular files.
     pub files: u64,
-    /// Payload bytes in them.
+    /// The payload bytes in these files.
     pub bytes: u64,
     /// The origin of the data: "generated, log-normal, mean 1.6 MB, seed 7" or a path.
     pub origin: String,
 }
 
-/// One bar of the figure.
+/// A case: one bar of a figure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Case {
     /// Unique within the study.
@@ -213,15 +213,15 @@ pub struct Case {
     pub group: String,
     /// The tool file's name.
     pub tool: String,
-    /// The tool's version in its own words, if the tool was asked.
+    /// The version that the tool printed, if the tool was asked for it.
     pub version: Option<String>,
     /// Parallel streams or copies; `None` if the tool chooses.
     pub streams: Option<u32>,
-    /// Whether the payload is encrypted on the wire, and by what ("aes128-gcm"); `None` is clear text.
+    /// The cipher that encrypts the payload on the wire ("aes128-gcm"); `None` is clear text.
     pub cipher: Option<String>,
     /// The name of the data set; `None` for memory to memory.
     pub dataset: Option<String>,
-    /// Name of the link variant the case ran on: "10gbit", "open".
+    /// The name of the link on which the case ran: "10gbit", "open".
     pub link: String,
     /// The levels of all factors of the study: streams, variant, dataset, link, parameters of the tool,
     /// settings.
@@ -236,9 +236,9 @@ pub struct Run {
     pub case: String,
     /// The block it belongs to, from 0.
     pub block: u32,
-    /// The place in the whole order of runs, from 0.
+    /// The position in the order of all runs, from 0.
     pub order: u32,
-    /// When the run began, RFC 3339, UTC.
+    /// The time at which the run began (RFC 3339, UTC).
     pub started: String,
     /// The outcome.
     #[serde(flatten)]
@@ -253,57 +253,61 @@ pub struct Run {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// The run ended well and the destination was right.
+    /// The run succeeded, and the destination was correct.
     Measured(Measures),
-    /// The run failed, or left a wrong destination.
+    /// The run failed, or the destination was wrong.
     Failed {
-        /// The reason of the failure, for people.
+        /// The reason for the failure, as a message.
         reason: String,
     },
-    /// The tool isn't there, or the path isn't the case's link.
+    /// The tool isn't installed, or the path isn't the case's link.
     Unavailable {
-        /// The missing program, and the package to install; or what the path has instead.
+        /// The missing program, and the package to install; or how the path differs.
         reason: String,
     },
 }
 
-/// The figures of one good run.
+/// The values of one good run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measures {
     /// Payload bytes delivered.
     pub bytes: u64,
-    /// The part of `bytes` that went from the receiving end to the sending one, if the tool moves data both
-    /// ways.
+    /// The part of `bytes` that went from the receiving end to the sending end, if the tool moves data in
+    /// both directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_back: Option<u64>,
     /// Files delivered; 0 for memory to memory.
     pub files: u64,
-    /// Wall time of the whole command, login included, in seconds.
+    /// Wall time of the whole command in seconds, including the login.
     pub seconds: f64,
-    /// The tool's own time for the payload in seconds (login excluded), if it reports one.
+    /// The time for the payload in seconds, without the login, if the tool reports it.
     pub payload_seconds: Option<f64>,
     /// CPU of the sending host over `seconds`.
     pub cpu_a: Cpu,
     /// CPU of the receiving host over `seconds`. Equal to `cpu_a` if both ends share the processors.
     pub cpu_b: Cpu,
-    /// The part of the run in which the tool counted, if it had a ramp before it, and the CPU over that part.
+    /// The part of the run in which the tool counted, if there was a ramp before that, and the CPU over that
+    /// part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<CountedWindow>,
-    /// Peak resident memory of the tool's process at either end, the larger, in bytes, where it states one.
+    /// Peak resident memory of the tool's process in bytes, at the end at which it is larger, if the tool
+    /// reports it.
     pub peak_rss_bytes: Option<u64>,
     /// The limiter that the tool reported, if any.
     pub limiter: Option<String>,
     /// Streams in use at the end, if the tool reports them.
     pub streams: Option<u32>,
-    /// Why the run counts as disturbed (steal, pressure, foreign CPU); `None` for a quiet one.
+    /// The reason why the run counts as disturbed (steal, pressure, CPU of other processes); `None` for a
+    /// quiet run.
     pub disturbed: Option<String>,
-    /// More disturbed runs of the same case and block, in whose place this one counts.
+    /// The number of more disturbed runs of the same case and block that this run replaces.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_aside: u32,
-    /// Processors' worth of work that the host did just before the run, while the study was idle.
+    /// The number of processors that were busy on the host just before the run, while the study was idle.
     #[serde(default)]
     pub foreign_processors: Option<f64>,
-    /// Wall seconds of the run in which some task waited for a processor (pressure stall information).
+    /// Wall seconds of the run in which at least one task waited for a processor (pressure stall
+    /// information).
     #[serde(default)]
     pub pressure_seconds: Option<f64>,
     /// Transactions (requests with their replies), if the tool makes any.
@@ -312,7 +316,7 @@ pub struct Measures {
     /// The response times of these transactions.
     #[serde(default)]
     pub latency: Option<Latency>,
-    /// Connections of the load by the address that they went to.
+    /// Connections of the load, by the address to which they went.
     #[serde(default)]
     pub connections: Vec<Connections>,
     /// The tool's score, if it has one.
@@ -322,20 +326,19 @@ pub struct Measures {
     /// search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
-    /// The samplers' series over the run, by host.
+    /// The samplers' series over the run, for each host.
     #[serde(default)]
     pub series: Vec<Series>,
     /// Interrupts during the run, by host, source and processor.
     #[serde(default)]
     pub interrupts: Vec<Interrupts>,
-    /// Files with the samplers' raw text, relative to the directory of results: of `a` and of `b`.
+    /// Files with the samplers' raw text of `a` and `b`, relative to the directory of results.
     #[serde(default)]
     pub recordings: Vec<String>,
-    /// The part of the test bed whose limit the run came within 10 % of; such a run doesn't measure the tool.
+    /// The part of the test bed to whose limit the run came within 10 %. Such a run doesn't measure the tool.
     #[serde(default)]
     pub limited_by_bed: Option<String>,
-    /// Further values of the tool that its tool file names, such as "retransmits: 12"; empty if there are
-    /// none.
+    /// Further values that the tool reports and its tool file names, such as "retransmits: 12".
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -347,9 +350,9 @@ pub struct CountedWindow {
     pub begin: f64,
     /// Its end.
     pub end: f64,
-    /// CPU of the sending host over it.
+    /// CPU of the sending host over this part.
     pub cpu_a: Cpu,
-    /// CPU of the receiving host over it. Equal to `cpu_a` if both ends share the processors.
+    /// CPU of the receiving host over this part. Equal to `cpu_a` if both ends share the processors.
     pub cpu_b: Cpu,
 }
 
@@ -368,21 +371,22 @@ pub struct Latency {
     pub p99_us: f64,
     /// 99.9th percentile.
     pub p999_us: f64,
-    /// The longest.
+    /// The longest response time.
     pub max_us: f64,
-    /// Upper bound of a class in microseconds, and the transactions in it; ascending.
+    /// A histogram in ascending order: the upper bound of a class in microseconds, and the transactions in
+    /// the class.
     #[serde(default)]
     pub histogram: Vec<(f64, u64)>,
 }
 
-/// The best level of a parameter, as a search before the run found it.
+/// The best level of a parameter that a search before the run found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// The parameter: "users".
     pub parameter: String,
-    /// The level that the run had.
+    /// The level that the run used.
     pub level: u32,
-    /// The tries in their order; empty if the tool doesn't report them.
+    /// The tries of the search in their order; empty if the tool doesn't report them.
     #[serde(default)]
     pub steps: Vec<Step>,
 }
@@ -401,15 +405,15 @@ pub struct Step {
 pub struct Connections {
     /// Address and TCP port.
     pub port: String,
-    /// Begun.
+    /// Connections that were attempted.
     pub attempted: u64,
-    /// Established.
+    /// Connections that were established.
     pub made: u64,
-    /// Refused, timed out or broken before they were established.
+    /// Connections that were refused, timed out or broke before they were established.
     pub failed: u64,
 }
 
-/// One quantity of one host over a run.
+/// One quantity of one host over the time of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// The host's name in the study.
@@ -418,7 +422,7 @@ pub struct Series {
     pub name: String,
     /// "percent", "Gbit/s", "1/s".
     pub unit: String,
-    /// Seconds since the run began, and the value of the interval that ended there.
+    /// Pairs of seconds since the run began and the value of the interval that ended then.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -427,7 +431,7 @@ pub struct Series {
 pub struct Interrupts {
     /// The host's name in the study.
     pub host: String,
-    /// Device or kind of soft interrupt: "eth0-rx-1", "NET_RX".
+    /// The device, or the kind of soft interrupt: "eth0-rx-1", "NET_RX".
     pub source: String,
     /// Counts by processor, from processor 0.
     pub per_processor: Vec<u64>,
@@ -436,9 +440,9 @@ pub struct Interrupts {
 /// Processor time of a whole host over a run, in seconds summed over its processors (`/proc/stat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Processors on line.
+    /// The number of online processors.
     pub processors: u32,
-    /// Time in user mode, nice included.
+    /// Time in user mode, including niced processes.
     pub user: f64,
     /// Time in the kernel.
     pub system: f64,
@@ -446,7 +450,7 @@ pub struct Cpu {
     pub irq: f64,
     /// Soft interrupts.
     pub softirq: f64,
-    /// Taken by the hypervisor for others.
+    /// Given to other guests by the hypervisor.
     pub steal: f64,
     /// Idle.
     pub idle: f64,
@@ -455,7 +459,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Seconds in which a processor worked for this host: user, system and both kinds of interrupts.
+    /// Seconds in which processors worked for this host: user, system and both kinds of interrupts.
     pub fn busy(&self) -> f64 {
         self.user + self.system + self.irq + self.softirq
     }

@@ -1,9 +1,8 @@
-//! The results store: a directory for each invocation, in which every run is written down as soon as it has
-//! ended.
+//! The results store: a directory for each invocation. Each run is written to it as soon as the run has ended.
 //!
-//! `study.toml` is the study as it was, `invocation.json` how it was called, `record.json` the [`Record`]
-//! without its runs, `runs.jsonl` one [`Run`] a line, `warmups.jsonl` the untimed ones, and `raw/` what each
-//! run's commands wrote, compressed.
+//! `study.toml` is a copy of the study file, `invocation.json` holds the arguments, `record.json` the [`Record`]
+//! without its runs, `runs.jsonl` one [`Run`] in each line, `warmups.jsonl` the untimed runs, and `raw/` the
+//! compressed output of each run's commands.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -15,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Record, Run, SCHEMA};
 use crate::spec::MOST_BLOCKS;
 
-/// The file of disturbed runs in whose place others count; there only if there is one.
+/// The file of disturbed runs that were replaced by other runs. It only exists if there is such a run.
 const DISTURBED: &str = "disturbed.jsonl";
 
 /// A directory of results that is being written.
@@ -26,25 +25,25 @@ pub struct Store {
     warmups: File,
 }
 
-/// How a study was called, as far as what it does depends on that: with it an interrupted one is continued.
+/// The arguments of a study that affect what it does. With them, an interrupted study can be continued.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Invocation {
     /// The study file's name, for errors in it.
     pub file: String,
-    /// Bytes of generated data, in place of the study's.
+    /// Bytes of generated data, in place of the number in the study.
     pub size: Option<u64>,
-    /// A tree of the user's own, in place of generated data.
+    /// The user's own tree, in place of generated data.
     pub tree: Option<PathBuf>,
-    /// True for a first look.
+    /// True for a quick run.
     pub quick: bool,
     /// Directories of tool files.
     pub tools: Vec<PathBuf>,
-    /// The hosts, as they were named; none for a lab.
+    /// The hosts, as the user named them; `None` for a lab.
     pub hosts: Option<String>,
-    /// The remote shell that was named.
+    /// The remote shell that the user named.
     pub rsh: Option<String>,
-    /// The receiving end's address that was named.
+    /// The address of the receiving end that the user named.
     pub address_b: Option<String>,
 }
 
@@ -55,13 +54,13 @@ pub struct Resumed {
     pub store: Store,
     /// The stored runs.
     pub record: Record,
-    /// Untimed runs that are there already.
+    /// The number of untimed runs that are already stored.
     pub warmups: usize,
-    /// Runs that were disturbed and made again.
+    /// The number of runs that were disturbed and repeated.
     pub disturbed: usize,
 }
 
-/// Why results can't be stored or read.
+/// The reason why results can't be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file can't be read or written.
@@ -69,9 +68,9 @@ pub enum StoreError {
     Io {
         /// The action that failed.
         action: &'static str,
-        /// Its object.
+        /// The file or directory.
         path: PathBuf,
-        /// Why the action failed.
+        /// The reason why the action failed.
         cause: io::Error,
     },
     /// A file isn't a stored record.
@@ -87,14 +86,14 @@ pub enum StoreError {
     /// Another process is writing in the directory.
     #[error("{0} is being written by another linerate, which must end first")]
     Busy(PathBuf),
-    /// A newer program wrote the file.
+    /// A newer version of the program wrote the file.
     #[error(
         "{path} has format {found}, and this program knows up to {SCHEMA}; read it with a newer linerate"
     )]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The version of its format.
         found: u32,
     },
 }
@@ -104,16 +103,16 @@ pub enum StoreError {
 pub struct Loaded {
     /// The record with its runs.
     pub record: Record,
-    /// True if the last run was cut off while it was being written; it is left out.
+    /// True if the last run was cut off while it was being written. That run is left out.
     pub torn: bool,
 }
 
 impl Store {
-    /// Makes a directory `STUDY-TIME` below `out` and writes the record's head, the study's text and how it
-    /// was called into it.
+    /// Makes a directory `STUDY-TIME` below `out`, and writes the record's head, the study's text and the arguments to
+    /// it.
     ///
     /// # Errors
-    /// A directory or file can't be made.
+    /// If a directory or file can't be created.
     pub fn create(
         out: &Path,
         record: &Record,
@@ -138,12 +137,12 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the results of an interrupted study again. A half-written last line, which a crash leaves, is removed.
+    /// Opens the results of an interrupted study again. Removes a partial last line, which a crash may leave.
     ///
     /// # Errors
-    /// As [`load`], or another process still writes there.
+    /// The errors of [`load`]; also if another process is still writing to the directory.
     pub fn resume(dir: &Path) -> Result<Resumed, StoreError> {
-        // Read first: appending would make files that aren't there.
+        // Reading comes first, because appending would create missing files.
         load(dir)?;
         let store = Store {
             runs: append_to(&dir.join("runs.jsonl"))?,
@@ -157,7 +156,7 @@ impl Store {
         Ok(Resumed { record: load(dir)?.record, warmups, disturbed, store })
     }
 
-    /// Holds the directory against other writers, for as long as this store lives.
+    /// Locks the directory against other writers, as long as this store exists.
     fn claim(&self) -> Result<(), StoreError> {
         match self.runs.try_lock() {
             Ok(()) => Ok(()),
@@ -168,7 +167,7 @@ impl Store {
         }
     }
 
-    /// Cuts off a last line without its end, and returns the number of lines.
+    /// Removes a last line without a line end, and returns the number of lines.
     fn cut(&self, name: &str, file: &File) -> Result<usize, StoreError> {
         let text = read(&self.dir.join(name))?;
         let whole = whole(&text);
@@ -178,7 +177,7 @@ impl Store {
         Ok(text[..whole].iter().filter(|byte| **byte == b'\n').count())
     }
 
-    /// The number of disturbed runs in whose place others count. A half-written last line is removed.
+    /// The number of disturbed runs that were replaced by other runs. Removes a partial last line.
     fn disturbed(&self) -> Result<usize, StoreError> {
         let path = self.dir.join(DISTURBED);
         if path.exists() { self.cut(DISTURBED, &append_to(&path)?) } else { Ok(0) }
@@ -192,22 +191,23 @@ impl Store {
     /// Replaces the stored record, without its runs.
     ///
     /// # Errors
-    /// The record can't be written.
+    /// If the record can't be written.
     pub fn write_head(&self, record: &Record) -> Result<(), StoreError> {
         let head = Record { runs: Vec::new(), ..record.clone() };
         let path = self.dir.join("record.json");
         let json = serde_json::to_vec_pretty(&head).map_err(io::Error::other);
         let json = json.map_err(|cause| StoreError::Io { action: "writing", path: path.clone(), cause })?;
-        // In one step: a reader, or the next reader after a crash, sees the old or the new.
+        // The file is replaced in one step, so that a reader, even after a crash, finds either the old or the new
+        // contents.
         let partial = self.dir.join("record.json.new");
         write(&partial, &json)?;
         fs::rename(&partial, &path).map_err(|cause| StoreError::Io { action: "writing", path, cause })
     }
 
-    /// Appends a run; when this returns it is on disk.
+    /// Appends a run. When this function returns, the run is on disk.
     ///
     /// # Errors
-    /// The run can't be written.
+    /// If the run can't be written.
     pub fn append(&mut self, run: &Run) -> Result<(), StoreError> {
         append_line(&mut self.runs, run).map_err(|cause| self.failed("runs.jsonl", cause))
     }
@@ -215,15 +215,15 @@ impl Store {
     /// Appends an untimed run.
     ///
     /// # Errors
-    /// The run can't be written.
+    /// If the run can't be written.
     pub fn append_warmup(&mut self, run: &Run) -> Result<(), StoreError> {
         append_line(&mut self.warmups, run).map_err(|cause| self.failed("warmups.jsonl", cause))
     }
 
-    /// Appends a disturbed run in whose place another counts.
+    /// Appends a disturbed run that another run replaces.
     ///
     /// # Errors
-    /// The run can't be written.
+    /// If the run can't be written.
     pub fn append_disturbed(&self, run: &Run) -> Result<(), StoreError> {
         let mut file = append_to(&self.dir.join(DISTURBED))?;
         append_line(&mut file, run).map_err(|cause| self.failed(DISTURBED, cause))
@@ -232,7 +232,7 @@ impl Store {
     /// Stores the output of a run's commands, compressed, as `raw/NAME.log.zst`.
     ///
     /// # Errors
-    /// The output can't be written.
+    /// If the output can't be written.
     pub fn write_log(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let path = self.dir.join("raw").join(format!("{}.log.zst", file_name(name)));
         let packed = zstd::bulk::compress(bytes, 3);
@@ -241,10 +241,10 @@ impl Store {
         write(&path, &packed)
     }
 
-    /// Stores a sampler's recording of a run, compressed, as `samples/NAME.rec.zst`, and returns that path.
+    /// Stores a sampler's recording of a run, compressed, as `samples/NAME.rec.zst`, and returns this path.
     ///
     /// # Errors
-    /// The recording can't be written.
+    /// If the recording can't be written.
     pub fn write_samples(&self, name: &str, bytes: &[u8]) -> Result<String, StoreError> {
         make(&self.dir.join("samples"))?;
         let path = format!("samples/{}.rec.zst", file_name(name));
@@ -258,10 +258,10 @@ impl Store {
     }
 }
 
-/// Reads results: a directory of them, or a file that holds a whole record, its runs included.
+/// Reads results: a directory of results, or a file with a whole record including its runs.
 ///
 /// # Errors
-/// A file can't be read, is damaged, or was written by a newer program.
+/// If a file can't be read, is damaged, or was written by a newer program.
 pub fn load_any(path: &Path) -> Result<Loaded, StoreError> {
     if path.is_file() { load_head(path).map(|record| Loaded { record, torn: false }) } else { load(path) }
 }
@@ -269,7 +269,7 @@ pub fn load_any(path: &Path) -> Result<Loaded, StoreError> {
 /// Reads the results in a directory.
 ///
 /// # Errors
-/// A file can't be read, is damaged, or was written by a newer program.
+/// If a file can't be read, is damaged, or was written by a newer program.
 pub fn load(dir: &Path) -> Result<Loaded, StoreError> {
     let damaged = |path: &Path, line, cause| StoreError::Damaged { path: path.to_owned(), line, cause };
     let mut record = load_head(&dir.join("record.json"))?;
@@ -303,10 +303,10 @@ fn load_head(path: &Path) -> Result<Record, StoreError> {
     Ok(record)
 }
 
-/// How the study in a directory was called, and its text.
+/// The arguments and the text of the study in a directory.
 ///
 /// # Errors
-/// A file can't be read or is damaged.
+/// If a file can't be read or is damaged.
 pub fn invocation(dir: &Path) -> Result<(Invocation, String), StoreError> {
     let path = dir.join("invocation.json");
     let made = serde_json::from_slice(&read(&path)?);
@@ -352,7 +352,8 @@ fn append_to(path: &Path) -> Result<File, StoreError> {
     opened.map_err(|cause| StoreError::Io { action: "making", path: path.to_owned(), cause })
 }
 
-/// One write for the line and its end, so that a crash leaves the whole line or a piece without an end.
+/// Appends a line. The line and its end are written at once, so that a crash leaves either the whole line or a part
+/// without a line end.
 fn append_line(file: &mut File, run: &Run) -> io::Result<()> {
     let mut line = serde_json::to_vec(run)?;
     line.push(b'\n');
@@ -360,7 +361,7 @@ fn append_line(file: &mut File, run: &Run) -> io::Result<()> {
     file.sync_data()
 }
 
-/// The name without characters that mean something in a path.
+/// The name without characters that have a meaning in a path.
 fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let name: String = name.chars().map(plain).collect();
@@ -369,7 +370,8 @@ fn file_name(name: &str) -> String {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // A child that was forked a moment ago may hold the file, and with it the lock, until it runs its own program.
+        // A child process that was just forked may hold the file, and with it the lock, until it executes its own
+        // program.
         let _ = self.runs.unlock();
     }
 }

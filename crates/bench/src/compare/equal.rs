@@ -1,5 +1,5 @@
-//! A/A: how often equal things are called different. A study of two cases that are the same is cut into
-//! groups of five blocks, and each group is compared as if it were a study of its own.
+//! A/A studies: counts how often equal cases are called different. A study of two identical cases is divided
+//! into groups of five blocks, and each group is compared as if it were a separate study.
 
 use serde::Serialize;
 
@@ -7,31 +7,33 @@ use crate::metric::Metric;
 use crate::record::Record;
 use crate::stats::{Difference, LEAST_BLOCKS, figure};
 
-/// How one quantity fared.
+/// The counts for one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Equal {
     /// The compared metric.
     pub quantity: Metric,
-    /// Groups in which the second case was compared with the first, by the ratios inside their blocks.
+    /// The number of groups in which the second case was compared with the first, by the ratios within their
+    /// blocks.
     pub within: usize,
-    /// The number of these that were called different.
+    /// The number of these groups that were called different.
     pub within_different: usize,
-    /// Groups whose first case was compared with the second case of the next group, as two results are.
+    /// The number of groups whose first case was compared with the second case of the next group, in the way
+    /// in which two results are compared.
     pub between: usize,
-    /// The number of these that were called different.
+    /// The number of these groups that were called different.
     pub between_different: usize,
 }
 
-/// The reason why a result can't be judged as that of an A/A study.
+/// The reason why a result isn't that of a usable A/A study.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EqualError {
-    /// The result has another number of cases than two.
+    /// The result doesn't have exactly two cases.
     #[error("it has {0} cases; an A/A study has two, which are the same")]
     Cases(usize),
     /// The two cases aren't the same.
     #[error("its two cases aren't the same: they differ in tool, streams, cipher, data or link")]
     Unlike,
-    /// There is nothing to compare.
+    /// There are too few blocks to compare.
     #[error("it has fewer than {} blocks in which both cases gave a figure", 2 * LEAST_BLOCKS)]
     Few,
 }
@@ -39,7 +41,7 @@ pub enum EqualError {
 /// Compares the two cases of an A/A study in groups of five blocks.
 ///
 /// # Errors
-/// The record isn't that of an A/A study, or has too few blocks.
+/// If the record isn't that of an A/A study, or has too few blocks.
 pub fn equal(record: &Record) -> Result<Vec<Equal>, EqualError> {
     let [a, b] = record.cases.as_slice() else { return Err(EqualError::Cases(record.cases.len())) };
     let alike = (&a.tool, a.streams, &a.cipher, &a.dataset, &a.link)
@@ -97,7 +99,7 @@ mod tests {
     use crate::stats::simulation::gaussian;
     use crate::testing::{measured, record, run};
 
-    /// A study of two cases, the second of them faster by this factor; the runs of a block share no noise.
+    /// A study of two cases. The second case is faster by this factor; the runs of a block share no noise.
     fn study(factor: f64, blocks: u32) -> Record {
         let mut rng = fastrand::Rng::with_seed(5);
         let mut rate = |factor: f64| measured(5.0 * factor * gaussian(&mut rng), 1.0);

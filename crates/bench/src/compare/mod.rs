@@ -1,4 +1,4 @@
-//! Compares two results of the same study: the changes, their sizes and their significance.
+//! Compares two results of the same study: the changes, how large they are, and if they are significant.
 
 mod equal;
 mod surroundings;
@@ -14,17 +14,17 @@ pub use equal::{Equal, EqualError, equal};
 /// The comparison of two results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Other differences between the results, for people.
+    /// Messages about other differences between the results.
     pub warnings: Vec<String>,
-    /// One row for each quantity of each case that both have, in the first result's order.
+    /// One row for each metric of each case that both results have, in the first result's order.
     pub rows: Vec<Row>,
     /// Cases that only the first result has.
     pub only_in_base: Vec<String>,
-    /// Cases that only the second has.
+    /// Cases that only the second result has.
     pub only_in_new: Vec<String>,
 }
 
-/// A quantity of a case in both results.
+/// A metric of a case in both results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// [`Case::id`].
@@ -35,7 +35,7 @@ pub struct Row {
     pub base: Option<f64>,
     /// The second result's median over blocks.
     pub new: Option<f64>,
-    /// How much larger the second is.
+    /// The difference of the second result's value from the first.
     pub difference: Option<Difference>,
     /// The verdict.
     pub verdict: Verdict,
@@ -77,8 +77,8 @@ pub fn compare(base: &Record, new: &Record) -> Comparison {
 }
 
 impl Comparison {
-    /// The rows that a limit in percent doesn't allow: significantly worse, and by more than that; and what
-    /// has begun to fail.
+    /// The rows that exceed a limit in percent: those that are significantly worse by more than the limit,
+    /// and those that newly failed.
     pub fn beyond(&self, percent: f64) -> Vec<&Row> {
         self.rows.iter().filter(|row| row.is_beyond(percent)).collect()
     }
@@ -123,7 +123,7 @@ fn nothing(case: &Case) -> Row {
     }
 }
 
-/// `None` if neither result has the quantity.
+/// The row for a metric; `None` if neither result has it.
 fn row(base: &Record, new: &Record, case: &Case, quantity: Metric) -> Option<Row> {
     let values = |record: &Record| values(record, &case.id, quantity);
     let (before, after) = (values(base), values(new));
@@ -159,7 +159,7 @@ fn median(values: &[f64]) -> Option<f64> {
     Estimate::of(values, 0).map(|estimate| estimate.median)
 }
 
-/// Why the first run without figures has none; none if every run is good.
+/// The reason of the first run without values; `None` if every run is good.
 fn failure(record: &Record, case: &str) -> Option<String> {
     let mut runs = runs(record, case).peekable();
     if runs.peek().is_none() {
@@ -171,7 +171,8 @@ fn failure(record: &Record, case: &str) -> Option<String> {
     })
 }
 
-/// A case at the limit of its test bed can't get better, and hides that something got worse.
+/// A remark if the case is at the limit of its test bed: such a case can't get better, and can hide that
+/// something got worse.
 fn limited(base: &Record, new: &Record, case: &str) -> Option<String> {
     let limit = |record| good_runs(record, case).find_map(|(_, run)| run.limited_by_bed.clone());
     limit(base).or_else(|| limit(new)).map(|part| format!("limited by the test bed: {part}"))
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
     use crate::testing::{measured, record, run};
 
-    /// Blocks around a rate, each a little off.
+    /// Blocks whose values are close to a rate.
     fn result(rates: &[(&str, f64)], blocks: u32) -> Record {
         let off = |block: u32| 1.0 + f64::from(block % 3) / 1000.0;
         let runs = (0..blocks).flat_map(|block| {
@@ -206,7 +207,7 @@ mod tests {
             verdicts(&comparison, Metric::PayloadRate),
             [Verdict::Better, Verdict::Worse, Verdict::Same]
         );
-        // The processors are busy for the same time: more bytes cost less each.
+        // The processors are busy for the same time, so with more bytes, each byte costs less.
         assert_eq!(verdicts(&comparison, Metric::CpuPerGb), [Verdict::Better, Verdict::Worse, Verdict::Same]);
         assert_eq!(
             (&comparison.only_in_base[..], &comparison.only_in_new[..]),
@@ -222,7 +223,7 @@ mod tests {
         let base = result(&[("down", 5.0)], 5);
         let mut new = result(&[("down", 4.6)], 5);
         let comparison = compare(&base, &new);
-        // 8 % slower, 8.7 % costlier.
+        // One row is 8 % slower, and one is 8.7 % costlier.
         assert_eq!(comparison.beyond(5.0).len(), 2);
         assert_eq!(comparison.beyond(8.4).len(), 1);
         assert!(comparison.beyond(10.0).is_empty());

@@ -1,4 +1,4 @@
-//! Differences between two results other than the compared one.
+//! Differences between two results other than the compared values.
 
 use std::fmt::Display;
 
@@ -6,7 +6,7 @@ use linerate_host::{Fact, Interface, Profile};
 
 use crate::record::{Case, Link, Outcome, Record};
 
-/// One line for each difference that may explain the others.
+/// One line for each difference that may explain changes of the values.
 pub(crate) fn warnings(base: &Record, new: &Record) -> Vec<String> {
     let mut warnings = Vec::new();
     warnings.extend(differ("studies", &base.study, &new.study));
@@ -33,7 +33,7 @@ fn hosts(base: &Record, new: &Record) -> Vec<String> {
             all.push(format!("host {} differs: {}", host.name, differing.join("; ")));
         }
     }
-    // Two ends on one machine say the same twice.
+    // Both ends on one machine have the same differences, which are shown once.
     all.dedup_by(|a, b| a.split_once(':').map(|(_, rest)| rest) == b.split_once(':').map(|(_, rest)| rest));
     all.extend(differ(
         "whether both ends share their processors",
@@ -58,7 +58,7 @@ fn facts(facts: &Profile) -> Vec<(&'static str, String)> {
         ("governor", show(&facts.governor)),
         ("hypervisor", show(&facts.hypervisor)),
         ("congestion control", show(&facts.congestion_control)),
-        // The kernel keeps a little more or less for itself at each start.
+        // The kernel reserves a slightly different amount at each start.
         (
             "memory in GB",
             facts
@@ -74,7 +74,7 @@ fn show<T: Display>(fact: &Fact<T>) -> String {
     fact.known().map_or("unknown".into(), ToString::to_string)
 }
 
-/// The physical ports, by driver and speed.
+/// The physical ports, each by its driver and speed.
 fn ports(interfaces: &[Interface]) -> String {
     let is_virtual = |driver: &str| ["veth", "bridge", "tun", "bonding", "dummy"].contains(&driver);
     let mut ports: Vec<String> = interfaces
@@ -115,7 +115,7 @@ fn describe(link: &Link) -> String {
     format!("{rate} ({}), MTU {}", link.kind, link.mtu)
 }
 
-/// A case whose tool, version or setting isn't the same.
+/// A line about a case if its tool, version or setting differs.
 fn tool(case: &Case, new: &Record) -> Option<String> {
     let other = new.cases.iter().find(|other| other.id == case.id)?;
     let describe = |case: &Case| {
@@ -126,14 +126,14 @@ fn tool(case: &Case, new: &Record) -> Option<String> {
             case.factors.iter().map(|(name, level)| format!("{name} {level}")).collect();
         format!("{} {version}, streams {streams}, {cipher} {}", case.tool, factors.join(" "))
     };
-    // The program's own version is in a line already.
+    // Another line already has the program's own version.
     if case.tool.starts_with("linerate") && case.version != other.version {
         return None;
     }
     differ(&format!("tools of {}", case.id), describe(case).trim_end(), describe(other).trim_end())
 }
 
-/// Lines about a result that isn't whole, or in which runs were disturbed.
+/// Lines about a result that is incomplete, or in which runs were disturbed.
 fn runs(name: &str, record: &Record) -> Vec<String> {
     let expected = record.cases.len() * record.blocks as usize;
     let made = record.runs.len();

@@ -1,4 +1,4 @@
-//! The directory that a run fills.
+//! The directory to which a run writes.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,21 +9,21 @@ use linerate_lab::is_on_tmpfs;
 
 use super::tree::Tree;
 
-/// The name of the file that warms memory up; no tool makes a file of that name.
+/// The name of the file that warms memory up. No tool makes a file with this name.
 const BALLAST: &str = ".ballast";
 
 /// The destination of a run.
 pub(crate) struct Destination(pub PathBuf);
 
 impl Destination {
-    /// Makes the directory empty, with room at hand for `bytes`.
+    /// Empties the directory, and makes sure that memory for `bytes` is available at once.
     ///
-    /// The run fills the memory that is freed here. On a tmpfs it is first filled up to `bytes`, because the
-    /// first write into memory that a virtual machine hasn't used for a while goes to the hypervisor, which
-    /// would be measured as the tool's work.
+    /// The run reuses the memory that is freed here. On a tmpfs, the directory is first filled up to `bytes`:
+    /// the first write to memory that a virtual machine hasn't used for a while involves the hypervisor, and
+    /// this would be measured as the tool's work.
     ///
     /// # Errors
-    /// The directory can't be filled, removed or made.
+    /// If the directory can't be filled, removed or made.
     pub fn clear(&self, bytes: u64) -> io::Result<()> {
         fs::create_dir_all(&self.0)?;
         if is_on_tmpfs(&self.0) {
@@ -46,7 +46,7 @@ impl Destination {
     }
 }
 
-/// Removes a tree. A process of a run that was killed may still be writing into it: then it is tried again.
+/// Removes a tree. Tries again if a process of a killed run is still writing into it.
 fn remove_all(path: &Path) -> io::Result<()> {
     let mut tries = 0;
     loop {

@@ -4,14 +4,14 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes that are drawn and written at once.
+/// The number of bytes that are drawn and written at a time.
 const BLOCK: usize = 1 << 20;
 
 /// Writes files of these sizes below `root`, `per_directory` in each directory. The same seed gives the same
 /// bytes.
 ///
 /// # Errors
-/// The first that writing gives, with the file's name.
+/// The first error of writing, with the file's name.
 pub(crate) fn files(root: &Path, sizes: &[u64], per_directory: u64, seed: u64) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let per_directory = usize::try_from(per_directory).unwrap_or(usize::MAX).max(1);
@@ -20,7 +20,7 @@ pub(crate) fn files(root: &Path, sizes: &[u64], per_directory: u64, seed: u64) -
         fs::create_dir_all(&dir)?;
         for (f, size) in sizes.iter().enumerate() {
             let path: PathBuf = dir.join(format!("f{f:04}"));
-            // Every file has a generator of its own, so that its bytes don't depend on the others' sizes.
+            // Each file has its own generator, so that its bytes don't depend on the sizes of other files.
             let own = fastrand::Rng::with_seed(seed ^ ((d as u64) << 32 | f as u64)).u64(..);
             file(&path, *size, own)
                 .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;

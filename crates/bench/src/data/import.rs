@@ -1,4 +1,5 @@
-//! Copies a user's own tree beside the other data, so that its disk doesn't affect the measurement.
+//! Copies a user's own tree to the directory of the data sets, so that the tree's disk doesn't affect the
+//! measurement.
 
 use std::fs;
 use std::io;
@@ -7,11 +8,11 @@ use std::path::Path;
 
 use super::tree::{Kind, Tree};
 
-/// Copies what `tree` lists at `from` to `to`: files with their modes, directories and links. Devices,
-/// sockets and pipes are left out, and their number is returned.
+/// Copies the entries of `tree` from `from` to `to`: files with their modes, directories and links. Leaves
+/// out devices, sockets and pipes, and returns their number.
 ///
 /// # Errors
-/// The first that copying gives, with the file's name.
+/// The first error of copying, with the file's name.
 pub(crate) fn copy(from: &Path, tree: &Tree, to: &Path) -> io::Result<u64> {
     fs::create_dir_all(to)?;
     let mut left_out = 0;

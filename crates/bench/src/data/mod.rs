@@ -1,4 +1,4 @@
-//! The files that cases move: makes them, cuts them into slices, and compares them with the destination.
+//! The files that cases move: makes them, divides them into slices, and compares them with the destination.
 
 mod destination;
 mod generate;

@@ -1,4 +1,4 @@
-//! The data sets of one invocation, each made when it is first asked for.
+//! The data sets of one invocation. Each is made when it is first requested.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,11 +14,11 @@ use crate::spec::study::{DatasetSpec, Sizes};
 /// Files on this host that cases move.
 #[derive(Clone, Debug)]
 pub struct DataSet {
-    /// The directory that holds the files; its name is the set's.
+    /// The directory that holds the files. Its name is the name of the set.
     pub root: PathBuf,
     /// The entries below the directory.
     pub tree: Tree,
-    /// Its description in the record.
+    /// The set's description in the record.
     pub described: record::Dataset,
 }
 
@@ -31,10 +31,10 @@ pub struct Library {
     slices: BTreeMap<(String, u32), Vec<PathBuf>>,
 }
 
-/// Why a data set couldn't be made.
+/// The reason why a data set couldn't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// Too little room.
+    /// There is too little space.
     #[error(
         "data set {name:?} needs {needed} bytes in {place} (the files, and the same again where they arrive), and {free} \
          are free; ask for less with --size"
@@ -44,9 +44,9 @@ pub enum DataError {
         name: String,
         /// The directory.
         place: PathBuf,
-        /// Bytes needed.
+        /// The bytes that are needed.
         needed: u64,
-        /// Bytes free.
+        /// The bytes that are free.
         free: u64,
     },
     /// A file couldn't be made or read.
@@ -56,13 +56,13 @@ pub enum DataError {
         name: String,
         /// The directory.
         place: PathBuf,
-        /// Why.
+        /// The reason.
         cause: io::Error,
     },
-    /// The tree to move holds nothing.
+    /// The tree to move holds no bytes.
     #[error("--tree {0} holds no file to move, or only empty ones")]
     Empty(PathBuf),
-    /// The end at which it was to be made says why not.
+    /// The end at which the set was to be made reports an error.
     #[error("{0}")]
     Told(String),
     /// The tree to move can't be read.
@@ -70,25 +70,25 @@ pub enum DataError {
     Tree(io::Error),
 }
 
-/// The entries of a user's own tree, which must hold a file that isn't empty.
+/// The entries of a user's own tree. The tree must hold a file that isn't empty.
 ///
 /// # Errors
-/// The tree can't be read, or holds no byte.
+/// If the tree can't be read, or holds no bytes.
 pub fn read_own_tree(root: &Path) -> Result<Tree, DataError> {
     let tree = Tree::read(root).map_err(DataError::Tree)?;
     if tree.bytes() == 0 { Err(DataError::Empty(root.to_owned())) } else { Ok(tree) }
 }
 
 impl Library {
-    /// A library below `work`, which exists.
+    /// A library below the existing directory `work`.
     pub fn new(work: &Path, seed: u64) -> Library {
         Library { work: work.join("data"), seed, sets: BTreeMap::new(), slices: BTreeMap::new() }
     }
 
-    /// Makes a set, or a copy of `tree` in its place. There must be room for it twice.
+    /// Makes a set, or a copy of `tree` in its place. There must be space for two copies of it.
     ///
     /// # Errors
-    /// Too little room, or any error of reading and writing.
+    /// If there is too little space, or reading or writing fails.
     pub fn make(&mut self, spec: &DatasetSpec, tree: Option<&Path>) -> Result<&DataSet, DataError> {
         let root = self.work.join(&spec.name);
         let failed = |cause| DataError::Io { name: spec.name.clone(), place: self.work.clone(), cause };
@@ -104,15 +104,15 @@ impl Library {
         Ok(self.sets.entry(spec.name.clone()).insert_entry(DataSet { root, tree, described }).into_mut())
     }
 
-    /// A set that was made.
+    /// A set that has been made.
     pub fn get(&self, name: &str) -> Option<&DataSet> {
         self.sets.get(name)
     }
 
-    /// The directories that hold a set's `n` slices; for one, the set itself.
+    /// The directories that hold a set's `n` slices; if `n` is 1, the set itself.
     ///
     /// # Errors
-    /// The set wasn't made, or linking fails.
+    /// If the set hasn't been made, or linking fails.
     pub fn slices(&mut self, name: &str, n: u32) -> io::Result<Vec<PathBuf>> {
         let set =
             self.sets.get(name).ok_or_else(|| io::Error::other(format!("data set {name:?} wasn't made")))?;
@@ -159,7 +159,7 @@ impl Library {
         };
         let fs = rustix::fs::statvfs(&self.work).map_err(failed)?;
         let free = fs.f_bavail.saturating_mul(fs.f_frsize).min(memory_for(&self.work));
-        // A file takes whole pages, and its inode about one more.
+        // A file takes whole pages, and its inode takes about one more page.
         let needed = bytes.saturating_add(files.saturating_mul(8192)).saturating_mul(2);
         if needed <= free {
             return Ok(());
@@ -168,8 +168,8 @@ impl Library {
     }
 }
 
-/// On a tmpfs, files take memory, and a tmpfs may promise more than there is: the memory that is available.
-/// Elsewhere no limit.
+/// The available memory if `place` is on a tmpfs, otherwise no limit. The files of a tmpfs take memory, and a
+/// tmpfs may report more space than there is memory.
 fn memory_for(place: &Path) -> u64 {
     if !is_on_tmpfs(place) {
         return u64::MAX;

@@ -2,8 +2,8 @@
 
 use crate::spec::study::Sizes;
 
-/// The size of every file of a set, in order. The same seed gives the same sizes, and log-normal sizes add up
-/// to exactly the total that was asked for.
+/// The size of every file of a set, in order. The same seed gives the same sizes. The sum of log-normal sizes
+/// is exactly the requested total.
 pub(crate) fn draw(sizes: &Sizes, seed: u64) -> Vec<u64> {
     match *sizes {
         Sizes::Fixed { files, size } => vec![size; usize::try_from(files).unwrap_or(usize::MAX)],
@@ -11,7 +11,7 @@ pub(crate) fn draw(sizes: &Sizes, seed: u64) -> Vec<u64> {
     }
 }
 
-/// The planned contents of a set: files and bytes.
+/// The planned contents of a set: numbers of files and bytes.
 pub(crate) fn planned(sizes: &Sizes) -> (u64, u64) {
     match *sizes {
         Sizes::Fixed { files, size } => (files, files.saturating_mul(size)),
@@ -23,8 +23,9 @@ fn count(total: u64, mean: u64) -> u64 {
     total.div_ceil(mean.max(1)).max(1)
 }
 
-/// Draws as many sizes as give the mean, and scales them so that their sum is the total. Of a heavy tail one
-/// file could be most of the set; none may be more than an eighth, so that eight equal slices exist.
+/// Draws total / mean sizes, and scales them so that their sum is the total. With a heavy tail, one file
+/// could be most of the set, so no file may have more than an eighth of the total; then eight equal slices
+/// exist.
 fn log_normal(total: u64, mean: u64, sigma: f64, seed: u64) -> Vec<u64> {
     let n = usize::try_from(count(total, mean)).unwrap_or(usize::MAX);
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -40,13 +41,13 @@ fn log_normal(total: u64, mean: u64, sigma: f64, seed: u64) -> Vec<u64> {
 
 /// A draw from the standard normal distribution (Box and Muller, 1958).
 fn normal(rng: &mut fastrand::Rng) -> f64 {
-    // 1 - f64() is never 0, whose logarithm doesn't exist.
+    // 1 - f64() is never 0, so its logarithm exists.
     let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// Cuts every weight down to a share of the sum. Cutting lowers the sum, so it is done until nothing changes
-/// much.
+/// Limits every weight to a share of the sum. Limiting lowers the sum, so this is repeated until little
+/// changes.
 fn cap(weights: &mut [f64], share: f64) {
     for _ in 0..20 {
         let most = share * weights.iter().sum::<f64>();
@@ -59,7 +60,7 @@ fn cap(weights: &mut [f64], share: f64) {
     }
 }
 
-/// Corrects the largest file by the sum's rounding error.
+/// Adds the rounding error of the sum to the largest file.
 fn settle_sum(sizes: &mut [u64], total: u64) {
     let sum: u64 = sizes.iter().sum();
     if let Some(largest) = sizes.iter_mut().max() {
@@ -92,7 +93,7 @@ mod tests {
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
         let sigma = (logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / logs.len() as f64).sqrt();
         assert!((sigma - 1.8).abs() < 0.03, "sigma {sigma}");
-        // The mean of the logarithms lies sigma^2/2 below the logarithm of the mean.
+        // The mean of the logarithms is sigma^2/2 less than the logarithm of the mean.
         assert!((mean - (1.6e6_f64.ln() - 1.62)).abs() < 0.1, "mean of logarithms {mean}");
         let below = logs.iter().filter(|l| **l < mean - 1.8).count() as f64 / logs.len() as f64;
         assert!((below - 0.159).abs() < 0.01, "share below one sigma {below}");

@@ -1,4 +1,4 @@
-//! Cuts a data set into slices of equal bytes, as hard links to its files.
+//! Divides a data set into slices of about equal bytes, as hard links to its files.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use super::tree::{Kind, Tree};
 
 /// Makes `n` directories `slice-0`, `slice-1` ... below `parent`. Together they hold every file and link of
-/// `tree` (which lists `root`) once, each in the same relative place, and about as many bytes as one another.
+/// `tree` (the list of `root`) once, each at the same relative path. Each slice has about the same number of
+/// bytes.
 ///
 /// # Errors
-/// The first that linking gives, with the file's name.
+/// The first error of linking, with the file's name.
 pub(crate) fn make(root: &Path, tree: &Tree, parent: &Path, n: usize) -> io::Result<Vec<PathBuf>> {
     let slices: Vec<PathBuf> = (0..n).map(|i| parent.join(format!("slice-{i}"))).collect();
     for (slice, entries) in slices.iter().zip(divide(tree, n)) {
@@ -27,8 +28,8 @@ pub(crate) fn make(root: &Path, tree: &Tree, parent: &Path, n: usize) -> io::Res
     Ok(slices)
 }
 
-/// Deals entries out, largest first, each to the slice that holds least. Empty directories belong to the
-/// first.
+/// Distributes the entries, the largest first, each to the slice with the fewest bytes. Empty directories go
+/// to the first slice.
 fn divide(tree: &Tree, n: usize) -> Vec<Vec<(&Path, &Kind)>> {
     let mut order: Vec<(&Path, &Kind)> =
         tree.entries().iter().map(|(path, kind)| (path.as_path(), kind)).collect();
@@ -95,7 +96,8 @@ mod tests {
             let trees: Vec<Tree> = slices.iter().map(|slice| Tree::read(slice).unwrap()).collect();
             prop_assert_eq!(trees.iter().map(Tree::files).sum::<u64>(), tree.files());
             prop_assert_eq!(trees.iter().map(Tree::bytes).sum::<u64>(), tree.bytes());
-            // Greedy by size: no slice exceeds another by more than the largest file.
+            // With this greedy distribution, no slice exceeds another by more than the size of the largest
+            // file.
             let bytes: Vec<u64> = trees.iter().map(Tree::bytes).collect();
             let spread = bytes.iter().max().unwrap() - bytes.iter().min().unwrap();
             prop_assert!(spread <= *sizes.iter().max().unwrap());

@@ -1,5 +1,5 @@
-//! Tasks for the files of one end, done in this process, or by `linerate data` on a host that doesn't share
-//! its files.
+//! Tasks that handle the files of one end. They are performed in this process or, on a host that doesn't
+//! share its files, by `linerate data`.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use super::{Destination, slices};
 use crate::record::Dataset;
 use crate::spec::study::{DatasetSpec, Sizes};
 
-/// Something to do with files.
+/// A task that handles files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -26,7 +26,7 @@ pub enum Task {
         seed: u64,
         /// The data set.
         shape: Shape,
-        /// A tree of the user's own.
+        /// The user's own tree.
         tree: Option<PathBuf>,
     },
     /// Make a data set's slices.
@@ -35,10 +35,10 @@ pub enum Task {
         work: PathBuf,
         /// The set.
         name: String,
-        /// How many.
+        /// The number of slices.
         number: u32,
     },
-    /// Make a directory empty, with room at hand for this number of bytes.
+    /// Empty a directory, and make sure that memory for this number of bytes is available at once.
     Clear {
         /// The directory.
         destination: PathBuf,
@@ -59,13 +59,13 @@ pub enum Answer {
     Made(Dataset),
     /// The directories of the slices.
     Sliced(Vec<PathBuf>),
-    /// The task is done, and has no other result.
+    /// The task succeeded, and has no other result.
     Done,
     /// Files and bytes.
     Counted(u64, u64),
-    /// Every entry with its kind and its contents' digest; sorted by path.
+    /// Every entry, with its kind and the digest of its contents, sorted by path.
     Digest(Vec<(PathBuf, String)>),
-    /// The task failed, and why.
+    /// The task failed, for this reason.
     Failed(String),
 }
 
@@ -85,7 +85,7 @@ enum ShapeSizes {
 }
 
 impl Task {
-    /// Does the task on this host.
+    /// Performs the task on this host.
     pub fn perform(&self) -> Answer {
         self.try_perform().unwrap_or_else(Answer::Failed)
     }
@@ -112,10 +112,10 @@ impl Task {
 }
 
 impl Answer {
-    /// The first difference between the digests of a source and of its copy, for people.
+    /// A message about the first difference between the digests of a source and of its copy.
     ///
     /// # Errors
-    /// If one of them isn't a digest.
+    /// If one of the answers isn't a digest.
     pub fn difference(&self, there: &Answer) -> io::Result<Option<String>> {
         let (Answer::Digest(sent), Answer::Digest(arrived)) = (self, there) else {
             let told = [self, there].into_iter().find_map(|answer| match answer {
@@ -154,7 +154,7 @@ impl Shape {
     }
 }
 
-/// Reads a task as JSON, does it, and returns the answer as JSON.
+/// Reads a task as JSON, performs it, and returns the answer as JSON.
 pub fn answer(input: impl io::Read) -> Vec<u8> {
     let answer = match serde_json::from_reader::<_, Task>(input) {
         Ok(task) => task.perform(),

@@ -1,4 +1,4 @@
-//! Lists directories, and compares two of them.
+//! Lists directories, and compares two directories.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,20 +17,20 @@ pub enum Kind {
     File(u64),
     /// A symbolic link with its target.
     Link(PathBuf),
-    /// Anything else: a device, a socket, a pipe.
+    /// Any other kind: a device, a socket, a pipe.
     Other,
 }
 
 impl Tree {
-    /// Lists the entries below `root`; links are not followed.
+    /// Lists the entries below `root`. Links aren't followed.
     ///
     /// # Errors
-    /// The first that listing gives, with the path.
+    /// The first error of listing, with the path.
     pub fn read(root: &Path) -> io::Result<Tree> {
         let mut entries = Vec::new();
         let mut waiting = vec![PathBuf::new()];
         while let Some(dir) = waiting.pop() {
-            // Joining an empty path would end the name in a slash.
+            // Joining an empty path would append a slash to the name.
             let place = if dir.as_os_str().is_empty() { root.to_owned() } else { root.join(&dir) };
             let listed = fs::read_dir(&place).map_err(|e| at(&place, &e))?;
             for entry in listed {
@@ -52,21 +52,21 @@ impl Tree {
         &self.0
     }
 
-    /// Regular files.
+    /// The number of regular files.
     pub fn files(&self) -> u64 {
         self.sizes().count() as u64
     }
 
-    /// Bytes in regular files.
+    /// The number of bytes in regular files.
     pub fn bytes(&self) -> u64 {
         self.sizes().sum()
     }
 
-    /// The first difference between what this tree lists at `here` and what is at `there`, in names, kinds,
-    /// sizes or contents, for people; `None` if both hold the same.
+    /// A message about the first difference in names, kinds, sizes or contents between the entries of this
+    /// tree at `here` and the entries at `there`; `None` if both are the same.
     ///
     /// # Errors
-    /// A file on either side can't be read.
+    /// If a file on either side can't be read.
     pub fn difference(&self, here: &Path, there: &Path) -> io::Result<Option<String>> {
         let other = match Tree::read(there) {
             Ok(other) => other,
@@ -139,7 +139,7 @@ fn same_bytes(a: &Path, b: &Path, one: &mut [u8], two: &mut [u8]) -> io::Result<
     }
 }
 
-/// Fills the buffer as far as the file reaches; a read may give less than there is.
+/// Fills the buffer, or reads until the end of the file. A single read may return less than there is.
 fn read_full(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -1,4 +1,4 @@
-//! Two results beside one another.
+//! The table of a comparison of two results.
 
 use super::grid::{Grid, wrap};
 use crate::compare::{Comparison, Equal, Row, Verdict};
@@ -18,7 +18,7 @@ pub fn compare_table(comparison: &Comparison) -> String {
     lines.join("\n")
 }
 
-/// How often equal things were called different.
+/// A table of how often equal cases were called different.
 pub fn equal_table(found: &[Equal]) -> String {
     let mut grid = Grid::new(&["quantity", "inside blocks", "between results"], 1);
     let share = |different: usize, of: usize| {

@@ -1,26 +1,27 @@
-//! How long a study will take, before anything is known of the hosts.
+//! Estimates how long a study will take, before anything is known about the hosts.
 
 use std::time::Duration;
 
 use crate::spec::study::{CaseSpec, LinkSpec, Sizes, Study};
 use crate::spec::tool::{Moves, Tool, Toolbox};
 
-/// Seconds beside each run: the disks' flush, a server, a login, a look at the clocks.
+/// Additional seconds for each run: flushing disks, starting a server, a login, reading counters.
 const AROUND: f64 = 0.7;
 /// Seconds to make a lab.
 const LAB: f64 = 1.0;
-/// Bytes per second at which data is made, at which a destination is cleared and counted, and at which
-/// contents are compared.
+/// The bytes per second at which data is made, a destination is cleared and counted, and contents are
+/// compared.
 const MAKING: f64 = 4e8;
 const CLEARING: f64 = 3e9;
 const COMPARING: f64 = 1e9;
-/// How many steps' time a search takes: ten tries, each with a quarter more for its start.
+/// The time of a search in steps: ten tries, each with a quarter more for its start.
 const TRIES: f64 = 12.5;
 /// The assumed rate of an unshaped link, in bit/s.
 const OPEN: f64 = 2e10;
 
-/// An estimate of the whole: labs, data, warm-ups and blocks. It assumes that each tool is installed
-/// and reaches the rate in its file, or else the link's; a tool with a set time takes that time.
+/// An estimate of the total time: labs, data, warm-ups and blocks. It assumes that each tool is installed,
+/// and reaches the rate in its tool file or, without one, the link's rate. A tool that runs for a fixed time
+/// takes that time.
 pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
     let labs = study.links.len() as f64 * LAB;
     let data: f64 = study.datasets.iter().map(|set| total(&set.sizes) / MAKING).sum();
@@ -36,7 +37,7 @@ pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
     Duration::try_from_secs_f64(labs + data + runs).unwrap_or(Duration::MAX)
 }
 
-/// Seconds of one run, its preparation and checks included.
+/// Seconds of one run, including its preparation and checks.
 fn run(study: &Study, case: &CaseSpec, tool: &Tool) -> f64 {
     let parameter = |name: &str| {
         let value = case.level(tool, name).and_then(|value| value.parse::<f64>().ok());
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn bytes_take_what_link_and_tool_allow() {
-        // 1 GB over 2 x 1 Gbit/s: 4 s, and a third of one to clear the destination.
+        // 1 GB over 2 x 1 Gbit/s takes 4 s, and clearing the destination takes a third of a second.
         let copy = "tool = \"linerate-cp\"";
         assert!((seconds(copy, 2) - seconds(copy, 1) - 5.333).abs() < 0.01);
         let first = seconds(copy, 1) - 2.0 * (seconds(copy, 2) - seconds(copy, 1));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The widest line.
 pub(crate) const WIDTH: usize = 100;
 
-/// The width that the first column keeps where others can be left out.
+/// The width that the first column keeps, as long as other columns can be left out.
 const LEAST_NAME: usize = 16;
 
 /// A table: a heading, and rows of cells or of a note in place of the later cells.
@@ -24,14 +24,14 @@ impl Grid {
         Grid { heading, rows: Vec::new(), left }
     }
 
-    /// Adds a row. One with fewer cells than columns ends with a note, which runs over the columns that it
-    /// lacks. A record's words are anybody's: they are escaped.
+    /// Adds a row. If it has fewer cells than there are columns, its last cell is a note that extends over the missing
+    /// columns. Texts of a record may contain anything, so they are escaped.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells.iter().map(|cell| printable(cell.as_bytes())).collect());
     }
 
-    /// Leaves columns out, in this order of their headings, until the first has room for a name. Returns those that it
-    /// left out.
+    /// Removes columns, in this order of their headings, until the first column has space for a name. Returns the
+    /// headings of the removed columns.
     pub fn make_room<'h>(&mut self, order: &[&'h str]) -> Vec<&'h str> {
         let mut left_out = Vec::new();
         for heading in order {
@@ -43,7 +43,7 @@ impl Grid {
             }
             let Some(column) = self.heading.iter().position(|known| known == heading) else { continue };
             let whole = self.heading.len();
-            // A note runs over the columns that its row lacks.
+            // A note extends over the columns that its row lacks.
             let holds = |row: &&mut Vec<String>| row.len() == whole || column + 1 < row.len();
             self.rows.iter_mut().filter(holds).for_each(|row| drop(row.remove(column)));
             self.heading.remove(column);
@@ -52,8 +52,8 @@ impl Grid {
         left_out
     }
 
-    /// The lines. Where columns would be too wide together, they stand closer, and then the first is broken
-    /// into several lines, or cut short, so that no two rows look the same.
+    /// The lines of the table. If the columns are too wide, the gaps are made smaller. If that isn't enough, the first
+    /// column is broken into several lines or shortened, but so that no two rows look the same.
     pub fn lines(&self) -> Vec<String> {
         let mut widths = self.widths();
         let gaps = widths.len().saturating_sub(1);
@@ -81,7 +81,7 @@ impl Grid {
     fn widths(&self) -> Vec<usize> {
         let whole = |row: &&Vec<String>| row.len() == self.heading.len();
         let width = |column: usize| {
-            // A note doesn't widen the column that it begins in.
+            // A note doesn't widen the column in which it begins.
             let cells = self.rows().filter(|row| whole(row) || column + 1 < row.len());
             cells.filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
@@ -108,7 +108,7 @@ impl Grid {
     }
 }
 
-/// The text; if it is too wide, its beginning with an ellipsis.
+/// The text or, if it is too wide, its beginning and an ellipsis.
 pub(crate) fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -116,8 +116,8 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
 }
 
-/// The names in lines no wider than `width`, broken between words; `None` if a word is wider, or a name
-/// needs more than three lines.
+/// The names in lines no wider than `width`, broken between words; `None` if a word is wider, or if a name needs more
+/// than three lines.
 fn in_lines(names: &[&str], width: usize) -> Option<Vec<Vec<String>>> {
     let lines = names.iter().map(|name| wrap_to(name, 2, width));
     let fits =
@@ -125,8 +125,8 @@ fn in_lines(names: &[&str], width: usize) -> Option<Vec<Vec<String>>> {
     lines.map(|lines| Some(lines).filter(fits)).collect()
 }
 
-/// The names, none wider than `width`: cut at the end, or where that makes two alike, in the middle, or at
-/// the start; where all of it makes two alike, with their number.
+/// The names, shortened to `width`: at the end; if that makes two names equal, in the middle or at the start; if each
+/// of these makes two names equal, with their numbers.
 fn fit(names: &[&str], width: usize) -> Vec<String> {
     let ways: [fn(&str, usize) -> String; 3] = [shorten, without_middle, without_start];
     for way in ways {
@@ -145,7 +145,7 @@ fn fit(names: &[&str], width: usize) -> Vec<String> {
     names.iter().enumerate().map(numbered).collect()
 }
 
-/// True if different names are still different.
+/// True if different names are still different after shortening.
 fn are_apart(names: &[&str], cut: &[String]) -> bool {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     cut.iter().zip(names).all(|(cut, name)| seen.insert(cut, name).is_none_or(|other| other == *name))
@@ -169,7 +169,7 @@ fn without_start(text: &str, width: usize) -> String {
     "...".chars().chain(text.chars().skip(all - width.saturating_sub(3).min(all))).collect()
 }
 
-/// The text in lines no wider than `WIDTH`; later lines are indented by `indent`.
+/// The text in lines no wider than `WIDTH`. All lines except the first are indented by `indent`.
 pub(crate) fn wrap(text: &str, indent: usize) -> Vec<String> {
     wrap_to(text, indent, WIDTH)
 }

@@ -1,4 +1,4 @@
-//! The plan of a study: shows its runs without making them.
+//! Shows the runs of a study without making them.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::grid::{Grid, wrap};
 use crate::spec::study::{CaseSpec, LinkSpec, Sizes, Study};
 use crate::spec::tool::{Moves, Toolbox};
 
-/// The matrix: each case with its tool, streams, data, link and further levels, how many runs there will be,
-/// and about how long they will take.
+/// The plan: each case with its tool, streams, data, link and further levels; the number of runs; and about
+/// how long they will take.
 pub fn plan(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     let mut lines = vec![format!("{}: {}", study.name, study.title)];
     lines.extend(study.datasets.iter().map(|set| format!("data set {}: {}", set.name, sizes(&set.sizes))));
@@ -54,7 +54,7 @@ fn counts(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     format!("{cases} warm-ups, then {blocks} x {cases} = {runs} runs; about {about} in all (estimated)")
 }
 
-/// A link of a study, for people.
+/// A description of a link of a study.
 pub(crate) fn describe_link(link: &LinkSpec) -> String {
     let rate = link.rate.map_or("open".into(), |rate| format!("{:#}", BitRate(rate as f64)));
     let several = if link.count > 1 { format!("{} x ", link.count) } else { String::new() };
@@ -111,7 +111,7 @@ fn sizes(sizes: &Sizes) -> String {
     }
 }
 
-/// About how long something takes: `45 s`, `3 min`, `1 h 5 min`.
+/// An approximate duration: `45 s`, `3 min`, `1 h 5 min`.
 pub(super) fn about(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match seconds {

@@ -6,7 +6,8 @@ use crate::metric::Metric;
 use crate::record::Record;
 use crate::stats::{PrintedRow, summaries};
 
-/// A line for each quantity of a case: the measured number, and all that papers printed; `None` without any.
+/// A line for each quantity of a case: the measured number, and all numbers that papers printed; `None` if
+/// there are no printed numbers.
 pub fn printed_table(record: &Record) -> Option<String> {
     let rows = PrintedRow::all(record, &summaries(record, None));
     let mut groups: Vec<((&str, Metric), Vec<&PrintedRow>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The progress of a study, for people.
+//! The progress messages of a study.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ pub struct Progress {
     left: Option<Duration>,
 }
 
-/// The line to show.
+/// A line to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// Something under way; the next line replaces it.
+    /// A line about something in progress. The next line replaces it.
     Passing(String),
-    /// Something that stays.
+    /// A line that stays.
     Lasting(String),
 }
 

@@ -1,4 +1,4 @@
-//! The cases' figures.
+//! The tables of the cases' metrics.
 
 use linerate_quantity::plain;
 
@@ -9,8 +9,8 @@ use crate::stats::{
     Called, CaseSummary, Difference, Differences, Estimate, Interval, LEAST_BLOCKS, good_runs, summaries,
 };
 
-/// The cases and what they came to: what moves data, what makes requests, and what has a score, each in a
-/// table of its own. Below them what a reader must know to read them.
+/// The results of the cases. Cases that move data, cases that make requests, and cases with a score each have
+/// their own table. Below the tables are the notes that a reader needs.
 pub fn table(record: &Record) -> String {
     let mut all = summaries(record, record.baseline.as_deref());
     tell_apart(&mut all);
@@ -24,10 +24,10 @@ pub fn table(record: &Record) -> String {
     lines.join("\n")
 }
 
-/// The columns of tools that move data; the first has its interval.
+/// The columns of tools that move data. The first is shown with its interval.
 const MOVERS: [Metric; 5] =
     [Metric::PayloadRate, Metric::Seconds, Metric::BusyPercent, Metric::FarBusyPercent, Metric::CpuPerGb];
-/// [`MOVERS`] with the times of the requests that ran beside the tool.
+/// [`MOVERS`] with the response times of requests that ran at the same time as the tool.
 const BESIDE: [Metric; 7] = [
     Metric::PayloadRate,
     Metric::P50,
@@ -37,11 +37,12 @@ const BESIDE: [Metric; 7] = [
     Metric::FarBusyPercent,
     Metric::CpuPerGb,
 ];
-/// The columns of tools that make requests; of two hosts, the processors of the server's say more.
+/// The columns of tools that make requests. Of the two hosts, only the server's processors are shown, because
+/// they matter more.
 const REQUESTS: [Metric; 5] =
     [Metric::TransactionRate, Metric::P50, Metric::P99, Metric::PayloadRate, Metric::FarBusyPercent];
 
-/// Rows that would read alike, such as two levels of a setting, have their case's id, too.
+/// Adds the case's id to labels of rows that would look the same, such as two levels of a setting.
 fn tell_apart(all: &mut [CaseSummary]) {
     let row = |case: &Case| (case.label.clone(), case.streams, case.cipher.clone());
     let rows: Vec<_> = all.iter().map(|summary| row(&summary.case)).collect();
@@ -52,8 +53,8 @@ fn tell_apart(all: &mut [CaseSummary]) {
     }
 }
 
-/// The metric by which a case is shown. One without a good run is shown beside the others of its tool, or
-/// where most is.
+/// The metric that decides in which table a case is shown. A case without a good run is shown with other
+/// cases of its tool or, if there are none, with the first case that has a value.
 fn kind(summary: &CaseSummary, all: &[CaseSummary]) -> Metric {
     let own = |summary: &CaseSummary| {
         summary.main().or_else(|| (summary.measured > 0).then_some(Metric::PayloadRate))
@@ -65,7 +66,7 @@ fn kind(summary: &CaseSummary, all: &[CaseSummary]) -> Metric {
         .unwrap_or_default()
 }
 
-/// The lines of a table and an empty one; none without rows.
+/// The lines of a table and an empty line; nothing if there are no rows.
 fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<String> {
     let mut grid = Grid::new(heading, 1);
     let mut empty = true;
@@ -83,23 +84,23 @@ fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Strin
     grid.lines().into_iter().chain(note).chain([String::new()]).collect()
 }
 
-/// The columns that give way to names, the first one first.
+/// The columns that are left out if names need space, in this order.
 const GIVE_WAY: [&str; 4] = ["% of stream", "seconds", "cipher", "streams"];
 
-/// The heading of the last column, if there is a baseline; short, for the names need the room.
+/// The heading of the last column, if there is a baseline. It is short, because the names need space.
 fn ratio(record: &Record) -> Option<String> {
     let base = record.cases.iter().find(|case| Some(&case.id) == record.baseline.as_ref());
     base.map(|case| format!("x {}", case.tool.trim_start_matches("linerate-")))
 }
 
-/// A table of those metrics. Only tools that move files or memory have a column for the cipher.
+/// A table of these metrics. Only tools that move files or memory have a column for the cipher.
 fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<String> {
     let (ratio, has_cipher) = (ratio(record), metrics[0] == Metric::PayloadRate);
     let mut metrics = metrics.to_vec();
     if record.shared_processors {
         metrics.retain(|metric| *metric != Metric::BusyPercent);
     }
-    // Users and tiles are no streams: where each case has one, the column says nothing.
+    // Users and tiles aren't streams: if every case has one stream, the column is useless.
     let has_streams = has_cipher || cases.iter().any(|summary| summary.case.streams != Some(1));
     let mut heading = vec!["case"];
     heading.extend(has_streams.then_some("streams"));
@@ -127,7 +128,7 @@ fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<S
     lines(&heading, cases.iter().map(row))
 }
 
-/// The head of a metric's column.
+/// The heading of a metric's column.
 pub(super) fn column(record: &Record, metric: Metric) -> &'static str {
     match metric {
         Metric::FarBusyPercent if record.shared_processors => "CPU % a+b",
@@ -179,7 +180,7 @@ fn without_figure(summary: &CaseSummary) -> String {
     summary.reason.clone().unwrap_or_else(|| "not run".into())
 }
 
-/// A star marks a case with a failed or disturbed run; a footnote gives the reason.
+/// The label of a case. A star marks a case with a failed or disturbed run; a footnote gives the reason.
 fn marked_label(summary: &CaseSummary) -> String {
     let marked = summary.measured > 0 && (summary.failed > 0 || summary.disturbed > 0);
     format!("{}{}", summary.case.label, if marked { " *" } else { "" })
@@ -193,7 +194,7 @@ fn streams(summary: &CaseSummary) -> String {
     }
 }
 
-/// The short name by which people know a cipher.
+/// The usual short name of a cipher.
 fn cipher(name: Option<&str>) -> String {
     name.map_or("-".into(), |name| name.trim_end_matches("-poly1305").to_owned())
 }
@@ -218,7 +219,8 @@ fn footnotes(record: &Record, all: &[CaseSummary], moves: bool) -> Vec<String> {
     notes
 }
 
-/// Cases with as many runs without a figure for one reason, such as a missing tool, share a note.
+/// Notes about runs without values. Cases with the same number of such runs and the same reason, such as a
+/// missing tool, share a note.
 fn failed_notes(record: &Record, all: &[CaseSummary]) -> Vec<String> {
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
     for summary in all.iter().filter(|summary| summary.failed > 0) {
@@ -232,7 +234,7 @@ fn failed_notes(record: &Record, all: &[CaseSummary]) -> Vec<String> {
     notes.into_iter().map(|(note, cases)| format!("* {}: {note}", cases.join(", "))).collect()
 }
 
-/// The first warning of a case's runs, and how many have any.
+/// The first warning of a case's runs, and the number of runs with warnings.
 fn warning_note(record: &Record, case: &str) -> Option<String> {
     let warned: Vec<&str> = good_runs(record, case).filter_map(|(_, run)| run.warnings().next()).collect();
     let first = warned.first()?;
@@ -343,7 +345,7 @@ mod tests {
         assert!(text.contains("* c: no figure in 1 of 1 runs: y isn't installed"), "{text}");
     }
 
-    /// A good run with this number of transactions in a second.
+    /// A good run with this number of transactions per second.
     fn asked(rate: u64, score: Option<f64>) -> Outcome {
         let Outcome::Measured(mut measures) = measured(1.0, 2.0) else { unreachable!("it is measured") };
         measures.transactions = Some(2 * rate).filter(|rate| *rate > 0);

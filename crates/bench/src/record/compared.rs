@@ -1,4 +1,4 @@
-//! The numbers beside a study's figures: papers' and bounds.
+//! Numbers with which a study's results are compared: those that papers printed, and bounds.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct Printed {
     pub quantity: Metric,
     /// The number, in the quantity's unit.
     pub value: f64,
-    /// The place and the paper: "figure 5".
+    /// The place in the paper, and the paper: "figure 5".
     pub source: String,
     /// The layer of a rate.
     #[serde(default, skip_serializing_if = "Layer::is_payload")]
@@ -25,10 +25,10 @@ pub struct Printed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
-    /// Bytes of contents, as every rate of this program does.
+    /// Bytes of contents. All rates of this program count these.
     #[default]
     Payload,
-    /// Headers, too; such a rate stands on no axis of payload.
+    /// Contents and headers. Such a rate doesn't belong on an axis of payload.
     Wire,
 }
 
@@ -39,19 +39,19 @@ impl Layer {
     }
 }
 
-/// A value that a study compares: with a limit that it must hold, or for its interval alone.
+/// A value that a study compares with a limit, or that it only shows with its interval.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bound {
-    /// The row's name, for people.
+    /// The name of the row.
     pub name: String,
     /// The compared expression, as the study file spells it.
     pub expression: String,
-    /// The limit; a row without one is shown and not judged.
+    /// The limit. A row without a limit is shown but not judged.
     #[serde(flatten)]
     pub limit: Option<Limit>,
     /// Unit of the value: "ratio", "bytes", "ms".
     pub unit: String,
-    /// True if every block must hold the bound, and not the median of the blocks alone.
+    /// True if every block must hold the bound, not only the median of the blocks.
     #[serde(default)]
     pub every_block: bool,
 }
@@ -78,7 +78,7 @@ pub enum Relation {
 }
 
 impl Limit {
-    /// True if a value holds the limit.
+    /// True if a value is within the limit.
     pub fn holds(self, value: f64) -> bool {
         match self.relation {
             Relation::AtLeast => value >= self.value,

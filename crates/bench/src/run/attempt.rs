@@ -1,4 +1,4 @@
-//! One run of one case: quiet before it, clocks around it, and a look at the destination after it.
+//! One run of one case: waits for a quiet host before it, measures it, and checks the destination after it.
 
 use std::fs;
 use std::io;
@@ -25,11 +25,11 @@ pub(crate) struct Attempt<'a> {
     pub bed: &'a mut dyn Bed,
     pub tool: &'a Tool,
     pub case: &'a CaseSpec,
-    /// The sources: one directory for each copy of the tool. Empty if no files are moved.
+    /// The sources, one directory for each copy of the tool; empty if no files are moved.
     pub sources: Vec<PathBuf>,
-    /// Files and bytes that must arrive; for memory to memory, 0 and the bytes asked for.
+    /// The numbers of files and bytes that must arrive; for memory to memory, 0 and the requested bytes.
     pub expected: (u64, u64),
-    /// Compare contents byte for byte, too.
+    /// True if contents are also compared byte by byte.
     pub compare: bool,
     /// A directory for outputs and the destination.
     pub work: &'a Path,
@@ -38,18 +38,18 @@ pub(crate) struct Attempt<'a> {
     pub settle: f64,
     pub timeout: f64,
     pub stop: &'a Stop,
-    /// The result of a search before the run; nothing yet.
+    /// The result of a search before the run; `None` until the search is done.
     pub found: Option<Found>,
 }
 
-/// Why a run gave no measures.
+/// The reason why a run gave no measures.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The run failed, and why.
+    /// The run failed, for this reason.
     Failed(String),
-    /// The run can't be made here, and why.
+    /// The run can't be made here, for this reason.
     Unavailable(String),
-    /// The user wants to end.
+    /// The user stops the study.
     Interrupted,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Log {
     pub text: Vec<u8>,
     /// The samplers' recordings of both ends, by the host's name.
     pub recordings: Vec<(&'static str, Vec<u8>)>,
-    /// The recordings of other hosts that are watched, by the host's name.
+    /// The recordings of watched hosts, by the host's name.
     pub watched: Vec<(String, Vec<u8>)>,
 }
 
@@ -79,10 +79,10 @@ impl From<ProcessError> for Failure {
 }
 
 impl Attempt<'_> {
-    /// Runs the case once. The commands' output goes to `log` in every case.
+    /// Runs the case once. The commands' output goes to `log`, even if the run fails.
     pub fn run(mut self, log: &mut Log) -> Result<Measures, Failure> {
         let foreign = self.wait_for_quiet()?;
-        // As late as can be, so that the memory is still at hand.
+        // As late as possible, so that the freed memory is still available at once.
         self.clear_destination()?;
         let mut servers = self.start_servers()?;
         servers.extend(self.start_beside()?);
@@ -117,8 +117,8 @@ impl Attempt<'_> {
         Ok(measures)
     }
 
-    /// Waits for a window without other work, for four windows at most, and gives the processors of each host
-    /// that were busy in the last.
+    /// Waits for a window without other work, for at most four windows, and returns the number of processors
+    /// of each host that were busy in the last window.
     fn wait_for_quiet(&mut self) -> Result<[f64; 2], Failure> {
         rustix::fs::sync();
         let mut foreign = [0.0; 2];
@@ -145,7 +145,7 @@ impl Attempt<'_> {
         Ok([a, b])
     }
 
-    /// Stops the samplers, also after a run that failed: the next run starts them again.
+    /// Stops the samplers, even after a failed run, because the next run starts them again.
     fn stop_samples(&mut self) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
         let mut recordings = Vec::new();
         for (name, end) in [("a", End::A), ("b", End::B)] {
@@ -222,7 +222,7 @@ impl Attempt<'_> {
         if self.compare { self.compare_contents(&destination) } else { Ok(()) }
     }
 
-    /// Files and bytes at all receivers.
+    /// The numbers of files and bytes at all receivers.
     fn arrived(&self, destination: &Path) -> Result<(u64, u64), Failure> {
         let (task, what) = (Task::Count(destination.to_owned()), "looking at what arrived");
         let mut all = (0, 0);
@@ -290,7 +290,7 @@ impl Attempt<'_> {
         disturbance::of_hosts(cpu, foreign)
     }
 
-    /// Checks a tool's own figures: they are believed only if they are possible.
+    /// Checks if the numbers that a tool reports are possible.
     fn check_measures(&self, measures: &Measures, stated: Option<u64>) -> Result<(), Failure> {
         if let (Moves::Files, Some(stated)) = (self.tool.moves, stated)
             && stated != measures.bytes
@@ -327,7 +327,7 @@ impl Log {
         }
     }
 
-    /// Adds the output of a command, and how it ended.
+    /// Adds the output of a command, and its exit status.
     pub fn add_output(&mut self, what: &str, output: &Output) {
         self.section(&format!("{what}: {}", output.status), b"");
         self.section("stdout", &output.stdout);
@@ -354,7 +354,7 @@ impl Log {
 pub(super) fn recorded(cpu: &CpuSeconds) -> Cpu {
     Cpu {
         processors: cpu.processors,
-        // A guest's work is user-mode work of this host.
+        // The time of guests counts as user time of this host.
         user: cpu.user + cpu.nice + cpu.guest,
         system: cpu.system,
         irq: cpu.irq,

@@ -1,4 +1,4 @@
-//! A test bed as the runner sees it: two ends, a link, and their properties.
+//! The interface of a test bed: two ends, a link, and their properties.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,15 +17,15 @@ use crate::record::Link;
 use crate::spec::template::one;
 use crate::spec::{Value, Values};
 
-/// Two hosts joined by one link or several.
+/// Two hosts joined by one or more links.
 pub trait Bed {
     /// The command that runs `argv` at an end, with the bed's environment.
     ///
     /// # Errors
-    /// The end can't run commands.
+    /// If the end can't run commands.
     fn command(&self, end: End, argv: &[OsString]) -> io::Result<Command>;
 
-    /// The client configuration with which `ssh -F` at the sending end logs in to [`Bed::host`].
+    /// The client configuration. With it, `ssh -F` at the sending end logs in to [`Bed::host`].
     fn ssh_config(&self) -> PathBuf;
 
     /// The receiving end's name for ssh.
@@ -34,43 +34,43 @@ pub trait Bed {
     /// The receiving end's address on the first link.
     fn address(&self) -> String;
 
-    /// The addresses for copies of a tool, in turn: the receiving end's address on each link, or the guests'
-    /// addresses.
+    /// The addresses to which copies of a tool connect in turn: the receiving end's address on each link, or the
+    /// guests' addresses.
     fn addresses(&self) -> Vec<String> {
         vec![self.address()]
     }
 
-    /// The reason why the bed isn't the link that the study asks for, with advice; `None` if it is.
+    /// The reason why the bed doesn't have the link that the study requests, with advice; `None` if it does.
     fn lacks(&self) -> Option<String> {
         None
     }
 
-    /// The names for ssh of the hosts at which files arrive, copies of a tool in turn: guests with files of their
-    /// own, or the receiving end.
+    /// The names for ssh of the hosts to which copies of a tool send files in turn: guests with their own files,
+    /// or the receiving end.
     fn receivers(&self) -> Vec<String> {
         vec![self.host()]
     }
 
-    /// The directory for destinations at each receiver, where that isn't [`Bed::work`].
+    /// The directory for destinations at each receiver, if that isn't [`Bed::work`].
     fn arrivals(&self) -> Option<PathBuf> {
         self.work()
     }
 
-    /// Does something with the files of a receiver, by its number from 0.
+    /// Performs a task on the files of a receiver, by the receiver's number from 0.
     ///
     /// # Errors
-    /// As [`Bed::files`].
+    /// The errors of [`Bed::files`].
     fn receiver_files(&self, _receiver: usize, task: &Task) -> io::Result<Answer> {
         self.files(End::B, task)
     }
 
-    /// The interface of an end by which the first link leaves it, if it is known.
+    /// The interface of an end on the first link, if it is known.
     fn interface(&self, _end: End) -> Option<String> {
         None
     }
 
-    /// Hosts behind the receiving end's link; with any, servers run there and not at the receiving end
-    /// itself.
+    /// The number of hosts behind the receiving end's link. If there are any, servers run on them and not at the
+    /// receiving end itself.
     fn guests(&self) -> usize {
         0
     }
@@ -78,12 +78,12 @@ pub trait Bed {
     /// The command that runs `argv` on a guest, by its number from 0.
     ///
     /// # Errors
-    /// The guest can't run commands.
+    /// If the guest can't run commands.
     fn guest_command(&self, _guest: usize, argv: &[OsString]) -> io::Result<Command> {
         self.command(End::B, argv)
     }
 
-    /// The place where commands of an end run.
+    /// The place in which commands of an end run.
     fn place(&self, _end: End) -> Place {
         Place::Here
     }
@@ -93,22 +93,21 @@ pub trait Bed {
         None
     }
 
-    /// A bed of the same kind whose link has no rate, which shows what else limits this one; `None` where
-    /// that can't be had, or this is it.
+    /// A bed of the same kind whose link has no rate limit. It shows the other limits of this bed. `None` if such
+    /// a bed is impossible, or if this bed's link has no rate limit.
     ///
     /// # Errors
-    /// Such a bed can't be made.
+    /// If such a bed can't be made.
     fn unshaped(&self) -> io::Result<Option<Box<dyn Bed>>> {
         Ok(None)
     }
 
-    /// The directory for data and destinations at both ends, where that isn't the study's own working
-    /// directory.
+    /// The directory for data and destinations at both ends, if that isn't the study's own working directory.
     fn work(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Does something with an end's files.
+    /// Performs a task on an end's files.
     ///
     /// # Errors
     /// If the end can't be reached. A failure at the end itself is an [`Answer`].
@@ -116,15 +115,16 @@ pub trait Bed {
         Ok(task.perform())
     }
 
-    /// True if this process can read the files of the sending end and of the receivers itself.
+    /// True if this process itself can read the files of the sending end and of the receivers.
     fn sees_receivers_files(&self) -> bool {
         true
     }
 
-    /// The first difference between what is at `here`, at the sending end, and at `there`, at a receiver.
+    /// A message about the first difference between the files at `here`, at the sending end, and those at
+    /// `there`, at a receiver.
     ///
     /// # Errors
-    /// A file at either end can't be read.
+    /// If a file at either end can't be read.
     fn difference(&self, here: &Path, receiver: usize, there: &Path) -> io::Result<Option<String>> {
         if self.sees_receivers_files() {
             return Tree::read(here)?.difference(here, there);
@@ -133,21 +133,21 @@ pub trait Bed {
         sent.difference(&self.receiver_files(receiver, &Task::Digest(there.to_owned()))?)
     }
 
-    /// The agent of an end, which says and samples what is known of its host; `None` if a bed knows it
-    /// otherwise.
+    /// The agent of an end, which reads facts and samples counters of its host; `None` if the bed gets them in
+    /// another way.
     fn agent(&mut self, _end: End) -> Option<&mut HostAgent> {
         None
     }
 
-    /// The processes of an end whose processor time is sampled, with their descendants: the study's own.
+    /// The processes of the study at an end. Their processor time, and that of their descendants, is sampled.
     fn followed(&self, _end: End) -> Followed {
         Followed::Process(std::process::id())
     }
 
-    /// Starts the ends' samplers, and gives the moments at which each had begun.
+    /// Starts the samplers of both ends, and returns the times at which each began.
     ///
     /// # Errors
-    /// An end's agent doesn't answer.
+    /// If an end's agent doesn't answer.
     fn start_samples(&mut self) -> io::Result<[Instant; 2]> {
         let mut start = |end| {
             let followed = self.followed(end);
@@ -157,26 +157,26 @@ pub trait Bed {
         Ok([start(End::A)?, start(End::B)?])
     }
 
-    /// The recording of an end's sampler since the start; `None` without a sampler.
+    /// Stops an end's sampler, and returns its recording; `None` if there is no sampler.
     ///
     /// # Errors
-    /// The end's agent doesn't answer.
+    /// If the end's agent doesn't answer.
     fn stop_samples(&mut self, end: End) -> io::Result<Option<Vec<u8>>> {
         self.agent(end).map(HostAgent::stop_sampling).transpose()
     }
 
-    /// Starts the samplers of further hosts that are watched.
+    /// Starts the samplers of the watched hosts.
     ///
     /// # Errors
-    /// A host's agent doesn't answer.
+    /// If a host's agent doesn't answer.
     fn start_watching(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// The recordings of the watched hosts' samplers since the start, by the host's name.
+    /// Stops the samplers of the watched hosts, and returns their recordings by the host's name.
     ///
     /// # Errors
-    /// A host's agent doesn't answer.
+    /// If a host's agent doesn't answer.
     fn stop_watching(&mut self) -> io::Result<Vec<(String, Vec<u8>)>> {
         Ok(Vec::new())
     }
@@ -184,7 +184,7 @@ pub trait Bed {
     /// The facts of the watched hosts, by name.
     ///
     /// # Errors
-    /// A host's agent doesn't answer.
+    /// If a host's agent doesn't answer.
     fn watched_facts(&mut self) -> io::Result<Vec<(String, Facts)>> {
         Ok(Vec::new())
     }
@@ -195,7 +195,7 @@ pub trait Bed {
     /// True if both ends run on the same processors.
     fn shares_processors(&self) -> bool;
 
-    /// True if the receiving end is a virtual machine of the sending one.
+    /// True if the receiving end is a virtual machine on the sending end's host.
     fn far_is_guest(&self) -> bool {
         false
     }
@@ -206,15 +206,15 @@ pub trait Bed {
     /// The facts of an end's host.
     ///
     /// # Errors
-    /// The end's agent doesn't answer.
+    /// If the end's agent doesn't answer.
     fn facts(&mut self, end: End) -> io::Result<Facts> {
         facts(self.agent(end).ok_or_else(no_agent)?)
     }
 
-    /// An end's processor time, all of the host's.
+    /// The processor time of an end's whole host.
     ///
     /// # Errors
-    /// The end's agent doesn't answer, or can't read it.
+    /// If the end's agent doesn't answer, or can't read the processor time.
     fn cpu(&mut self, end: End) -> io::Result<CpuTimes> {
         let agent = self.agent(end).ok_or_else(no_agent)?;
         serde_json::from_slice(&agent.cpu()?).map_err(io::Error::other)
@@ -230,7 +230,7 @@ pub(crate) fn facts(agent: &mut HostAgent) -> io::Result<Facts> {
     Ok(Facts::of_snapshot(&Snapshot::from_bytes(&agent.facts(&[])?)?))
 }
 
-/// The placeholders that a bed gives values to, for the copy of this number.
+/// The values of the placeholders that a bed defines, for the copy of a tool with this number.
 pub(crate) fn values(bed: &dyn Bed, copy: usize) -> Values {
     let addresses = bed.addresses();
     let address = addresses.get(copy % addresses.len().max(1)).cloned().unwrap_or_else(|| bed.address());
@@ -250,7 +250,7 @@ pub(crate) fn values(bed: &dyn Bed, copy: usize) -> Values {
 }
 
 /// The values of [`values`], and two more for the commands of a tool or of this program at an end: `port`, and
-/// `linerate`, which is `program` if the bed knows no other.
+/// `linerate`, which is `program` unless the bed has a different one at this end.
 pub(crate) fn values_at(bed: &dyn Bed, end: End, copy: usize, program: &Path, port: u16) -> Values {
     let mut values = values(bed, copy);
     values.insert("linerate", one(bed.linerate(end).as_deref().unwrap_or(program)));
@@ -258,7 +258,7 @@ pub(crate) fn values_at(bed: &dyn Bed, end: End, copy: usize, program: &Path, po
     values
 }
 
-/// An address as it stands before a port: one of IPv6 in brackets (RFC 3986).
+/// An address in the notation before a port: IPv6 addresses are in brackets (RFC 3986).
 fn url_host(address: &str) -> String {
     if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Small requests at fixed times beside a case's tool: what somebody else waits for while it runs.
+//! Small requests at fixed times while a case's tool runs. They show how long other users of the path wait.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -14,13 +14,14 @@ use super::bed::{self, End};
 use super::process::{Group, Output};
 use super::server;
 
-/// Requests a second: ten seconds give a thousand, enough for the 99th percentile.
+/// Requests a second. Ten seconds give a thousand requests, enough for the 99th percentile.
 const RATE: &str = "100";
-/// The distance of their port from the tool's, whose ports go up from its first.
+/// The distance of the requests' port below the tool's first port. The tool's other ports are above its
+/// first.
 const PORTS_BELOW: u16 = 1000;
 
 impl Attempt<'_> {
-    /// The server that answers the requests, where the case has some.
+    /// Starts the server that answers the requests, if the case has such requests.
     pub(super) fn start_beside(&self) -> Result<Option<Group>, Failure> {
         if !self.case.beside {
             return Ok(None);
@@ -32,7 +33,7 @@ impl Attempt<'_> {
         Ok(Some(server::start(&server, self.bed, guest, &values, &output, self.stop)?))
     }
 
-    /// The command that runs the tool's first copy and times requests beside it.
+    /// The command that runs the tool's first copy, and measures response times while it runs.
     pub(super) fn beside(&self, tool: Vec<OsString>) -> Result<Command, Failure> {
         let words =
             ["{linerate}", "load", "rr", "--json", "--rate", RATE, "--connect", "{url_host}:{port}", "--"];
@@ -47,10 +48,10 @@ impl Attempt<'_> {
     }
 }
 
-/// The times that the first copy's command states on standard error.
+/// The response times that the command of the first copy prints on standard error.
 ///
 /// # Errors
-/// The command states no times.
+/// If the command prints no times.
 pub(super) fn times(outputs: &[Output]) -> Result<Latency, String> {
     #[derive(Deserialize)]
     struct Stated {

@@ -1,4 +1,4 @@
-//! The limits of the test bed, measured before the study: its path alone, and each generator alone.
+//! The limits of the test bed, measured before the study: the path by itself, and each generator by itself.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,28 +17,28 @@ use super::attempt::{Attempt, Failure, Log};
 use super::bed::{Bed, End};
 use super::setup::Setup;
 
-/// A run that comes this near to a limit of the test bed doesn't measure its tool.
+/// A run that reaches this share of a limit of the test bed doesn't measure its tool.
 const NEAR: f64 = 0.9;
 
 /// The tool that measures a path.
 const PAIRS: &str = "linerate-pairs";
 
-/// How the record names the path as it is.
+/// The name in the record of the path as it is.
 const PATH: &str = "path";
 
-/// How the record names a path of the same kind whose rate nothing shapes.
+/// The name in the record of a path of the same kind without a rate limit.
 const UNSHAPED: &str = "path, unshaped";
 
-/// How the record names a tool that makes requests.
+/// The name in the record of a tool that makes requests.
 const GENERATOR: &str = "generator";
 
 /// The ramp and the seconds of each measurement of a path.
 const LENGTH: [(&str, &str); 2] = [("ramp", "0.2"), ("seconds", "1")];
 
-/// The first of the TCP ports that these runs use: the study's own begin at 5201 and are 1,000.
+/// The first of the TCP ports that these runs use. The study's own runs use 1,000 ports from 5201.
 const PORT: u16 = 6301;
 
-/// The rates of a link's path and of the generators on it, each alone.
+/// Measures the rates of a link's path and of the generators on it, each by itself.
 ///
 /// # Errors
 /// If a run fails; the error names the tested part.
@@ -62,10 +62,10 @@ pub(crate) fn measure(setup: &Setup, link: &str, bed: &mut dyn Bed) -> Result<Ve
     Ok(found)
 }
 
-/// The part of the test bed that a run came within 10 % of, for people; `None` for none.
+/// A message with the part of the test bed to whose limit a run came within 10 %; `None` if there is none.
 ///
-/// A path that was measured as it is and reaches its link's own ceiling is no limit of the bed: there the
-/// link is what is studied.
+/// A path that was measured as it is, and reaches the ceiling of its link, isn't a limit of the bed, because
+/// then the study is about the link.
 pub(crate) fn limit(
     capacities: &[Capacity],
     case: &CaseSpec,
@@ -89,7 +89,8 @@ pub(crate) fn limit(
     Some(format!("{what}: alone it does {most:.2} Gbit/s, and the run did {rate:.2}"))
 }
 
-/// The best of one and of eight endpoint pairs: plain streams, which cost less than any others.
+/// The higher rate of one and of eight endpoint pairs. These are unencrypted streams, which cost less than
+/// any other streams.
 fn path(setup: &Setup, link: &str, part: &str, bed: &mut dyn Bed) -> Result<Capacity, Failure> {
     let tools = Toolbox::built_in().map_err(|e| e.to_string())?;
     let tool = tools.get(PAIRS).ok_or_else(|| format!("there is no {PAIRS}"))?;
@@ -118,7 +119,7 @@ fn pairs(on: &CaseSpec, streams: u32) -> CaseSpec {
     }
 }
 
-/// The case with the highest load of each tool that makes requests over the link.
+/// For each tool that makes requests over the link, the case with the highest load.
 fn generators<'s>(setup: &Setup<'s>, link: &str) -> Vec<&'s CaseSpec> {
     let mut found: Vec<&CaseSpec> = Vec::new();
     for case in setup.study.cases.iter().filter(|case| case.link == link) {
@@ -134,7 +135,7 @@ fn generators<'s>(setup: &Setup<'s>, link: &str) -> Vec<&'s CaseSpec> {
     found
 }
 
-/// The load that a case asks of its generator: users or tiles, and streams.
+/// The load that a case requests from its generator: users or tiles, and streams.
 fn load(case: &CaseSpec) -> (u64, Option<u32>) {
     let level = |name: &str| case.parameters.get(name)?.parse().ok();
     (level("users").or_else(|| level("tiles")).unwrap_or(0), case.streams.number())
@@ -176,7 +177,7 @@ fn named(what: &str, failure: Failure) -> Failure {
     }
 }
 
-/// A bed within the sending host: both ends are the sending one, and the path is its loopback.
+/// A bed within the sending host: both ends are the sending host, and the path is its loopback.
 struct Inside<'a>(&'a mut dyn Bed);
 
 impl Bed for Inside<'_> {
@@ -253,13 +254,13 @@ mod tests {
     #[test]
     fn a_run_near_the_beds_limit_is_marked_and_one_near_the_links_is_not() {
         let path = |part, most| capacity("x", part, None, most);
-        // An open link's limit is the bed's.
+        // The limit of an open link is that of the bed.
         assert!(told(9.5, &path(PATH, 10.0), None).unwrap().contains("alone it does 10.00 Gbit/s"));
         assert_eq!(told(8.5, &path(PATH, 10.0), None), None);
-        // The bed carries much more than the shaped link lets through, or hardly more.
+        // The unshaped bed carries much more than the shaped link, or hardly more.
         assert_eq!(told(9.4, &path(UNSHAPED, 20.0), Some(10.0)), None);
         assert!(told(9.4, &path(UNSHAPED, 10.2), Some(10.0)).unwrap().starts_with("path, unshaped: alone"));
-        // A path that was measured as it is reaches the ceiling, or something before the link holds it back.
+        // A path that was measured as it is reaches the ceiling, or doesn't because of another limit.
         assert_eq!(told(9.4, &path(PATH, 9.41), Some(10.0)), None);
         assert!(told(6.5, &path(PATH, 7.0), Some(10.0)).is_some());
     }

@@ -14,8 +14,8 @@ use super::bed::{self, Bed, End};
 use super::process::Group;
 use super::server;
 
-/// How often a tool runs at once in a case: once for each stream, for each receiver, or once if it spreads its
-/// streams over all addresses itself.
+/// The number of copies of a tool that run at the same time in a case: one for each stream, one for each
+/// receiver, or one if the tool itself spreads its streams over all addresses.
 pub(super) fn copies(tool: &Tool, case: &CaseSpec, bed: &dyn Bed) -> u32 {
     match tool.parallel {
         Parallel::Copies => case.streams.number().unwrap_or(1).max(1),
@@ -25,7 +25,7 @@ pub(super) fn copies(tool: &Tool, case: &CaseSpec, bed: &dyn Bed) -> u32 {
 }
 
 impl Attempt<'_> {
-    /// One command for each copy.
+    /// The commands, one for each copy.
     pub(super) fn commands(&self) -> Result<Vec<Command>, Failure> {
         let one = |copy| match copy {
             0 if self.case.beside => self.beside(self.argv(&self.tool.command, copy)?),
@@ -34,8 +34,8 @@ impl Attempt<'_> {
         (0..self.copies()).map(one).collect()
     }
 
-    /// The tool's server: one on each guest that a copy goes to, or one at the receiving end. None if it
-    /// has none.
+    /// Starts the tool's servers: one on each guest to which a copy connects, or one at the receiving end.
+    /// Empty if the tool has no server.
     pub(super) fn start_servers(&self) -> Result<Vec<Group>, Failure> {
         let Some(server) = &self.tool.server else { return Ok(Vec::new()) };
         let guests = match (self.bed.guests(), self.tool.parallel) {
@@ -68,7 +68,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// A command of the tool at the sending end, for the copy of this number.
+    /// A command of the tool at the sending end, for the copy with this number.
     pub(super) fn command(&self, words: &[Word], copy: usize) -> Result<Command, Failure> {
         let argv = self.argv(words, copy)?;
         Ok(self.bed.command(End::A, &argv).map_err(|e| e.to_string())?)
@@ -77,14 +77,14 @@ impl Attempt<'_> {
     fn argv(&self, words: &[Word], copy: usize) -> Result<Vec<OsString>, Failure> {
         let values = self.values(End::A, copy)?;
         let mut argv = expand(words, &values)?;
-        // A remote shell doesn't hand on its environment.
+        // A remote shell doesn't pass on its environment.
         if !self.tool.environment.is_empty() {
             argv.splice(0..0, self.environment(&values)?);
         }
         Ok(argv)
     }
 
-    /// `env` and the tool's variables, to stand before its command.
+    /// `env` and the tool's variables, to be put before its command.
     fn environment(&self, values: &Values) -> Result<Vec<OsString>, Failure> {
         let mut words = vec![OsString::from("env")];
         for (name, word) in &self.tool.environment {
@@ -95,7 +95,7 @@ impl Attempt<'_> {
         Ok(words)
     }
 
-    /// The values of placeholders at an end, for the copy of this number.
+    /// The values of placeholders at an end, for the copy with this number.
     fn values(&self, end: End, copy: usize) -> Result<Values, String> {
         let mut values = bed::values_at(self.bed, end, copy, self.linerate, self.port);
         let bytes = self.expected.1 / self.copies() as u64;
@@ -120,8 +120,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// The tool's parameters: the case's levels, or else the tool's defaults; for what was looked for, what
-    /// was found.
+    /// Inserts the tool's parameters: the case's levels or else the tool's defaults; for a parameter that was
+    /// searched, the level that was found.
     fn insert_parameters(&self, values: &mut Values) {
         for name in self.tool.parameters.keys() {
             values.insert(name.clone(), one(self.case.level(self.tool, name).unwrap_or_default()));

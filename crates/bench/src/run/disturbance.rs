@@ -1,20 +1,20 @@
-//! Whether something else than the run was at work.
+//! Decides if other work disturbed a run.
 
 use linerate_host::CpuSeconds;
 
 use super::pressure::CPU_SHARE;
 use crate::record::{Cpu, Measures};
 
-/// A host on which more than this many processors work while the study is idle isn't quiet.
+/// A host on which more than this number of processors are busy while the study is idle isn't quiet.
 const FOREIGN_PROCESSORS: f64 = 0.25;
 
 /// A run from which the hypervisor took more than this share of the processors is disturbed.
 const STOLEN_SHARE: f64 = 0.03;
 
-/// The kernel counts in ticks of 10 ms; that much of each processor's count says nothing.
+/// The kernel counts in ticks of 10 ms, so each processor's count may be wrong by this number of seconds.
 const TICK: f64 = 0.01;
 
-/// Processors that were busy over a window in which the study did nothing.
+/// The number of processors that were busy in a window in which the study did nothing.
 pub(crate) fn foreign(idle: &CpuSeconds, seconds: f64) -> f64 {
     let counted = idle.busy() - TICK * f64::from(idle.processors);
     if seconds > 0.0 { counted.max(0.0) / seconds } else { 0.0 }
@@ -25,7 +25,8 @@ pub(crate) fn is_quiet(foreign: f64) -> bool {
     foreign <= FOREIGN_PROCESSORS
 }
 
-/// Why a run counts as disturbed, for people. `pressure.rs` adds the pressure that samplers recorded.
+/// A message with the reasons why a run counts as disturbed. `pressure.rs` adds the pressure that samplers
+/// recorded.
 pub(crate) fn disturbed(run: &CpuSeconds, foreign_before: f64) -> Option<String> {
     let mut reasons = Vec::new();
     let stolen = if run.total() > 0.0 { run.steal / run.total() } else { 0.0 };
@@ -38,8 +39,8 @@ pub(crate) fn disturbed(run: &CpuSeconds, foreign_before: f64) -> Option<String>
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// How much a run was disturbed, to choose the least of several; 0 for a quiet one. 1 is the bound of one kind of
-/// disturbance.
+/// How much a run was disturbed, to choose the least disturbed of several runs; 0 for a quiet run. A single kind
+/// of disturbance at its bound gives 1.
 pub(crate) fn degree(run: &Measures) -> f64 {
     if run.disturbed.is_none() {
         return 0.0;
@@ -55,7 +56,7 @@ pub(crate) fn degree(run: &Measures) -> f64 {
         + f64::MIN_POSITIVE
 }
 
-/// Why a run between two hosts counts as disturbed: each disturbed host with its own reason.
+/// A message with the reasons why a run between two hosts counts as disturbed, for each disturbed host.
 pub(crate) fn of_hosts(runs: &[CpuSeconds; 2], foreign_before: [f64; 2]) -> Option<String> {
     let one = |host: usize| {
         let reason = disturbed(&runs[host], foreign_before[host])?;

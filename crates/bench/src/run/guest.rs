@@ -1,27 +1,27 @@
-//! Whether one host is a virtual machine of the other: then a hypervisor there has one of its Ethernet
-//! addresses in its command line, and that host's processor time holds the guest's.
+//! Finds out if one host is a virtual machine on the other. If so, the command line of a hypervisor on the
+//! other host contains an Ethernet address of the guest, and that host's processor time includes the guest's.
 
 use linerate_remote::place::Place;
 
 use super::host_bed::ask;
 
-/// The command lines of hypervisors, one a line.
+/// A shell command that prints the command lines of hypervisors, one in each line.
 const HYPERVISORS: &str = "for f in $(grep -lszE '^([^ ]*/)?(qemu-|kvm$|cloud-hypervisor)' /proc/[0-9]*/cmdline); \
                            do tr '\\0\\n' '  ' < \"$f\"; echo; done";
 
-/// The addresses of all ports.
+/// A shell command that prints the addresses of all ports.
 const ADDRESSES: &str = "cat /sys/class/net/*/address";
 
-/// True if `guest` is a virtual machine of `host`; one that can't be asked isn't known to be.
+/// True if `guest` is a virtual machine on `host`; false if either can't be asked.
 pub(super) fn is_of(host: &Place, guest: &Place) -> bool {
     let (Ok(commands), Ok(addresses)) = (ask(host, HYPERVISORS), ask(guest, ADDRESSES)) else { return false };
     names(&commands, &addresses)
 }
 
-/// True if a command line holds an address.
+/// True if a command line contains one of the addresses.
 fn names(commands: &str, addresses: &str) -> bool {
     let commands = commands.to_ascii_lowercase();
-    // A loopback's, and that of a port without an address, are all zeros or empty.
+    // The address of loopback, and that of a port without an address, is all zeros or empty.
     let own = addresses.lines().map(|line| line.trim().to_ascii_lowercase());
     own.filter(|own| own.len() == 17 && own.bytes().any(|byte| byte.is_ascii_hexdigit() && byte != b'0'))
         .any(|own| commands.contains(&own))
@@ -54,7 +54,7 @@ mod tests {
             .unwrap();
         let begun = std::time::Instant::now();
         let mut commands = String::new();
-        // A crowded machine takes its time to start it.
+        // A busy machine may need a while to start it.
         while !names(&commands, mac) && begun.elapsed().as_secs() < 10 {
             commands = ask(&Place::Here, HYPERVISORS).unwrap();
         }

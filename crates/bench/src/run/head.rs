@@ -21,7 +21,7 @@ use super::{process, programs};
 /// bounds.
 ///
 /// # Errors
-/// A host doesn't say its facts.
+/// If a host's facts can't be read.
 pub(crate) fn make(
     setup: &Setup,
     beds: &mut BTreeMap<String, Box<dyn Bed + '_>>,
@@ -65,7 +65,7 @@ pub(crate) fn make(
     })
 }
 
-/// The reason why runs of `now` can't continue an interrupted study; `None` if they can.
+/// The reason why runs of `now` can't continue the interrupted study `then`; `None` if they can.
 pub(crate) fn difference(then: &Record, now: &Record) -> Option<String> {
     let other = |what: &str, then: &str, now: &str| {
         (then != now).then(|| format!("{what} was {then:?} and is {now:?} now"))
@@ -138,7 +138,7 @@ fn recorded_bound(bound: &BoundSpec) -> Bound {
     }
 }
 
-/// The versions of the installed tools, in their own words.
+/// The versions of the installed tools, as the tools print them.
 fn versions(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for case in &setup.study.cases {
@@ -153,8 +153,8 @@ fn versions(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> BTreeM
     found
 }
 
-/// The first line that the version command prints, on stdout or else on stderr; a tool that can't be asked
-/// has none.
+/// The first line that the version command prints, on stdout or else on stderr; `None` if the tool has no
+/// version command, or if the command fails.
 fn version(tool: &Tool, bed: &dyn Bed, setup: &Setup) -> Option<String> {
     if tool.version.is_empty() {
         return None;

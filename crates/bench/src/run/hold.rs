@@ -1,4 +1,4 @@
-//! A command that ends with the connection over which it was started.
+//! Runs a command that ends when the connection over which it was started ends.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,15 +10,15 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// How long the command gets to end when it is asked.
+/// The time that the command gets to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs a command without input, as the leader of a group that is ended when nobody reads this process's
-/// standard output any more: a remote shell that was killed leaves its commands running, and they would
-/// disturb what follows. Gives the command's exit code, 128 + N if signal N ended it.
+/// Runs a command without input, as the leader of a process group. The group is ended when nobody reads this
+/// process's standard output any more: when a remote shell is killed, its commands would otherwise continue
+/// to run and disturb later runs. Returns the command's exit code, or 128 + N if signal N ended it.
 ///
 /// # Errors
-/// The command can't be started or waited for.
+/// If the command can't be started or waited for.
 pub fn hold(argv: &[OsString]) -> io::Result<u8> {
     let (program, arguments) =
         argv.split_first().ok_or_else(|| io::Error::other("there is no command to run"))?;
@@ -26,19 +26,19 @@ pub fn hold(argv: &[OsString]) -> io::Result<u8> {
     let group = Pid::from_child(&child);
     let handle = pidfd_open(group, PidfdFlags::empty())?;
     if wait(&handle, None)? {
-        // The command isn't waited for yet, so the number of its group is still its own.
+        // This process hasn't waited for the command yet, so the number of its group can't have been reused.
         let _ = kill_process_group(group, Signal::TERM);
         wait(&handle, Some(GRACE))?;
     }
-    // Processes that the command leaves behind; there may be none.
+    // This ends processes that the command left behind; there may be none.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait()?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Waits for the command's end, or where there is no time for it, also for that of the output's reader. True
-/// for the latter.
+/// Waits until the command ends. Without `patience`, also waits until the reader of the output ends; true in
+/// that case.
 fn wait(handle: &impl AsFd, patience: Option<Duration>) -> io::Result<bool> {
     let output = io::stdout();
     let timeout = patience.map(|patience| Timespec {

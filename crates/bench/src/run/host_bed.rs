@@ -1,4 +1,4 @@
-//! Two real hosts as a bed: an agent on each, files where they are, and the path between them as it is.
+//! Two real hosts as a bed: an agent on each host, data on both hosts, and the existing path between them.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -29,17 +29,17 @@ use crate::spec::study::LinkSpec;
 /// The number of characters that the kernel keeps of a process's name (proc_pid_comm(5)).
 const LONGEST_COMM: usize = 15;
 
-/// Two hosts with an agent each, and a directory for data on both that goes with the bed.
+/// Two hosts, each with an agent and a directory for data. The directories are removed with the bed.
 pub struct HostBed {
     ends: [HostEnd; 2],
     /// Other hosts that are sampled, by name.
     watched: Vec<(String, HostEnd)>,
     path: HostPath,
-    /// The interface of each end that the first link of the path uses; b's may be another host's.
+    /// The interface of each end on the first link of the path; `None` for b if its address belongs to another host.
     interfaces: [Option<String>; 2],
-    /// The number of links of the path that the study's link asks for.
+    /// The number of links of the path that the study's link needs.
     count: usize,
-    /// The reason why the path can't stand for that link.
+    /// The reason why the path can't be used as that link.
     lacks: Option<String>,
     ssh_config: PathBuf,
     host: String,
@@ -57,11 +57,11 @@ struct HostEnd {
 }
 
 impl HostBed {
-    /// Starts an agent on each host, bringing this program where it is missing (and reports that to `note`),
-    /// and makes a directory for data on both. `linerate` is this program, for places on this machine.
+    /// Starts an agent on each host, and makes a directory for data on both. Copies this program to a host that lacks
+    /// it, and reports that to `note`. `linerate` is the path of this program, for places on this machine.
     ///
     /// # Errors
-    /// If a host can't be reached, or lacks a needed fact. Nothing is left behind.
+    /// If a host can't be reached, or a needed fact is unknown. Nothing is left behind then.
     pub fn up(hosts: &Hosts, linerate: &Path, stop: &Stop, note: &dyn Fn(&str)) -> io::Result<HostBed> {
         let end = |name: &str, place: &Place| {
             HostEnd::start(place, linerate, stop, note).map_err(|e| told(&format!("host {name}"), &e))
@@ -103,8 +103,8 @@ impl HostBed {
         })
     }
 
-    /// This bed, standing for a link of a study's `links`: it has as many links of the path as the study asks
-    /// for, or the reason why the path isn't such a link.
+    /// This bed, used as a link of a study's `links`: with the number of links of the path that the study requests,
+    /// and with the reason if the path isn't such a link.
     #[must_use]
     pub fn standing_for(mut self, spec: &LinkSpec, links: &[LinkSpec]) -> HostBed {
         self.lacks = self.path.lacks(spec, links);
@@ -136,18 +136,18 @@ impl HostEnd {
         matches!(self.place, Place::Ssh { .. })
     }
 
-    /// The command that runs `argv` there; one on another host is ended with its connection.
+    /// The command that runs `argv` on this host. A command on another host ends with its connection.
     fn command(&self, argv: &[OsString]) -> io::Result<Command> {
         if self.is_far() { held_at(&self.place, &self.linerate, argv) } else { self.place.command(argv) }
     }
 
-    /// On another host this program's process number is nobody's or a stranger's: processes that it starts there
-    /// descend from the linerate there or from the ssh server.
+    /// The study's processes on this host. On another host, this program's process number means nothing; processes
+    /// that it starts there are descendants of the linerate there or of the ssh server.
     fn followed(&self) -> Followed {
         if self.is_far() { far_followed(&self.linerate) } else { Followed::Process(std::process::id()) }
     }
 
-    /// The output of a shell line there.
+    /// The output of a shell line on this host.
     fn ask(&self, script: &str) -> io::Result<String> {
         ask(&self.place, script)
     }
@@ -156,8 +156,8 @@ impl HostEnd {
         self.ask("cat /proc/sys/kernel/random/boot_id")
     }
 
-    /// The configuration for `ssh -F` of tools at this end: the one that the user's --rsh names if it is a
-    /// file of this end, else the user's own there, or none.
+    /// The configuration with which tools at this end use `ssh -F`. If this end is this machine, it is the file that
+    /// the user's --rsh names; otherwise the user's own configuration on that host, or /dev/null.
     fn ssh_config(&self, rsh: &[OsString]) -> io::Result<PathBuf> {
         if !self.is_far()
             && let Some(at) = rsh.iter().position(|word| word == "-F")
@@ -182,7 +182,7 @@ impl HostEnd {
         server_address(&self.ask("echo $SSH_CONNECTION")?)
     }
 
-    /// The known part of the path to addresses: the interface by which each is reached.
+    /// The path to addresses, with the interface through which each address is reached.
     fn path_to(&mut self, addresses: Vec<String>) -> io::Result<HostPath> {
         let facts = facts(&mut self.agent)?;
         let port = |address: &String| {
@@ -196,7 +196,8 @@ impl HostEnd {
         Ok(HostPath { addresses, ports })
     }
 
-    /// The interface here that has this address; none if it is another host's, as behind a translator.
+    /// The interface of this host that has the address; `None` if the address belongs to another host, such as an
+    /// address translator (NAT).
     fn interface_of(&self, address: &str) -> Option<String> {
         let argv = ["ip", "-j", "addr", "show"].map(OsString::from);
         let shown = output(&mut self.place.command(&argv).ok()?).ok()?;
@@ -313,31 +314,32 @@ impl Bed for HostBed {
     }
 }
 
-/// The processes that this program started on another host: descendants of the `linerate` there, or of the ssh server.
+/// The processes that this program started on another host: descendants of the `linerate` there or of the ssh server.
 pub(super) fn far_followed(linerate: &Path) -> Followed {
     let own = linerate.file_name().unwrap_or_default().to_string_lossy();
     let own = own.chars().take(LONGEST_COMM).collect();
     Followed::Named([own, "sshd".into(), "sshd-session".into(), "sshd-auth".into()].into())
 }
 
-/// The command that runs `argv` on another host, and ends it with the connection.
+/// The command that runs `argv` on another host so that it ends with the connection.
 pub(super) fn held_at(place: &Place, linerate: &Path, argv: &[OsString]) -> io::Result<Command> {
     let held = [linerate.as_os_str(), OsStr::new("data"), OsStr::new("hold"), OsStr::new("--")];
     let held: Vec<OsString> = held.map(OsStr::to_owned).into_iter().chain(argv.iter().cloned()).collect();
     place.command(&held)
 }
 
-/// Does something with the files of another host, by the `linerate` there.
+/// Performs a task on the files of another host, by the `linerate` there.
 pub(super) fn perform_at(place: &Place, linerate: &Path, task: &Task) -> io::Result<Answer> {
     let argv = [linerate.as_os_str(), OsStr::new("data"), OsStr::new("task")].map(OsStr::to_owned);
     let question = serde_json::to_vec(task).map_err(io::Error::other)?;
     let said = output_of(&mut place.command(&argv)?, &question)?;
-    // The answer is the last line; a login may print others before it.
+    // The answer is the last line. A login may print other lines before it.
     let last = said.lines().last().unwrap_or_default();
     serde_json::from_str(last).map_err(|e| io::Error::other(format!("linerate data there: {e}")))
 }
 
-/// Starts an agent as cp does, which brings this program along, and returns the path of the program that runs there.
+/// Starts an agent in the same way as `cp`, which copies this program to the host, and returns the path of the program
+/// there.
 fn bring(
     place: &Place,
     rsh: &[OsString],
@@ -357,7 +359,7 @@ fn bring(
     ask(place, &find(&Binaries::installed()?)).map(PathBuf::from)
 }
 
-/// A directory of the same name on both hosts, in memory where both have some, and how it goes again.
+/// Makes a directory with the same name on both hosts, in memory if both have /dev/shm; the journal removes it.
 fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, UndoJournal)> {
     let name = format!("linerate-data-{}-{:08x}", std::process::id(), fastrand::u32(..));
     let in_memory = ends.iter().all(|end| end.ask("[ -w /dev/shm ]").is_ok());
@@ -378,15 +380,15 @@ fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, UndoJournal)> {
     Ok((work, journal))
 }
 
-/// A shell line that makes a directory for this user alone. Where both hosts are one machine it is there
-/// already; one that is somebody else's, who saw its name at the other host, is refused.
+/// A shell line that makes a directory that only this user can enter. If both hosts are the same machine, the
+/// directory already exists. A directory that belongs to another user, who saw its name on the other host, is refused.
 fn make_private(path: &Path) -> String {
     let path = path.display();
     let refuse = format!("{{ echo {path} is somebody else\\'s >&2; exit 1; }}");
     format!("umask 077; mkdir {path} || {{ [ -O {path} ] && [ ! -L {path} ]; }} || {refuse}")
 }
 
-/// The third word of SSH_CONNECTION: client and its port, server and its port (ssh(1)).
+/// The third word of SSH_CONNECTION, which holds the client and its port, and the server and its port (ssh(1)).
 fn server_address(connection: &str) -> io::Result<String> {
     let last = connection.lines().last().unwrap_or_default();
     let address = last.split_whitespace().nth(2).map(str::to_owned);
@@ -402,7 +404,7 @@ fn output(command: &mut Command) -> io::Result<String> {
     output_of(command, b"")
 }
 
-/// Runs a command and returns its standard output, trimmed; without success, an error with its output.
+/// Runs a command and returns its standard output, trimmed. If the command fails, the error contains its output.
 fn output_of(command: &mut Command, input: &[u8]) -> io::Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,4 +1,4 @@
-//! Two hosts as they are named: `a=ssh:user@h1,b=ssh:h2`.
+//! The names of two hosts: `a=ssh:user@h1,b=ssh:h2`.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -6,27 +6,27 @@ use std::path::PathBuf;
 
 use linerate_remote::place::Place;
 
-/// The two hosts of a study, and how they are reached.
+/// The two hosts of a study, and the way to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosts {
     /// The sending host.
     pub a: Place,
     /// The receiving host.
     pub b: Place,
-    /// Other hosts that are sampled with them, such as the hypervisor of one, by name.
+    /// Other hosts that are also sampled, such as the hypervisor of one of the two, by name.
     pub watched: Vec<(String, Place)>,
-    /// B's addresses, one for each port of the path; none for the one that ssh connects to.
+    /// B's addresses, one for each port of the path; if empty, the address to which ssh connects.
     pub addresses_b: Vec<String>,
     /// The remote shell and its options.
     pub rsh: Vec<OsString>,
 }
 
 impl Hosts {
-    /// Reads `a=PLACE,b=PLACE`, where a place is `local`, `ssh:HOST` or `netns:FILE`, and b's addresses,
+    /// Parses `a=PLACE,b=PLACE`, in which a place is `local`, `ssh:HOST` or `netns:FILE`, and b's addresses,
     /// separated by commas.
     ///
     /// # Errors
-    /// The error message, for people.
+    /// The error message.
     pub fn parse(text: &str, rsh: &[OsString], address_b: Option<&str>) -> Result<Hosts, String> {
         let (mut a, mut b, mut watched) = (None, None, Vec::new());
         for part in text.split(',') {
@@ -56,7 +56,7 @@ impl Hosts {
     }
 }
 
-/// A name that becomes part of files and of figures.
+/// True for a name that may be part of file names and of figures.
 fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (2..=20).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('-')

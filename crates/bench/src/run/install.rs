@@ -10,7 +10,7 @@ use super::programs::find;
 use crate::spec::study::Study;
 use crate::spec::tool::Toolbox;
 
-/// Why packages can't be installed.
+/// The reason why packages can't be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// This process isn't root.
@@ -24,15 +24,15 @@ pub enum InstallError {
     Apt {
         /// The command line.
         command: String,
-        /// The reason; apt-get's own output is above.
+        /// The reason. apt-get has printed its own output before.
         reason: String,
     },
 }
 
-/// Installs Debian packages by apt-get, whose output goes to stderr.
+/// Installs Debian packages with apt-get. Its output goes to stderr.
 ///
 /// # Errors
-/// Not root, no apt-get, or apt-get's own failure.
+/// If this process isn't root, there is no apt-get, or apt-get fails.
 pub fn install(packages: &[String]) -> Result<(), InstallError> {
     let names = packages.join(" ");
     if !rustix::process::geteuid().is_root() {
@@ -57,15 +57,16 @@ pub fn install(packages: &[String]) -> Result<(), InstallError> {
         .into_iter()
         .chain(packages.iter().map(String::as_str))
         .collect();
-    // The package lists of a fresh image are empty; existing lists usually suffice.
+    // It tries the existing package lists first, then updates them and tries again: the lists of a fresh
+    // image are empty.
     run(&words).or_else(|_| run(&["update"]).and_then(|()| run(&words)))
 }
 
-/// Installs at both ends of a bed the packages whose programs the study's tools miss there, as root or by
-/// `sudo -n`. Each installation is reported to `note` first.
+/// Installs the packages that the study's tools need and that are missing at an end of a bed, as root or by
+/// `sudo -n`. Reports each installation to `note` first.
 ///
 /// # Errors
-/// The installation fails at an end; the message has the command.
+/// If the installation fails at an end. The message contains the command.
 pub fn install_at(bed: &dyn Bed, study: &Study, tools: &Toolbox, note: &dyn Fn(&str)) -> Result<(), String> {
     for (name, end) in [("a", End::A), ("b", End::B)] {
         let packages = missing(bed, end, study, tools);
@@ -101,7 +102,8 @@ fn missing(bed: &dyn Bed, end: End, study: &Study, tools: &Toolbox) -> Vec<Strin
     packages.into_iter().cloned().collect()
 }
 
-/// The package lists of a fresh image are empty; existing lists usually suffice.
+/// It tries the existing package lists first, then updates them and tries again: the lists of a fresh image
+/// are empty.
 const SCRIPT: &str = "s=; [ \"$(id -u)\" = 0 ] || s='sudo -n'
 i() { $s env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -- \"$@\"; }
 command -v apt-get >/dev/null || { echo there is no apt-get here >&2; exit 1; }
@@ -118,7 +120,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// The lines that a root's and a user's programs were called with; the first installation fails.
+    /// The command lines with which programs are called, for root or a user, if the first installation fails.
     fn called(uid: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");

@@ -20,13 +20,13 @@ use crate::out::of_machines;
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
 
-/// Bytes that a shaper on a virtual link counts in addition to each packet: the Ethernet header.
+/// Bytes that a shaper on a virtual link counts in addition to the packet: the Ethernet header.
 const SHAPER_OVERHEAD: u32 = 14;
 
 /// The name of the first guest in records.
 const FIRST_GUEST: &str = "g0";
 
-/// The directory of a virtual machine in which files arrive.
+/// The directory of a virtual machine for received files.
 const MEMORY: &str = "/dev/shm";
 
 /// A lab that is up, with an agent at each end.
@@ -36,22 +36,23 @@ pub struct LabBed {
     spec: LinkSpec,
     linerate: PathBuf,
     lacks: Option<String>,
-    /// The first guest, if it is a virtual machine: it sees its own work, and the hypervisor's hosts see all.
+    /// An agent in the first guest, if the guest is a virtual machine. The guest's counters cover only its own
+    /// work, those of the hypervisor's host all work.
     guest: Option<HostAgent>,
 }
 
-/// Why a lab can't serve as a bed.
+/// The reason why a lab can't be used as a bed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabBedError {
     /// The lab can't be made.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// The link's rate is none that a lab can have.
+    /// A lab can't have this link.
     #[error("link {name:?}: {reason}")]
     Link {
         /// The link's name in the study.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// An agent doesn't start.
@@ -60,11 +61,11 @@ pub enum LabBedError {
 }
 
 impl LabBed {
-    /// Makes a lab with this link, and starts an agent (`linerate`, this program) at each end. Where its guests
-    /// can't be virtual machines, the lab has none, and [`Bed::lacks`] says why.
+    /// Makes a lab with this link, and starts an agent (`linerate`, this program) at each end. If virtual
+    /// machines don't work here, the lab has no guests, and [`Bed::lacks`] returns the reason.
     ///
     /// # Errors
-    /// The lab can't be made, or an agent doesn't start. Nothing is left behind.
+    /// If the lab can't be made, or an agent doesn't start. Nothing is left behind then.
     pub fn up(link: &LinkSpec, linerate: &Path) -> Result<LabBed, LabBedError> {
         let rate = match link.rate {
             None => None,
@@ -100,7 +101,7 @@ impl LabBed {
         Ok(LabBed { lab, agents, spec: link.clone(), linerate: linerate.to_owned(), lacks, guest })
     }
 
-    /// A directory for data, on a tmpfs if there is one. It is removed with the lab.
+    /// A directory for data, on a tmpfs if there is one. The directory is removed with the lab.
     pub fn scratch(&self) -> PathBuf {
         self.lab.scratch().to_owned()
     }
@@ -120,8 +121,8 @@ fn wan(link: &LinkSpec) -> Option<Wan> {
     asked.then_some(Wan { rtt, loss, ..Wan::default() })
 }
 
-/// The addresses of guests, all on the first link before those on the second: whatever takes them in turn goes to
-/// each guest, and a copy of a tool to the guest of its own number.
+/// The addresses of guests: first all addresses on the first link, then those on the second. Copies that use the
+/// addresses in turn thus connect to every guest, and copy N of a tool to guest N.
 fn by_port(guests: &[LabHost]) -> Vec<String> {
     let ports: Vec<_> = guests.iter().map(LabHost::ports).collect();
     let links = ports.iter().map(Vec::len).max().unwrap_or(0);
@@ -129,7 +130,7 @@ fn by_port(guests: &[LabHost]) -> Vec<String> {
     (0..links).flat_map(of_link).map(|port| port.address.to_string()).collect()
 }
 
-/// A description of the link, for people.
+/// A description of the link.
 fn shaper(lab: &Description) -> String {
     match (lab.link, lab.wan) {
         (Some(_), None) => "veth with tbf".into(),
@@ -253,7 +254,7 @@ impl Bed for LabBed {
         let queues = description
             .queues
             .map_or(String::new(), |n| format!(", {}", counted(n.into(), "queue", "queues")));
-        // The rates of several links add up to the limit of all of them.
+        // The record has one link, whose rate is the sum of the rates of all links.
         Link {
             bits_per_second: description.link.map(|rate| rate.bits_per_second() * links as u64),
             mtu: description.mtu,
@@ -267,8 +268,8 @@ impl Bed for LabBed {
         if self.spec.rate.is_none() {
             return Ok(None);
         }
-        // With a delay, the short streams of the measurement would show how TCP starts; with a loss, how TCP
-        // answers it.
+        // With delay or loss, the short streams of this measurement would show TCP's slow start and its reaction
+        // to loss instead of the bed's limit.
         let (rtt, loss) = (self.spec.rtt.map(|_| Rtt::default()), self.spec.loss.map(|_| Loss::default()));
         let open = LinkSpec { rate: None, rtt, loss, ..self.spec.clone() };
         let bed = LabBed::up(&open, &self.linerate).map_err(io::Error::other)?;
@@ -280,7 +281,7 @@ impl Bed for LabBed {
     }
 
     fn has(&self, _end: End, program: &str) -> bool {
-        // Both ends see this host's files.
+        // Both ends have this host's files.
         programs::find(program).is_some()
     }
 }

@@ -1,6 +1,7 @@
 //! The order of runs: each block holds every case once, shuffled.
 
-/// For each block the cases' indices in the order in which they run. The same seed gives the same order.
+/// For each block, the indices of the cases in the order in which they run. The same seed gives the same
+/// order.
 pub(crate) fn blocks(cases: usize, blocks: u32, seed: u64) -> Vec<Vec<usize>> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let shuffled = |rng: &mut fastrand::Rng| {

@@ -1,4 +1,4 @@
-//! The path between two real hosts: its ports, and the links of a study that it can stand for.
+//! The path between two real hosts: its ports, and the links of a study as which it can be used.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use crate::out::describe_link;
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
 
-/// Bytes that an Ethernet spends on each packet beside it: preamble 8, header 14, checksum 4, gap 12.
+/// Bytes that an Ethernet adds to each packet: preamble 8, header 14, checksum 4, gap 12.
 const ETHERNET_OVERHEAD: u32 = 38;
 
 /// A port of a host on the path.
@@ -20,15 +20,15 @@ pub(super) struct PathPort {
     /// The interface's name.
     pub name: String,
     driver: Option<String>,
-    /// Bit/s that its hardware promises; `None` without hardware of its own.
+    /// The bit/s of its hardware; `None` if the port has no hardware.
     rate: Option<u64>,
-    /// Receive queues.
+    /// The number of receive queues.
     queues: Option<u32>,
     mtu: Option<u32>,
 }
 
 impl PathPort {
-    /// The port of this name, by the host's facts.
+    /// The port with this name, from the host's facts.
     pub fn of(facts: &Facts, name: &str) -> PathPort {
         let ports = facts.ports.known().map_or(&[][..], Vec::as_slice);
         let port = ports.iter().find(|port| port.name == name);
@@ -46,9 +46,9 @@ impl PathPort {
     }
 }
 
-/// The rate of a port with hardware behind it. What the kernel itself or a hypervisor makes carries what the
-/// processors allow, whatever speed it states; a VLAN has its lower port's hardware, and a bond states the sum
-/// of its members.
+/// The rate of a port that has hardware. A port that the kernel itself or a hypervisor provides is limited
+/// only by the processors, whatever speed it reports. A VLAN uses the hardware of the port below it, and a
+/// bond reports the sum of its members.
 fn promised(port: &Port, ports: &[Port]) -> Option<u64> {
     if let Fact::Known(vlan) = &port.vlan {
         let lower = ports.iter().find(|other| other.name == vlan.lower && other.vlan.known().is_none());
@@ -66,7 +66,7 @@ fn promised(port: &Port, ports: &[Port]) -> Option<u64> {
     port.speed_mbps.known().filter(|_| is_hard).map(|mbps| mbps * 1_000_000)
 }
 
-/// The path: for each of the receiving end's addresses, the sending end's port that leads there.
+/// The path: for each address of the receiving end, the sending end's port that leads to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HostPath {
     /// The receiving end's addresses.
@@ -76,7 +76,7 @@ pub(super) struct HostPath {
 }
 
 impl HostPath {
-    /// The first `count` links of the path, as one of a record.
+    /// The first `count` links of the path, as one link of a record.
     pub fn link(&self, count: usize) -> Link {
         let ports = &self.ports[..count.clamp(1, self.ports.len())];
         Link {
@@ -88,9 +88,9 @@ impl HostPath {
         }
     }
 
-    /// The reason why the path can't stand for this link of a study's `links`, with advice; `None` if it can.
-    /// A rate or an MTU that is the same for all links of the study only names the path; one that differs is
-    /// a factor, and must be the path's.
+    /// The reason why the path can't be used as this link of a study's `links`, with advice; `None` if it can.
+    /// A rate or MTU that is the same for all links of the study is only a label. A rate or MTU that differs
+    /// between links is a factor, and must be that of the path.
     pub fn lacks(&self, spec: &LinkSpec, links: &[LinkSpec]) -> Option<String> {
         let (what, advice) = self.difference(spec, links)?;
         let path = self.link(spec.count as usize);
@@ -149,7 +149,8 @@ impl HostPath {
         None
     }
 
-    /// The text about a link's rate that the path doesn't have, which only names it; empty if it has it.
+    /// A text if the link's rate is only a label, because the path has a different rate; empty if the path has
+    /// this rate.
     pub fn label(&self, spec: &LinkSpec) -> String {
         let rate = self.ports.first().and_then(|port| port.rate);
         if spec.rate.is_none() || spec.rate == rate {
@@ -162,14 +163,14 @@ impl HostPath {
 /// The interface in the output of `ip -j route get`.
 ///
 /// # Errors
-/// The output is something else.
+/// If the output has another form.
 pub(super) fn routed(shown: &str) -> io::Result<String> {
     let route: Value = serde_json::from_str(shown).map_err(io::Error::other)?;
     let name = route[0]["dev"].as_str().map(str::to_owned);
     name.ok_or_else(|| io::Error::other(format!("`ip route get` names no interface: {shown}")))
 }
 
-/// The interface that has an address, in the output of `ip -j addr show`; none if no interface has it.
+/// The interface that has an address, in the output of `ip -j addr show`; `None` if no interface has it.
 pub(super) fn holder(shown: &str, address: &str) -> Option<String> {
     let wanted: IpAddr = address.parse().ok()?;
     let all: Value = serde_json::from_str(shown).ok()?;

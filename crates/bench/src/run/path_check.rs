@@ -1,4 +1,5 @@
-//! A look at two hosts before minutes of cases: do the addresses answer, does a log in to b, is there room?
+//! Checks two hosts before a study that takes minutes: if the addresses answer, if a login from a to b works,
+//! and if there is enough space.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,39 +13,39 @@ use super::bed::{self, Bed, End};
 use super::process::{self, Stop, tail};
 use super::{programs, server};
 
-/// How long an answer may take.
+/// The longest time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// A port below those of tools' servers.
+/// A port below those that tools' servers use.
 const PORT: u16 = 4200;
-/// The ports of servers: the test's own, those of requests beside tools, those of tools.
+/// The ports of all servers: of this check, of the requests that run beside tools, and of tools.
 const PORTS: &str = "4200 to 6800";
 
-/// A path that is looked at.
+/// The parameters of a check.
 pub struct PathCheck<'a> {
     /// The hosts.
     pub bed: &'a dyn Bed,
-    /// The study that is to run there.
+    /// The study that will run on the path.
     pub study: &'a Study,
     /// Its tools.
     pub tools: &'a Toolbox,
     /// A directory for outputs.
     pub work: &'a Path,
-    /// The user's wish to end.
+    /// The flag that is set when the user stops the study.
     pub stop: &'a Stop,
 }
 
 impl PathCheck<'_> {
-    /// Tests everything that the study's tools need of the path.
+    /// Checks everything that the study's tools need from the path.
     ///
     /// # Errors
-    /// The first thing that is missing, the tools that need it, and advice; for people.
+    /// A message with the first missing item, the tools that need it, and advice.
     pub fn run(&self) -> Result<(), String> {
         self.check_addresses()?;
         self.check_login()?;
         self.check_room()
     }
 
-    /// Installed tools of the study that need something, as a list for people; none if there are none.
+    /// The installed tools of the study for which `needs` is true, as text; `None` if there are none.
     fn needing(&self, needs: impl Fn(&Tool) -> bool) -> Option<String> {
         let tools = self.study.cases.iter().filter_map(|case| self.tools.get(&case.tool));
         let mut names: Vec<&str> = tools

@@ -13,7 +13,7 @@ use crate::record::Outcome;
 use crate::spec::study::CaseSpec;
 use crate::spec::tool::Tool;
 
-/// Every link that a case names has a bed.
+/// Checks that every link that a case names has a bed.
 ///
 /// # Errors
 /// If a link has no bed.
@@ -29,10 +29,10 @@ pub(super) fn check_beds(
     }
 }
 
-/// The settings of each link's hosts, by link, as they are before the study.
+/// Reads the settings of each link's hosts before the study, by link.
 ///
 /// # Errors
-/// One can't be read.
+/// If a setting can't be read.
 pub(super) fn read_settings(
     setup: &Setup,
     beds: &BTreeMap<String, Box<dyn Bed + '_>>,
@@ -46,10 +46,10 @@ pub(super) fn read_settings(
     Ok(found)
 }
 
-/// Makes the data sets at the first bed, and reports them to `watch`.
+/// Makes the data sets at the first bed, and reports each to `watch`.
 ///
 /// # Errors
-/// One can't be made.
+/// If a data set can't be made.
 pub(super) fn make_data(
     setup: &Setup,
     beds: &BTreeMap<String, Box<dyn Bed + '_>>,
@@ -68,10 +68,10 @@ pub(super) fn make_data(
     Ok(stock)
 }
 
-/// The data that each copy of a case's tool moves: the data set, or a slice of it.
+/// The data that each copy of a case's tool moves: the data set or a slice of it.
 ///
 /// # Errors
-/// The slices can't be made.
+/// If the slices can't be made.
 pub(super) fn sources(
     stock: &mut Stock,
     bed: &dyn Bed,
@@ -82,7 +82,7 @@ pub(super) fn sources(
     stock.slices(bed, dataset, copies(tool, spec, bed))
 }
 
-/// Cases whose link or tool isn't there, or whose host lacks a setting.
+/// The cases that can't run: the link or the tool is missing, or a host lacks a setting.
 pub(super) fn barred(
     setup: &Setup,
     beds: &BTreeMap<String, Box<dyn Bed + '_>>,

@@ -1,21 +1,25 @@
-//! Finds runs that waited for other work's resources, by pressure stall information of a host's recording.
+//! Finds runs that waited for resources that other work used, by the pressure stall information in a host's
+//! recording.
 
 use linerate_host::sample::{self, Recording};
 
-/// A shorter run is over before its processes are found, and a few waits are a large share of it. Seconds.
+/// The shortest run, in seconds, that is judged. A shorter run is over before its processes are found, and a
+/// few waits are a large share of it.
 const SHORTEST: f64 = 2.0;
 /// The host is short of memory if all tasks waited for it for more than this share of the run.
 const MEMORY_SHARE: f64 = 0.05;
-/// All tasks waited for storage for more than this share, in a run whose data is in memory.
+/// A run whose data is in memory was disturbed if all tasks waited for storage for more than this share of
+/// it.
 const IO_SHARE: f64 = 0.2;
-/// Some task waited for a processor for more than this share. A tool that keeps all processors busy does that
-/// by itself, so that it says something only beside other work.
+/// A run was disturbed if at least one task waited for a processor for more than this share of it. A tool
+/// that keeps all processors busy causes such waits itself, so they only count if there was also other work.
 pub(super) const CPU_SHARE: f64 = 0.25;
-/// Processors that others used in user mode. The kernel's own threads work for the run as well and don't
-/// count.
+/// The number of processors that other processes must use in user mode to count as other work. Time in the
+/// kernel doesn't count, because the kernel's own threads also work for the run.
 const FOREIGN_PROCESSORS: f64 = 0.25;
 
-/// Why a run was disturbed by pressure, for people. `data_in_memory`: the run itself needs no storage.
+/// A message with the reasons why a run was disturbed by pressure. With `data_in_memory`, the run itself
+/// needs no storage.
 pub(crate) fn disturbed(recording: &Recording, data_in_memory: bool) -> Option<String> {
     let seconds = recording.seconds();
     if seconds < SHORTEST {
@@ -45,7 +49,7 @@ pub(crate) fn disturbed(recording: &Recording, data_in_memory: bool) -> Option<S
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// Processors that were busy in user mode for others than the study's processes.
+/// The number of processors that were busy in user mode for processes other than the study's.
 fn foreign_processors(recording: &Recording) -> Option<f64> {
     let host = sample::cpu_seconds(recording)?;
     let own = sample::user_seconds(recording)?;
@@ -56,7 +60,8 @@ fn foreign_processors(recording: &Recording) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Four seconds of two processors. Seconds: the host's in user mode, the study's, and the stalls.
+    /// Four seconds of two processors. The arguments are the host's seconds in user mode, the study's
+    /// seconds, and the stalls.
     fn recording(user: u32, own: u32, stalls: &str) -> Recording {
         let mut text =
             "linerate recording 1\nhost x\nstarted 1.0\nboot 100.0\ninterval 1\nticks 100\n".to_owned();
@@ -77,7 +82,7 @@ mod tests {
     fn a_run_that_keeps_all_processors_busy_disturbs_nobody() {
         let own = recording(8, 8, "cpu some total=3900000\n");
         assert_eq!(disturbed(&own, true), None);
-        // Others are at work too, but nobody waits.
+        // There is other work too, but no task waits.
         assert_eq!(disturbed(&recording(4, 2, "cpu some total=400000\n"), true), None);
         let both = disturbed(&recording(8, 4, "cpu some total=3000000\n"), true).unwrap();
         assert!(both.contains("other work kept 1.0 processors busy") && both.contains("75 %"), "{both}");

@@ -1,4 +1,4 @@
-//! Starts commands together, waits for all of them, and leaves none behind.
+//! Starts commands at the same time, waits for all of them, and leaves no processes behind.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// A flag that is set from outside when the user wants to end.
+/// A flag that the caller sets when the user stops the study.
 pub type Stop = Arc<AtomicBool>;
 
-/// More of a tool's output than this is cut off.
+/// The most bytes of a tool's output. The rest is cut off.
 const MOST_OUTPUT: u64 = 64 << 20;
 
-/// How often a wait looks at the stop flag.
+/// The interval at which a wait checks the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The result of a command.
@@ -30,16 +30,16 @@ pub(crate) struct Output {
     pub stderr: Vec<u8>,
 }
 
-/// The results of several commands, and their time together.
+/// The results of several commands, and their total time.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub seconds: f64,
-    /// When each ended, in seconds since the first was started.
+    /// The time at which each command ended, in seconds since the first was started.
     pub ends: Vec<f64>,
     pub outputs: Vec<Output>,
 }
 
-/// Why commands didn't finish.
+/// The reason why commands didn't finish.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProcessError {
     #[error("it hadn't ended after {seconds} s and was stopped{}", told(.stderr))]
@@ -52,9 +52,9 @@ pub(crate) enum ProcessError {
     Wait(#[from] io::Error),
 }
 
-/// Runs the commands at the same time until all have ended. Their outputs go through files in `dir`, so that
-/// no process that stays behind can hold a pipe open. Each leads a process group, which is killed when its
-/// leader has ended, at the deadline, and when `stop` is set.
+/// Runs the commands at the same time until all have ended. Their outputs go to files in `dir`, so that a
+/// process that is left behind can't hold a pipe open. Each command leads a process group, which is killed
+/// when the command has ended, at the deadline, or when `stop` is set.
 pub(crate) fn run(
     commands: Vec<Command>,
     dir: &Path,
@@ -89,7 +89,7 @@ pub(crate) fn run(
     Ok(Finished { seconds, ends: ends.into_iter().flatten().collect(), outputs })
 }
 
-/// A child that leads a process group, and its outputs.
+/// A child process that leads a process group, and its outputs.
 #[derive(Debug)]
 pub(crate) struct Group {
     child: Child,
@@ -115,7 +115,7 @@ impl Group {
         }
     }
 
-    /// Waits for the leader's end. False at the deadline.
+    /// Waits until the leader ends. False if the deadline comes first.
     pub fn wait(&self, deadline: Instant, stop: &Stop) -> Result<bool, ProcessError> {
         loop {
             if stop.load(Ordering::Relaxed) {
@@ -137,7 +137,7 @@ impl Group {
         String::from_utf8_lossy(&both.concat()).into_owned()
     }
 
-    /// The end of the command's stderr.
+    /// The last lines of the command's stderr.
     pub fn said(&self) -> String {
         tail(&self.read("err").unwrap_or_default())
     }
@@ -147,10 +147,10 @@ impl Group {
         Ok(Output { status, stdout: self.read("out")?, stderr: self.read("err")? })
     }
 
-    /// Kills what is left of the group, while its leader still holds the number, and takes the leader's
-    /// status.
+    /// Kills the remaining processes of the group, while its number still belongs to the leader, and then
+    /// waits for the leader.
     fn end(&mut self) -> io::Result<ExitStatus> {
-        // There may be no process left, which is no error.
+        // If there is no process left, that is no error.
         let _ = kill_process_group(pid(&self.child), Signal::KILL);
         self.reaped = true;
         self.child.wait()
@@ -172,7 +172,7 @@ impl Drop for Group {
         if self.reaped {
             return;
         }
-        // First a request, so that tools can end their processes at the far end.
+        // SIGTERM comes first, so that tools can end their processes at the far end.
         let _ = kill_process_group(pid(&self.child), Signal::TERM);
         let patience = Instant::now() + Duration::from_secs(1);
         while Instant::now() < patience && !self.ended(Duration::from_millis(50)).unwrap_or(true) {}
@@ -180,7 +180,7 @@ impl Drop for Group {
     }
 }
 
-/// Waits until the leader of one of the groups has ended, at most for `patience`; true if one has.
+/// Waits until the leader of one of the groups has ended, but at most for `patience`; true if one has ended.
 fn ended(groups: &[&Group], patience: Duration) -> io::Result<bool> {
     let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
     let mut handles: Vec<PollFd> =
@@ -192,7 +192,7 @@ fn ended(groups: &[&Group], patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// The last lines of an output, for people: at most 400 characters on one line.
+/// The last lines of an output for a message: at most 400 characters on one line.
 pub(crate) fn tail(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Reads a tool's own figures from its stdout.
+//! Reads the numbers that a tool reports on stdout.
 
 use regex_lite::Regex;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::record::{Connections, Found, Latency};
 use crate::spec::tool::{Form, Reading, Search};
 
-/// A tool's own figures, summed over its copies.
+/// The numbers that a tool reports, summed over its copies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stated {
     pub bytes: Option<u64>,
@@ -39,10 +39,10 @@ impl BootTimes {
     }
 }
 
-/// Reads one stdout.
+/// Reads the stdout of one copy.
 ///
 /// # Errors
-/// The error message, for people.
+/// The error message.
 pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
     let output = Written::parse(reading.form, stdout)?;
     let number = |key: &str| number(&output, reading, key);
@@ -66,10 +66,10 @@ pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
     })
 }
 
-/// The result of a search, from its stdout.
+/// The result of a search, from the stdout of its command.
 ///
 /// # Errors
-/// The error message, for people.
+/// The error message.
 pub(crate) fn found(search: &Search, stdout: &[u8]) -> Result<Found, String> {
     let output = Written::parse(search.form, stdout)?;
     let number = output.find(&search.found).and_then(as_number).ok_or_else(|| nothing_at(&search.found))?;
@@ -84,7 +84,7 @@ fn nothing_at(place: &str) -> String {
     format!("its output has no number at {place}")
 }
 
-/// A tool's output, parsed for reading values.
+/// A tool's parsed output.
 enum Written {
     Json(Value),
     Text(String),
@@ -100,12 +100,12 @@ impl Written {
         document.map(Written::Json).map_err(|e| format!("its output isn't the JSON that was expected: {e}"))
     }
 
-    /// The value at a place, unless it is null. If a pattern matches several times, the last match counts.
+    /// The value at a place; `None` if it is missing or null. If a pattern matches several times, the last match counts.
     fn find(&self, place: &str) -> Option<Value> {
         match self {
             Written::Json(document) => document.pointer(place).filter(|value| !value.is_null()).cloned(),
             Written::Text(text) => {
-                // The pattern was checked when its tool file was read.
+                // The pattern was checked when the tool file was read.
                 let matched = Regex::new(place).ok()?.captures_iter(text).last()?;
                 Some(Value::String(matched.get(1)?.as_str().to_owned()))
             }
@@ -117,8 +117,8 @@ impl Written {
     }
 }
 
-/// The result of several copies together; `ends` has the second at which each ended. Bytes are summed, the memory is the
-/// largest, and the time is from the first copy's start to the last one's end.
+/// The result of several copies together. `ends` holds the second at which each copy ended. Bytes are summed, the memory
+/// is the largest, and the time is from the start of the first copy to the end of the last.
 pub(crate) fn join(all: Vec<Stated>, ends: &[f64]) -> Stated {
     let begins: Option<Vec<f64>> =
         all.iter().zip(ends).map(|(stated, end)| Some(end - stated.seconds?)).collect();
@@ -134,7 +134,7 @@ pub(crate) fn join(all: Vec<Stated>, ends: &[f64]) -> Stated {
         streams: a.streams.zip(b.streams).map(|(a, b)| a + b),
         encrypted: a.encrypted.zip(b.encrypted).map(|(a, b)| a && b),
         transactions: a.transactions.zip(b.transactions).map(|(a, b)| a + b),
-        // Percentiles of two copies don't add up to those of both.
+        // The percentiles of both copies together can't be computed from those of each.
         latency: None,
         connections: [a.connections, b.connections].concat(),
         window: a.window.zip(b.window).map(|(a, b)| a.with(b)),
@@ -145,8 +145,8 @@ pub(crate) fn join(all: Vec<Stated>, ends: &[f64]) -> Stated {
     Stated { seconds: if several { span } else { joined.seconds }, ..joined }
 }
 
-/// A figure that the tool file names must be there: a tool that changed its output is noticed, not passed
-/// over.
+/// Reads a number that the tool file names. If the number is missing, that is an error, so that a change of the tool's
+/// output is noticed.
 fn number(output: &Written, reading: &Reading, key: &str) -> Result<Option<f64>, String> {
     let Some(place) = reading.numbers.get(key) else { return Ok(None) };
     let number = output.find(place).and_then(as_number).filter(|n| n.is_finite() && *n >= 0.0);
@@ -158,7 +158,7 @@ fn as_number(value: Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// A group of figures that the tool file names must be there, too, and have the documented form.
+/// Reads a group of values that the tool file names. It must exist and have the documented form.
 fn object<T: DeserializeOwned>(output: &Written, place: &Option<String>) -> Result<Option<T>, String> {
     let Some(place) = place else { return Ok(None) };
     let value = output.find(place).ok_or_else(|| format!("its output has nothing at {place}"))?;
@@ -172,7 +172,7 @@ fn peak(reading: &Reading, output: &Written) -> Option<u64> {
     found.map(|n| (n * factor) as u64).max()
 }
 
-/// Values that are there, as `name: value`.
+/// The values for notes that exist, as `name: value`.
 fn notes(reading: &Reading, output: &Written) -> Vec<String> {
     let found = reading.notes.iter().filter_map(|(name, place)| Some((name, output.find(place)?)));
     found
@@ -180,7 +180,7 @@ fn notes(reading: &Reading, output: &Written) -> Vec<String> {
         .collect()
 }
 
-/// A value as text for notes: the elements of a list each, and nothing for nested values.
+/// A value as texts for notes: one text for each element of a list, and none for nested values.
 fn told(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
@@ -262,7 +262,7 @@ mod tests {
         let slow = Stated { seconds: Some(2.0), limiter: None, ..one.clone() };
         let both = join(vec![one.clone(), slow.clone()], &[2.25, 2.25]);
         assert_eq!((both.bytes, both.seconds, both.streams), (Some(200), Some(2.0), Some(4)));
-        // 2 s and then half a second, with a quarter of a second between them.
+        // One copy takes 2 s; a quarter of a second later, the other takes half a second.
         assert_eq!(join(vec![slow, one.clone()], &[2.0, 2.75]).seconds, Some(2.75));
         assert_eq!(join(vec![one.clone()], &[9.0]), one);
         let silent = join(vec![one, Stated::default()], &[1.0, 1.0]);

@@ -1,4 +1,4 @@
-//! Runs every case of a study: a warm-up of each, then blocks in shuffled order.
+//! Runs every case of a study: a warm-up of each case, then blocks in shuffled order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,10 +22,11 @@ use super::settings::HostSettings;
 use super::setup::{Event, Phase, RunnerError, Setup};
 use super::stock::Stock;
 
-/// A study under way.
+/// A study that is running.
 pub struct Runner<'a> {
     setup: Setup<'a>,
-    /// Settings by link. Before the beds, in which they are put back.
+    /// Settings by link. This field comes before the beds, because the settings are restored in the beds when
+    /// this is dropped.
     settings: BTreeMap<String, HostSettings>,
     beds: BTreeMap<String, Box<dyn Bed + 'a>>,
     stock: Stock,
@@ -33,19 +34,19 @@ pub struct Runner<'a> {
     record: Record,
     /// The reason why a case can't run at all.
     barred: Vec<Option<Outcome>>,
-    /// Seconds of each case's warm-up, checks included.
+    /// Seconds of each case's warm-up, including the checks.
     took: Vec<f64>,
     runs_made: usize,
-    /// Runs that are made when all is done, warm-ups included.
+    /// The total number of runs, including warm-ups.
     runs_in_all: usize,
 }
 
 impl<'a> Runner<'a> {
-    /// Makes the data, asks the hosts for their facts, and opens the store. `beds` has one for each link of
+    /// Makes the data, reads the facts of the hosts, and opens the store. `beds` has one bed for each link of
     /// the study.
     ///
     /// # Errors
-    /// Data or store can't be made, or a bed is missing.
+    /// If the data or the store can't be made, or a bed is missing.
     pub fn new(
         setup: Setup<'a>,
         mut beds: BTreeMap<String, Box<dyn Bed + 'a>>,
@@ -58,11 +59,11 @@ impl<'a> Runner<'a> {
         Runner::with(setup, beds, stock, Resumed { store, record, warmups: 0, disturbed: 0 })
     }
 
-    /// Opens the results of an interrupted study in `dir`, to make the runs that are missing there. The
-    /// study, its blocks and its seed must be those of that study.
+    /// Opens the results of an interrupted study in `dir`, to make the missing runs. The study, its blocks
+    /// and its seed must be the same.
     ///
     /// # Errors
-    /// As [`Runner::new`], or what is stored isn't a part of this study.
+    /// The errors of [`Runner::new`]; also if the stored runs aren't part of this study.
     pub fn resume(
         setup: Setup<'a>,
         mut beds: BTreeMap<String, Box<dyn Bed + 'a>>,
@@ -109,10 +110,10 @@ impl<'a> Runner<'a> {
         self.store.dir().to_owned()
     }
 
-    /// Runs everything. After a stop the record holds the runs until then.
+    /// Makes all runs. After a stop, the record holds the runs until then.
     ///
     /// # Errors
-    /// A run can't be stored.
+    /// If a run can't be stored.
     pub fn run(mut self, watch: &mut dyn FnMut(Event)) -> Result<Record, RunnerError> {
         let made = self.make_runs(watch);
         for (link, settings) in std::mem::take(&mut self.settings) {
@@ -123,13 +124,14 @@ impl<'a> Runner<'a> {
         made.map(|()| self.record)
     }
 
-    /// Makes the runs that are missing; ends early after a stop.
+    /// Makes the missing runs; ends early after a stop.
     fn make_runs(&mut self, watch: &mut dyn FnMut(Event)) -> Result<(), RunnerError> {
         let missing = self.missing();
         if !missing.is_empty() && !self.test_capacity(watch)? {
             return Ok(());
         }
-        // After an interruption caches and hosts are cold again, so that what goes on is warmed up again.
+        // After an interruption, caches and hosts are cold again, so the cases with missing runs are warmed
+        // up again.
         let cases: BTreeSet<usize> = missing.iter().map(|(_, case)| *case).collect();
         self.runs_in_all = self.runs_made + cases.len() + missing.len();
         for case in cases {
@@ -145,8 +147,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Measures what the test beds can do at most, where the study asks for that and it isn't stored yet.
-    /// False after a stop.
+    /// Measures the limits of the test beds, if the study requests that and they aren't stored yet. False
+    /// after a stop.
     fn test_capacity(&mut self, watch: &mut dyn FnMut(Event)) -> Result<bool, RunnerError> {
         if !self.setup.study.capacity || !self.record.capacity.is_empty() {
             return Ok(true);
@@ -168,7 +170,7 @@ impl<'a> Runner<'a> {
         Ok(true)
     }
 
-    /// Blocks and cases whose runs aren't stored yet, in the order in which they are made.
+    /// The blocks and cases whose runs aren't stored yet, in the order in which they are made.
     fn missing(&self) -> Vec<(u32, usize)> {
         let cases = &self.record.cases;
         let stored: BTreeSet<(u32, &str)> =
@@ -179,14 +181,14 @@ impl<'a> Runner<'a> {
         all.filter(|(block, case)| !stored.contains(&(*block, cases[*case].id.as_str()))).collect()
     }
 
-    /// False after a stop.
+    /// Makes a warm-up run of a case. False after a stop.
     fn warm_up(&mut self, case: usize, watch: &mut dyn FnMut(Event)) -> Result<bool, RunnerError> {
         let clock = Instant::now();
         let Some(run) = self.make_run(case, Phase::WarmUp, watch)? else { return Ok(false) };
         self.store.append_warmup(&run)?;
         self.took[case] = clock.elapsed().as_secs_f64();
         match &run.outcome {
-            // A case whose warm-up failed would fail again in each block, perhaps only after its time is up.
+            // A case whose warm-up failed would fail again in each block, perhaps only after its time limit.
             Outcome::Failed { reason } => {
                 let reason = format!("its warm-up failed: {reason}");
                 self.barred[case] = Some(Outcome::Failed { reason });
@@ -217,7 +219,7 @@ impl<'a> Runner<'a> {
         Ok(!self.setup.stop.load(Ordering::Relaxed))
     }
 
-    /// A run of a case, or the reason why it isn't run; `None` after a stop.
+    /// Makes a run of a case, or returns a run with the reason why it can't be made; `None` after a stop.
     fn make_run(
         &mut self,
         case: usize,
@@ -251,7 +253,7 @@ impl<'a> Runner<'a> {
             Phase::Block(block) => format!("{number:05}-block-{block}-{}", self.record.cases[case].id),
         };
         self.store.write_log(&name, &log.text)?;
-        // A stop ends children too, which then look as if they had failed.
+        // A stop also ends child processes, which then look as if they had failed.
         if self.setup.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -292,7 +294,7 @@ impl<'a> Runner<'a> {
         let sources = sources.map_err(|e| format!("slicing the data: {e}"))?;
         if let Some(settings) = self.settings.get_mut(&spec.link) {
             let applied = settings.apply(spec, bed.as_ref(), setup.work, &setup.stop);
-            // The first try shows whether the host can have the value.
+            // The first try shows if the host accepts the value.
             let is_first = phase == Phase::WarmUp && !setup.stop.load(Ordering::Relaxed);
             applied.map_err(|e| if is_first { Failure::Unavailable(e) } else { Failure::Failed(e) })?;
         }
@@ -305,7 +307,7 @@ impl<'a> Runner<'a> {
             compare: phase == Phase::WarmUp,
             work: setup.work,
             linerate: setup.linerate,
-            // Another port for each run: connections of the run before may still linger.
+            // Each run has another port, because connections of the previous run may still linger.
             port: 5201 + (number % 1000) as u16,
             settle: setup.study.settle,
             timeout: setup.study.timeout,
@@ -343,7 +345,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Seconds for the remaining runs, estimated from the warm-ups; unknown before these are done.
+    /// The time for the remaining runs, estimated from the warm-ups; `None` before these are done.
     fn left(&self, phase: Phase) -> Option<Duration> {
         if phase == Phase::WarmUp {
             return None;
@@ -355,7 +357,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// How much a run was disturbed; 0 for a run without figures, which isn't repeated.
+/// How much a run was disturbed; 0 for a run without values, which isn't repeated.
 fn degree(run: &Run) -> f64 {
     match &run.outcome {
         Outcome::Measured(measures) => disturbance::degree(measures),
@@ -363,7 +365,7 @@ fn degree(run: &Run) -> f64 {
     }
 }
 
-/// The time of day, RFC 3339, UTC, whole seconds.
+/// The current date and time in whole seconds (RFC 3339, UTC).
 pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }

@@ -1,5 +1,5 @@
-//! The samplers of both hosts during a run: recordings of the kernel's own text, and the series that a report
-//! draws from them.
+//! The samplers of both hosts during a run: recordings of the texts that the kernel prints, and the series
+//! that a report draws from them.
 
 use std::io;
 
@@ -11,21 +11,21 @@ use crate::record::{Interrupts, Measures, Series};
 
 /// The interval of samples in milliseconds.
 const INTERVAL: u32 = 250;
-/// A line of a figure needs no more points; neighbours are averaged.
+/// The most points of a series. More points are averaged, because a line of a figure needs no more.
 const MOST_POINTS: usize = 240;
-/// The number of interrupt sources that are kept, the busiest; the recording has the others.
+/// The number of interrupt sources that are kept, the busiest first. The recording has all of them.
 const MOST_SOURCES: usize = 12;
 
 /// Properties of the hosts that are needed to judge a recording.
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings {
-    /// Both ends are the same machine.
+    /// True if both ends are the same machine.
     pub one_machine: bool,
     /// True if the moved data is in memory at both ends.
     pub data_in_memory: bool,
 }
 
-/// The processes of an end that are sampled with their descendants.
+/// The processes of an end that are sampled, with their descendants.
 pub enum Followed {
     /// The process with this number.
     Process(u32),
@@ -33,10 +33,10 @@ pub enum Followed {
     Named(Vec<String>),
 }
 
-/// Lets an end's agent sample, the processes that are followed among others.
+/// Makes an end's agent start sampling, including the followed processes.
 ///
 /// # Errors
-/// The agent has gone away.
+/// If the agent has ended.
 pub(super) fn start(agent: &mut HostAgent, followed: Followed) -> io::Result<()> {
     let (processes, names) = match followed {
         Followed::Process(process) => (vec![process], Vec::new()),
@@ -49,7 +49,7 @@ pub(super) fn start(agent: &mut HostAgent, followed: Followed) -> io::Result<()>
 /// Adds the series of a host's recording to the run's measures.
 ///
 /// # Errors
-/// The bytes are no recording.
+/// If the bytes aren't a recording.
 pub(super) fn add(
     measures: &mut Measures,
     host: &str,
@@ -72,8 +72,8 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Marks the run if the host was under pressure. Two hosts on one machine share the pressure, which is then
-/// reported once.
+/// Marks the run as disturbed if the host was under pressure. Two hosts on one machine have the same
+/// pressure, which is reported once.
 fn mark(measures: &mut Measures, host: &str, recording: &Recording, surroundings: Surroundings) {
     if surroundings.one_machine && host != "a" {
         return;
@@ -90,7 +90,8 @@ fn count(source: &sample::InterruptCounts) -> u64 {
     source.per_processor.iter().sum()
 }
 
-/// Processors, memory, and the bits and packets of ports; everything else is in the recording.
+/// The series to keep: processors, memory, and the bits and packets of ports. All other data is only in the
+/// recording.
 fn drawn(host: &str, series: sample::TimeSeries) -> Option<Series> {
     let moved = || series.points.iter().any(|(_, rate)| *rate > 0.0);
     let (name, unit, scale) = match (series.kind.as_str(), series.name.as_str(), series.unit.as_str()) {
@@ -109,12 +110,12 @@ fn drawn(host: &str, series: sample::TimeSeries) -> Option<Series> {
     Some(Series { host: host.into(), name, unit: unit.into(), points: points.filter_map(mean).collect() })
 }
 
-/// Packets of a port; a loopback is none.
+/// True for a series of a port's packets, except for loopback.
 fn is_packets(name: &str) -> bool {
     name.ends_with(" packets") && !name.starts_with("lo ")
 }
 
-/// Removes the last point if its interval is short: over a few milliseconds rates mean nothing.
+/// Removes the last point if its interval is short, because a rate over a few milliseconds means nothing.
 fn whole_intervals(points: &[(f64, f64)]) -> &[(f64, f64)] {
     match points {
         [.., (before, _), (last, _)] if last - before < f64::from(INTERVAL) / 2000.0 => {

@@ -1,5 +1,5 @@
-//! Looks for the best level of a tool's parameter, with the run's own server, before the clocks of the run
-//! start.
+//! Searches for the best level of a tool's parameter, with the run's own server, before the measurement of
+//! the run begins.
 
 use std::time::Duration;
 

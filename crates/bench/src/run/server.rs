@@ -1,4 +1,4 @@
-//! A server that a tool needs at the receiving end.
+//! Starts a server that a tool needs at the receiving end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use crate::spec::tool::Server;
 use super::bed::{Bed, End};
 use super::process::{Group, Stop};
 
-/// How long a server may take until it is ready.
+/// The longest time that a server may take until it is ready.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Starts a server, on a guest or else at the receiving end, and waits until it says that it is ready. Its
-/// outputs are files that begin with `output`. It ends when what is returned is dropped.
+/// Starts a server, on a guest or else at the receiving end, and waits until it reports that it is ready. Its
+/// outputs are files whose names begin with `output`. The server ends when the returned value is dropped.
 ///
 /// # Errors
-/// Why it isn't ready, for people.
+/// A message with the reason why it isn't ready.
 pub(crate) fn start(
     server: &Server,
     bed: &dyn Bed,

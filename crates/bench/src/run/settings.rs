@@ -1,4 +1,5 @@
-//! Settings of hosts that are factors: set before a run, read back, and put back at the end.
+//! Settings of hosts that are factors of a study. They are set before a run, read back, and restored at the
+//! end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,23 +18,23 @@ use super::process::{self, Stop, tail};
 /// The longest time to read or set a value.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The settings of one link's hosts. Dropping it puts the original values back; so does the next lab of this
-/// user where this process is killed.
+/// The settings of one link's hosts. Dropping this value restores the original values. If this process is
+/// killed, the next lab of this user restores them.
 pub(crate) struct HostSettings {
     specs: Vec<SettingSpec>,
-    /// The values by setting and host: the value before the study, and the one that was set last.
+    /// The values by setting and host: the value before the study, and the value that was set last.
     values: BTreeMap<(String, String), (String, String)>,
     journal: Option<UndoJournal>,
-    /// Why a host lacks an optional setting, by its name.
+    /// For each optional setting that a host lacks, the reason, by the setting's name.
     lacking: BTreeMap<String, String>,
 }
 
 impl HostSettings {
-    /// Reads the original values of the settings that cases of this link name, and writes down how to put
-    /// them back.
+    /// Reads the original values of the settings that cases of this link name, and writes to a journal how to
+    /// restore them.
     ///
     /// # Errors
-    /// A value can't be read, or it can't be written down. Nothing is changed.
+    /// If a value can't be read, or the journal can't be written. Nothing is changed then.
     pub fn read(
         study: &Study,
         link: &str,
@@ -61,16 +62,16 @@ impl HostSettings {
         Ok(HostSettings { specs, values, journal, lacking })
     }
 
-    /// Why a case can't run here: a host lacks a setting that it names.
+    /// The reason why a case can't run here because a host lacks a setting that the case names.
     pub fn unavailable(&self, case: &CaseSpec) -> Option<String> {
         case.settings.keys().find_map(|name| self.lacking.get(name).cloned())
     }
 
-    /// Gives every setting the case's level, or its original value where the case has none, and reads it
+    /// Sets every setting to the case's level or, if the case has none, to its original value, and reads it
     /// back.
     ///
     /// # Errors
-    /// A command fails, or a value doesn't read back as it was set.
+    /// If a command fails, or the value that is read back differs from the value that was set.
     pub fn apply(&mut self, case: &CaseSpec, bed: &dyn Bed, work: &Path, stop: &Stop) -> Result<(), String> {
         let shell = Shell { bed, work, stop };
         for spec in &self.specs {
@@ -81,7 +82,7 @@ impl HostSettings {
                 };
                 let wanted = case.settings.get(&spec.name).unwrap_or(original);
                 if !same(wanted, current) {
-                    // Unknown until it is read: a write that fails half way is no value.
+                    // The value is unknown until it is read back, because a command may fail half way.
                     *current = String::new();
                     shell.write(spec, host, wanted)?;
                 }
@@ -97,8 +98,8 @@ impl HostSettings {
         Ok(())
     }
 
-    /// Puts the original values back, reads them, and gives a line for each that isn't as it was, for people.
-    /// A study that was stopped does it, too.
+    /// Restores the original values and reads them back. Returns a message for each value that differs. This
+    /// also happens after a stop.
     pub fn put_back(mut self, bed: &dyn Bed, work: &Path) -> Vec<String> {
         let mut failed = self.journal.take().map_or_else(Vec::new, UndoJournal::close);
         let stop = Stop::default();
@@ -123,7 +124,7 @@ impl HostSettings {
     }
 }
 
-/// A shell for the commands of settings.
+/// Runs the commands of settings.
 struct Shell<'a> {
     bed: &'a dyn Bed,
     work: &'a Path,
@@ -139,7 +140,7 @@ impl Shell<'_> {
         Ok(printed.trim().to_owned())
     }
 
-    /// The value of a setting at a host, and how to put it back.
+    /// The value of a setting at a host, and the command that restores it.
     fn original(&self, spec: &SettingSpec, host: &str) -> Result<(String, Undo), String> {
         let value = self.read(spec, host)?;
         let undo = self.undo(spec, host, &value)?;
@@ -192,8 +193,8 @@ fn end(host: &str) -> End {
     if host == "a" { End::A } else { End::B }
 }
 
-/// True if two values are the same but for blanks: the kernel prints tabs between numbers, whatever they were
-/// written with.
+/// True if two values are the same except for blanks: the kernel prints tabs between numbers, whatever was
+/// written.
 fn same(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }

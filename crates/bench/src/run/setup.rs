@@ -16,9 +16,9 @@ pub struct Setup<'a> {
     pub study: &'a Study,
     /// The tools that it names.
     pub tools: &'a Toolbox,
-    /// Blocks, in place of the study's.
+    /// The number of blocks, in place of the study's.
     pub blocks: u32,
-    /// Seed of data and order.
+    /// The seed of the data and of the order of runs.
     pub seed: u64,
     /// A tree in place of each log-normal data set.
     pub tree: Option<&'a Path>,
@@ -26,28 +26,28 @@ pub struct Setup<'a> {
     pub work: &'a Path,
     /// The directory below which results are stored.
     pub out: &'a Path,
-    /// The running program, as tools name it by `{linerate}`.
+    /// The path of the running program, which replaces `{linerate}` in tool files.
     pub linerate: &'a Path,
     /// The study's arguments, with which it can be continued later.
     pub invocation: Invocation,
-    /// A flag that is set from outside: then the study ends after the current run.
+    /// A flag that the caller sets to end the study after the current run.
     pub stop: Stop,
 }
 
 /// Events, for progress output.
 #[derive(Debug)]
 pub enum Event<'e> {
-    /// Something long begins: making data.
+    /// Something that takes long begins, such as making data.
     Preparing(&'e str),
     /// The limits of a link's bed are being measured.
     Testing(&'e str),
     /// A run begins.
     Starting {
-        /// Its place, from 1.
+        /// The number of the run, from 1.
         number: usize,
-        /// Runs in all, warm-ups included.
+        /// The total number of runs, including warm-ups.
         of: usize,
-        /// Which part of the study it belongs to.
+        /// The part of the study to which it belongs.
         phase: Phase,
         /// The case.
         case: &'e Case,
@@ -56,7 +56,7 @@ pub enum Event<'e> {
     },
     /// A run ended.
     Ended(&'e Case, &'e Outcome),
-    /// A setting is not as it was before the study, and why.
+    /// A message about a setting that couldn't be restored.
     NotPutBack(&'e str),
 }
 
@@ -69,7 +69,7 @@ pub enum Phase {
     Block(u32),
 }
 
-/// Why a study can't be run. Runs that fail are rows, not errors.
+/// The reason why a study can't be run. Failed runs are part of the result, not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
     /// A data set can't be made.
@@ -83,7 +83,7 @@ pub enum RunnerError {
     Other {
         /// The directory of results.
         dir: PathBuf,
-        /// The difference.
+        /// The difference between them.
         reason: String,
     },
     /// A bed is missing or its agent doesn't answer.

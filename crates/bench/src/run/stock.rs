@@ -1,4 +1,4 @@
-//! The data sets of a study at the sending end, each made once.
+//! The data sets of a study at the sending end. Each is made once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use crate::spec::study::DatasetSpec;
 
 use super::bed::{Bed, End};
 
-/// The data that was made, and its place.
+/// The data sets that have been made, and their directory.
 #[derive(Debug)]
 pub(crate) struct Stock {
     work: PathBuf,
@@ -28,7 +28,7 @@ impl Stock {
     /// Makes a set at the bed's sending end, or a copy of `tree` in its place.
     ///
     /// # Errors
-    /// The answer of that end.
+    /// The error that this end reports.
     pub fn make(&mut self, bed: &dyn Bed, spec: &DatasetSpec, tree: Option<&Path>) -> Result<(), DataError> {
         let (work, tree) = (self.work.clone(), tree.map(Path::to_owned));
         let task = Task::Make { work, seed: self.seed, shape: Shape::of(spec), tree };
@@ -43,15 +43,15 @@ impl Stock {
         }
     }
 
-    /// A set that was made.
+    /// A set that has been made.
     pub fn get(&self, name: &str) -> Option<&Dataset> {
         self.sets.get(name)
     }
 
-    /// The directories that hold a set's `number` slices; for one, the set itself.
+    /// The directories that hold a set's `number` slices; if `number` is 1, the set itself.
     ///
     /// # Errors
-    /// The answer of the sending end.
+    /// The error that the sending end reports.
     pub fn slices(&mut self, bed: &dyn Bed, name: &str, number: u32) -> io::Result<Vec<PathBuf>> {
         let key = (name.to_owned(), number);
         if let Some(made) = self.slices.get(&key) {

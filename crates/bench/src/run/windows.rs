@@ -6,11 +6,12 @@ use super::attempt::recorded;
 use super::reading::BootTimes;
 use crate::record::{CountedWindow, Cpu};
 
-/// The window that a tool stated, and the hosts' CPU over it. The clock is that of the sending host, whose
-/// recording says when it began by the same clock; the other host's began `lag` seconds later.
+/// The window that a tool reported, and the CPU of the hosts over it. Times are by the clock of the sending
+/// host; its recording holds its start time by the same clock. The other host's recording began `lag` seconds
+/// later.
 ///
 /// # Errors
-/// Why the CPU isn't known, for people.
+/// A message with the reason why the CPU isn't known.
 pub(super) fn counted(
     times: BootTimes,
     recordings: &[(&'static str, Vec<u8>)],
@@ -41,7 +42,7 @@ fn within(recording: &Recording, host: &str, begin: f64, end: f64) -> Result<Cpu
     cpu.map(|cpu| recorded(&cpu)).ok_or_else(|| unknown(host, &outside()))
 }
 
-/// A note beside the run, whose CPU is then that of the whole command.
+/// A note for the run. Its CPU is that of the whole command then.
 fn unknown(host: &str, why: &str) -> String {
     format!("warning: host {host}'s CPU over the time in which the tool counted isn't known: {why}")
 }
@@ -50,7 +51,7 @@ fn unknown(host: &str, why: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Hundredths of a second in user mode for each second of the host.
+    /// A recording. `user` holds the hundredths of a second in user mode for each second.
     fn recording(boot: f64, user: &[u32]) -> Vec<u8> {
         let head = format!("linerate recording 1\nhost x\nstarted 1.0\nboot {boot}\ninterval 1\nticks 100\n");
         let mut sum = 0;
@@ -64,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_ramp_costs_the_window_nothing_whatever_its_length() {
-        // A ramp of 1 s and one of 3, with the same window of 2 s behind them.
+        // A ramp of 1 s and a ramp of 3 s, each followed by the same window of 2 s.
         let short = [("a", recording(50.0, &[90, 40, 40, 0])), ("b", recording(9.0, &[80, 30, 30, 0]))];
         let long = [
             ("a", recording(80.0, &[90, 90, 90, 40, 40, 0])),

@@ -1,4 +1,4 @@
-//! Reads a study's `[[case]]` tables and multiplies their factors out.
+//! Reads a study's `[[case]]` tables, and makes a case for each combination of their factors' levels.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) struct Known<'a> {
     pub settings: &'a [SettingSpec],
 }
 
-/// One `[[case]]` is as many cases as its factors' levels multiply to.
+/// Reads one `[[case]]`. It gives a case for each combination of its factors' levels.
 pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileError> {
     section.refuse_empty(&["variant", "streams", "dataset", "link"])?;
     let tool = read_tool(section, known.tools)?;
@@ -64,7 +64,8 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
     cases.collect()
 }
 
-/// How much a tool moves from memory to memory; one that runs for a time would ignore it.
+/// Reads the number of bytes that a tool moves from memory to memory. That is an error if the tool takes no
+/// number of bytes, such as a tool that runs for a fixed time.
 fn read_bytes(section: &Section, tool: &Tool) -> Result<Option<u64>, FileError> {
     let bytes = section.maybe_parsed("bytes", some_bytes)?;
     if bytes.is_none() || tool.command.iter().any(|word| word.mentions("bytes")) {
@@ -75,7 +76,7 @@ fn read_bytes(section: &Section, tool: &Tool) -> Result<Option<u64>, FileError> 
     Err(section.error("bytes", format!("{} takes no amount{instead}", tool.name)))
 }
 
-/// Every pair; the left one changes last.
+/// All pairs. The left element changes slowest.
 fn crossed<A: Clone, B: Clone>(left: &[A], right: &[B]) -> Vec<(A, B)> {
     left.iter().flat_map(|a| right.iter().map(move |b| (a.clone(), b.clone()))).collect()
 }
@@ -98,7 +99,7 @@ struct Texts<'a> {
     group: &'a str,
 }
 
-/// The case with its id and label, made from its factors.
+/// Adds the id and the label, which are made from the case's factors.
 fn named(section: &Section, case: CaseSpec, names: &Texts, tool: &Tool) -> Result<CaseSpec, FileError> {
     let own = case.variant.as_deref().and_then(|name| tool.variant(name)).map(|v| v.label.as_str());
     let levels = case.factors();
@@ -130,7 +131,7 @@ fn fill(
     Ok(filled + rest)
 }
 
-/// True if requests are to be timed beside the tool; it can't state times of its own.
+/// True if requests are timed while the tool runs. The tool itself must not report response times then.
 fn read_beside(section: &Section, tool: &Tool) -> Result<bool, FileError> {
     let beside = section.maybe_choice("beside", &[("rr", true)])?.unwrap_or(false);
     if beside && tool.result.as_ref().is_some_and(|reading| reading.latency.is_some()) {
@@ -139,7 +140,7 @@ fn read_beside(section: &Section, tool: &Tool) -> Result<bool, FileError> {
     Ok(beside)
 }
 
-/// Properties that differ from a plain link of two hosts with one tool on it, as factors.
+/// The properties in which the bed differs from a plain link of two hosts with one tool on it, as factors.
 fn bed_factors(link: &LinkSpec, beside: bool) -> BTreeMap<String, String> {
     let guests = Some(link.guests).filter(|guests| *guests > 0);
     let on = |flag: bool| if flag { "on" } else { "off" }.to_owned();
@@ -161,7 +162,7 @@ fn bed_factors(link: &LinkSpec, beside: bool) -> BTreeMap<String, String> {
     all.into_iter().filter_map(|(name, level)| Some((name.to_owned(), level?))).collect()
 }
 
-/// The levels of `[case.with]`: of parameters of the tool, and of settings of the study.
+/// Reads the levels in `[case.with]` of the tool's parameters and of the study's settings.
 fn read_with(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<FreeLevels>, FileError> {
     let found = section.free_levels("with")?;
     for entry in &found {
@@ -188,7 +189,7 @@ fn read_with(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<FreeLe
     Ok(found)
 }
 
-/// Every combination of the levels; the last factor changes fastest.
+/// All combinations of the levels. The last factor changes fastest.
 fn combinations(factors: &[FreeLevels]) -> Vec<BTreeMap<String, String>> {
     let mut all = vec![BTreeMap::new()];
     for factor in factors {
@@ -211,7 +212,7 @@ fn read_tool<'t>(section: &Section, tools: &'t Toolbox) -> Result<&'t Tool, File
     })
 }
 
-/// Levels of the tool's variants; `default` is the tool as it is.
+/// Reads the tool's variants. `default` is the tool without a variant.
 fn read_variants(section: &Section, tool: &Tool) -> Result<Vec<Option<String>>, FileError> {
     let names = section.texts("variant")?;
     let known = || tool.variants.iter().map(|v| v.name.as_str()).chain(["default"]);
@@ -253,7 +254,7 @@ fn read_datasets(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<Op
     }
 }
 
-/// Levels that must be names of defined items; if only one is defined, it needn't be named.
+/// Reads levels that must be names of defined items. If only one item is defined, it needn't be named.
 fn read_names<'n>(
     section: &Section,
     key: &'static str,

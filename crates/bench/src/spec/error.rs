@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// An error in a study or tool file: its place, its reason, and a suggestion.
+/// An error in a study or tool file: its position, its reason, and a suggestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     /// The file, as the user named it.
@@ -14,7 +14,7 @@ pub struct FileError {
     pub key: String,
     /// The error message.
     pub problem: String,
-    /// The nearest name that would be right.
+    /// The most similar correct name.
     pub meant: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// A file's name and text, which turn a place in it into a line.
+/// A file's name and text. With the text, a position becomes a line number.
 pub(crate) struct Source<'a> {
     pub file: &'a str,
     pub text: &'a str,
@@ -55,7 +55,7 @@ impl Source<'_> {
 }
 
 impl FileError {
-    /// Adds the nearest of the names that would be right, if one is near.
+    /// Adds the most similar of the correct names, if one is similar.
     pub(crate) fn suggest<'n>(mut self, wrong: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
         self.meant = super::nearest(wrong, names).map(str::to_owned);
         self

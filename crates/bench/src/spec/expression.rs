@@ -1,4 +1,4 @@
-//! Expressions of bounds: arithmetic over metrics of cases, computed inside one block.
+//! Expressions of bounds: arithmetic over metrics of cases, computed within one block.
 //!
 //! `payload_rate(cp-auto) / max(payload_rate(iperf3-*), payload_rate(memory-8))`
 
@@ -7,18 +7,18 @@ use std::collections::BTreeSet;
 use super::nearest;
 use crate::metric::{ABOUT, Metric};
 
-/// A parsed expression whose cases all exist.
+/// A parsed expression. All of its cases exist.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     /// A number.
     Number(f64),
     /// A metric of one case.
     Metric(Metric, String),
-    /// The greatest of several; `min` is the other.
+    /// The largest of several values.
     Max(Vec<Expression>),
-    /// The least of several.
+    /// The smallest of several values.
     Min(Vec<Expression>),
-    /// Two parts and an operator.
+    /// Two expressions and an operator.
     Binary(Box<Expression>, Operator, Box<Expression>),
 }
 
@@ -40,15 +40,15 @@ pub enum Operator {
 pub struct ExpressionError {
     /// The error message.
     pub problem: String,
-    /// The nearest name that would be right.
+    /// The most similar correct name.
     pub meant: Option<String>,
 }
 
 impl Expression {
-    /// Parses `text`; `cases` are the ids that it may name.
+    /// Parses `text`. `cases` are the ids that it may contain.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error.
     pub fn parse(text: &str, cases: &[&str]) -> Result<Expression, ExpressionError> {
         let mut parser = Parser { rest: text, cases, depth: 0, operators: 0 };
         let expression = parser.sum()?;
@@ -56,7 +56,8 @@ impl Expression {
         if parser.rest.is_empty() { Ok(expression) } else { Err(parser.unexpected()) }
     }
 
-    /// The value, where `figure` knows every metric. `None` if one is missing, or the value isn't finite.
+    /// The value. `figure` returns the value of a metric of a case. `None` if one of these is missing, or if
+    /// the result isn't finite.
     pub fn evaluate(&self, figure: &impl Fn(Metric, &str) -> Option<f64>) -> Option<f64> {
         let value = match self {
             Expression::Number(value) => *value,
@@ -70,12 +71,12 @@ impl Expression {
         value.is_finite().then_some(value)
     }
 
-    /// The cases that it names.
+    /// The cases in the expression.
     pub fn cases(&self) -> BTreeSet<&str> {
         self.figures().into_iter().map(|(_, case)| case).collect()
     }
 
-    /// The figures that it names: a metric of a case each.
+    /// The pairs of a metric and a case in the expression.
     pub fn figures(&self) -> BTreeSet<(Metric, &str)> {
         match self {
             Expression::Number(_) => BTreeSet::new(),
@@ -110,9 +111,10 @@ fn fold(
 
 type Parsed<T> = Result<T, ExpressionError>;
 
-/// More nesting than anyone writes, and less than a stack holds.
+/// The deepest nesting: deeper than any real expression, but small enough for the stack.
 const DEEPEST: u32 = 50;
-/// More operators than anyone writes; each makes the tree of parts one deeper, so the stack limits them too.
+/// The most operators: more than any real expression has. Each operator makes the tree deeper, so the stack
+/// limits their number.
 const MOST_OPERATORS: u32 = 500;
 
 struct Parser<'a> {
@@ -183,7 +185,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The arguments of max or min; a metric of a pattern of cases gives one for each.
+    /// Parses the arguments of max or min. A metric with a pattern of cases gives one argument for each case.
     fn parts(&mut self) -> Parsed<Vec<Expression>> {
         self.expect('(')?;
         let mut parts = Vec::new();
@@ -206,7 +208,7 @@ impl<'a> Parser<'a> {
         self.expect(')').map(|()| parts)
     }
 
-    /// A metric's name has been read: one expression for each case that its argument names.
+    /// Parses the rest of a metric after its name: one expression for each case that its argument matches.
     fn metrics(&mut self, name: &str) -> Parsed<Vec<Expression>> {
         let Some(about) = ABOUT.iter().find(|about| about.name == name) else {
             let names = ABOUT.iter().map(|about| about.name).chain(["max", "min"]);
@@ -260,7 +262,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `*` matches any text; several stars are allowed.
+/// True if the name matches the pattern. `*` matches any text; several stars are allowed.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };

@@ -1,4 +1,4 @@
-//! Reads a study's figures, and the papers' printed values.
+//! Reads a study's figures, and the values that papers printed.
 
 use super::error::FileError;
 use super::expression::matches;
@@ -17,7 +17,8 @@ const KINDS: [(&str, FigureKind); 7] = [
     ("ladder", FigureKind::Ladder),
 ];
 
-/// A `[[figure]]`. Its factors are factors of each of its cases; a table of differences needs a baseline.
+/// Reads a `[[figure]]`. The figure's factors must be factors of each of its cases; a table of differences
+/// needs a baseline.
 pub(crate) fn read_figure(
     section: &Section,
     cases: &[CaseSpec],
@@ -45,7 +46,7 @@ pub(crate) fn read_figure(
     Ok(figure)
 }
 
-/// A `[[printed]]` number.
+/// Reads a `[[printed]]` number.
 pub(crate) fn read_printed(section: &Section, ids: &[&str]) -> Result<Printed, FileError> {
     let case = section.text("case")?;
     if !ids.contains(&case) {
@@ -68,7 +69,7 @@ pub(crate) fn read_printed(section: &Section, ids: &[&str]) -> Result<Printed, F
     })
 }
 
-/// Ids of cases; a pattern gives several.
+/// Reads ids of cases. A pattern may give several.
 pub(crate) fn read_ids(section: &Section, key: &'static str, ids: &[&str]) -> Result<Vec<String>, FileError> {
     let mut found: Vec<String> = Vec::new();
     for pattern in section.texts(key)? {

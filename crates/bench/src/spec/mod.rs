@@ -1,7 +1,7 @@
 //! Reads study and tool files into types that can't hold an invalid study.
 
-/// Files of a folder at the top of the repository, by name: the path and the text of each. The crate has a link to it, since what
-/// is published is the crate.
+/// The names and texts of files in a folder at the top of the repository. The crate has a link to this folder, because only
+/// the crate is published.
 macro_rules! built_in {
     ($folder:literal: $($name:literal)*) => {
         &[$((

@@ -1,7 +1,7 @@
-//! The name that was perhaps meant.
+//! Finds the name that a user may have meant.
 
-/// The nearest of some names by edit distance, or `None` if none is near enough to have been meant: a
-/// third of its letters may differ, and at least one.
+/// The most similar of some names by edit distance; `None` if no name is similar enough. A third of the
+/// letters may differ, but at least one.
 pub fn nearest<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let wrong = wrong.to_lowercase();
     names
@@ -12,7 +12,8 @@ pub fn nearest<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// Edit distance in which two neighbours that changed places count once (restricted Damerau-Levenshtein).
+/// The edit distance, in which a swap of two neighbouring letters counts once (restricted
+/// Damerau-Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];

@@ -1,15 +1,15 @@
-//! The experiments of the five papers, as `docs/papers.md` numbers them.
+//! The experiments of the five papers, with their numbers in `docs/papers.md`.
 
 /// One experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Experiment {
-    /// Its number, [`Study::rows`](super::study::Study::rows).
+    /// Its number, as in [`Study::rows`](super::study::Study::rows).
     pub row: u32,
-    /// The paper, an index of [`PAPERS`].
+    /// The paper, as an index of [`PAPERS`].
     pub paper: usize,
     /// Its place in the paper: "figure 5".
     pub place: &'static str,
-    /// A description of it.
+    /// A description of the experiment.
     pub what: &'static str,
 }
 

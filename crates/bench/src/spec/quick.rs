@@ -11,7 +11,7 @@ use super::study_reader::some_bytes;
 use super::tool::{Tool, Toolbox};
 use crate::record::FigureKind;
 
-/// The table `[quick]`.
+/// Reads the table `[quick]`.
 pub(crate) fn read_quick(
     section: &Section,
     cases: &[CaseSpec],
@@ -31,8 +31,7 @@ pub(crate) fn read_quick(
     Ok(quick)
 }
 
-/// The tools of the study that have the parameter. Parameters that are factors keep their levels in quick
-/// runs.
+/// The tools of the study that have the parameter. A parameter that is a factor keeps its levels in quick runs.
 fn takers(
     section: &Section,
     entry: &FreeLevels,
@@ -60,8 +59,8 @@ fn takers(
 }
 
 impl Study {
-    /// Puts [`Study::quick`] in force: its sizes, its parameters, its cases; no run is made again. What names only cases that are
-    /// left out is left out, too.
+    /// Applies [`Study::quick`]: its sizes, its parameters and its cases. No run is repeated. Bounds, figures and printed
+    /// numbers are left out if their cases are left out.
     pub fn apply_quick(&mut self) {
         self.repeats = 0;
         if let Some(size) = self.quick.size {

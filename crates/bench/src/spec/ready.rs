@@ -1,16 +1,16 @@
-//! Settings of ports that every study knows: factors of cases without commands of the study's own.
+//! Ready-made settings of ports. Every study can use them as factors without commands of its own.
 
 use super::study::SettingSpec;
 use super::template::{Names, Word};
 
-/// A setting's name, and its commands for a shell. `$1` is the interface, and in `write` `$2` is the value.
+/// A setting's name, and its shell commands. `$1` is the interface; in `write`, `$2` is the value.
 struct ReadySetting {
     name: &'static str,
     read: &'static str,
     write: &'static str,
 }
 
-/// The value of a line of `ethtool -k` or `-c`.
+/// A shell command that prints the value of a line of `ethtool -k` or `-c`.
 macro_rules! shown {
     ($option:literal, $line:literal) => {
         concat!(
@@ -33,7 +33,8 @@ macro_rules! offload {
     };
 }
 
-/// The queues that `ethtool -l` shows last are those in use; a driver has combined ones, or some to receive.
+/// Shell commands that read the queues in use, which `ethtool -l` prints last. A driver has combined queues,
+/// or separate receive queues.
 const QUEUES: &str = "all=$(ethtool -l \"$1\") || exit 1; now=$(echo \"$all\" | sed '1,/^Current/d'); \
     n=$(echo \"$now\" | sed -n 's/^Combined:[[:space:]]*\\([1-9][0-9]*\\).*/\\1/p'); k=combined; \
     [ -n \"$n\" ] || { k=rx; n=$(echo \"$now\" | sed -n 's/^RX:[[:space:]]*\\([0-9]*\\).*/\\1/p'); }";
@@ -41,7 +42,7 @@ const QUEUES_END: &str = "[ -n \"$n\" ] || { echo \"$1 states no queues\" >&2; e
 const QUEUES_WRITE: &str = "if [ $k = combined ]; then ethtool -L \"$1\" combined \"$2\"; \
     else ethtool -L \"$1\" rx \"$2\" tx \"$2\"; fi";
 
-/// The interrupts of a port: those that its device has, or those that carry its name.
+/// Shell commands that list the interrupts of a port: those of its device, or those with its name.
 const INTERRUPTS: &str = "l=$(ls \"/sys/class/net/$1/device/msi_irqs\" 2>/dev/null); \
     [ -n \"$l\" ] || l=$(grep -w \"$1\" /proc/interrupts | sed 's/^ *\\([0-9]*\\):.*/\\1/'); \
     [ -n \"$l\" ] || { echo \"$1 has no interrupts of its own\" >&2; exit 1; }";
@@ -63,16 +64,16 @@ const READY: [ReadySetting; 6] = [
     },
 ];
 
-/// Names of the ready settings.
+/// The names of the ready-made settings.
 pub(crate) fn names<'n>() -> impl Iterator<Item = &'n str> {
     READY.iter().map(|ready| ready.name).chain(["port-queues", "irq-affinity"])
 }
 
-/// The ready setting of this name, at these hosts; none if there is none.
+/// The ready-made setting with this name, at these hosts; `None` if there is none.
 pub(crate) fn ready(name: &str, hosts: &[String]) -> Option<SettingSpec> {
     let (read, write) = match name {
         "port-queues" => (format!("{QUEUES}; {QUEUES_END}"), format!("{QUEUES}; {QUEUES_WRITE}")),
-        // One list for all interrupts, or a list for each, separated by spaces.
+        // The value is one list for all interrupts, or a list for each interrupt, separated by spaces.
         "irq-affinity" => (
             format!(
                 "{INTERRUPTS}; v=$(for i in $l; do cat /proc/irq/$i/smp_affinity_list || exit 1; done) || exit 1; \
@@ -88,7 +89,7 @@ pub(crate) fn ready(name: &str, hosts: &[String]) -> Option<SettingSpec> {
             (found.read.to_owned(), found.write.to_owned())
         }
     };
-    // The tools of drivers are in directories that an ordinary PATH lacks.
+    // ethtool and similar tools are in directories that an ordinary PATH lacks.
     let words = |script: String, rest: &[&str]| {
         let line = format!("PATH=$PATH:/usr/sbin:/sbin; {script}").replace('{', "{{").replace('}', "}}");
         let words = ["sh", "-c", &line, "sh"].into_iter().chain(rest.iter().copied());
@@ -116,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Every line is one for a plain shell, and says what a port lacks.
+    /// Every command works in a plain shell, and reports what a port lacks.
     #[test]
     fn the_loopback_has_no_queues_and_no_interrupts() {
         use std::process::Command;

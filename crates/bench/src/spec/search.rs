@@ -1,4 +1,4 @@
-//! How a tool's best level of a parameter is looked for: the number of users that brings the most.
+//! The search for a tool's best level of a parameter, such as the number of users with the highest rate.
 
 use super::error::FileError;
 use super::section::{FreeLevels, Section};
@@ -6,25 +6,27 @@ use super::template::{Names, Word};
 use super::tool::{Form, Tool};
 use super::tool_reader::{FORMS, place, words};
 
-/// The level of a parameter for which it is to be looked.
+/// The level of a parameter that requests the search.
 pub const AUTO: &str = "auto";
 
-/// How the best level of a parameter is looked for, before each run of a case that has [`AUTO`] for it.
+/// The search for the best level of a parameter. It is made before each run of a case in which the parameter
+/// is [`AUTO`].
 #[derive(Clone, Debug)]
 pub struct Search {
     /// The parameter.
     pub parameter: String,
-    /// The command at the sending end, while the server runs; the parameter's placeholder becomes [`AUTO`].
+    /// The command, which is run at the sending end while the server runs. The parameter's placeholder is
+    /// replaced by [`AUTO`].
     pub command: Vec<Word>,
     /// The format of its stdout.
     pub form: Form,
-    /// The place of the level that it found.
+    /// The place in the output of the level that the search found.
     pub found: String,
-    /// The place of the array of its tries, each in the form of [`crate::record::Step`].
+    /// The place in the output of the array of its tries, each in the form of [`crate::record::Step`].
     pub steps: Option<String>,
 }
 
-/// The table `[search]` of a tool file with these parameters.
+/// Reads the table `[search]` of a tool file with these parameters.
 pub(crate) fn read_search(
     section: &Section,
     parameters: &[FreeLevels],
@@ -59,7 +61,7 @@ pub(crate) fn read_search(
     Ok(search)
 }
 
-/// An error if the tool can't take one of the levels.
+/// Returns an error if the tool doesn't accept one of the levels.
 pub(crate) fn check_levels(section: &Section, entry: &FreeLevels, tool: &Tool) -> Result<(), FileError> {
     for level in &entry.levels {
         let searched = tool.search_of(&entry.name).map(|_| AUTO);
@@ -70,13 +72,13 @@ pub(crate) fn check_levels(section: &Section, entry: &FreeLevels, tool: &Tool) -
 }
 
 impl Tool {
-    /// The search for the tool's best level of the parameter; `None` without one.
+    /// The search for the tool's best level of the parameter; `None` if there is no search.
     pub(crate) fn search_of(&self, parameter: &str) -> Option<&Search> {
         self.search.as_ref().filter(|search| search.parameter == parameter)
     }
 
-    /// Whether a parameter can have this level: one whose default is a number takes numbers, perhaps with a
-    /// unit, and "auto" where the tool can search it.
+    /// Checks if a parameter can have this level. A parameter whose default is a number accepts numbers,
+    /// which may have a unit, and "auto" if the tool can search for the level.
     fn check_level(&self, parameter: &str, level: &str) -> Result<(), String> {
         let searched = self.search_of(parameter).is_some();
         let numeric = self.parameters.get(parameter).is_some_and(|default| default.parse::<f64>().is_ok());

@@ -1,4 +1,4 @@
-//! One table of a file, read key by key. Keys that nobody reads are errors.
+//! One table of a file, read key by key. A key that no code reads is an error.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{FileError, Source};
 
-/// A table, its place in the file, and the keys that its reader has asked for.
+/// A table, its position in the file, and the keys that its reader has requested.
 pub(crate) struct Section<'a> {
     source: &'a Source<'a>,
     table: &'a DeTable<'a>,
@@ -17,11 +17,11 @@ pub(crate) struct Section<'a> {
     asked: RefCell<Vec<&'static str>>,
 }
 
-/// A key that is free to be anything, and its levels.
+/// A key with an arbitrary name, and its levels.
 pub(crate) struct FreeLevels {
     /// The key.
     pub name: String,
-    /// One level, or several.
+    /// One or more levels.
     pub levels: Vec<String>,
     /// The key with its table, for errors.
     key: String,
@@ -30,7 +30,7 @@ pub(crate) struct FreeLevels {
 
 type Read<T> = Result<T, FileError>;
 
-/// Parses a file and hands its root table to `reader`; keys that the reader didn't ask for are an error.
+/// Parses a file and passes its root table to `reader`. A key that the reader didn't request is an error.
 pub(crate) fn read<T>(file: &str, text: &str, reader: impl FnOnce(&Section) -> Read<T>) -> Read<T> {
     let source = Source { file, text };
     let root = DeTable::parse(text).map_err(|e| source.error(&e.span().unwrap_or(0..0), "", e.message()))?;
@@ -47,18 +47,18 @@ pub(crate) fn read<T>(file: &str, text: &str, reader: impl FnOnce(&Section) -> R
 }
 
 impl<'a> Section<'a> {
-    /// A string that must be there.
+    /// A required string.
     pub fn text(&self, key: &'static str) -> Read<&'a str> {
         self.maybe_text(key)?.ok_or_else(|| self.missing(key))
     }
 
-    /// A string that may be there.
+    /// An optional string.
     pub fn maybe_text(&self, key: &'static str) -> Read<Option<&'a str>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         value.get_ref().as_str().map(Some).ok_or_else(|| self.wrong(key, value, "a string"))
     }
 
-    /// A string that `parse` turns into something; its error becomes the key's.
+    /// An optional string that `parse` converts. An error of `parse` becomes an error at the key.
     pub fn maybe_parsed<T>(
         &self,
         key: &'static str,
@@ -68,7 +68,7 @@ impl<'a> Section<'a> {
         parse(text).map(Some).map_err(|problem| self.error(key, problem))
     }
 
-    /// As [`Section::maybe_parsed`], for a key that must be there.
+    /// Like [`Section::maybe_parsed`], for a required key.
     pub fn parsed<T>(&self, key: &'static str, parse: impl FnOnce(&str) -> Result<T, String>) -> Read<T> {
         self.maybe_parsed(key, parse)?.ok_or_else(|| self.missing(key))
     }
@@ -97,7 +97,7 @@ impl<'a> Section<'a> {
         items.iter().map(one).collect()
     }
 
-    /// A list of whole numbers and words, each given to `parse` as text; empty if the key is missing.
+    /// A list of whole numbers and words. Each is passed to `parse` as text. Empty if the key is missing.
     pub fn levels<T>(&self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Read<Vec<T>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let one = |item: &'a Spanned<DeValue<'a>>| {
@@ -109,7 +109,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// An error if one of the keys is an empty list; a key without levels must be left out.
+    /// Returns an error if one of the keys is an empty list. A key without levels must be left out instead.
     pub fn refuse_empty(&self, keys: &[&'static str]) -> Read<()> {
         let is_empty = |key: &&&str| {
             let value = self.table.get(**key).and_then(|value| value.get_ref().as_array());
@@ -121,7 +121,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A number that isn't negative.
+    /// An optional number that isn't negative.
     pub fn maybe_number(&self, key: &'static str) -> Read<Option<f64>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let number = match value.get_ref() {
@@ -133,7 +133,7 @@ impl<'a> Section<'a> {
         fits.map(Some).ok_or_else(|| self.wrong(key, value, "a number that isn't negative"))
     }
 
-    /// A whole number from 1 up.
+    /// An optional whole number, at least 1.
     pub fn maybe_count(&self, key: &'static str) -> Read<Option<u64>> {
         let Some(number) = self.maybe_number(key)? else { return Ok(None) };
         if number >= 1.0 && number.fract() == 0.0 && number < 9e15 {
@@ -170,7 +170,7 @@ impl<'a> Section<'a> {
         self.read_inner(key, value, &mut reader).map(Some)
     }
 
-    /// The keys and strings of the table `[key]`, whose keys are free.
+    /// The keys and strings of the table `[key]`. Its keys may have any names.
     pub fn map(&self, key: &'static str) -> Read<Vec<(String, &'a str)>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let table = value.get_ref().as_table().ok_or_else(|| self.wrong(key, value, "a table"))?;
@@ -182,8 +182,8 @@ impl<'a> Section<'a> {
         table.iter().map(one).collect()
     }
 
-    /// The free keys of the table `[key]` in the file's order, each with its levels: a number, a string, or a
-    /// list of these.
+    /// The keys of the table `[key]` in the file's order. Keys may have any names; the levels of each are a
+    /// number, a string, or a list of these.
     pub fn free_levels(&self, key: &'static str) -> Read<Vec<FreeLevels>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let table = value.get_ref().as_table().ok_or_else(|| self.wrong(key, value, "a table"))?;
@@ -211,14 +211,14 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// An error at a free key.
+    /// An error at a key with an arbitrary name.
     pub fn error_of(&self, entry: &FreeLevels, problem: impl Into<String>) -> FileError {
         self.error_at(entry.span.clone(), &entry.key, problem)
     }
 
     fn level(&self, key: &str, item: &Spanned<DeValue>) -> Read<String> {
         match item.get_ref() {
-            // In decimal digits, however the file spells it.
+            // The number in decimal digits, whatever its base in the file.
             DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => Ok(number.to_string()),
                 Err(_) => Err(self.wrong(key, item, "a number below 2^63")),
@@ -251,7 +251,7 @@ impl<'a> Section<'a> {
         Err(self.unknown(name, &span).suggest(name, asked.iter().copied()))
     }
 
-    /// The keys that the reader didn't ask for, in the file's order.
+    /// The keys that the reader didn't request, in the file's order.
     fn strangers(&self) -> Vec<(&'a str, Range<usize>)> {
         let asked = self.asked.borrow();
         let mut found: Vec<_> = self

@@ -17,22 +17,22 @@ const BUILT_IN: &[(&str, &str)] = built_in!("studies":
     "window" "tiles" "ladder" "trust" "streams" "rrul" "vm" "vms" "vm-queues" "nics"
 );
 
-/// A study as its file describes it, its factors multiplied out.
+/// A study file's contents, with a case for each combination of factors.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// Its name, as `linerate bench NAME` takes it.
     pub name: String,
-    /// One line for people.
+    /// A title of one line.
     pub title: String,
     /// Its purpose.
     pub about: String,
-    /// Blocks; each runs every case once.
+    /// The number of blocks. Each block runs every case once.
     pub blocks: u32,
     /// Seconds after which a run is stopped and counts as failed.
     pub timeout: f64,
-    /// Seconds of quiet before each run.
+    /// Seconds for which the hosts must be quiet before each run.
     pub settle: f64,
-    /// How often a disturbed run is made again.
+    /// How often a disturbed run is repeated.
     pub repeats: u32,
     /// The case with which the table compares the others.
     pub baseline: Option<String>,
@@ -42,21 +42,21 @@ pub struct Study {
     pub datasets: Vec<DatasetSpec>,
     /// The cases.
     pub cases: Vec<CaseSpec>,
-    /// The results that they must reach.
+    /// The bounds that the results must reach.
     pub bounds: Vec<BoundSpec>,
     /// The experiments of the five papers that it runs again.
     pub rows: Vec<u32>,
-    /// The figures of its report; empty for bars alone.
+    /// The figures of its report; if empty, only bars.
     pub figures: Vec<Figure>,
-    /// A paper's printed values for its cases.
+    /// The values that papers printed for its cases.
     pub printed: Vec<Printed>,
     /// Settings of the hosts that are factors of cases.
     pub settings: Vec<SettingSpec>,
     /// The settings of a quick run.
     pub quick: QuickSpec,
-    /// True if generator and path are tested alone before the study.
+    /// True if generators and paths are tested by themselves before the study.
     pub capacity: bool,
-    /// The file's text, as it is stored beside the results.
+    /// The file's text, which is stored with the results.
     pub text: String,
 }
 
@@ -71,20 +71,20 @@ pub struct LinkSpec {
     pub mtu: u32,
     /// Parallel links of that rate between the two hosts, 1 to 8.
     pub count: u32,
-    /// Receive and transmit queues of each interface; `None` for the kernel's default.
+    /// The number of receive and of transmit queues of each interface; `None` for the kernel's default.
     pub queues: Option<u32>,
-    /// Hosts behind the receiving end's link that share it, each of its own address; 0 for the receiving end
-    /// alone.
+    /// The number of hosts behind the receiving end's link. They share the link, each with its own address.
+    /// 0: only the receiving end.
     pub guests: u32,
-    /// The virtual machines that the guests are; `None` for network namespaces.
+    /// The kind of virtual machines that the guests are; `None` if they are network namespaces.
     pub machine: Option<GuestSpec>,
-    /// The round trip that an emulator adds; `None` for none.
+    /// The round-trip time that an emulator adds; `None`: no delay.
     pub rtt: Option<Rtt>,
-    /// The share of segments that the emulator loses in each direction; `None` for none.
+    /// The share of segments that the emulator loses in each direction; `None`: no loss.
     pub loss: Option<Loss>,
 }
 
-/// A setting of a host that a study changes between its cases, reads back, and puts back at the end.
+/// A setting of a host that a study changes between its cases, reads back, and restores at the end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingSpec {
     /// The factor's name.
@@ -95,7 +95,7 @@ pub struct SettingSpec {
     pub read: Vec<Word>,
     /// The command that sets `{value}`.
     pub write: Vec<Word>,
-    /// True if a host may lack it: its cases are then unavailable there.
+    /// True if a host may lack the setting. Then cases with this setting are unavailable on that host.
     pub optional: bool,
 }
 
@@ -117,7 +117,7 @@ pub struct QuickSpec {
 pub struct DatasetSpec {
     /// Its name in the study.
     pub name: String,
-    /// How many and how large.
+    /// The number and sizes of the files.
     pub sizes: Sizes,
     /// Files in one directory.
     pub per_directory: u64,
@@ -128,7 +128,7 @@ pub struct DatasetSpec {
 pub enum Sizes {
     /// Sizes with a log-normal distribution. `--size` and `--tree` replace such a set.
     LogNormal {
-        /// Bytes in all.
+        /// The total number of bytes.
         total: u64,
         /// Mean size in bytes.
         mean: u64,
@@ -137,9 +137,9 @@ pub enum Sizes {
     },
     /// Files of one size.
     Fixed {
-        /// How many.
+        /// The number of files.
         files: u64,
-        /// Bytes in each.
+        /// The bytes in each file.
         size: u64,
     },
 }
@@ -149,7 +149,7 @@ pub enum Sizes {
 pub struct CaseSpec {
     /// Unique in the study.
     pub id: String,
-    /// The label for people.
+    /// The label in tables and figures.
     pub label: String,
     /// The group; its bars are drawn together.
     pub group: String,
@@ -161,24 +161,24 @@ pub struct CaseSpec {
     pub streams: Streams,
     /// The data set's name; `None` if no files are moved.
     pub dataset: Option<String>,
-    /// Bytes from memory to memory; `None` for as many as the study's first data set holds.
+    /// Bytes from memory to memory; `None` for the size of the study's first data set.
     pub bytes: Option<u64>,
     /// The link's name.
     pub link: String,
-    /// True if small requests at fixed times are timed beside it.
+    /// True if small requests at fixed times are timed while the tool runs.
     pub beside: bool,
-    /// The link's properties that two plain hosts lack, as factors: `links`, `queues`, `guests`, `rtt`,
-    /// `loss`; and `beside`.
+    /// The properties in which the bed differs from a plain link of two hosts, as factors: `links`, `queues`,
+    /// `guests`, `rtt`, `loss`; and `beside`.
     pub bed: BTreeMap<String, String>,
-    /// Levels of the tool's parameters, by name; a parameter without one has the tool's default.
+    /// Levels of the tool's parameters, by name. A parameter without a level has the tool's default.
     pub parameters: BTreeMap<String, String>,
     /// Levels of the study's settings, by name.
     pub settings: BTreeMap<String, String>,
 }
 
 impl CaseSpec {
-    /// The levels of all factors of the case, by name. One factor is the tool, with its variant, if it has
-    /// one.
+    /// The levels of all factors of the case, by name. One factor is the tool, with its variant if the case
+    /// has one.
     pub fn factors(&self) -> BTreeMap<String, String> {
         let own = [
             ("tool", self.tool_and_variant()),
@@ -196,8 +196,8 @@ impl CaseSpec {
         self.parameters.get(parameter).or_else(|| tool.parameters.get(parameter)).map(String::as_str)
     }
 
-    /// The search that is made before each of its runs, where its tool can make it and its level asks for
-    /// that.
+    /// The search that is made before each of its runs, if a parameter's level requests it and the tool can
+    /// make it.
     pub(crate) fn search<'c>(&self, tool: &'c Tool) -> Option<&'c Search> {
         tool.search.as_ref().filter(|search| self.level(tool, &search.parameter) == Some(AUTO))
     }
@@ -212,42 +212,43 @@ impl CaseSpec {
 pub enum Streams {
     /// This number of streams.
     Fixed(u32),
-    /// The number that the tool finds best.
+    /// The number that the tool chooses.
     Auto,
 }
 
-/// A bound, or a comparison without one: a row of the table of bounds.
+/// A row of the table of bounds: a bound, or a comparison without a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundSpec {
-    /// Its name for people.
+    /// Its name in tables.
     pub name: String,
     /// The compared expression as text.
     pub text: String,
     /// The compared expression.
     pub expression: Expression,
-    /// The value to reach; `None` if it is shown and not judged.
+    /// The limit; `None` if the value is shown but not judged.
     pub limit: Option<Limit>,
     /// The value's unit.
     pub unit: String,
-    /// True if every block must hold the bound, and not the median alone.
+    /// True if every block must hold the bound, not only the median.
     pub every_block: bool,
 }
 
-/// The more copies, the more slices; beyond this a study file is wrong rather than ambitious.
+/// The most streams or copies. A larger number in a study file is probably a mistake; each copy also needs
+/// its own slice.
 const MOST_STREAMS: u32 = 256;
 
 impl Study {
-    /// Reads a study file; `file` is its name in errors, `tools` are those that it may name.
+    /// Parses a study file. `file` is its name in errors, `tools` are the tools that it may name.
     ///
     /// # Errors
-    /// The first thing that is wrong in it.
+    /// The first error in the file.
     pub fn parse(file: &str, text: &str, tools: &Toolbox) -> Result<Study, FileError> {
         let mut study = section::read(file, text, |root| study_reader::study(root, tools))?;
         text.clone_into(&mut study.text);
         Ok(study)
     }
 
-    /// The built-in study of that name, if there is one, as file name and text.
+    /// The file name and text of the built-in study with this name, if there is one.
     pub fn built_in(name: &str) -> Option<(&'static str, &'static str)> {
         BUILT_IN.iter().copied().find(|(file, _)| stem(file) == name)
     }
@@ -257,7 +258,7 @@ impl Study {
         BUILT_IN.iter().map(|(file, _)| stem(file))
     }
 
-    /// Puts another size in place of that of each data set that is generated with a distribution of sizes.
+    /// Sets the size of each data set whose file sizes have a log-normal distribution.
     pub fn set_size(&mut self, bytes: u64) {
         for dataset in &mut self.datasets {
             if let Sizes::LogNormal { total, .. } = &mut dataset.sizes {
@@ -289,7 +290,7 @@ impl std::fmt::Display for Streams {
 }
 
 impl Streams {
-    /// The number; `None` for auto.
+    /// The number of streams; `None` for auto.
     pub fn number(self) -> Option<u32> {
         match self {
             Streams::Fixed(n) => Some(n),

@@ -56,7 +56,7 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
     })
 }
 
-/// The cases of all tables, of which no two have the same name.
+/// Reads the cases of all tables. No two may have the same id.
 fn read_all_cases(root: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileError> {
     let mut named = Unique::by("id");
     let one = |section: &Section, named: &mut Unique, case: CaseSpec| {
@@ -71,7 +71,7 @@ fn read_all_cases(root: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileEr
     if cases.is_empty() { Err(root.missing("case")) } else { Ok(cases) }
 }
 
-/// The settings that cases use and the study doesn't have, as far as they are ready-made.
+/// The ready-made settings that cases use and the study doesn't define.
 fn ready_settings(cases: &[CaseSpec], settings: &[SettingSpec]) -> Vec<SettingSpec> {
     let used: BTreeSet<&String> = cases.iter().flat_map(|case| case.settings.keys()).collect();
     let lacking = used.into_iter().filter(|name| !settings.iter().any(|setting| setting.name == **name));
@@ -81,7 +81,7 @@ fn ready_settings(cases: &[CaseSpec], settings: &[SettingSpec]) -> Vec<SettingSp
 /// The most blocks of a study.
 pub const MOST_BLOCKS: u32 = 10_000;
 
-/// The longest time that a study may name, in seconds: a day.
+/// The longest time that a study may set, in seconds: a day.
 const LONGEST: f64 = 86_400.0;
 
 fn time(text: &str) -> Result<f64, String> {
@@ -109,7 +109,7 @@ impl Unique {
         Self { key, seen: BTreeSet::new() }
     }
 
-    /// The named item; an error if its name was used before.
+    /// Returns the item, or an error if its name was used before.
     fn once<T>(&mut self, section: &Section, thing: T, name: fn(&T) -> &str) -> Result<T, FileError> {
         match self.seen.insert(name(&thing).to_owned()) {
             true => Ok(thing),
@@ -118,10 +118,10 @@ impl Unique {
     }
 }
 
-/// The largest number of bytes of a name that becomes part of a file name, which has other parts too.
+/// The largest number of bytes of a name. The name becomes part of a file name, which also has other parts.
 const LONGEST_NAME: usize = 120;
 
-/// A name that may be a part of a path.
+/// Checks that a name may be part of a path.
 fn path_part(section: &Section, key: &'static str, name: &str) -> Result<String, FileError> {
     let odd = |c: char| c == '/' || c.is_control();
     if name.is_empty() || name.len() > LONGEST_NAME || name.starts_with('.') || name.contains(odd) {
@@ -134,7 +134,7 @@ fn path_part(section: &Section, key: &'static str, name: &str) -> Result<String,
     Ok(name.to_owned())
 }
 
-/// How many experiments the five papers hold: the rows of `docs/papers.md`.
+/// The number of experiments in the five papers: the rows of `docs/papers.md`.
 const MOST_ROWS: u32 = 30;
 
 fn read_rows(root: &Section) -> Result<Vec<u32>, FileError> {
@@ -169,7 +169,7 @@ fn read_link(section: &Section) -> Result<LinkSpec, FileError> {
     Ok(link)
 }
 
-/// The properties of virtual machines; `kind = "qemu"` is the only kind.
+/// Reads the properties of virtual machines. `kind = "qemu"` is the only kind.
 fn read_machine(section: &Section) -> Result<Option<GuestSpec>, FileError> {
     let properties = section.free_levels("guest")?;
     let mut spec = GuestSpec::default();
@@ -191,7 +191,7 @@ fn read_machine(section: &Section) -> Result<Option<GuestSpec>, FileError> {
     }
 }
 
-/// An emulated link has one queue at each end, and can't be shared by a bridge.
+/// Checks an emulated link: it has one queue at each end, and can't be part of a bridge.
 fn check_emulated(section: &Section, link: &LinkSpec) -> Result<(), FileError> {
     let emulated = link.rtt.map(|_| "rtt").or(link.loss.map(|_| "loss"));
     let other = link.queues.map(|_| "queues").or((link.guests > 0).then_some("guests"));
@@ -271,8 +271,8 @@ fn read_log_normal(section: &Section) -> Result<Sizes, FileError> {
     Ok(Sizes::LogNormal { total: section.parsed("size", some_bytes)?, mean, sigma })
 }
 
-/// The standard deviation of the logarithm of file sizes below /usr of a Debian 12 server is 1.7, of its
-/// /usr/lib and /usr/bin 1.8 and 1.9.
+/// The default standard deviation of the logarithm of file sizes. On a Debian 12 server, it is 1.7 below
+/// /usr, 1.8 below /usr/lib and 1.9 below /usr/bin.
 const DEFAULT_SIGMA: f64 = 1.8;
 
 fn read_fixed(section: &Section) -> Result<Sizes, FileError> {
@@ -280,7 +280,7 @@ fn read_fixed(section: &Section) -> Result<Sizes, FileError> {
     Ok(Sizes::Fixed { files, size: section.parsed("each", some_bytes)? })
 }
 
-/// Bytes to move.
+/// Parses a number of bytes to move.
 pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
     match linerate_quantity::bytes(text)? {
         0 => Err(format!("{text:?} is nothing to move")),
@@ -323,7 +323,7 @@ fn choose(root: &Section, key: &'static str, ids: &[&str]) -> Result<Option<Stri
     }
     Err(root.error(key, format!("{name:?} is not a case")).suggest(name, ids.iter().copied()))
 }
-/// Bits a second of a link; `open` is `None`, a link that nothing shapes.
+/// Parses the bits a second of a link; `open`, a link without a rate limit, gives `None`.
 pub(crate) fn link_rate(text: &str) -> Result<Option<u64>, String> {
     if text == "open" {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Words of a command with placeholders: `{host}:{destination}/`.
+//! Words of commands with placeholders: `{host}:{destination}/`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use super::nearest;
 pub enum Value {
     /// One string, which may be part of a word.
     One(OsString),
-    /// Any number of words; its placeholder must be a word of its own.
+    /// Any number of words. The placeholder must be a separate word.
     Many(Vec<OsString>),
 }
 
-/// The values of one execution, by placeholder.
+/// The values of the placeholders in one execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values(BTreeMap<Cow<'static, str>, Value>);
 
@@ -60,25 +60,25 @@ const TOOL: [&str; 16] = [
 /// The placeholders of a setting's commands.
 const SETTING: [&str; 5] = ["address", "addresses", "host", "interface", "value"];
 
-/// Placeholders whose value is any number of words.
+/// Placeholders whose value may be any number of words.
 const MANY: [&str; 3] = ["addresses", "options", "url_hosts"];
 
-/// The placeholders that the commands of one file may hold.
+/// The placeholders that the commands of one file may contain.
 #[derive(Clone, Debug)]
 pub(crate) struct Names(Vec<String>);
 
 impl Names {
-    /// A tool's: those of every tool and its own parameters.
+    /// The placeholders of a tool: those of every tool, and the tool's own parameters.
     pub fn of_tool<'n>(parameters: impl IntoIterator<Item = &'n str>) -> Names {
         Names(TOOL.into_iter().chain(parameters).map(str::to_owned).collect())
     }
 
-    /// A setting's.
+    /// The placeholders of a setting.
     pub fn of_setting() -> Names {
         Names(SETTING.map(str::to_owned).into())
     }
 
-    /// True if every tool has a placeholder of that name, so that a parameter can't have it.
+    /// True if every tool has a placeholder with this name. A parameter can't have such a name.
     pub fn is_taken(name: &str) -> bool {
         TOOL.contains(&name) || SETTING.contains(&name)
     }
@@ -88,7 +88,7 @@ impl Names {
     }
 }
 
-/// One word of a command: literal parts and placeholders, all of them known.
+/// One word of a command: literal parts and known placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word(Vec<Part>);
 
@@ -99,19 +99,19 @@ enum Part {
 }
 
 impl Word {
-    /// Parses a word that may hold any placeholder but a parameter. `{{` and `}}` are braces.
+    /// Parses a word that may contain any placeholder except parameters. `{{` and `}}` are braces.
     ///
     /// # Errors
-    /// An unknown placeholder (with the nearest name), a brace without its partner, or a placeholder for many
-    /// words that isn't a word of its own.
+    /// If a placeholder is unknown (the error contains the most similar name), a brace has no counterpart, or
+    /// a placeholder for many words isn't a separate word.
     pub fn parse(text: &str) -> Result<Word, String> {
         Word::parse_with(text, &Names::of_tool(["value"]))
     }
 
-    /// As [`Word::parse`], with these placeholders.
+    /// Like [`Word::parse`], with these placeholders.
     ///
     /// # Errors
-    /// As [`Word::parse`].
+    /// The errors of [`Word::parse`].
     pub(crate) fn parse_with(text: &str, names: &Names) -> Result<Word, String> {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -138,10 +138,10 @@ impl Word {
         Word(parts).checked()
     }
 
-    /// The words that this one becomes.
+    /// The words that replace this word.
     ///
     /// # Errors
-    /// A placeholder that has no value in this execution, for people.
+    /// A message, if a placeholder has no value in this execution.
     pub fn expand(&self, values: &Values) -> Result<Vec<OsString>, String> {
         let mut word = OsString::new();
         for part in &self.0 {
@@ -157,7 +157,7 @@ impl Word {
         Ok(vec![word])
     }
 
-    /// True if the word holds the placeholder.
+    /// True if the word contains the placeholder.
     pub fn mentions(&self, name: &str) -> bool {
         self.0.iter().any(|part| matches!(part, Part::Placeholder(n) if n == name))
     }
@@ -176,24 +176,24 @@ impl Word {
     }
 }
 
-/// The words of a command of this program's own, as [`Word::parse`] reads them.
+/// Parses the words of a command of this program, like [`Word::parse`].
 ///
 /// # Errors
-/// As [`Word::parse`].
+/// The errors of [`Word::parse`].
 pub(crate) fn parse(words: &[&str]) -> Result<Vec<Word>, String> {
     words.iter().map(|word| Word::parse(word)).collect()
 }
 
-/// Every word of a command, expanded.
+/// Expands every word of a command.
 ///
 /// # Errors
-/// As [`Word::expand`].
+/// The errors of [`Word::expand`].
 pub fn expand(words: &[Word], values: &Values) -> Result<Vec<OsString>, String> {
     let words = words.iter().map(|word| word.expand(values)).collect::<Result<Vec<_>, _>>()?;
     Ok(words.concat())
 }
 
-/// Shorthand for one string.
+/// A value of one string.
 pub fn one(value: impl AsRef<OsStr>) -> Value {
     Value::One(value.as_ref().to_owned())
 }

@@ -1,4 +1,4 @@
-//! Tool files: how to drive an outside program without code.
+//! Tool files: they describe how to run an outside program, without code.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,55 +20,56 @@ const BUILT_IN: &[(&str, &str)] = built_in!("tools":
 /// The kind of data that a tool moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moves {
-    /// A tree of files, which are checked afterwards.
+    /// A tree of files. The files are checked after the run.
     Files,
     /// Bytes from memory to memory.
     Memory,
-    /// Requests and replies: its transactions and their times count, and their payload where it states any.
+    /// Requests and replies. Transactions and response times are measured, and payload if the tool reports
+    /// it.
     Requests,
-    /// Nothing: only its time counts (a login).
+    /// No data: only the time is measured (such as a login).
     Nothing,
 }
 
-/// How a tool does several things at once.
+/// How a tool runs in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallel {
     /// The tool has an option for it (`{streams}`).
     Streams,
-    /// N copies of the tool run, over N slices of equal bytes.
+    /// N copies of the tool run on N slices of equal bytes.
     Copies,
-    /// The tool does one thing at a time.
+    /// The tool doesn't run in parallel.
     None,
 }
 
-/// An outside program and how to drive it.
+/// An outside program, and how to run it.
 #[derive(Clone, Debug)]
 pub struct Tool {
     /// Its name in study files.
     pub name: String,
-    /// Its name for people.
+    /// Its name in tables and figures.
     pub label: String,
     /// The group; its bars are drawn together.
     pub group: String,
     /// The kind of data that it moves.
     pub moves: Moves,
-    /// How the tool does several things at once.
+    /// How the tool runs in parallel.
     pub parallel: Parallel,
-    /// True if the tool takes `auto` for its number of streams.
+    /// True if the tool accepts `auto` as its number of streams.
     pub auto: bool,
     /// The cipher of the payload; `None` is clear text.
     pub cipher: Option<String>,
     /// The programs that it needs on the hosts.
     pub needs: Needs,
-    /// The command that prints its version on the first line, perhaps to stderr.
+    /// The command that prints its version in the first line, on stdout or stderr.
     pub version: Vec<Word>,
     /// The command, run at the sending end.
     pub command: Vec<Word>,
     /// A server at the receiving end, started before the command and stopped after it.
     pub server: Option<Server>,
-    /// The places of its own figures in its output.
+    /// The places in its output of the values that it reports.
     pub result: Option<Reading>,
-    /// Its environment, added to the lab's.
+    /// Its environment variables, in addition to those of the lab.
     pub environment: Vec<(String, Word)>,
     /// Other ways to run it.
     pub variants: Vec<Variant>,
@@ -76,8 +77,8 @@ pub struct Tool {
     pub parameters: BTreeMap<String, String>,
     /// The search for its best level of a parameter, for cases that request it.
     pub search: Option<Search>,
-    /// The payload in bit/s that it is known to move on an ordinary machine, for estimates; `None` for the
-    /// link's rate.
+    /// The payload rate in bit/s that it reaches on an ordinary machine, for estimates; `None` for the link's
+    /// rate.
     pub pace: Option<u64>,
 }
 
@@ -88,9 +89,9 @@ pub struct Needs {
     pub a: Vec<String>,
     /// Programs at the receiving end.
     pub b: Vec<String>,
-    /// Debian packages that hold them.
+    /// Debian packages that contain these programs.
     pub packages: Vec<String>,
-    /// Advice if no package has it.
+    /// Advice if no package contains the program.
     pub advice: Option<String>,
 }
 
@@ -99,35 +100,35 @@ pub struct Needs {
 pub struct Server {
     /// Its command.
     pub command: Vec<Word>,
-    /// Text that it prints when it is ready, on stdout or stderr.
+    /// The text that it prints on stdout or stderr when it is ready.
     pub ready: String,
 }
 
-/// The places of a tool's own figures in its stdout: JSON pointers (RFC 6901), or regular expressions with
-/// one group.
+/// The places in a tool's stdout of the values that it reports: JSON pointers (RFC 6901), or regular
+/// expressions with one group.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// The format of stdout.
     pub form: Form,
     /// The places of its numbers, by their keys in a tool file.
     pub numbers: BTreeMap<&'static str, String>,
-    /// Peak resident bytes; the largest counts.
+    /// Peak resident bytes. The largest of the values counts.
     pub peak_rss: Vec<String>,
     /// The limiter of the transfer.
     pub limiter: Option<String>,
     /// Streams in use at the end.
     pub streams: Option<String>,
-    /// Whether the payload was encrypted; a run that says otherwise than its case is a failed run.
+    /// True if the payload was encrypted. A run fails if this differs from its case.
     pub encrypted: Option<String>,
-    /// An object of response times, of the form of [`crate::record::Latency`].
+    /// An object of response times, in the form of [`crate::record::Latency`].
     pub latency: Option<String>,
-    /// An array of connections, each of the form of [`crate::record::Connections`].
+    /// An array of connections, each in the form of [`crate::record::Connections`].
     pub connections: Option<String>,
     /// An object with the start and the end of the time in which the tool counted.
     pub window: Option<String>,
-    /// Factors for numbers whose unit isn't ours, by key.
+    /// Factors that convert numbers to our units, by key.
     pub scale: BTreeMap<String, f64>,
-    /// Further values for notes beside the run: a name for people, and the value's place.
+    /// Further values for the notes of the run: a name, and the place of the value.
     pub notes: Vec<(String, String)>,
 }
 
@@ -136,9 +137,9 @@ pub struct Reading {
 pub enum Form {
     /// One JSON document.
     Document,
-    /// JSON lines; the last one counts.
+    /// JSON lines. The last line counts.
     LastLine,
-    /// Text for people, in which patterns are looked for.
+    /// Text in which patterns are searched.
     Pattern,
 }
 
@@ -147,7 +148,7 @@ pub enum Form {
 pub struct Variant {
     /// Its name in study files.
     pub name: String,
-    /// Its name for people.
+    /// Its name in tables and figures.
     pub label: String,
     /// The cipher of the payload; `None` is clear text.
     pub cipher: Option<String>,
@@ -159,10 +160,10 @@ pub struct Variant {
 #[derive(Clone, Debug, Default)]
 pub struct Toolbox(BTreeMap<String, Tool>);
 
-/// Why tools couldn't be loaded.
+/// The reason why tools couldn't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// A file is wrong.
+    /// A file has an error.
     #[error(transparent)]
     File(#[from] FileError),
     /// A directory or file can't be read.
@@ -170,7 +171,7 @@ pub enum ToolError {
     Read {
         /// The directory or file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         cause: std::io::Error,
     },
 }
@@ -179,7 +180,7 @@ impl Toolbox {
     /// The built-in tools.
     ///
     /// # Errors
-    /// None in a program that was tested: its own files are read by a test.
+    /// Never in a tested program, because a test parses the built-in files.
     pub fn built_in() -> Result<Toolbox, FileError> {
         let mut tools = Toolbox::default();
         for (file, text) in BUILT_IN {
@@ -188,10 +189,10 @@ impl Toolbox {
         Ok(tools)
     }
 
-    /// Adds every `*.toml` of a directory; a name that is there already is replaced.
+    /// Adds every `*.toml` of a directory. A tool replaces an earlier tool with the same name.
     ///
     /// # Errors
-    /// The directory or a file can't be read, or a file is wrong.
+    /// If the directory or a file can't be read, or a file has an error.
     pub fn add_directory(&mut self, dir: &Path) -> Result<(), ToolError> {
         let failed = |path: &Path, cause| ToolError::Read { path: path.to_owned(), cause };
         let entries = std::fs::read_dir(dir).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -225,7 +226,7 @@ impl Server {
     /// The program's own server of small requests.
     ///
     /// # Errors
-    /// None in a program that was tested.
+    /// Never in a tested program.
     pub(crate) fn of_requests() -> Result<Server, String> {
         let command = template::parse(&["{linerate}", "serve", "rr", "--listen", "[::]:{port}"])?;
         Ok(Server { command, ready: "listening on".into() })
@@ -233,10 +234,10 @@ impl Server {
 }
 
 impl Tool {
-    /// Reads a tool file; `file` is its name in errors.
+    /// Parses a tool file. `file` is its name in errors.
     ///
     /// # Errors
-    /// The first thing that is wrong in it.
+    /// The first error in the file.
     pub fn parse(file: &str, text: &str) -> Result<Tool, FileError> {
         section::read(file, text, tool_reader::tool)
     }
@@ -246,7 +247,7 @@ impl Tool {
         self.moves == Moves::Files || self.command.iter().any(|word| word.mentions("source"))
     }
 
-    /// True if one copy of it spreads its streams over all addresses by itself.
+    /// True if a single copy spreads its streams over all addresses.
     pub fn spreads_over_addresses(&self) -> bool {
         self.command.iter().any(|word| word.mentions("addresses") || word.mentions("url_hosts"))
     }

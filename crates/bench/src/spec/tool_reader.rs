@@ -45,7 +45,8 @@ pub(crate) fn tool(root: &Section) -> Result<Tool, FileError> {
     checked(tool, root)
 }
 
-/// The parameters and their defaults. A name can be none that means something else in a study or a command.
+/// Reads the parameters and their defaults. A parameter can't have a name that has another meaning in a study
+/// or a command.
 fn read_parameters(root: &Section, found: &[FreeLevels]) -> Result<BTreeMap<String, String>, FileError> {
     for entry in found {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
@@ -133,7 +134,7 @@ const PARALLEL: [(&str, Parallel); 3] =
 pub(crate) const FORMS: [(&str, Form); 3] =
     [("json", Form::Document), ("last-line", Form::LastLine), ("pattern", Form::Pattern)];
 
-/// A cipher's name; "none" means clear text.
+/// Parses a cipher's name; "none" means clear text.
 fn cipher(text: &str) -> Result<Option<String>, String> {
     match text {
         "" => Err("is empty; write \"none\" for clear text".into()),
@@ -189,7 +190,7 @@ fn read_result(section: &Section) -> Result<Reading, FileError> {
     }
 }
 
-/// A key for a value that has no plain form.
+/// The first key in use whose value must be JSON, not a pattern.
 fn structured(reading: &Reading) -> Option<&'static str> {
     let keys = [
         ("latency", &reading.latency),
@@ -200,7 +201,7 @@ fn structured(reading: &Reading) -> Option<&'static str> {
     keys.into_iter().find(|(_, place)| place.is_some()).map(|(key, _)| key)
 }
 
-/// The factor of the value, if the tool's unit isn't ours.
+/// Reads the factors that convert the tool's units to ours.
 fn read_scale(section: &Section) -> Result<BTreeMap<String, f64>, FileError> {
     let one = |entry: FreeLevels| {
         let scaled = || NUMBERS.into_iter().chain(["peak_rss"]);
@@ -217,8 +218,8 @@ fn read_scale(section: &Section) -> Result<BTreeMap<String, f64>, FileError> {
     section.free_values("scale")?.into_iter().map(one).collect()
 }
 
-/// The keys of plain numbers: payload bytes, and those of them that came back; the seconds that they took, or
-/// the bit/s from which these are reckoned where a tool rounds them; requests with their replies; a score.
+/// The keys of numbers: payload bytes, and those of them in the reverse direction; their seconds, or, if a
+/// tool rounds these, the bit/s from which the seconds are computed; transactions; a score.
 const NUMBERS: [&str; 6] = ["bytes", "bytes_back", "seconds", "rate", "transactions", "score"];
 
 fn read_notes(section: &Section, form: Form) -> Result<Vec<(String, String)>, FileError> {
@@ -229,7 +230,7 @@ fn read_notes(section: &Section, form: Form) -> Result<Vec<(String, String)>, Fi
     section.map("notes")?.into_iter().map(checked).collect()
 }
 
-/// The place of a value: a JSON pointer, or a pattern with one group.
+/// Checks the place of a value: a JSON pointer, or a pattern with one group.
 pub(crate) fn place(form: Form, text: &str) -> Result<String, String> {
     match form {
         Form::Pattern => {

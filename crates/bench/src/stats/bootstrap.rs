@@ -1,47 +1,48 @@
-//! Medians over blocks, with intervals from a bootstrap (Efron, 1979): blocks are drawn again with
-//! replacement, and the middle 95 % of the medians so got is the interval.
+//! Medians over blocks, with intervals from a bootstrap (Efron, 1979): blocks are drawn with replacement, and
+//! the interval is the middle 95 % of the medians of these samples.
 //!
-//! The median of a few values is coarse: of 7 blocks the bootstrap alone encloses the truth in 88 % of
-//! studies, of 8 and of 15 in 92 %. The interval is therefore never narrower than the one that order
-//! statistics give.
+//! The median of a few values is coarse: with 7 blocks, the bootstrap interval by itself contains the true
+//! median in 88 % of studies, with 8 and with 15 blocks in 92 %. The interval is therefore never narrower
+//! than the interval from order statistics.
 
 use serde::{Deserialize, Serialize};
 
 use super::order::order_interval;
 use super::student::Student;
 
-/// Fewer blocks than these carry no interval: of four, the extremes enclose the true median in 87 % of
-/// studies only.
+/// The smallest number of blocks that gives an interval. With four blocks, even the extremes enclose the true
+/// median in only 87 % of studies.
 pub const LEAST_BLOCKS: usize = 5;
 
-/// How often blocks are drawn again.
+/// How often blocks are drawn.
 pub const RESAMPLES: usize = 2000;
 
-/// A median over blocks and how sure it is.
+/// A median over blocks, and its precision.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The median of the blocks' values.
     pub median: f64,
     /// Its 95 % interval.
     pub interval: Interval,
-    /// The mean and Student's interval, as netperf states them.
+    /// The mean and Student's interval, as netperf prints them.
     pub student: Student,
-    /// The blocks that gave a value.
+    /// The number of blocks that gave a value.
     pub blocks: usize,
 }
 
-/// An interval, or that there are too few blocks for one.
+/// An interval, unless there are too few blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Interval {
-    /// From, to.
+    /// The lower and the upper end.
     Known(f64, f64),
     /// Fewer than [`LEAST_BLOCKS`] blocks.
     Insufficient,
 }
 
 impl Estimate {
-    /// The estimate from one value a block; `None` without any. The same seed gives the same interval.
+    /// The estimate from one value for each block; `None` if there are no values. The same seed gives the
+    /// same interval.
     pub fn of(values: &[f64], seed: u64) -> Option<Estimate> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -69,7 +70,7 @@ impl Interval {
         self.ends().is_some_and(|(low, high)| value < low || high < value)
     }
 
-    /// The interval of `f`'s values; `f` must rise with its argument.
+    /// Applies `f` to both ends; `f` must be increasing.
     pub fn map(self, f: impl Fn(f64) -> f64) -> Interval {
         self.ends().map_or(Interval::Insufficient, |(low, high)| Interval::Known(f(low), f(high)))
     }
@@ -95,7 +96,7 @@ fn interval(sorted: &[f64], seed: u64) -> Interval {
     Interval::Known(low.min(least), high.max(most))
 }
 
-/// The median of as many values as there are, drawn from them with replacement; `drawn` is room for these.
+/// The median of a sample of the same size, drawn with replacement. `drawn` is a buffer for the sample.
 pub(crate) fn drawn_median(values: &[f64], drawn: &mut Vec<f64>, rng: &mut fastrand::Rng) -> Option<f64> {
     drawn.clear();
     drawn.extend((0..values.len()).map(|_| values[rng.usize(..values.len())]));
@@ -103,7 +104,7 @@ pub(crate) fn drawn_median(values: &[f64], drawn: &mut Vec<f64>, rng: &mut fastr
     median(drawn)
 }
 
-/// The ends of the middle 95 % of [`RESAMPLES`] values: 2.5 % of them lie below it and 2.5 % above.
+/// The ends of the middle 95 % of [`RESAMPLES`] values: 2.5 % of the values are below and 2.5 % above.
 pub(crate) fn middle(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -127,8 +128,8 @@ mod tests {
         assert_eq!((estimate.median, estimate.interval), (3.0, Interval::Known(1.0, 5.0)));
     }
 
-    /// How often, in 1,000 simulated studies, the intervals of a ratio enclose the true ratio: the printed
-    /// one, and Student's. Both cases of a block share what disturbs that block, as they do on a real host.
+    /// The share of 1,000 simulated studies in which the intervals of a ratio contain the true ratio: the
+    /// printed interval, and Student's. Both cases of a block share a disturbance, as on a real host.
     fn coverage(blocks: usize, noise: Noise) -> (f64, f64) {
         let mut rng = fastrand::Rng::with_seed(blocks as u64);
         let truth = 3.0;
@@ -150,7 +151,8 @@ mod tests {
 
     #[test]
     fn intervals_enclose_the_true_ratio_as_often_as_they_say() {
-        // Exactly, of five: the truth is outside when all values are on one side, 2 / 2^5 = 6.25 %.
+        // With five blocks, the true value is outside if all values are on the same side, with the exact
+        // probability 2 / 2^5 = 6.25 %.
         for blocks in [5, 6, 7, 8, 10, 15] {
             let (printed, student) = coverage(blocks, gaussian);
             assert!((0.93..=0.97).contains(&printed), "{blocks} blocks: {printed}");

@@ -1,4 +1,4 @@
-//! Bounds: each is a row with a value, its interval, and whether it holds.
+//! Bounds: rows with a value, its interval, and a verdict.
 
 use serde::Serialize;
 
@@ -9,56 +9,58 @@ use crate::metric::Metric;
 use crate::record::{Bound, Limit, Outcome, Record, Relation, Run};
 use crate::spec::expression::Expression;
 
-/// A bound, judged by a record.
+/// A bound and its verdict for a record.
 #[derive(Clone, Debug, Serialize)]
 pub struct BoundRow {
     /// The bound.
     pub bound: Bound,
-    /// The value over blocks; `None` if no block gave one.
+    /// The value over blocks; `None` if no block gave a value.
     pub estimate: Option<Estimate>,
-    /// The median, or the worst block if every block must hold.
+    /// The median, or the value of the worst block if every block must hold the bound.
     pub value: Option<f64>,
-    /// Whether the bound holds.
+    /// The verdict.
     pub verdict: BoundVerdict,
 }
 
-/// Whether a bound holds: by both ends of its interval, or by each block if every block must hold.
+/// The verdict on a bound: by both ends of its interval or, if every block must hold the bound, by each block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum BoundVerdict {
-    /// The whole interval holds.
+    /// The whole interval is within the limit.
     Ok,
     /// The whole interval is beyond the limit, or a run that the bound needs failed.
     Missed {
-        /// Why, for people.
+        /// A message with the reason.
         reason: String,
     },
     /// A case that the bound needs can't run here.
     Unavailable {
-        /// Why, for people.
+        /// A message with the reason.
         reason: String,
     },
     /// The limit is inside the interval.
     NotShown,
     /// Every block beyond the limit had a disturbed run.
     Disturbed,
-    /// Too few blocks for an interval.
+    /// There are too few blocks for an interval.
     NotJudged,
-    /// The row is only compared: it has no limit.
+    /// The row has no limit, so it is only shown.
     Compared {
-        /// The reason why there is no value, or one of fewer blocks, or one that says nothing of other causes.
+        /// The reason why there is no value, why the value is from fewer blocks, or why it only shows the
+        /// link's limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
 }
 
-/// Every bound of a record. A run that a bound needs and that failed makes it missed: nothing is dropped
-/// silently.
+/// All bounds of a record. If a run that a bound needs has failed, the bound is missed, so that no failure is
+/// ignored.
 pub fn bound_rows(record: &Record) -> Vec<BoundRow> {
     record.bounds.iter().map(|bound| row(record, bound)).collect()
 }
 
-/// How many bounds hold, and what became of the others, for people; `None` if no row has a limit.
+/// A text with the number of bounds that hold, and the numbers of the other verdicts; `None` if no row has a
+/// limit.
 pub fn outcome(rows: &[BoundRow]) -> Option<String> {
     let of = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     let all = rows.iter().filter(|row| row.bound.limit.is_some()).count();
@@ -76,7 +78,7 @@ impl BoundRow {
         self.verdict == BoundVerdict::Ok
     }
 
-    /// True if the bound wasn't shown to hold, although there were blocks enough.
+    /// True if there were enough blocks, but the bound wasn't shown to hold.
     pub fn fails(&self) -> bool {
         use BoundVerdict::{Disturbed, Missed, NotShown, Unavailable};
         matches!(self.verdict, Missed { .. } | Unavailable { .. } | NotShown | Disturbed)
@@ -84,7 +86,7 @@ impl BoundRow {
 }
 
 impl BoundVerdict {
-    /// The verdict in a word or two; empty where nothing is judged.
+    /// The verdict in a word or two; empty if the row isn't judged.
     pub fn word(&self) -> &'static str {
         match self {
             BoundVerdict::Ok => "ok",
@@ -97,7 +99,7 @@ impl BoundVerdict {
         }
     }
 
-    /// The reason why the bound isn't simply held, for people; none if it is held.
+    /// A message with the reason for the verdict; `None` if the bound holds.
     pub fn reason(&self) -> Option<&str> {
         match self {
             BoundVerdict::Ok => None,
@@ -149,7 +151,7 @@ fn missed(bound: Bound, reason: String) -> BoundRow {
     BoundRow { bound, estimate: None, value: None, verdict: BoundVerdict::Missed { reason } }
 }
 
-/// The value that is furthest towards the wrong side.
+/// The smallest value for a lower limit, or the largest value for an upper limit.
 fn worst(values: &[f64], limit: Limit) -> Option<f64> {
     let further = match limit.relation {
         Relation::AtLeast => f64::min,
@@ -164,7 +166,8 @@ enum Hindrance {
     Unavailable(String),
 }
 
-/// A failure comes first: it says more about what was measured than a missing program.
+/// The reason why a bound can't be checked. A failure comes before a missing program, because it is more
+/// important.
 fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<Hindrance> {
     let needed = expression.cases();
     let runs = || record.runs.iter().filter(|run| needed.contains(run.case.as_str()));
@@ -183,7 +186,7 @@ fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<
     found.or_else(|| (values < blocks).then(|| Hindrance::Failed(few())))
 }
 
-/// The reason why a comparison of rates shows only the link, if it does.
+/// The reason why a comparison of rates only shows the limit of the link, if it does.
 fn hidden(record: &Record, expression: &Expression) -> Option<String> {
     let is_rate = |metric| matches!(metric, Metric::PayloadRate | Metric::TransactionRate);
     let rates = expression.figures().into_iter().all(|(metric, _)| is_rate(metric));

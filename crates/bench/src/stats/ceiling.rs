@@ -1,37 +1,38 @@
-//! The largest goodput of a link: a higher one is an error of measurement, not a success.
+//! The largest goodput of a link. A higher result is an error of the measurement.
 
 use super::figure::estimate;
 use crate::record::{Link, Measures, Record};
 
-/// Headers inside a packet that TCP over IPv4 takes from the payload, in bytes: 20 and 20, and 12 for
-/// timestamps, which Linux uses by default (RFC 791, RFC 9293, RFC 7323).
+/// Bytes of headers inside a packet with TCP over IPv4: 20 and 20, and 12 for timestamps, which Linux uses by default (RFC
+/// 791, RFC 9293, RFC 7323).
 const PACKET_HEADERS: u32 = 52;
 
-/// A peer without timestamps sends 12 bytes more in each packet: 0.8 % at an MTU of 1500. Clocks and counters
-/// add a little. A rate above the ceiling by less than this is no error.
+/// A rate above the ceiling by less than this factor is no error. A peer without timestamps sends 12 bytes more in each
+/// packet, which is 0.8 % at an MTU of 1500; clocks and counters are also slightly inexact.
 const TOLERANCE: f64 = 1.01;
 
-/// Seconds of the link's rate that may wait in receive buffers before a counted window and be read in it, where a receiver with many connections gets too little of a processor.
+/// Seconds of the link's rate that may be in receive buffers before a counted window and be read within it, if a receiver
+/// with many connections gets too little processor time.
 const BUFFERED: f64 = 0.5;
 
-/// From this share of its link's ceiling on, the link limits a case, and hardly anything else.
+/// If a case reaches this share of its link's ceiling, mainly the link limits it.
 const AT_CEILING: f64 = 0.97;
 
-/// The greatest payload rate of TCP over IPv4 with timestamps, in bit/s:
-/// `rate * (MTU - 52) / (MTU + overhead)`, where the overhead is 38 bytes on Ethernet and 14 if a kernel's
-/// shaper counts the frame without preamble, checksum and gap. `None` if nothing shapes the link.
+/// The largest payload rate of TCP over IPv4 with timestamps, in bit/s: `rate * (MTU - 52) / (MTU + overhead)`. The overhead
+/// is 38 bytes on Ethernet, and 14 if a kernel's shaper counts the frame without preamble, checksum and gap. `None` if the
+/// link has no known rate.
 pub fn payload_ceiling(link: &Link) -> Option<f64> {
     let payload = link.mtu.checked_sub(PACKET_HEADERS).filter(|payload| *payload > 0)?;
     let share = f64::from(payload) / (f64::from(link.mtu) + f64::from(link.frame_overhead_bytes));
     link.bits_per_second.map(|rate| rate as f64 * share)
 }
 
-/// The reason why a run can't be right: its payload was faster than the link allows, in the direction that had
-/// more of it. `None` for possible rates.
+/// An error message if a run's payload was faster than the link allows, in the direction that had more payload; `None` if
+/// the rate is possible.
 pub fn above_ceiling(measures: &Measures, link: &Link) -> Option<String> {
     let ceiling = payload_ceiling(link)?;
     let seconds = measures.payload_seconds.unwrap_or(measures.seconds);
-    // A token bucket lets its fill pass at once, whatever the rate.
+    // A token bucket lets its burst pass at once, whatever the rate.
     let before = measures.window.map_or(0.0, |window| window.begin.clamp(0.0, BUFFERED));
     let most = ceiling * (seconds * TOLERANCE + before) + link.burst_bytes as f64 * 8.0;
     let bits = measures.one_way_bytes() as f64 * 8.0;
@@ -53,7 +54,7 @@ pub fn reached_ceiling(record: &Record, case: &str) -> Option<u64> {
     (rate >= AT_CEILING * ceiling).then_some(ceiling as u64)
 }
 
-/// True if cases, two or more, all reach one ceiling: the link hides whatever else would tell them apart.
+/// True if two or more cases all reach the same ceiling. Then the link hides all other differences between them.
 pub fn are_at_one_ceiling<'c>(record: &Record, cases: impl IntoIterator<Item = &'c str>) -> bool {
     let all: Option<Vec<u64>> = cases.into_iter().map(|case| reached_ceiling(record, case)).collect();
     all.is_some_and(|all| all.len() > 1 && all.iter().all(|ceiling| *ceiling == all[0]))

@@ -1,10 +1,10 @@
-//! Whether two things differ, and by how much.
+//! Decides if two cases differ, and by how much.
 //!
-//! A rule that uses one interval, which holds the truth in 95 % of studies, calls equal things different in 5
-//! % of comparisons or a little more. This rule uses two intervals of different kinds, and both must show the
-//! difference: the bootstrap over blocks, and Student's interval of the values' logarithms (Welch's, if the
-//! two were not measured in the same blocks) at 98 %. In simulated comparisons of five blocks it errs in 1 to
-//! 2 %.
+//! A rule that uses one interval, which contains the true value in 95 % of studies, calls equal cases
+//! different in 5 % of comparisons or slightly more. This rule uses two intervals of different kinds, and
+//! both must show the difference: the bootstrap over blocks, and Student's interval of the values' logarithms
+//! (Welch's, if the two weren't measured in the same blocks) at 98 %. In simulated comparisons of five
+//! blocks, this rule errs in 1 to 2 %.
 
 use serde::Serialize;
 
@@ -12,20 +12,20 @@ use super::Estimate;
 use super::bootstrap::{Interval, LEAST_BLOCKS, RESAMPLES, drawn_median, median, middle};
 use super::student::Moments;
 
-/// The confidence of Student's interval here. It is higher than that of the printed one, because the
-/// bootstrap of five blocks errs in 6 % of studies.
+/// The confidence level of Student's interval in this rule. It is higher than that of the printed interval,
+/// because the bootstrap of five blocks errs in 6 % of studies.
 const LEVEL: f64 = 0.98;
 
-/// How much larger one thing is than another.
+/// How much larger one value is than another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Percent of the base.
+    /// The difference in percent of the base.
     pub percent: f64,
-    /// The 95 % interval of that, in percent.
+    /// The 95 % interval of the difference, in percent.
     pub interval: Interval,
-    /// Whether the two sides differ.
+    /// The verdict.
     pub called: Called,
-    /// The number of blocks, of the side with fewer.
+    /// The number of blocks on the side with fewer blocks.
     pub blocks: usize,
 }
 
@@ -33,7 +33,7 @@ pub struct Difference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Called {
-    /// Both intervals exclude that there is no difference.
+    /// Both intervals exclude a difference of zero.
     Different,
     /// There may be no difference.
     Same,
@@ -42,8 +42,8 @@ pub enum Called {
 }
 
 impl Difference {
-    /// The difference from one ratio of two cases a block, taken inside it; `None` without any, or if one
-    /// isn't positive.
+    /// The difference from the ratios of two cases, one ratio computed within each block; `None` if there are
+    /// no ratios, or if one isn't positive.
     pub fn paired(ratios: &[f64], seed: u64) -> Option<Difference> {
         let estimate = Estimate::of(ratios, seed)?;
         let logs = Moments::of(&logarithms(ratios)?)?;
@@ -52,8 +52,8 @@ impl Difference {
         Some(Difference { percent: percent(estimate.median), interval, called, blocks: estimate.blocks })
     }
 
-    /// The difference from the blocks of two studies. The bootstrap draws blocks from each. `None` without
-    /// values on either side, or if one isn't positive.
+    /// The difference from the blocks of two studies. The bootstrap draws blocks from each study. `None` if
+    /// either side has no values, or if a value isn't positive.
     pub fn unpaired(base: &[f64], new: &[f64], seed: u64) -> Option<Difference> {
         let welch = Moments::of(&logarithms(new)?)?.difference(Moments::of(&logarithms(base)?)?, LEVEL);
         let interval = bootstrap(base, new, seed);
@@ -102,7 +102,7 @@ fn median_of(values: &[f64]) -> Option<f64> {
     median(&sorted)
 }
 
-/// `None` if a value has none.
+/// The logarithms of the values; `None` if a value isn't positive.
 fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
     values.iter().map(|value| Some(value.ln()).filter(|log| log.is_finite())).collect()
 }
@@ -113,8 +113,8 @@ mod tests {
     use crate::stats::simulation::{Noise, gaussian, heavy_tailed, normal, skewed};
 
     /// The shares of 1,000 simulated comparisons of five blocks that are called different: of two cases in
-    /// the same blocks, and of one case in two studies. The second is so much faster; blocks share a
-    /// disturbance.
+    /// the same blocks, and of one case in two studies. The second is faster by `factor`; the cases of a
+    /// block share a disturbance of size `shared`.
     fn called(noise: Noise, factor: f64, shared: f64) -> (f64, f64) {
         let mut rng = fastrand::Rng::with_seed(7);
         let (mut paired, mut unpaired) = (0, 0);

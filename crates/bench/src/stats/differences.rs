@@ -1,4 +1,4 @@
-//! The table of differences: every case against the baseline, in percent.
+//! The table of differences: every case compared with the baseline, in percent.
 
 use serde::Serialize;
 
@@ -10,42 +10,43 @@ use super::summary::has_its_files;
 use crate::metric::Metric;
 use crate::record::{Case, Record};
 
-/// A case against the baseline.
+/// A case compared with the baseline.
 #[derive(Clone, Debug, Serialize)]
 pub struct DifferenceRow {
     /// [`Case::id`].
     pub case: String,
     /// [`Case::label`].
     pub label: String,
-    /// The median over blocks, in the quantity's unit; `None` if no run gave one.
+    /// The median over blocks, in the quantity's unit; `None` if no run gave a value.
     pub value: Option<f64>,
     /// The difference to the baseline's value; `None` if either has no value.
     pub difference: Option<Difference>,
 }
 
-/// Every case against the baseline.
+/// Every case compared with the baseline.
 #[derive(Clone, Debug, Serialize)]
 pub struct Differences {
     /// The baseline's label.
     pub baseline: String,
     /// The baseline's median.
     pub base: Option<f64>,
-    /// The other cases over the baseline's files, in the study's order.
+    /// The other cases that move the same files as the baseline, in the study's order.
     pub rows: Vec<DifferenceRow>,
-    /// The noise of single runs, if it decides: in records of fewer than five blocks with repeated runs.
+    /// The noise of single runs, if the verdicts are based on it: in records with fewer than five blocks and
+    /// with repeated runs.
     pub repeats: Option<Repeats>,
 }
 
 impl Differences {
-    /// The differences of a quantity; `None` if the record names no baseline. With five blocks and more,
-    /// ratios are taken inside a block; with fewer, cases that differ in their factor `run` alone give the
-    /// noise of a run.
+    /// The differences of a quantity; `None` if the record names no baseline. With five or more blocks,
+    /// ratios are computed within each block. With fewer blocks, cases that differ only in their factor `run`
+    /// give the noise of a run.
     pub fn of(record: &Record, quantity: Metric) -> Option<Differences> {
         Self::to(record, quantity, record.baseline.as_deref()?)
     }
 
-    /// The differences to the case of that id; `None` if there is none. Links may differ: they are what
-    /// such a table often compares.
+    /// The differences to the case with this id; `None` if there is no such case. The links may differ,
+    /// because such a table often compares links.
     pub fn to(record: &Record, quantity: Metric, base: &str) -> Option<Differences> {
         let base = record.cases.iter().find(|case| case.id == base)?;
         let repeats = if (record.blocks as usize) < LEAST_BLOCKS { repeats(record, quantity) } else { None };
@@ -75,7 +76,7 @@ impl Differences {
         self.rows.len() - self.rows.iter().filter(told).count()
     }
 
-    /// The result of the table, for people.
+    /// The result of the table as a sentence.
     pub fn conclusion(&self) -> String {
         let (different, untold, all) = (self.different(), self.untold(), self.rows.len());
         if untold == all {
@@ -117,8 +118,8 @@ fn value(record: &Record, quantity: Metric, case: &str) -> Option<f64> {
     Estimate::of(&values, record.seed).map(|estimate| estimate.median)
 }
 
-/// The noise of single runs, from the cases that have the factor `run`: those whose other factors are equal
-/// form one configuration.
+/// The noise of single runs, from the cases that have the factor `run`. Cases whose other factors are equal
+/// are runs of one configuration.
 fn repeats(record: &Record, quantity: Metric) -> Option<Repeats> {
     let repeated = record.cases.iter().filter(|case| case.factors.contains_key(REPEAT));
     Repeats::of(repeated.filter_map(|case| {
@@ -136,7 +137,7 @@ mod tests {
     use crate::store;
     use crate::testing::{measured, record, run};
 
-    /// Paper 002, figure 1, as the report of that study reads it.
+    /// The values of paper 002, figure 1, as the study's report uses them.
     fn vmmark() -> Differences {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers/vmmark-netqueue");
         let loaded = store::load(&dir).unwrap();
@@ -183,7 +184,7 @@ mod tests {
         assert!((repeats.range() - 1.1461).abs() < 1e-4, "{repeats:?}");
         assert!(made.rows.iter().all(|row| row.difference.unwrap().called == Called::Same));
         assert!(made.conclusion().starts_with("No row differs significantly from"), "{}", made.conclusion());
-        // A difference that is larger than the range is called different.
+        // A difference that is larger than the range counts as different.
         assert_eq!(repeats.difference(23.89, 22.70).unwrap().called, Called::Different);
     }
 

@@ -1,38 +1,38 @@
-//! Whether a case became faster or slower over the blocks of a study.
+//! Finds cases that became faster or slower over the blocks of a study.
 
 use std::collections::BTreeMap;
 
 use crate::metric::Metric;
 use crate::record::{Outcome, Record};
 
-/// Orders that are tried for the probability of a trend by chance.
+/// The number of random orders that are tried to find the probability of a trend by chance.
 const SHUFFLES: u32 = 2000;
 
-/// A trend is reported if chance produces it less often than this.
+/// A trend is reported if its probability by chance is below this.
 const SIGNIFICANT: f64 = 0.05;
 
-/// Fewer blocks say nothing of a trend.
+/// The smallest number of blocks from which a trend can be found.
 const FEWEST: usize = 5;
 
-/// Blocks and values.
+/// Pairs of block and value.
 type Points = Vec<(f64, f64)>;
 
-/// How a case's value changed over the blocks.
+/// The change of a case's value over the blocks.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Drift {
-    /// The case; `None` for all of them together, each normalised to its median.
+    /// The case; `None` for all cases together, each normalised to its median.
     pub case: Option<String>,
-    /// Change from the first block to the last along the fitted line, in percent of the median; negative for
-    /// a fall.
+    /// The change from the first block to the last along the fitted line, in percent of the median; negative
+    /// if the value fell.
     pub percent: f64,
-    /// How often chance alone gives a rank correlation of values and blocks as far from none.
+    /// The probability that chance gives a rank correlation of values and blocks that is at least as strong.
     pub p: f64,
 }
 
-/// The drift of all cases together, and that of each which has five values or more: Spearman's rank
-/// correlation of its value (payload rate, or else transactions, or else seconds) with the block, its
-/// probability by a permutation test of 2,000 orders with this seed, and the change along the line of least
-/// squares.
+/// The drift of all cases together, and of each case with five or more values. A drift consists of the
+/// probability of Spearman's rank correlation between the value (payload rate, or else transactions, or else
+/// seconds) and the block, by a permutation test of 2,000 orders with the record's seed, and of the change
+/// along the line of least squares.
 pub fn drifts(record: &Record) -> Vec<Drift> {
     let all: Vec<(Option<String>, Points)> =
         record.cases.iter().map(|case| (Some(case.id.clone()), values(record, &case.id))).collect();
@@ -44,8 +44,8 @@ pub fn drifts(record: &Record) -> Vec<Drift> {
     std::iter::once((None, together)).chain(all).filter_map(one).collect()
 }
 
-/// The drifts as one line for people: "drift: none", or the changes. With many cases, chance alone makes
-/// some look changed, so each one's probability is compared with 5 % divided by their number (Bonferroni).
+/// The drifts as one line: "drift: none", or the changes. With many cases, some look changed by chance, so
+/// the probability of each is compared with 5 % divided by the number of cases (Bonferroni).
 pub fn drift_statement(drifts: &[Drift]) -> String {
     if drifts.is_empty() {
         return "drift: unknown, with fewer than five blocks".into();
@@ -60,14 +60,14 @@ pub fn drift_statement(drifts: &[Drift]) -> String {
 impl Drift {
     fn told(&self) -> String {
         let way = if self.percent < 0.0 { "fell" } else { "rose" };
-        // A test of 2,000 orders can't say less than this.
+        // A test of 2,000 orders can't find a smaller probability.
         let p = if self.p < 0.001 { "p < 0.001".into() } else { format!("p = {:.3}", self.p) };
         let what = self.case.as_ref().map_or("all cases together".into(), |case| format!("case {case}"));
         format!("{what} {way} by {:.0} % over the blocks, {p}", self.percent.abs())
     }
 }
 
-/// The case's value in each block that has one, with the block.
+/// The blocks with a value of the case, and these values.
 fn values(record: &Record, case: &str) -> Points {
     let value = |outcome: &Outcome| {
         let Outcome::Measured(measures) = outcome else { return None };
@@ -115,7 +115,7 @@ fn drift(values: &[(f64, f64)], seed: u64) -> Option<(f64, f64)> {
         rng.shuffle(&mut rates);
         correlation(&blocks, &rates).abs() >= found - 1e-12
     });
-    // The order that was found is one of those that chance gives, so the probability is never 0.
+    // The observed order is itself a possible random order, so the probability is never 0.
     Some((percent, (as_far.count() + 1) as f64 / f64::from(SHUFFLES + 1)))
 }
 
@@ -127,7 +127,7 @@ fn slope(x: &[f64], y: &[f64]) -> f64 {
     if own > 0.0 { both / own } else { 0.0 }
 }
 
-/// Pearson's correlation (of ranks, this is Spearman's); 0 if one of the two doesn't vary.
+/// Pearson's correlation (for ranks, this is Spearman's); 0 if x or y doesn't vary.
 fn correlation(x: &[f64], y: &[f64]) -> f64 {
     let (mx, my) = (mean(x), mean(y));
     let sum = |f: &dyn Fn(f64, f64) -> f64| x.iter().zip(y).map(|(x, y)| f(x - mx, y - my)).sum::<f64>();
@@ -135,7 +135,7 @@ fn correlation(x: &[f64], y: &[f64]) -> f64 {
     if scale > 0.0 { sum(&|x, y| x * y) / scale } else { 0.0 }
 }
 
-/// The rank of each value, from 1; equal values share the mean of theirs.
+/// The rank of each value, from 1. Equal values get the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
         let below = values.iter().filter(|other| *other < value).count();

@@ -1,15 +1,15 @@
-//! The figures of the runs of a case.
+//! The values of the runs of a case.
 
 use super::bootstrap::Estimate;
 use crate::metric::Metric;
 use crate::record::{Measures, Outcome, Record, Run};
 
-/// The runs of a case, whatever their outcomes.
+/// The runs of a case, with any outcome.
 pub fn runs<'r>(record: &'r Record, case: &str) -> impl Iterator<Item = &'r Run> + Clone {
     record.runs.iter().filter(move |run| run.case == case)
 }
 
-/// The good runs of a case, with their blocks; those beyond the study's blocks are none of its runs.
+/// The good runs of a case, with their blocks. Runs in blocks that the study doesn't have are ignored.
 pub fn good_runs<'r>(record: &'r Record, case: &str) -> impl Iterator<Item = (u32, &'r Measures)> + Clone {
     runs(record, case).filter(|run| run.block < record.blocks).filter_map(|run| match &run.outcome {
         Outcome::Measured(measures) => Some((run.block, measures)),
@@ -22,12 +22,13 @@ pub fn measures<'r>(record: &'r Record, case: &str, block: u32) -> Option<&'r Me
     good_runs(record, case).find(|(of, _)| *of == block).map(|(_, measures)| measures)
 }
 
-/// A figure of a case in a block, as tables show it; `None` if the run isn't good, or has none to show.
+/// The value of a metric for a case in a block, as tables show it; `None` if the run isn't good, or has no
+/// value to show.
 pub fn figure(record: &Record, metric: Metric, case: &str, block: u32) -> Option<f64> {
     metric.shown(measures(record, case, block)?, record.counts_cpu_once())
 }
 
-/// One figure a run, as tables show it, with its block.
+/// The values of a metric for all runs of a case, as tables show them, each with its block.
 pub fn figures(record: &Record, metric: Metric, case: &str) -> Vec<(u32, f64)> {
     let figure = |(block, run)| Some((block, metric.shown(run, record.counts_cpu_once())?));
     good_runs(record, case).filter_map(figure).collect()
@@ -40,8 +41,8 @@ pub fn estimate(record: &Record, case: &str, value: impl Fn(&Measures) -> Option
     Estimate::of(&values.collect::<Vec<_>>(), record.seed)
 }
 
-/// How the figures of two cases differ in each block in which both have one, computed by `change`
-/// from a figure of `case` and one of `base`.
+/// The changes between two cases, in each block in which both have a value. `change` computes one from the
+/// value of `case` and the value of `base`.
 pub fn paired(
     record: &Record,
     metric: Metric,
@@ -52,7 +53,7 @@ pub fn paired(
     Estimate::of(&changes(record, metric, case, base, change), record.seed)
 }
 
-/// The ratio of two cases' figures, taken inside each block in which both are above 0.
+/// The ratio of two cases' values, computed within each block in which both are above 0.
 pub fn ratio(record: &Record, metric: Metric, case: &str, base: &str) -> Option<Estimate> {
     Estimate::of(&ratios(record, metric, case, base), record.seed)
 }

@@ -1,6 +1,6 @@
-//! A straight line through points by least squares: how linearly something scales.
+//! Fits a straight line to points by least squares, to find how linearly a value scales.
 
-/// The line, and how much of the variation it explains.
+/// The line, and the share of the variation that it explains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fit {
     /// The slope: the increase for each step of x.
@@ -10,8 +10,8 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    /// The line of least squares. `None` below three points, through which any line would fit, and where all
-    /// have one x.
+    /// The line of least squares; `None` for fewer than three points, because a line always fits two, and if
+    /// all points have the same x.
     pub(crate) fn of(points: &[(f64, f64)]) -> Option<Self> {
         let finite: Vec<_> = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
         let n = finite.len() as f64;
@@ -23,7 +23,7 @@ impl Fit {
         let (xx, xy, yy) = (sum(&|x, _| x * x), sum(&|x, y| x * y), sum(&|_, y| y * y));
         let fit = Self {
             slope: xy / xx,
-            // A constant is explained wholly.
+            // The line explains constant values completely.
             r_squared: if yy > 0.0 { (xy / xx) * (xy / yy) } else { 1.0 },
         };
         (finite.len() >= 3 && fit.slope.is_finite() && fit.r_squared.is_finite()).then_some(fit)

@@ -1,4 +1,4 @@
-//! Statistics of runs: figures, medians with intervals over blocks, ceilings, bounds.
+//! Statistics of runs: values, medians with intervals over blocks, ceilings, bounds.
 
 mod bootstrap;
 mod bounds;

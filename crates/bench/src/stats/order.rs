@@ -1,14 +1,16 @@
 //! The interval of a median from order statistics: interpolated between the two pairs of values that enclose
 //! the median with a little more and a little less than 95 % (Hettmansperger and Sheather, 1986, "Confidence
-//! intervals based on interpolated order statistics"). It assumes nothing of the values' distribution.
+//! intervals based on interpolated order statistics"). It assumes nothing about the distribution of the
+//! values.
 
 use super::student::LEVEL;
 
-/// More values than these need no interpolation: a bootstrap of their median isn't coarse.
+/// With more values than this, no such interval is needed, because the bootstrap of their median isn't
+/// coarse.
 const MOST: usize = 1000;
 
-/// The interval of sorted values; that of five spans them all, and encloses the median in 1 - 2/2^5 = 93.75 %
-/// of studies. `None` for fewer than two values and for more than a thousand.
+/// The interval of sorted values. The interval of five values spans all of them, and contains the median in 1
+/// - 2/2^5 = 93.75 % of studies. `None` for fewer than two and for more than a thousand values.
 pub(crate) fn order_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len();
     if !(2..=MOST).contains(&n) {
@@ -19,10 +21,11 @@ pub(crate) fn order_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     Some((between(sorted[k], sorted[k + 1]), between(sorted[n - 1 - k], sorted[n - 2 - k])))
 }
 
-/// The place of the lower end: after the value at this index, by this share of the way to the next.
+/// The position of the lower end: the index of the value before it, and the share of the distance to the next
+/// value.
 fn place(n: usize) -> (usize, f64) {
-    // The chance that fewer than k + 1 of n values are below the median, twice, is what is outside of the
-    // k-th pair.
+    // The probability that the median is outside of the k-th pair is twice the probability that fewer than k
+    // + 1 of n values are below the median.
     let mut chance = 0.5_f64.powi(n as i32);
     let mut outside = 2.0 * chance;
     if 1.0 - outside < LEVEL {
@@ -49,7 +52,7 @@ mod tests {
     fn ends_are_where_the_paper_puts_them() {
         let interval = |n: i32| order_interval(&(1..=n).map(f64::from).collect::<Vec<_>>()).unwrap();
         assert_eq!(interval(5), (1.0, 5.0));
-        // For ten values, the second pair encloses 97.85 % and the third 89.06 %.
+        // For ten values, the second pair contains the median in 97.85 % of cases, the third in 89.06 %.
         let (low, high) = interval(10);
         let part = (0.978_515_625 - 0.95) / (0.978_515_625 - 0.890_625);
         assert!((low - (2.0 + 8.0 * part / (2.0 + 6.0 * part))).abs() < 1e-12, "{low}");

@@ -1,4 +1,4 @@
-//! The numbers that papers printed, beside the measured ones.
+//! The numbers that papers printed, together with the measured numbers.
 
 use serde::Serialize;
 
@@ -7,13 +7,14 @@ use super::summary::CaseSummary;
 use crate::metric::Metric;
 use crate::record::{Printed, Record};
 
-/// A printed number, and the measured one of its case.
+/// A printed number, and the measured number of its case.
 #[derive(Clone, Debug, Serialize)]
 pub struct PrintedRow {
     /// The printed number.
     #[serde(flatten)]
     pub printed: Printed,
-    /// The measured one; `None` if there is none, and beside a rate of the wire, since all here are of payload.
+    /// The measured number; `None` if there is none, or if the printed number is a wire rate, because all
+    /// measured rates are payload rates.
     pub measured: Option<Estimate>,
 }
 
@@ -36,7 +37,7 @@ impl PrintedRow {
         format!("{}{unit}{wire}", linerate_quantity::exact(self.printed.value))
     }
 
-    /// The measured number with its interval, in the printed one's unit; a dash if there is none.
+    /// The measured number with its interval, in the unit of the printed number; a dash if there is none.
     pub fn measured_text(&self) -> String {
         let text = |value| self.printed.quantity.text(value);
         match self.measured.map(|measured| (measured.median, measured.interval.ends())) {
@@ -48,7 +49,8 @@ impl PrintedRow {
 }
 
 impl CaseSummary {
-    /// The case's estimate of a figure's quantity: the receiver's CPU, or that of the only host that was counted.
+    /// The case's estimate of a figure's quantity. For the receiver's CPU, if only one host was measured, that of
+    /// this host.
     pub fn quantity(&self, quantity: Metric) -> Option<Estimate> {
         let only = || self.of(Metric::BusyPercent).filter(|_| quantity == Metric::FarBusyPercent);
         self.of(quantity).or_else(only)

@@ -1,8 +1,8 @@
 //! The noise of results that were measured only once or twice, estimated from the repeated pairs.
 //!
 //! Such results have no interval of their own. The differences between two runs of the same configuration are
-//! pooled over all repeated configurations. One run then differs from another if their difference is outside
-//! of the prediction interval for two runs of the same thing, t * s * sqrt(2).
+//! pooled over all repeated configurations. Two runs then differ if their difference is outside of the
+//! prediction interval for two runs of the same configuration, t * s * sqrt(2).
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub const REPEAT: &str = "run";
 pub struct Repeats {
     /// Pooled standard deviation of one run.
     pub standard_deviation: f64,
-    /// Its degrees of freedom: runs beyond the first of each configuration.
+    /// Its degrees of freedom: the number of runs after the first of each configuration.
     pub freedom: usize,
 }
 
@@ -36,14 +36,14 @@ impl Repeats {
         (freedom > 0).then(|| Repeats { standard_deviation: (squares / freedom as f64).sqrt(), freedom })
     }
 
-    /// How much two single runs of the same thing may differ, in 95 % of cases; without a degree of freedom,
-    /// any amount.
+    /// The largest difference of two single runs of the same configuration in 95 % of cases; infinite if
+    /// there is no degree of freedom.
     pub fn range(&self) -> f64 {
         let quantile = quantile(LEVEL, self.freedom as f64).unwrap_or(f64::INFINITY);
         quantile * self.standard_deviation * std::f64::consts::SQRT_2
     }
 
-    /// True if one run differs from another; `None` if the base isn't positive.
+    /// The difference of one run from another, with a verdict; `None` if the base isn't positive.
     pub fn difference(&self, base: f64, new: f64) -> Option<Difference> {
         let share = |value: f64| percent(value / base);
         let interval = Interval::Known(share(new - self.range()), share(new + self.range()));
@@ -52,7 +52,7 @@ impl Repeats {
     }
 }
 
-/// Squared distances from the mean, summed.
+/// The sum of squared distances from the mean.
 fn squares(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     values.iter().map(|value| (value - mean).powi(2)).sum()
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn noise_is_pooled_over_what_was_repeated() {
         let repeats = Repeats::of([("a", 10.0), ("b", 21.0), ("a", 12.0), ("c", 5.0), ("b", 20.0)]).unwrap();
-        // Two pairs, two and one apart: (2^2 + 1^2) / 2, over two.
+        // Two pairs with differences of two and one: (2^2 + 1^2) / 2, divided by two.
         assert_eq!(repeats, Repeats { standard_deviation: 1.25_f64.sqrt(), freedom: 2 });
         assert_eq!(Repeats::of([("a", 1.0), ("b", 2.0)]), None);
         assert_eq!(Repeats::of::<u8>([]), None);

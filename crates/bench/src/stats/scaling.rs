@@ -1,4 +1,4 @@
-//! How a figure grows over the levels of a factor.
+//! The growth of a metric over the levels of a factor.
 
 use super::bootstrap::Estimate;
 use super::figure::{figure, figures, ratios};
@@ -6,26 +6,28 @@ use super::fit::Fit;
 use crate::metric::Metric;
 use crate::record::Record;
 
-/// The growth of a figure from the first level to the last.
+/// The growth of a metric from the first level to the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
-    /// The last level's figure over the first one's, taken inside each block.
+    /// The value at the last level divided by the value at the first, computed within each block.
     pub factor: Estimate,
-    /// The straight line through all levels; `None` below three, through which any line would fit.
+    /// The straight line through all levels; `None` for fewer than three levels, because a line always fits
+    /// two.
     pub line: Option<Trend>,
 }
 
 /// The straight line of least squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// The increase for each step of 1: the median of the lines through each block's figures.
+    /// The increase for each step of 1: the median of the slopes of the lines through each block's values.
     pub slope: Estimate,
     /// The share of the medians' variation that the line through the medians explains.
     pub r_squared: f64,
 }
 
 impl Growth {
-    /// The growth over levels in ascending order, each with its case; `None` below two levels with figures.
+    /// The growth over levels in ascending order, each with its case; `None` if fewer than two levels have
+    /// values.
     pub fn of(record: &Record, metric: Metric, levels: &[(f64, &str)]) -> Option<Growth> {
         let ((_, first), (_, last)) = (levels.first()?, levels.last()?);
         let factor = Estimate::of(&ratios(record, metric, last, first), record.seed)?;
@@ -54,7 +56,7 @@ mod tests {
     use crate::stats::Interval;
     use crate::testing::{measured, record, run};
 
-    /// Five blocks of three cases, whose rates rise by as much a level as each block says.
+    /// Five blocks of three cases. In each block, the rate rises from level to level by that block's step.
     fn rising(steps: [f64; 5]) -> Record {
         let runs = steps.iter().zip(0..).flat_map(|(step, block)| {
             [("one", 1.0), ("two", 2.0), ("four", 4.0)]

@@ -1,6 +1,6 @@
 //! Noise for simulated studies.
 
-/// A factor by which a run is off.
+/// Draws the factor by which a run deviates.
 pub(crate) type Noise = fn(&mut fastrand::Rng) -> f64;
 
 /// A value from a normal distribution with variance 1 (Box and Muller, 1958).
@@ -9,12 +9,12 @@ pub(crate) fn normal(rng: &mut fastrand::Rng) -> f64 {
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// 5 % either way.
+/// A normal distribution with a standard deviation of 5 %.
 pub(crate) fn gaussian(rng: &mut fastrand::Rng) -> f64 {
     (0.05 * normal(rng)).exp()
 }
 
-/// Student's distribution with three degrees of freedom: now and then a run is far off.
+/// Student's distribution with three degrees of freedom: a few runs deviate a lot.
 pub(crate) fn heavy_tailed(rng: &mut fastrand::Rng) -> f64 {
     let squares: f64 = (0..3).map(|_| normal(rng).powi(2)).sum();
     (0.05 * normal(rng) / (squares / 3.0).sqrt()).exp()

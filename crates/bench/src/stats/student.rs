@@ -9,19 +9,20 @@ use super::bootstrap::{Interval, LEAST_BLOCKS};
 /// The confidence of the printed interval.
 pub(crate) const LEVEL: f64 = 0.95;
 
-/// A mean over blocks and how sure it is, if the values are about normally distributed.
+/// A mean over blocks and its precision, if the values are about normally distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Student {
     /// The mean of the blocks' values.
     pub mean: f64,
     /// Its 95 % interval.
     pub interval: Interval,
-    /// Half of the interval's width in percent of the mean; `None` without an interval, or if the mean is 0.
+    /// Half of the interval's width in percent of the mean; `None` if there is no interval, or if the mean is
+    /// 0.
     pub half_width_percent: Option<f64>,
 }
 
 impl Student {
-    /// The mean of finite values; `None` without any.
+    /// The mean of finite values; `None` if there are no values.
     pub fn of(values: &[f64]) -> Option<Student> {
         let Moments { mean, error, freedom } = Moments::of(values)?;
         let half = quantile(LEVEL, freedom)
@@ -35,7 +36,7 @@ impl Student {
     }
 }
 
-/// A mean, its standard error, and the degrees of freedom of that.
+/// A mean, its standard error, and the degrees of freedom of the error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moments {
     pub mean: f64,
@@ -44,7 +45,8 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// `None` without values; of one, the error is unknown and has no degree of freedom.
+    /// The moments of values; `None` if there are none. The error of a single value is unknown, and has no
+    /// degree of freedom.
     pub fn of(values: &[f64]) -> Option<Moments> {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -53,11 +55,11 @@ impl Moments {
         (!values.is_empty()).then_some(Moments { mean, error, freedom: n - 1.0 })
     }
 
-    /// The interval of the difference of two means whose values need not vary alike (Welch, 1947).
+    /// The interval of the difference of two means whose values may have different variances (Welch, 1947).
     pub fn difference(self, base: Moments, level: f64) -> Interval {
         let (a, b) = (self.error.powi(2), base.error.powi(2));
         let (difference, both) = (self.mean - base.mean, a + b);
-        // Values that don't vary at all differ exactly.
+        // If the values don't vary at all, the difference is exact.
         let freedom = if both > 0.0 {
             both.powi(2) / (a.powi(2) / self.freedom + b.powi(2) / base.freedom)
         } else {
@@ -74,8 +76,8 @@ impl Moments {
     }
 }
 
-/// How many standard errors the middle of the distribution, of this share, reaches to either side; `None`
-/// without a degree of freedom.
+/// The number of standard errors to either side that contain the share `level` of the distribution; `None` if
+/// there is no degree of freedom.
 pub(crate) fn quantile(level: f64, freedom: f64) -> Option<f64> {
     StudentsT::new(0.0, 1.0, freedom).ok().map(|t| t.inverse_cdf(0.5 + level / 2.0))
 }
@@ -97,7 +99,8 @@ mod tests {
     #[test]
     fn a_mean_has_its_half_width_in_percent() {
         let student = Student::of(&[9.0, 9.5, 10.0, 10.5, 11.0]).unwrap();
-        // Standard deviation 0.7906, its error 0.3536, times 2.776.
+        // The standard deviation is 0.7906, the standard error 0.3536; the half width is this error times
+        // 2.776.
         assert_eq!(student.mean, 10.0);
         assert!((student.half_width_percent.unwrap() - 9.816).abs() < 0.001, "{student:?}");
         let (low, high) = student.interval.ends().unwrap();
@@ -112,7 +115,7 @@ mod tests {
         let base = Moments::of(&[27.5, 21.0, 19.0, 23.6, 17.0, 17.9]).unwrap();
         let new = Moments::of(&[27.1, 22.0, 20.8, 23.4, 23.4, 23.5]).unwrap();
         let (low, high) = new.difference(base, LEVEL).ends().unwrap();
-        // Means 23.367 and 21.0; errors 0.8698 and 1.6157; 7.67 degrees of freedom.
+        // The means are 23.367 and 21.0, the errors 0.8698 and 1.6157, with 7.67 degrees of freedom.
         assert!((low + high - 2.0 * 2.3667).abs() < 1e-3, "{low} {high}");
         assert!((high - low - 2.0 * 2.3233 * 1.8350).abs() < 0.02, "{low} {high}");
         let same = Moments::of(&[1.0; 5]).unwrap();

@@ -1,4 +1,4 @@
-//! One summary for each case, from its runs.
+//! Summarises the runs of each case.
 
 use std::collections::BTreeMap;
 
@@ -9,35 +9,35 @@ use super::figure::{estimate, good_runs, ratio, ratios, runs};
 use crate::metric::Metric;
 use crate::record::{Case, Outcome, Record};
 
-/// The summary of a case's runs: everything that tables, JSON, the page and its figures show.
+/// The summary of a case's runs: all values that tables, JSON, the page and its figures show.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseSummary {
     /// The case.
     pub case: Case,
-    /// The estimates of metrics over blocks, if they have values.
+    /// The estimates over blocks of the metrics that have values.
     #[serde(flatten)]
     pub estimates: BTreeMap<Metric, Option<Estimate>>,
     /// The parameter that was searched.
     pub searched: Option<String>,
-    /// The case's main figure (score, transaction rate or payload rate) over the baseline's, taken inside
-    /// each block; only on the same link and files.
+    /// The case's main metric (score, transaction rate or payload rate) divided by the baseline's, computed
+    /// within each block; only if both have the same link and files.
     pub ratio: Option<Estimate>,
-    /// The payload rate in percent of the best synthetic stream's on the same link, taken inside each block;
-    /// of transfers of files only.
+    /// The payload rate in percent of the rate of the best synthetic stream on the same link, computed within
+    /// each block; only for transfers of files.
     pub stream_percent: Option<Estimate>,
     /// Payload bytes of a good run.
     pub bytes: Option<u64>,
     /// The largest peak resident memory of any run, in bytes.
     pub peak_rss_bytes: Option<u64>,
-    /// Streams at the end of the last run, if the tool reports them.
+    /// The number of streams at the end of the last run, if the tool reports it.
     pub streams: Option<u32>,
-    /// Runs that ended well.
+    /// The number of good runs.
     pub measured: usize,
-    /// Runs that something else disturbed.
+    /// The number of disturbed runs.
     pub disturbed: usize,
-    /// Runs that failed.
+    /// The number of failed runs.
     pub failed: usize,
-    /// Why the first bad run gave nothing.
+    /// The reason why the first bad run gave no values.
     pub reason: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl CaseSummary {
     }
 }
 
-/// The summaries of all cases, in the study's order; ratios are to `baseline`, if there is one.
+/// The summaries of all cases, in the study's order. Ratios are relative to `baseline`, if there is one.
 pub fn summaries(record: &Record, baseline: Option<&str>) -> Vec<CaseSummary> {
     let mut all: Vec<CaseSummary> = record.cases.iter().map(|case| summary(record, case, baseline)).collect();
     for at in 0..all.len() {
@@ -62,7 +62,7 @@ pub fn summaries(record: &Record, baseline: Option<&str>) -> Vec<CaseSummary> {
     all
 }
 
-/// The fastest case on a link that moves memory, and neither makes requests nor has a score.
+/// The fastest case on a link that moves memory, makes no requests and has no score.
 pub fn best_stream<'s>(
     all: impl IntoIterator<Item = &'s CaseSummary>,
     link: &str,
@@ -87,7 +87,7 @@ fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary 
     let base = baseline.and_then(|id| record.cases.iter().find(|base| base.id == id));
     let comparable = base.filter(|base| is_comparable(case, base));
     let of = |metric: Metric| estimate(record, &case.id, |run| metric.shown(run, record.shared_processors));
-    // For bytes and memory the largest value counts, not the median.
+    // For bytes and memory, the largest value counts instead of the median.
     let medians = Metric::all().filter(|metric| !matches!(metric, Metric::Bytes | Metric::PeakRss));
     let ratio =
         |base: &Case| Metric::MAIN.into_iter().find_map(|main| ratio(record, main, &case.id, &base.id));
@@ -109,12 +109,12 @@ fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary 
     }
 }
 
-/// True if the rates of two cases can be compared: over the same link, and with the same files or none.
+/// True if the rates of two cases can be compared: both use the same link, and the same files or none.
 pub(crate) fn is_comparable(case: &Case, base: &Case) -> bool {
     base.link == case.link && has_its_files(case, base)
 }
 
-/// True if a case has the same files as `base`, or none.
+/// True if a case moves the same files as `base`, or moves no files.
 pub(crate) fn has_its_files(case: &Case, base: &Case) -> bool {
     case.dataset.is_none() || case.dataset == base.dataset
 }
