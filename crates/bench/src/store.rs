@@ -88,7 +88,7 @@ pub enum StoreError {
     Busy(PathBuf),
     /// A newer version of the program wrote the file.
     #[error(
-        "{path} has format {found}, and this program knows up to {SCHEMA}; read it with a newer linerate"
+        "{path} has format {found}, but this program reads formats up to {SCHEMA}; read it with a newer linerate"
     )]
     Newer {
         /// The file.
@@ -297,7 +297,7 @@ fn load_head(path: &Path) -> Result<Record, StoreError> {
     }
     let record: Record = serde_json::from_value(probe).map_err(damaged)?;
     if record.blocks > MOST_BLOCKS {
-        let told = format!("it lists {} blocks, and no study has more than {MOST_BLOCKS}", record.blocks);
+        let told = format!("it has {} blocks, but a study has at most {MOST_BLOCKS}", record.blocks);
         return Err(damaged(serde::de::Error::custom(told)));
     }
     Ok(record)

@@ -256,7 +256,7 @@ fn an_error_in_a_tool_names_line_key_and_the_nearest() {
     );
     assert!(tool_error("{object}", "x").contains("`parameters.object`: stands in no command"));
     assert!(tool_error("object = ", "port = ").contains("`{object}` is not a placeholder"));
-    assert!(tool_error("users = 240", "users = [1, 2]").contains("is a list, where one value belongs"));
+    assert!(tool_error("users = 240", "users = [1, 2]").contains("is a list, but must be a single value"));
     assert!(tool_error("users = 240", "users = 240\nstreams = 3").contains("has a meaning already"));
     assert!(tool_error("users = 240", "users = 240\nUP = 3").contains("is not a name"));
     assert!(tool_error("requests: ([0-9]+)", "requests: [0-9]+").contains("has 0 groups"));

@@ -175,7 +175,7 @@ impl<'a> Summary<'a> {
         match (self.failed.first(), self.unavailable.first()) {
             (Some(note), _) => State::Failed(note.reason),
             (None, Some(note)) => State::Unavailable(note.reason),
-            (None, None) if self.figures.measured > 0 => State::Failed("no run gave a figure"),
+            (None, None) if self.figures.measured > 0 => State::Failed("no run gave a value"),
             (None, None) => State::NotRun,
         }
     }

@@ -34,7 +34,7 @@ pub enum EqualError {
     #[error("its two cases aren't the same: they differ in tool, streams, cipher, data or link")]
     Unlike,
     /// There are too few blocks to compare.
-    #[error("it has fewer than {} blocks in which both cases gave a figure", 2 * LEAST_BLOCKS)]
+    #[error("it has fewer than {} blocks in which both cases gave a value", 2 * LEAST_BLOCKS)]
     Few,
 }
 

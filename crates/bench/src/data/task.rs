@@ -122,7 +122,7 @@ impl Answer {
                 Answer::Failed(reason) => Some(reason.clone()),
                 _ => None,
             });
-            return Err(io::Error::other(told.unwrap_or_else(|| "an answer out of turn".into())));
+            return Err(io::Error::other(told.unwrap_or_else(|| "an unexpected answer".into())));
         };
         let arrived_has = |entry: &(PathBuf, String)| arrived.binary_search(entry).is_ok();
         if let Some((path, what)) = sent.iter().find(|entry| !arrived_has(entry)) {

@@ -225,7 +225,7 @@ fn failed_notes(record: &Record, all: &[CaseSummary]) -> Vec<String> {
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
     for summary in all.iter().filter(|summary| summary.failed > 0) {
         let reason = summary.reason.as_deref().unwrap_or("no reason was recorded");
-        let note = format!("no figure in {} of {} runs: {reason}", summary.failed, record.blocks);
+        let note = format!("no value in {} of {} runs: {reason}", summary.failed, record.blocks);
         match notes.iter_mut().find(|(other, _)| *other == note) {
             Some((_, cases)) => cases.push(&summary.case.id),
             None => notes.push((note, vec![&summary.case.id])),
@@ -279,7 +279,8 @@ fn interval_note(record: &Record, moves: bool) -> String {
         "Medians over blocks"
     };
     if Differences::of(record, Metric::Score).is_some_and(|differences| differences.repeats.is_some()) {
-        return "Single runs; the intervals are what a run of the same thing would differ by.".into();
+        return "Single runs; the intervals show by how much two runs of the same configuration may differ."
+            .into();
     }
     if (record.blocks as usize) < LEAST_BLOCKS {
         return format!("{medians}. Intervals: insufficient, they need {LEAST_BLOCKS} blocks.");
@@ -292,11 +293,11 @@ fn interval_note(record: &Record, moves: bool) -> String {
 
 fn cpu_note(record: &Record) -> &'static str {
     if record.shared_processors {
-        "CPU is the whole host's. Both ends share its processors, so CPU % a+b and CPU-s/GB hold both ends' work."
+        "CPU is that of the whole host. Both ends share its processors, so CPU % a+b and CPU-s/GB hold both ends' work."
     } else if record.b_is_guest_of_a {
-        "Host b is a virtual machine of host a, whose CPU holds b's: CPU-s/GB is host a's alone, and CPU % b is b's own view."
+        "Host b is a virtual machine of host a, whose CPU includes b's: CPU-s/GB is only host a's, and CPU % b is what b itself counts."
     } else {
-        "CPU-s/GB adds both hosts'."
+        "CPU-s/GB is the sum of both hosts'."
     }
 }
 

@@ -95,7 +95,7 @@ impl Attempt<'_> {
         let run = process::run(commands, self.work, Duration::from_secs_f64(self.timeout), self.stop);
         let after = self.clocks();
         log.recordings = self.stop_samples()?;
-        log.watched = self.bed.stop_watching().map_err(|e| format!("asking for samples: {e}"))?;
+        log.watched = self.bed.stop_watching().map_err(|e| format!("requesting samples: {e}"))?;
         let finished = run.inspect_err(|_| log.add_partial(self.work, copies))?;
         let after = after?;
         log.add(&finished.outputs, &servers);
@@ -196,7 +196,7 @@ impl Attempt<'_> {
         let encrypted = self.cipher().is_some();
         match stated.encrypted {
             Some(said) if said != encrypted => Err(format!(
-                "it says encrypted: {said}, and the case is {}",
+                "it reports encrypted: {said}, but the case is {}",
                 if encrypted { "encrypted" } else { "clear" }
             )
             .into()),
@@ -224,7 +224,7 @@ impl Attempt<'_> {
 
     /// The numbers of files and bytes at all receivers.
     fn arrived(&self, destination: &Path) -> Result<(u64, u64), Failure> {
-        let (task, what) = (Task::Count(destination.to_owned()), "looking at what arrived");
+        let (task, what) = (Task::Count(destination.to_owned()), "checking the destination");
         let mut all = (0, 0);
         for receiver in 0..self.bed.receivers().len() {
             match self.at_receiver(receiver, &task, what)? {
@@ -240,7 +240,7 @@ impl Attempt<'_> {
             let there = destination.join(source.file_name().unwrap_or_default());
             let difference = self.bed.difference(source, copy % self.bed.receivers().len(), &there);
             if let Some(difference) = difference.map_err(|e| format!("comparing contents: {e}"))? {
-                return Err(format!("what arrived is wrong: {difference}").into());
+                return Err(format!("the destination is wrong: {difference}").into());
             }
         }
         Ok(())
@@ -295,7 +295,9 @@ impl Attempt<'_> {
         if let (Moves::Files, Some(stated)) = (self.tool.moves, stated)
             && stated != measures.bytes
         {
-            return Err(format!("it says it moved {stated} bytes, and {} arrived", measures.bytes).into());
+            return Err(
+                format!("it reports that it moved {stated} bytes, but {} arrived", measures.bytes).into()
+            );
         }
         if self.tool.moves == Moves::Memory && measures.bytes == 0 {
             return Err("it moved nothing".to_owned().into());
@@ -305,7 +307,7 @@ impl Attempt<'_> {
         }
         if let Some(own) = measures.payload_seconds.filter(|own| *own > measures.seconds * 1.01) {
             return Err(format!(
-                "it says {own:.3} s for the payload, and the whole took {:.3}",
+                "it reports {own:.3} s for the payload, but the whole command took {:.3}",
                 measures.seconds
             )
             .into());

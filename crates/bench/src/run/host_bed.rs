@@ -189,7 +189,7 @@ impl HostEnd {
             let argv = ["ip", "-j", "route", "get", address].map(OsString::from);
             let shown = output(&mut self.place.command(&argv)?);
             let name = shown.and_then(|shown| routed(&shown));
-            let name = name.map_err(|e| told(&format!("looking for the way from a to {address}"), &e))?;
+            let name = name.map_err(|e| told(&format!("finding the route from a to {address}"), &e))?;
             Ok(PathPort::of(&facts, &name))
         };
         let ports = addresses.iter().map(port).collect::<io::Result<_>>()?;

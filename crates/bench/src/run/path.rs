@@ -99,7 +99,7 @@ impl HostPath {
             None => path.kind,
         };
         Some(format!(
-            "the study asks for a link of {}, and the path ({path}) {what}; {advice}",
+            "the study requests a link of {}, but the path ({path}) {what}; {advice}",
             describe_link(spec)
         ))
     }
@@ -125,7 +125,7 @@ impl HostPath {
         }
         if (1..count).any(|place| ports[..place].iter().any(|port| port.name == ports[place].name)) {
             return Some((
-                "leaves a by the same port for several addresses".into(),
+                "uses the same port of a for several addresses".into(),
                 "give b's addresses subnets of their own, and routes by ports of their own",
             ));
         }

@@ -114,7 +114,8 @@ impl PathCheck<'_> {
         let both = if self.bed.shares_processors() { arrived } else { 0 };
         for (name, end, needed) in [("a", End::A, source.saturating_add(both)), ("b", End::B, arrived)] {
             let argv = [OsString::from("df"), "--output=avail".into(), "-B1".into(), work.clone().into()];
-            let shown = self.output(end, &argv).map_err(|e| format!("looking for room at {name}: {e}"))?;
+            let shown =
+                self.output(end, &argv).map_err(|e| format!("checking the free space at {name}: {e}"))?;
             let free: Option<u64> = shown.lines().last().and_then(|line| line.trim().parse().ok());
             if let Some(free) = free.filter(|free| *free < needed) {
                 let [free, needed] = [free, needed].map(linerate_quantity::Bytes::of);

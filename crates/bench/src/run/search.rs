@@ -16,7 +16,7 @@ impl Attempt<'_> {
         let Some(search) = self.case.search(self.tool) else { return Ok(None) };
         self.found_by(search, log).map(Some).map_err(|failure| match failure {
             Failure::Failed(reason) => {
-                Failure::Failed(format!("looking for the best {}: {reason}", search.parameter))
+                Failure::Failed(format!("searching for the best {}: {reason}", search.parameter))
             }
             other => other,
         })

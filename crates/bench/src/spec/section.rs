@@ -206,7 +206,7 @@ impl<'a> Section<'a> {
     pub fn free_values(&self, key: &'static str) -> Read<Vec<FreeLevels>> {
         let found = self.free_levels(key)?;
         match found.iter().find(|entry| entry.levels.len() != 1) {
-            Some(entry) => Err(self.error_of(entry, "is a list, where one value belongs")),
+            Some(entry) => Err(self.error_of(entry, "is a list, but must be a single value")),
             None => Ok(found),
         }
     }

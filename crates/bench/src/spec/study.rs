@@ -384,7 +384,7 @@ at_least = 0.9
         assert!(error("payload_rate(iperf3)", "payload_rate(iperf)").ends_with("did you mean `iperf3`?"));
         assert!(error("at_least = 0.9", "at_lest = 0.9").ends_with("did you mean `at_least`?"));
         assert!(error("rate = \"10gbit\"", "rate = \"10 GB\"").starts_with("x.toml:6: `link.rate`"));
-        assert!(error("cp-{variant}-{streams}", "cp-{streams}").contains("stands there twice"));
+        assert!(error("cp-{variant}-{streams}", "cp-{streams}").contains("is used twice"));
         assert!(error("tool = \"iperf3\"", "tool = \"iperf3\"\nstreams = \"auto\"").contains("no \"auto\""));
         assert!(
             error("tool = \"iperf3\"", "tool = \"iperf3\"\ndataset = \"tree\"").contains("moves no files")

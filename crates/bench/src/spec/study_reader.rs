@@ -113,7 +113,7 @@ impl Unique {
     fn once<T>(&mut self, section: &Section, thing: T, name: fn(&T) -> &str) -> Result<T, FileError> {
         match self.seen.insert(name(&thing).to_owned()) {
             true => Ok(thing),
-            false => Err(section.error(self.key, format!("{:?} stands there twice", name(&thing)))),
+            false => Err(section.error(self.key, format!("{:?} is used twice", name(&thing)))),
         }
     }
 }
@@ -144,7 +144,7 @@ fn read_rows(root: &Section) -> Result<Vec<u32>, FileError> {
     })?;
     let distinct: BTreeSet<u32> = rows.iter().copied().collect();
     if distinct.len() < rows.len() {
-        return Err(root.error("rows", "names a row twice"));
+        return Err(root.error("rows", "contains a row twice"));
     }
     Ok(rows)
 }
@@ -196,7 +196,7 @@ fn check_emulated(section: &Section, link: &LinkSpec) -> Result<(), FileError> {
     let emulated = link.rtt.map(|_| "rtt").or(link.loss.map(|_| "loss"));
     let other = link.queues.map(|_| "queues").or((link.guests > 0).then_some("guests"));
     match (emulated, other) {
-        (Some(key), Some(other)) => Err(section.error(key, format!("can't be had together with `{other}`"))),
+        (Some(key), Some(other)) => Err(section.error(key, format!("can't be combined with `{other}`"))),
         _ => Ok(()),
     }
 }
@@ -206,7 +206,7 @@ fn check_guests(section: &Section, link: &LinkSpec) -> Result<(), FileError> {
         () if link.machine.is_none() => Ok(()),
         () if link.guests == 0 => Err(section.error("guest", "describes guests, and `guests` is 0")),
         () if link.queues.is_some() => {
-            Err(section.error("queues", "can't be had together with `guest`: give the guest's card queues"))
+            Err(section.error("queues", "can't be combined with `guest`: give the guest's card queues"))
         }
         () => Ok(()),
     }
@@ -228,7 +228,10 @@ fn number_up_to(
 fn read_setting(section: &Section) -> Result<SettingSpec, FileError> {
     let name = section.text("name")?.to_owned();
     if name.is_empty() || name.contains(['{', '}']) || FACTORS.contains(&name.as_str()) {
-        return Err(section.error("name", format!("{name:?} can't name a setting: it has a meaning already")));
+        return Err(section.error(
+            "name",
+            format!("{name:?} can't be the name of a setting, because it already has a meaning"),
+        ));
     }
     let hosts: Vec<String> = section.texts("hosts")?.into_iter().map(str::to_owned).collect();
     if let Some(wrong) = hosts.iter().find(|host| !["a", "b"].contains(&host.as_str())) {
@@ -242,7 +245,7 @@ fn read_setting(section: &Section) -> Result<SettingSpec, FileError> {
         return Ok(ready);
     }
     if !write.iter().any(|word| word.mentions("value")) {
-        return Err(section.error("write", "doesn't say where `{value}` goes"));
+        return Err(section.error("write", "doesn't contain `{value}`"));
     }
     match (hosts.is_empty(), read.is_empty()) {
         (true, _) => Err(section.missing("hosts")),
@@ -304,7 +307,9 @@ fn read_bound(section: &Section, cases: &[&str]) -> Result<BoundSpec, FileError>
     };
     let every_block = section.flag("every_block")?;
     if every_block && limit.is_none() {
-        return Err(section.error("every_block", "needs `at_least` or `at_most`: there is no limit to hold"));
+        return Err(
+            section.error("every_block", "needs `at_least` or `at_most`: without one there is no limit")
+        );
     }
     Ok(BoundSpec {
         name: section.text("name")?.to_owned(),

@@ -45,7 +45,7 @@ fn a_run_has_the_level_that_a_search_before_it_found() {
     assert_eq!(asked("asks-3"), (Some(3), None));
     assert_eq!(asked("asks-auto"), (Some(7), Some((7, 1))));
     assert_eq!(asked("fails-3"), (Some(3), None), "where nothing is looked for, nothing can fail");
-    assert!(reason(&record, "fails-auto").contains("looking for the best users: exit status: 5"));
+    assert!(reason(&record, "fails-auto").contains("searching for the best users: exit status: 5"));
     let stored = store::load(&dir).unwrap().record;
     assert_eq!(stored.runs.iter().filter(|run| run.case == "asks-auto").count(), 2);
     let found = summaries(&stored, None).into_iter().find(|s| s.case.id == "asks-auto").unwrap();
