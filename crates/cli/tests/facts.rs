@@ -102,7 +102,7 @@ fn fixtures_are_told_for_people() {
 
 #[test]
 fn what_is_no_snapshot_is_refused() {
-    facts(&["--root", "/dev/null"]).exits(1).says(&["/dev/null", "no snapshot"]);
+    facts(&["--root", "/dev/null"]).exits(1).says(&["/dev/null", "isn't a snapshot"]);
     facts(&["--root", "/no/such/file"]).exits(1).says(&["/no/such/file"]);
     facts(&["--root", "x", "host"]).exits(2);
     facts(&["--json", "--snapshot", "x"]).exits(2);

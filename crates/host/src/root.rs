@@ -93,7 +93,7 @@ impl<'a> Root<'a> {
         match entry {
             Entry::Text(digits) => match from_hex(&digits) {
                 Some(bytes) => Fact::Known(bytes),
-                None => Fact::Unreadable(format!("/{path} isn't in hexadecimal digits")),
+                None => Fact::Unreadable(format!("/{path} isn't written in hexadecimal digits")),
             },
             other => no_value(path, &other),
         }

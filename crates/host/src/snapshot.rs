@@ -22,7 +22,7 @@ fn read_most(from: impl Read, into: &mut Vec<u8>) -> io::Result<()> {
     if into.len() as u64 <= MOST_BYTES {
         return Ok(());
     }
-    let message = format!("it holds more than {} MiB, and no snapshot of a host does", MOST_BYTES >> 20);
+    let message = format!("it holds more than {} MiB, which no snapshot of a host has", MOST_BYTES >> 20);
     Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 
@@ -81,14 +81,14 @@ impl Snapshot {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines().enumerate().peekable();
         if lines.next().map(|(_, line)| line.trim_end()) != Some(HEAD) {
-            return Err(format!("line 1 isn't {HEAD:?}: this is no snapshot of a host"));
+            return Err(format!("line 1 isn't {HEAD:?}: this isn't a snapshot of a host"));
         }
         let mut entries = BTreeMap::new();
         while let Some((at, line)) = lines.next() {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
-            let wrong = || format!("line {}: {line:?} is no entry", at + 1);
+            let wrong = || format!("line {}: {line:?} isn't an entry", at + 1);
             let line = line.strip_prefix('/').ok_or_else(wrong)?;
             // A value may also end in a colon, but a value comes after a blank.
             if let Some(path) = line.strip_suffix(':').filter(|path| !path.contains(' ')) {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
-        assert!(Snapshot::parse("hello").unwrap_err().contains("no snapshot"));
+        assert!(Snapshot::parse("hello").unwrap_err().contains("isn't a snapshot"));
         let error = Snapshot::parse("linerate snapshot 1\n/a = 1\nb = 2\n").unwrap_err();
         assert!(error.starts_with("line 3: \"b = 2\""), "{error}");
     }

@@ -1,7 +1,7 @@
-//! Quantities as users write them and as everything shows them: bytes, bit rates, seconds, shares.
+//! Parses and prints quantities: bytes, bit rates, seconds, shares.
 //!
-//! `{}` shows three significant digits, as what was measured has them: `9.41 Gbit/s`. `{:#}` is the other form that each
-//! type names: a setting's exact value, buffers in powers of two, times in the unit that suits them.
+//! `{}` prints three significant digits, for measured values: `9.41 Gbit/s`. `{:#}` prints the second form of each type:
+//! exact values of settings, buffers in powers of two, times in a suitable unit.
 
 mod read;
 
@@ -10,19 +10,21 @@ use std::time::Duration;
 
 pub use read::{bit_rate, bytes, limit, rsync_bytes, seconds};
 
-/// A number of bytes. `{}` is in powers of ten: `2.05 GB`; `{:#}` in powers of two, as buffers are set: `6.0 MiB`.
+/// A number of bytes. `{}` prints powers of ten: `2.05 GB`; `{:#}` prints powers of two, for sizes of buffers: `6.0 MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Bytes(pub f64);
 
-/// Bits a second. `{}` is `9.41 Gbit/s`; `{:#}` is exact to four decimals, as a link is set: `2.5 Gbit/s`.
+/// Bits a second. `{}` prints `9.41 Gbit/s`; `{:#}` prints up to four decimals, for the configured rate of a link: `2.5
+/// Gbit/s`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct BitRate(pub f64);
 
-/// Seconds. `{}` is how long something took: `1.75 s`, `3 min 20 s`; `{:#}` in the unit that suits it: `80 µs`.
+/// Seconds. `{}` prints a duration: `1.75 s`, `3 min 20 s`; `{:#}` prints a suitable unit: `80 µs`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Seconds(pub f64);
 
-/// A share of 0 to 1. `{}` is in whole percent, or with a decimal below 10 %: `34 %`, `3.1 %`; `{:#}` in whole ones.
+/// A share from 0 to 1. `{}` prints whole percents, or one decimal below 10 %: `34 %`, `3.1 %`; `{:#}` always prints whole
+/// percents.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
 
@@ -34,7 +36,7 @@ impl Bytes {
 }
 
 impl BitRate {
-    /// The mean rate of bytes over seconds; 0 over no time.
+    /// The mean rate of `bytes` over `seconds`; 0 if `seconds` is 0.
     pub fn over(bytes: u64, seconds: f64) -> BitRate {
         BitRate(if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 })
     }
@@ -99,7 +101,8 @@ impl Display for Share {
     }
 }
 
-/// Three significant digits: `9.41`, `0.984`, `12.3`, `1250`; with an exponent from 10^9 on, and `–` for what is no number.
+/// A value with three significant digits: `9.41`, `0.984`, `12.3`, `1250`; with an exponent from 10^9 on; `–` if it isn't a
+/// number.
 pub fn three(value: f64) -> String {
     let size = value.abs();
     let decimals = match () {
@@ -111,11 +114,12 @@ pub fn three(value: f64) -> String {
         () => 3,
     };
     let text = format!("{value:.decimals$}");
-    // A small negative that rounds to nothing isn't less than nothing.
+    // A small negative value that rounds to 0 gets no minus sign.
     if text.trim_start_matches(['-', '0', '.']).is_empty() { text.replace('-', "") } else { text }
 }
 
-/// Two decimals, so that a column's figures stand below one another; more for what is small, fewer for what is large.
+/// A value with two decimals, so that the numbers of a column are aligned; with more decimals if it is small, and fewer if
+/// it is large.
 pub fn plain(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() || size >= 999.5 || (size > 0.0 && size < 0.0995) {
@@ -125,7 +129,8 @@ pub fn plain(value: f64) -> String {
     }
 }
 
-/// Up to four decimals and no trailing zeros: `10`, `2.5`; with an exponent where that has no sense.
+/// A value with up to four decimals and no trailing zeros: `10`, `2.5`; with an exponent if it is too large or too small
+/// for that.
 pub fn exact(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 || (size < 1e-3 && size > 0.0) => format!("{value:.1e}"),
@@ -133,7 +138,7 @@ pub fn exact(value: f64) -> String {
     }
 }
 
-/// A whole number with its thousands apart: `20,000`.
+/// A whole number with separators of thousands: `20,000`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -156,7 +161,7 @@ const MIB: f64 = KIB * KIB;
 const GIB: f64 = MIB * KIB;
 const TIB: f64 = GIB * KIB;
 
-/// A value in the largest unit that it fills.
+/// A value in the largest unit in which it is at least 1.
 fn scaled<'u>(value: f64, units: &[(f64, &'u str)]) -> Option<(f64, &'u str)> {
     units.iter().find(|(unit, _)| value >= *unit).map(|(unit, name)| (value / unit, *name))
 }

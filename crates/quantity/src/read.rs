@@ -1,14 +1,15 @@
-//! Reads quantities with units. A bare `k`, `m`, `g` is a power of ten, but for [`limit`], which is rsync's.
+//! Parses quantities with units. A single letter `k`, `m` or `g` is a power of ten, except in [`limit`] and [`rsync_bytes`],
+//! which follow rsync.
 
 use super::{GIB, KIB, MIB, TIB};
 
 /// Bytes: `1.6 MB`, `1G` (powers of ten), `64 KiB`, `1gib` (powers of two), `300`.
 ///
 /// # Errors
-/// A sentence for people: what is understood.
+/// A sentence that says which texts are understood.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let (number, unit) =
-        split(text).ok_or_else(|| format!("'{text}' is no size; write 500M, 1GB or 1GiB"))?;
+        split(text).ok_or_else(|| format!("'{text}' isn't a size; write 500M, 1GB or 1GiB"))?;
     let unit = unit.to_ascii_lowercase();
     let factor = match unit.strip_suffix('b').unwrap_or(&unit) {
         "" => 1.0,
@@ -24,7 +25,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "pi" => TIB * KIB,
         _ => {
             let wrong = format!(
-                "the unit of '{text}' is none of a size; write k, M, G, T, P, KiB, MiB, GiB, TiB or PiB"
+                "the unit of '{text}' isn't a unit of size; write k, M, G, T, P, KiB, MiB, GiB, TiB or PiB"
             );
             return Err(format!("{wrong}, as in 1.6 MB or 64 KiB"));
         }
@@ -32,13 +33,13 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     whole(number * factor).ok_or_else(|| format!("'{text}' is too large for a size; write 500M, 1GB or 1GiB"))
 }
 
-/// Bytes as rsync's `--max-size` has them: `10m` and `10MiB` are powers of two, `10mb` of ten; a `+1` or `-1` behind is one byte
-/// more or less.
+/// Bytes in the notation of rsync's `--max-size`: `10m` and `10MiB` are powers of two, `10mb` is a power of ten; a final
+/// `+1` or `-1` adds or subtracts one byte.
 ///
 /// # Errors
-/// A sentence for people: what is understood.
+/// A sentence that says which texts are understood.
 pub fn rsync_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no size; write 500k, 10m (MiB) or 1gb (10^9 bytes)");
+    let wrong = || format!("'{text}' isn't a size; write 500k, 10m (MiB) or 1gb (10^9 bytes)");
     let (size, more) = match (text.strip_suffix("+1"), text.strip_suffix("-1")) {
         (Some(size), _) => (size, 1.0),
         (_, Some(size)) => (size, -1.0),
@@ -60,14 +61,14 @@ pub fn rsync_bytes(text: &str) -> Result<u64, String> {
     whole((number * factor).floor() + more).ok_or_else(wrong)
 }
 
-/// Bytes a second of a limit as rsync's `--bwlimit` has it: a bare number is KiB, `10m` MiB a second; or bits with `bit`:
-/// `500mbit`, `2.5gbit`. Zero is no limit.
+/// Bytes a second of a limit in the notation of rsync's `--bwlimit`: a number without a unit is in KiB a second, `10m` is 10
+/// MiB a second. Units with `bit` are bits a second: `500mbit`, `2.5gbit`. Zero is no limit.
 ///
 /// # Errors
-/// A sentence for people: what is understood.
+/// A sentence that says which texts are understood.
 pub fn limit(text: &str) -> Result<Option<u64>, String> {
     let (number, unit) =
-        split(text).ok_or_else(|| format!("'{text}' is no rate; write 20m (MiB a second) or 500mbit"))?;
+        split(text).ok_or_else(|| format!("'{text}' isn't a rate; write 20m (MiB a second) or 500mbit"))?;
     let lower = unit.to_ascii_lowercase();
     let factor = match lower.as_str() {
         "b" => 1.0,
@@ -78,18 +79,19 @@ pub fn limit(text: &str) -> Result<Option<u64>, String> {
         "mb" => 1e6,
         "gb" => 1e9,
         _ => bits(&lower).map(|bits| bits / 8.0).map_err(|_| {
-            format!("'{unit}' is no unit of rate; write k, m, g (KiB, MiB, GiB a second) or mbit, gbit")
+            format!("'{unit}' isn't a unit of rate; write k, m, g (KiB, MiB, GiB a second) or mbit, gbit")
         })?,
     };
     let bytes = number * factor;
     Ok(if bytes == 0.0 { None } else { Some((bytes as u64).max(1)) })
 }
 
-/// Bits a second as tc(8) spells them: `10gbit`, `2.5 Gbit/s`, `100mbit`, `1gibit`. Of what tc takes, a bare number and the
-/// `bps` family are refused: there `10gbps` means ten giga*bytes* a second, which hardly anyone who writes it wants.
+/// Bits a second in the notation of tc(8): `10gbit`, `2.5 Gbit/s`, `100mbit`, `1gibit`. Unlike tc, it refuses a number
+/// without a unit and the units `bps`, `gbps` and so on: in tc, `10gbps` means ten giga*bytes* a second, which hardly any
+/// user wants.
 ///
 /// # Errors
-/// The reason alone, for people.
+/// Only the reason, as a phrase for a message.
 pub fn bit_rate(text: &str) -> Result<u64, &'static str> {
     let (number, unit) = split(text).ok_or("it doesn't start with a number")?;
     let unit = unit.to_ascii_lowercase();
@@ -100,7 +102,7 @@ pub fn bit_rate(text: &str) -> Result<u64, &'static str> {
 /// Seconds: `2`, `0.5 s`, `200 ms`, `5 min`, `1 h`.
 ///
 /// # Errors
-/// A sentence for people: what is understood.
+/// A sentence that says which texts are understood.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text).ok_or_else(|| format!("{text:?} doesn't begin with a number"))?;
     let factor = match unit {
@@ -110,14 +112,14 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         "h" => 3600.0,
         _ => {
             return Err(format!(
-                "{text:?} has a unit that isn't one of time; write it as \"200 ms\" or \"5 min\""
+                "{text:?} has a unit that isn't a unit of time; write it as \"200 ms\" or \"5 min\""
             ));
         }
     };
     Ok(number * factor)
 }
 
-/// Bits of a unit of rates.
+/// The number of bits in a unit of rates.
 fn bits(unit: &str) -> Result<f64, &'static str> {
     Ok(match unit {
         "bit" => 1.0,
@@ -130,12 +132,14 @@ fn bits(unit: &str) -> Result<f64, &'static str> {
         "gibit" => GIB,
         "tibit" => TIB,
         "" => return Err("the unit is missing"),
-        _ if unit.ends_with("bps") => return Err("tc reads bps as bytes per second, so it isn't taken here"),
+        _ if unit.ends_with("bps") => {
+            return Err("tc reads bps as bytes per second, so bps isn't allowed here");
+        }
         _ => return Err("the unit isn't known"),
     })
 }
 
-/// A number, in which `_` may set thousands apart, and its unit.
+/// A number, in which `_` may separate thousands, and its unit.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
@@ -143,7 +147,8 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
-/// The nearest whole number, where it can be told apart from its neighbours.
+/// The nearest whole number; `None` if the value is negative, or so large that neighbouring whole numbers can't be
+/// distinguished.
 fn whole(value: f64) -> Option<u64> {
     (0.0..9e15).contains(&value).then(|| value.round() as u64)
 }

@@ -1,21 +1,21 @@
-//! How a test says that it can't run on this machine: one place for all crates. No program depends on this crate.
+//! Lets a test of any crate report that it can't run on this machine. No program depends on this crate.
 //!
-//! Each reason has a name: that of a program (`rsync`), or `root`, `tun`, `xattrs` and the like. A test without what it
-//! needs prints `skipped: ...` and passes. Under `LINERATE_TEST_ALL=1` it fails, unless `LINERATE_TEST_WITHOUT` has the
-//! name: `LINERATE_TEST_ALL=1 LINERATE_TEST_WITHOUT=ifb,b3sum cargo test`.
+//! Each requirement has a name: that of a program (`rsync`), or `root`, `tun`, `xattrs` and others. If a requirement
+//! isn't met, the test prints `skipped: ...` and passes. With `LINERATE_TEST_ALL=1` it fails instead, unless
+//! `LINERATE_TEST_WITHOUT` lists the name: `LINERATE_TEST_ALL=1 LINERATE_TEST_WITHOUT=ifb,b3sum cargo test`.
 
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Where programs are that an ordinary user's `PATH` may lack.
+/// Directories of programs that an ordinary user's `PATH` may lack.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Says that the calling test ends here, since this machine lacks `need`.
+/// Reports that the calling test ends here, because this machine lacks `need`.
 ///
 /// # Panics
-/// With `LINERATE_TEST_ALL=1` in the environment, unless `need` is one of the names in `LINERATE_TEST_WITHOUT`, which
-/// commas separate.
+/// With `LINERATE_TEST_ALL=1` in the environment, unless `need` is one of the comma-separated names in
+/// `LINERATE_TEST_WITHOUT`.
 #[track_caller]
 pub fn skip(need: &str, why: impl Display) {
     let variable = |name| std::env::var(name).unwrap_or_default();
@@ -24,7 +24,7 @@ pub fn skip(need: &str, why: impl Display) {
         passes,
         "LINERATE_TEST_ALL=1 and a test can't run: {why} (LINERATE_TEST_WITHOUT={need} lets it pass)"
     );
-    // Past the test harness, which keeps to itself what a test prints by `eprintln!` before it passes.
+    // This bypasses the test harness, which hides the output of `eprintln!` if the test passes.
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
@@ -32,7 +32,7 @@ fn may_skip(need: &str, all: &str, without: &str) -> bool {
     all != "1" || without.split(',').any(|name| name.trim() == need)
 }
 
-/// Whether this process is root; the test is [skipped](skip) where it isn't.
+/// True if this process is root; otherwise the test is [skipped](skip).
 #[track_caller]
 pub fn is_root(why: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
@@ -42,20 +42,20 @@ pub fn is_root(why: &str) -> bool {
     root
 }
 
-/// Whether a program is installed; the test is [skipped](skip) where it isn't.
+/// True if a program is installed; otherwise the test is [skipped](skip).
 #[track_caller]
 pub fn has(program: &str) -> bool {
     program_path(program).is_some()
 }
 
-/// Whether all of these programs are installed; the test is [skipped](skip) for the first one that isn't.
+/// True if all of these programs are installed; otherwise the test is [skipped](skip) for the first missing program.
 #[track_caller]
 pub fn has_all(programs: &[&str]) -> bool {
     programs.iter().all(|program| has(program))
 }
 
-/// Where a program is, on the `PATH` or in a directory for root's programs; the test is [skipped](skip) where it isn't
-/// installed.
+/// The path of a program in `PATH` or in a directory for root's programs; if it isn't installed, the test is
+/// [skipped](skip).
 #[track_caller]
 pub fn program_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -67,8 +67,7 @@ pub fn program_path(program: &str) -> Option<PathBuf> {
     found
 }
 
-/// Whether this machine has the tunnel device, of which the labs' delay is made; the test is [skipped](skip) where it
-/// hasn't.
+/// True if this machine has the tunnel device, which labs need for delay; otherwise the test is [skipped](skip).
 #[track_caller]
 pub fn has_tun() -> bool {
     let there = Path::new("/dev/net/tun").exists();

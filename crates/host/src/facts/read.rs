@@ -25,7 +25,7 @@ pub(super) fn three(root: &Root, path: &str) -> Fact<[u64; 3]> {
         let values = text.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
         match values.map(<[u64; 3]>::try_from) {
             Ok(Ok(values)) => Fact::Known(values),
-            _ => Fact::Unreadable(format!("/{path} holds {:?} where three numbers belong", start(&text))),
+            _ => Fact::Unreadable(format!("/{path} holds {:?} instead of three numbers", start(&text))),
         }
     })
 }

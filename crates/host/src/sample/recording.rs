@@ -226,8 +226,10 @@ impl RecordingError {
 impl Display for RecordingError {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoRecording => write!(f, "it is no recording: its first line isn't \"{MAGIC}\""),
-            Self::Line { at, line } => write!(f, "it is damaged: \"{line}\" at byte {at} has no place there"),
+            Self::NoRecording => write!(f, "it isn't a recording: its first line isn't \"{MAGIC}\""),
+            Self::Line { at, line } => {
+                write!(f, "it is damaged: \"{line}\" at byte {at} isn't allowed there")
+            }
         }
     }
 }

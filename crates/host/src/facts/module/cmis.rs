@@ -70,7 +70,7 @@ fn max_watts(memory: &ModuleMemory) -> Fact<f64> {
         match [1.5, 3.5, 7.0, 8.0, 10.0, 12.0, 14.0].get(usize::from(class >> 5)) {
             Some(watts) => Fact::Known(*watts),
             // Class 8: more than 14 W.
-            None => Fact::Unreadable("the module is of class 8 and says no watts".into()),
+            None => Fact::Unreadable("the module is of class 8 and doesn't state its watts".into()),
         }
     });
     memory.byte(201).and_then(|quarters| match quarters {

@@ -99,7 +99,7 @@ impl ModuleMemory {
         self.byte(at).and_then(|wanted| match wanted == sum {
             true => Fact::Known(()),
             false => Fact::Unreadable(format!(
-                "the module's bytes add up to {sum:#04x} where its checksum is {wanted:#04x}: they were misread"
+                "the module's bytes add up to {sum:#04x} but its checksum is {wanted:#04x}: they were misread"
             )),
         })
     }
