@@ -1,4 +1,4 @@
-//! The examples of the documents are files that this program takes.
+//! The examples in the documentation are valid files for this program.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Studies run on a bed without a network, with shell scripts as tools: good ones, and every kind of bad one.
+//! Studies run on a bed without a network, with shell scripts as tools: good tools, and every kind of bad
+//! tool.
 
 #[path = "runner/again.rs"]
 mod again;
@@ -26,7 +27,7 @@ use linerate_bench::spec::tool::{Tool, Toolbox};
 use linerate_bench::store::{self, Invocation};
 use linerate_host::{CpuTimes, Facts};
 
-/// Both ends are this process's own surroundings.
+/// A bed whose ends are both this host.
 struct Here;
 
 impl Bed for Here {
@@ -107,7 +108,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// One tool file and one case for each script, in which `$1` is the source and `$2` the destination.
+    /// One tool file and one case for each script. In a script, `$1` is the source and `$2` the destination.
     fn new(scripts: &[(&str, &str)]) -> Trial {
         let mut tools = Toolbox::default();
         for (name, script) in scripts {
@@ -447,7 +448,7 @@ fn copies_go_to_the_addresses_in_turn_and_parameters_are_placeholders() {
     assert!(measures.notes[0].starts_with("what host b recorded: "), "{:?}", measures.notes);
 }
 
-/// A bed whose path and generator can do so much: what stands in for linerate prints it.
+/// A bed whose path and generator have these rates. A script in place of linerate prints them.
 #[test]
 fn a_generator_is_tested_alone_and_runs_near_its_limit_are_marked() {
     let mut trial = Trial::new(&[]);

@@ -1,4 +1,4 @@
-//! The settings of the built-in studies, on interfaces of a network namespace of their own.
+//! The settings of the built-in studies, on interfaces of a separate network namespace.
 
 use std::ffi::OsString;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,11 +8,12 @@ use linerate_bench::spec::tool::Toolbox;
 use linerate_bench::spec::{Value, Values, Word};
 use linerate_testing::{has_all, is_root};
 
-/// A network namespace that ends with its one process.
+/// A network namespace that ends with its only process.
 struct Namespace(Child);
 
 impl Namespace {
-    /// With two interfaces of two queues each; none, and a line that says why, where that can't be had.
+    /// Makes a namespace with two interfaces of two queues each. If that is impossible, returns `None` and
+    /// prints the reason.
     fn with_queues() -> Option<Namespace> {
         if !is_root("a network namespace needs root") || !has_all(&["unshare", "nsenter", "ip"]) {
             return None;

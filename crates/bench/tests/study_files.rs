@@ -1,5 +1,4 @@
-//! What study and tool files may say beyond a plain matrix, what is wrong in them, and what the built-in ones
-//! cover.
+//! Tests of study and tool files: keys beyond a plain matrix, errors, and the contents of the built-in files.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -108,7 +107,7 @@ fn parse(text: &str) -> Result<Study, String> {
     Study::parse("x.toml", text, &tools()).map_err(|error| error.to_string())
 }
 
-/// The error of the study with one thing in it changed.
+/// The error of the study after one change in its text.
 #[track_caller]
 fn error(from: &str, to: &str) -> String {
     assert!(STUDY.contains(from), "{from}");

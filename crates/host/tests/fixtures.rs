@@ -1,4 +1,4 @@
-//! Facts of the hosts in tests/fixtures: each is a snapshot, so a new one is made by `linerate facts
+//! Facts of the hosts in tests/fixtures. Each host is a snapshot; make a new one with `linerate facts
 //! --snapshot`.
 
 use std::collections::BTreeMap;
@@ -183,7 +183,7 @@ fn the_module_and_the_link_modes_of_a_port_are_told() {
     assert_eq!(module.rx_power.known().and_then(|light| light.lowest()), Some(0.0021));
 }
 
-/// Removes sources at random: what is still known is what it was before.
+/// Removes sources at random: each fact that is still known has the same value as before.
 #[test]
 fn without_some_sources_no_value_is_another() {
     let mut random = fastrand::Rng::with_seed(5);
@@ -241,7 +241,7 @@ fn unchanged(name: &str, before: &Value, snapshot: &Snapshot, gone: &[&String]) 
     }
 }
 
-/// The first place whose value is another, unless it has become unknown.
+/// The first place whose value has changed, unless it has become unknown.
 fn differs(before: &Value, after: &Value) -> Option<String> {
     let is_unknown = after == "not_applicable" || after.get("unreadable").is_some();
     match (before, after) {

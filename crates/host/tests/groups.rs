@@ -1,4 +1,4 @@
-//! Limits of control groups on the hosts of tests/groups, whose values are those of public reports.
+//! Limits of control groups on the hosts of tests/groups. Their values are from public reports.
 
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,7 @@ fn a_login_without_limits_has_none() {
     assert_eq!(facts.cpuset.known().map(Vec::len), Some(24));
 }
 
-/// Without a source a limit is unknown, and never another one.
+/// If a source is missing, a limit is unknown, and never has a wrong value.
 #[test]
 fn without_a_source_no_limit_is_another() {
     let mut files: Vec<PathBuf> =

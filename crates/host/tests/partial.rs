@@ -1,19 +1,20 @@
-//! Hosts of which only a part can be read: what is still known is what it is on the whole host.
+//! Hosts of which only a part can be read: each fact that is still known has the same value as on the whole
+//! host.
 //!
-//! `tests/fixtures.rs` takes whole sources away; here lines go, as from a text that was cut, shortened by
-//! hand, or written by another kernel. A list or a map may lose members that way, and a value may become
-//! unknown. None may become another.
+//! `tests/fixtures.rs` removes whole sources. These tests remove lines, as in a text that was cut off,
+//! shortened by hand, or written by another kernel. Then a list or a map may lose members, and a value may
+//! become unknown, but no value may change.
 
 use std::path::{Path, PathBuf};
 
 use linerate_host::{Facts, Snapshot};
 use serde_json::Value;
 
-/// Rounds for each host; in each another share of the lines goes.
+/// Rounds for each host. Each round removes another share of the lines.
 const ROUNDS: u32 = 80;
-/// Answers in numbers, by the ends of their paths.
+/// Answers that consist of numbers, by the ends of their paths.
 const NUMBERS: [&str; 5] = ["/channels", "/rings", "/coalescing", "/pause", "/rss"];
-/// What tells members of a list apart.
+/// The fields that identify members of a list.
 const KEYS: [&str; 4] = ["number", "cpu", "path", "name"];
 
 fn fixtures() -> Vec<(String, Snapshot)> {
@@ -43,8 +44,8 @@ fn without_some_lines_no_value_is_another() {
     }
 }
 
-/// The lines inside of texts. What a driver answered in numbers stays whole: the kernel leaves out what a
-/// driver doesn't have, so that by docs/formats.md a line that is missing there is a 0.
+/// The lines inside of texts. Drivers' answers that consist of numbers stay whole: the kernel leaves out
+/// values that a driver doesn't have, so by docs/formats.md a missing line stands for 0.
 fn inside(text: &str) -> Vec<usize> {
     let mut path = "";
     let mut lines = Vec::new();
@@ -72,7 +73,7 @@ fn unchanged(name: &str, before: &Value, text: &str, gone: &[usize]) {
     }
 }
 
-/// The first place whose value is another, unless it has become unknown or lost some of its members.
+/// The first place whose value has changed, unless it has become unknown or has lost some of its members.
 fn differs(before: &Value, after: &Value) -> Option<String> {
     let is_unknown = after == "not_applicable" || after.get("unreadable").is_some();
     match (before, after) {
@@ -89,7 +90,8 @@ fn differs(before: &Value, after: &Value) -> Option<String> {
     }
 }
 
-/// The first member that isn't one of the old ones; they stand in the same order, each by its name or number.
+/// The first member that isn't one of the old members. Members are in the same order, and each has a name or
+/// number.
 fn among(old: &[Value], new: &[Value]) -> Option<String> {
     let key = |value: &Value| KEYS.iter().find_map(|key| value.get(*key).cloned());
     let mut rest = old.iter();

@@ -8,7 +8,7 @@ use linerate_host::sample::{self, Cost, Recording, Sampler, SamplerOptions};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-/// The files of a host that has been busy for so many ticks and has received as many packets.
+/// The files of a host that has been busy for N ticks and has received N packets.
 fn write(root: &Path, n: u64) {
     let files = [
         ("stat", format!("cpu  {n} 0 0 100 0 0 0 0 0 0\ncpu0 {n} 0 0 100 0 0 0 0 0 0\nintr 1 2 3\n")),
@@ -76,8 +76,8 @@ fn an_empty_tree_says_what_is_missing() {
     assert!(sample::series(&recording).is_empty());
 }
 
-/// The bound of 1 % is on the release build; docs/guide/measure.md has that figure. Without an optimiser this
-/// is more.
+/// The bound of 1 % that docs/guide/measure.md states holds for the release build. A build without
+/// optimisation needs more.
 #[test]
 fn sampling_this_host_costs_little() {
     let spent = || {
@@ -96,7 +96,7 @@ fn sampling_this_host_costs_little() {
     assert!(percent < 2.5, "{percent} %");
 }
 
-/// Bytes that look like a recording here and there.
+/// Bytes that partly look like a recording.
 fn nearly() -> impl Strategy<Value = Vec<u8>> {
     let names = ["cpu", "interrupts", "softirqs", "ports", "queues", "softnet", "snmp", "netstat", "flows"];
     let piece = (0..12usize, prop::collection::vec(any::<u8>(), 0..60), 0..70usize).prop_map(
@@ -110,7 +110,7 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|pieces| [b"linerate recording 1\nticks 100\n".to_vec(), pieces.concat()].concat())
 }
 
-/// A recording of every kind with texts of the kernel in which bytes were changed.
+/// A recording of every kind of data, with texts of the kernel in which bytes were changed.
 fn damaged_texts() -> impl Strategy<Value = Recording> {
     let text = prop_oneof![
         "[ -~\n\t]{0,200}",

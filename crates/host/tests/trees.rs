@@ -81,7 +81,7 @@ fn reads_interfaces_and_says_what_it_cannot_see() {
     assert!(matches!(veth.rx_queues, Fact::Unreadable(_)));
 }
 
-/// A tree stands for another host: what its links find on this one isn't that host's.
+/// A tree stands for another host, so links that lead out of the tree to this host's files aren't followed.
 #[test]
 fn links_out_of_a_tree_are_not_followed() {
     let (root, here) = (guest(), TempDir::new().unwrap());

@@ -1,4 +1,5 @@
-//! Guests that are virtual machines: what runs in them, what they can't reach, and that nothing is left of them.
+//! Guests that are virtual machines: programs run in them, they can't reach certain things, and nothing is left
+//! of them.
 
 mod common;
 
@@ -10,7 +11,7 @@ use common::{Program, can_make_labs, example, on, options, remains, text, within
 use linerate_lab::{End, GuestSpec, Lab, LabError, LabOptions, sweep};
 use linerate_testing::{has, skip};
 
-/// Whether this machine can make guests; the test is skipped where it can't.
+/// True if this machine can make guests; otherwise the test is skipped.
 fn can_make_guests() -> bool {
     let kernel = || std::fs::read_dir("/boot").into_iter().flatten().flatten();
     if !kernel().any(|entry| entry.file_name().to_string_lossy().starts_with("vmlinuz-")) {
@@ -29,7 +30,7 @@ fn in_guest(lab: &Lab, guest: usize, line: &str) -> String {
     in_host(lab, &lab.guest_host(guest).expect("a virtual machine"), line)
 }
 
-/// What a shell line prints at this host, by ssh from a.
+/// The output of a shell line on this host, by ssh from a.
 fn in_host(lab: &Lab, host: &str, line: &str) -> String {
     let config = lab.ssh_config();
     text(&on(lab, End::A, &["ssh", "-F", config.to_str().expect("a plain path"), host, line]))

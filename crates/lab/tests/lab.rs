@@ -1,4 +1,4 @@
-//! Labs made for real: what they hold, and that nothing is left of them.
+//! Tests of real labs: their contents, and that nothing is left of them.
 
 mod common;
 
@@ -8,7 +8,8 @@ use common::{by_ssh, can_make_labs, on, options, remains, text};
 use linerate_lab::{End, Lab, LabError, LabOptions, down, status};
 use linerate_testing::has;
 
-/// The shaper's rate in bits per second on the link's end, as the kernel has it; none for an open link.
+/// The shaper's rate in bits per second at an end of the link, as the kernel reports it; `None` for an open
+/// link.
 fn shaped(lab: &Lab, end: End) -> Option<u64> {
     let interface = lab.host(end).interface.clone();
     let listed = text(&on(lab, end, &["tc", "-j", "qdisc", "show", "dev", &interface]));

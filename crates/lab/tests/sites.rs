@@ -1,4 +1,5 @@
-//! Labs of two sites: hosts that reach each other, Slurm on them, and that nothing is left, whenever the maker is killed.
+//! Labs of two sites: their hosts reach each other, Slurm runs on them, and nothing is left whenever the process that
+//! made the lab is killed.
 
 mod common;
 
@@ -10,7 +11,7 @@ use linerate_lab::{End, Lab, LabError, LabOptions, SlurmWish, down, status, swee
 use linerate_testing::{has, has_all};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Kills of the maker of a lab.
+/// The number of times that the process that makes a lab is killed.
 const KILLS: u32 = 6;
 
 fn sites(name: &str, shape: &str, link: &str) -> LabOptions {
@@ -21,13 +22,13 @@ fn has_slurm() -> bool {
     has_all(&["slurmctld", "slurmd", "munged", "sbatch", "squeue", "srun"])
 }
 
-/// A line of the shell on a host, by ssh from the first one.
+/// Runs a shell line on a host, by ssh from the first host.
 fn at(lab: &Lab, host: &str, line: &str) -> Output {
     let config = lab.ssh_config();
     on(lab, End::A, &["ssh", "-F", config.to_str().expect("a plain path"), host, line])
 }
 
-/// The rate at which a port is shaped, in bits per second, as the kernel has it.
+/// The rate in bits per second to which the kernel limits a port.
 fn shaped(lab: &Lab, namespace: &str, interface: &str) -> Option<u64> {
     let line = ["ip", "netns", "exec", namespace, "tc", "-j", "qdisc", "show", "dev", interface];
     let qdiscs: serde_json::Value =

@@ -1,4 +1,4 @@
-//! Links with delay and loss, made for real.
+//! Tests of real links with delay and loss.
 
 mod common;
 
@@ -16,10 +16,10 @@ use linerate_lab::{End, Lab, LabError, LabOptions, SegmentCounts, Wan, down, sta
 use linerate_sys::{netns, tcp::TcpInfo};
 use linerate_testing::{has, skip};
 
-/// Of Ethernet's 1538 bytes for a packet of 1500, TCP's payload.
+/// The share of TCP's payload in the 1538 bytes that Ethernet needs for a packet of 1500.
 const PAYLOAD: f64 = 1448.0 / 1538.0;
 
-/// Held by tests that measure, so that they don't measure one another.
+/// A lock for tests that measure, so that they don't disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -36,12 +36,12 @@ fn options(name: &str, link: &str, rtt: &str, loss: &str) -> LabOptions {
     LabOptions { wan: Some(wan), linerate: Some(common::example()), ..common::options(name, link) }
 }
 
-/// The addresses of an end, IPv6 where the kernel has it.
+/// The addresses of an end, including IPv6 if the kernel has it.
 fn addresses(lab: &Lab, end: End) -> Vec<IpAddr> {
     [Some(lab.address(end)), lab.address6(end).map(IpAddr::from)].into_iter().flatten().collect()
 }
 
-/// What `open` opens on an end.
+/// The result of `open` in the namespace of an end.
 fn inside<T: Send>(lab: &Lab, end: End, open: impl FnOnce() -> std::io::Result<T> + Send) -> T {
     let namespace = File::open(lab.host(end).namespace_path()).expect("the lab is up");
     netns::inside(namespace.as_fd(), open).and_then(|opened| opened).expect("it opens")
@@ -159,7 +159,7 @@ fn a_connection_loses_segments_and_no_more() {
     }
 }
 
-/// What was counted from a to b, when everything was.
+/// The counts from a to b, once everything has been counted.
 fn counted(lab: &Lab) -> SegmentCounts {
     std::thread::sleep(Duration::from_millis(1200));
     lab.counts().first().map_or(SegmentCounts::default(), |[there, _]| *there)
@@ -181,7 +181,8 @@ fn connect(lab: &Lab, far: IpAddr) -> (TcpStream, TcpStream) {
     (near, listener.accept().expect("connected").0)
 }
 
-/// The best second, in Gbit/s of payload, of a stream that ends when one is `enough`, or after 10 s.
+/// The payload rate in Gbit/s in the best second of a stream. The stream ends when a second reaches `enough`,
+/// or after 10 s.
 fn best_second(lab: &Lab, far: IpAddr, enough: f64) -> f64 {
     let (mut sender, mut receiver) = connect(lab, far);
     let (over, received) = (AtomicBool::new(false), AtomicU64::new(0));

@@ -1,4 +1,4 @@
-//! Whatever a record holds, nothing panics, the figure is XML, and every mark lies on the paper.
+//! For any record, nothing panics, the figure is XML, and every mark is inside the drawing.
 
 mod common;
 
@@ -31,9 +31,9 @@ fn cpu() -> impl Strategy<Value = Cpu> {
     })
 }
 
-/// What a load of requests, a sampler and a scoring tool add to a run.
+/// The values that a load of requests, a sampler and a tool with a score add to a run.
 ///
-/// Boxed, as other strategies here are: the trees of values would fill a test's stack.
+/// This strategy is boxed, like others here, because the trees of values would fill a test's stack.
 fn extras() -> BoxedStrategy<Measures> {
     let latency =
         (any::<u64>(), number(), number(), proptest::collection::vec((number(), any::<u64>()), 0..8));
@@ -167,7 +167,7 @@ fn printed() -> impl Strategy<Value = Vec<Printed>> {
     proptest::collection::vec(one, 0..6)
 }
 
-/// Levels, of which some are numbers.
+/// Levels; some of them are numbers.
 fn factors() -> impl Strategy<Value = std::collections::BTreeMap<String, String>> {
     let level = prop_oneof![(0u32..12).prop_map(|n| n.to_string()), text(), Just("-1e400".to_owned())];
     let name = prop_oneof![Just("n".to_owned()), Just("variant".to_owned()), text()];
@@ -227,7 +227,7 @@ fn record() -> impl Strategy<Value = Record> {
     )
 }
 
-/// Every place that an element names lies inside the view box.
+/// Checks that every position in an element is inside the view box.
 fn stays_on_paper(svg: &str) -> Result<(), TestCaseError> {
     let document = roxmltree::Document::parse(svg).map_err(|error| TestCaseError::fail(error.to_string()))?;
     let root = document.root_element();

@@ -1,4 +1,5 @@
-//! The page in headless Chromium: it asks no host for anything, and its one script runs under its own policy.
+//! The page in headless Chromium: it requests nothing from any host, and its only script runs under the
+//! page's own policy.
 
 mod common;
 
@@ -23,8 +24,8 @@ fn chromium() -> Option<PathBuf> {
     found
 }
 
-/// What Chromium made of a page: the document after its scripts ran, and every address that the page asked
-/// for.
+/// The result of loading a page in Chromium: the document after its scripts ran, and every address that the
+/// page requested.
 struct Visit {
     document: String,
     requests: Vec<String>,
@@ -53,7 +54,7 @@ fn visit(browser: &Path, directory: &Path, html: &str) -> Visit {
     Visit { document, requests: requests(&std::fs::read_to_string(&log).expect("a net log is written")) }
 }
 
-/// What is printed until the document ends, or for a minute.
+/// The output until the end of the document, or of a minute.
 fn document(output: impl std::io::Read + Send + 'static) -> String {
     let (sender, lines) = mpsc::channel();
     std::thread::spawn(move || {
@@ -83,7 +84,7 @@ fn end(child: &mut Child) {
     child.wait().expect("an ended browser is waited for");
 }
 
-/// The addresses of all requests that a page began; those of the browser itself have no initiator.
+/// The addresses of all requests that a page made. Requests of the browser itself have no initiator.
 fn requests(log: &str) -> Vec<String> {
     // A browser that was ended leaves its log without the closing brackets.
     let events: Vec<serde_json::Value> = log
@@ -102,8 +103,8 @@ fn requests(log: &str) -> Vec<String> {
         .collect()
 }
 
-/// A port of this machine that answers one request with nothing, so that the log's control has somewhere to
-/// ask.
+/// A port of this machine that answers one request with nothing. The check of the log sends its request to
+/// this port.
 fn closed_door() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port of the loopback");
     let port = listener.local_addr().expect("it has an address").port();

@@ -1,4 +1,4 @@
-//! What each kind of figure says, in its drawing, in words and in its tables.
+//! The contents of each kind of figure: in its drawing, in words and in its tables.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn says(figure: &NamedFigure, words: &[&str]) {
     }
 }
 
-/// The text that stands in the drawing, its lines joined.
+/// The text in the drawing, with its lines joined.
 fn drawn(figure: &NamedFigure) -> String {
     let document = roxmltree::Document::parse(&figure.svg).expect("a figure is XML");
     let texts = document.descendants().filter(|node| node.has_tag_name("text"));

@@ -1,4 +1,4 @@
-//! A figure is one number wherever it stands: on the terminal, on the page, in CSV and in JSON.
+//! A value is the same number everywhere: on the terminal, on the page, in CSV and in JSON.
 
 mod common;
 
@@ -13,7 +13,7 @@ use linerate_bench::store;
 use serde_json::Value;
 
 /// Real records (a short gate with an open link, one byte and 100,000 files; requests with a search; a paper's scores)
-/// and made ones (two links with a tool that isn't there; levels of a factor on two hosts).
+/// and constructed records (two links with a tool that isn't installed; levels of a factor on two hosts).
 fn records() -> Vec<(&'static str, Record)> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let stored = |path: &str| store::load_any(&here.join(path)).expect("it is stored").record;
@@ -26,10 +26,11 @@ fn records() -> Vec<(&'static str, Record)> {
     ]
 }
 
-/// The head of the column beside the best synthetic stream.
+/// The heading of the column that compares with the best synthetic stream.
 const STREAM: &str = "% of stream";
 
-/// What a table shows of a case: of metrics, of the ratio to the baseline, and of the best synthetic stream.
+/// The values that a table shows for a case: metrics, the ratio to the baseline, and the share of the best synthetic
+/// stream.
 #[derive(Debug, Default)]
 struct Shown {
     metrics: BTreeMap<Metric, String>,
@@ -49,10 +50,10 @@ impl Shown {
     }
 }
 
-/// The terminal's column of hosts that share their processors.
+/// The heading of the terminal's CPU column for hosts that share their processors.
 const SHARED_COLUMN: &str = "CPU % a+b";
 
-/// The metric of a column, by its head on the terminal or on the page.
+/// The metric of a column, by its heading on the terminal or on the page.
 fn metric_of(head: &str) -> Option<Metric> {
     let page = |about: &About| format!("{} {}", about.heading, about.unit).trim() == head;
     let found = ABOUT.iter().find(|about| about.column == head || page(about)).map(|about| about.metric);
@@ -80,7 +81,7 @@ fn page(record: &Record) -> BTreeMap<String, Shown> {
     rows.map(|(cells, case)| (case.id.clone(), shown(cells))).collect()
 }
 
-/// The text of markup; where a line or a part of it ends is a blank.
+/// The text of markup. The end of a line or an element becomes a blank.
 fn words(markup: &str) -> String {
     let mut text = String::new();
     for piece in markup.replace("<br>", " ").replace("<span", " <span").split('<') {
@@ -106,7 +107,7 @@ fn terminal(record: &Record) -> BTreeMap<String, Shown> {
     rows
 }
 
-/// The heads of the columns, in their order: words that belong together are one.
+/// The headings of the columns, in their order. Words that belong to the same heading are joined.
 fn terminal_heads(line: &str) -> Vec<String> {
     let own = ["case", "streams", "cipher", SHARED_COLUMN, STREAM];
     let known = ABOUT.iter().map(|about| about.column).chain(own);
@@ -117,7 +118,7 @@ fn terminal_heads(line: &str) -> Vec<String> {
     heads.into_iter().map(|(_, head)| head).collect()
 }
 
-/// Where a head stands that isn't a part of another.
+/// The position of a heading that isn't part of another heading.
 fn find_word(line: &str, head: &str) -> Option<usize> {
     let padded = format!("{line} ");
     padded
@@ -153,7 +154,7 @@ fn json(case: &Value, name: &str, text: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// One text is the other, or the other without its interval.
+/// True if one text equals the other, or the other without its interval.
 fn same(shown: &str, whole: &str) -> bool {
     shown == whole || whole.split_once(" [").is_some_and(|(median, _)| shown == median)
 }
@@ -164,7 +165,7 @@ fn csv_rows(text: &str) -> Vec<BTreeMap<String, String>> {
     rows.expect("rows are even")
 }
 
-/// The median of a column of a case's runs, where each has one.
+/// The median of a column over a case's runs, if every run has a value.
 fn median_of_runs(rows: &[BTreeMap<String, String>], case: &str, column: &str) -> Option<f64> {
     let of_case = rows.iter().filter(|row| row["case"] == case);
     let mut values: Vec<f64> = of_case.filter_map(|row| row[column].parse().ok()).collect();
@@ -185,8 +186,8 @@ const OF_RUNS: [(&str, Metric); 9] = [
     ("cpu_a_busy_percent", Metric::BusyPercent),
 ];
 
-/// The record with cases that are called by their ids, since labels may be alike; and these are short, since names that
-/// are long are cut.
+/// The record with ids as the labels of cases, because labels may be the same. The ids are short, because long names
+/// are shortened.
 fn named_by_id(record: &Record) -> Record {
     let mut text = serde_json::to_string(record).expect("a record is JSON");
     for (at, case) in record.cases.iter().enumerate().filter(|(_, case)| case.id.len() > 12) {
@@ -197,7 +198,7 @@ fn named_by_id(record: &Record) -> Record {
     named
 }
 
-/// What differs between the four, a line each.
+/// The differences between the four outputs, one in each line.
 fn differences(name: &str, record: &Record) -> (usize, Vec<String>) {
     let record = named_by_id(record);
     let (page, terminal) = (page(&record), terminal(&record));
@@ -270,7 +271,8 @@ fn streams_of_figures(record: &Record) -> Vec<(String, String)> {
     .collect()
 }
 
-/// The rows of the figures' CSV that hold a metric in some unit: what the unit is of the stored one, and the column.
+/// The rows of the figures' CSV that hold a metric in some unit: the ratio of this unit to the stored unit, and the
+/// column.
 fn of_figures(record: &Record) -> Vec<(&'static About, f64, BTreeMap<String, String>, String)> {
     let units = [
         ("", 1.0),

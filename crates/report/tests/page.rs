@@ -1,4 +1,4 @@
-//! What the page, the figure and the table of runs hold for a record as a lab writes it.
+//! The contents of the page, the figure and the table of runs for a record that a lab would write.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Disturbed runs are made again.
+//! Disturbed runs are repeated.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -8,7 +8,8 @@ use linerate_host::Fact;
 
 use super::*;
 
-/// A host on which other work keeps so many processors busy before each run, the warm-up first.
+/// A host on which other work keeps a number of processors busy before each run. The numbers are listed in
+/// the order of runs, beginning with the warm-up.
 struct Crowded {
     loads: &'static [f64],
     commands: Cell<usize>,

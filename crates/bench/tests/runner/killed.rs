@@ -1,8 +1,8 @@
-//! A study that is killed leaves its settings to the next sweep.
+//! If a study is killed, the next sweep restores its settings.
 
 use super::*;
 
-/// Names the directory in which [`a_study_for_killing`] runs.
+/// The environment variable with the directory in which [`a_study_for_killing`] runs.
 const KILLED: &str = "LINERATE_TEST_KILLED";
 
 /// A setting that is a file, and a case that sets it.
@@ -15,7 +15,7 @@ fn with_setting(trial: &Trial, file: &Path) -> Study {
     study
 }
 
-/// Not a test of its own: the process that the next test kills.
+/// This isn't a separate test, but the process that the next test kills.
 #[test]
 fn a_study_for_killing() {
     let Some(dir) = std::env::var_os(KILLED) else { return };

@@ -1,8 +1,8 @@
-//! Settings that don't become again what they were.
+//! Settings that can't be restored.
 
 use super::*;
 
-/// The warnings of a study whose setting is changed by `write`, and what is there in the end.
+/// The warnings of a study whose setting is changed by `write`, and the final value of the setting.
 fn after(write: &str) -> (Vec<String>, String) {
     let trial = Trial::new(&[("copy", "cp -r \"$1\" \"$2\"/")]);
     let file = trial.dir.path().join("knob");

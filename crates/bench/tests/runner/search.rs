@@ -1,4 +1,4 @@
-//! Cases whose best level of a parameter is looked for.
+//! Cases with a search for the best level of a parameter.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::stats::summaries;

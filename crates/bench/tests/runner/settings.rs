@@ -1,4 +1,4 @@
-//! Settings of hosts are set, read back and put back.
+//! Settings of hosts are set, read back and restored.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the lab's tests share: who may run them, the example program, and looking for remains.
+//! Shared by the lab's tests: requirements, the example program, and the search for remains.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -12,10 +12,10 @@ use linerate_lab::{End, Lab, LabOptions};
 use linerate_testing::{has_all, is_root, skip};
 use tempfile::TempDir;
 
-/// The user and group "nobody", who has no rights and no home.
+/// The user and group "nobody", which have no rights and no home.
 pub const NOBODY: u32 = 65534;
 
-/// Whether this process may make labs with everything they need; the test is skipped where it may not.
+/// True if this process may make labs, and everything they need is installed; otherwise the test is skipped.
 pub fn can_make_labs() -> bool {
     is_root("making namespaces for the test needs root")
         && has_all(&["ip", "tc", "sshd", "ssh", "ssh-keygen"])
@@ -83,7 +83,7 @@ pub fn remains(name: &str) -> Vec<String> {
     namespaces.chain(files).chain(mounts).chain(processes).collect()
 }
 
-/// The example program, as `linerate lab run` would be, and a directory of its own for one user.
+/// The example program, which does what `linerate lab run` does, and a separate directory for one user.
 pub struct Program {
     directory: TempDir,
     user: u32,
@@ -151,7 +151,7 @@ pub fn within(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// A command that runs `argv` as an ordinary user in a user namespace of its own, with every right inside it.
+/// A command that runs `argv` as an ordinary user in a new user namespace, with all rights inside it.
 pub fn in_user_namespace(argv: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
@@ -159,7 +159,7 @@ pub fn in_user_namespace(argv: &[&str]) -> Command {
     command
 }
 
-/// Whether an ordinary user gets user namespaces here; the test is skipped otherwise.
+/// True if an ordinary user gets user namespaces here; otherwise the test is skipped.
 pub fn user_namespaces_work() -> bool {
     let mut trial = in_user_namespace(&["unshare", "--mount", "--net", "true"]);
     let work = trial.output().is_ok_and(|done| done.status.success());

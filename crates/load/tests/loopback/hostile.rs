@@ -1,5 +1,5 @@
-//! HTTP peers that misbehave: nothing hangs, grows without bounds or panics, and the user hears what is
-//! wrong.
+//! HTTP peers that misbehave: nothing hangs, grows without bounds or panics, and the user gets a message
+//! about the error.
 
 use crate::support::{Peer, crowd, http_server, ms, request, said, url};
 use linerate_load::http::Crowd;
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// What the user hears when nothing else is served.
+/// The error message if the server sends only this.
 fn heard(peer: &Peer) -> String {
     let crowd = Crowd { timeout: ms(200), ..crowd(vec![url(peer.address, "/")], 2) };
     let (begun, stop) = (Instant::now(), StopFlag::default());

@@ -1,4 +1,4 @@
-//! A real server: nginx as this user, on loopback, with a configuration of its own.
+//! A real server: nginx, run as this user on loopback, with its own configuration.
 
 use crate::support::{any, crowd, ms, url};
 use linerate_load::http::Crowd;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 const SIZE: usize = 512_000;
 
-/// An nginx that ends with this value.
+/// An nginx that ends when this value is dropped.
 struct Nginx {
     child: Child,
     address: SocketAddr,

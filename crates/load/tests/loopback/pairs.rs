@@ -134,7 +134,8 @@ fn datagrams_keep_their_rate_and_are_counted() {
     assert!(wrong(Datagrams { size: 65_508, ..datagrams(server.address()) }));
 }
 
-/// The server goes silent for 300 ms. Who asks in turn waits once; who asks at fixed times, every time.
+/// The server stops answering for 300 ms. A client that sends one request after the other waits once; with
+/// requests at fixed times, every request in that time waits.
 #[test]
 fn requests_at_fixed_times_wait_for_those_before_them() {
     let stalls = || {
@@ -241,7 +242,7 @@ fn a_stranger_is_not_served_and_harms_nobody() {
     assert!(load.run(&StopFlag::default()).unwrap().latency.count() > 0);
 }
 
-/// 28 bytes, and then nothing: a request of no bytes would be answered without end.
+/// 28 bytes, and then nothing: a request of 0 bytes would be answered forever.
 #[test]
 fn an_answer_to_nothing_is_not_given() {
     let server = pair_server();

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Code that the tests share.
 
 use linerate_load::http::{Crowd, HttpService, Url};
 use linerate_load::pair::PairService;
@@ -48,7 +48,7 @@ pub fn crowd(urls: Vec<Url>, users: u32) -> Crowd {
     }
 }
 
-/// A port at which nobody listens.
+/// A port on which nothing listens.
 pub fn nobody() -> SocketAddr {
     TcpListener::bind(any()).unwrap().local_addr().unwrap()
 }
@@ -82,7 +82,7 @@ impl Peer {
         )
     }
 
-    /// The same, and closes.
+    /// Like the function above, but closes the connection after one answer.
     pub fn answering_once(bytes: &'static [u8]) -> Self {
         Self::start(move |mut connection| {
             if request(&mut connection) {
@@ -111,7 +111,8 @@ pub fn request(connection: &mut TcpStream) -> bool {
     true
 }
 
-/// What a server says to these bytes until it closes, or `None` where it hasn't closed after five seconds.
+/// The answer of a server to these bytes until it closes the connection; `None` if it hasn't closed after
+/// five seconds.
 pub fn said(address: SocketAddr, bytes: &[u8]) -> Option<String> {
     let mut connection = TcpStream::connect(address).unwrap();
     connection.set_read_timeout(Some(ms(5000))).unwrap();

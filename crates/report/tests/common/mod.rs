@@ -1,4 +1,4 @@
-//! Records as a lab of 10 Gbit/s would write them, for tests and examples.
+//! Records that a lab of 10 Gbit/s could have written, for tests and examples.
 
 #![allow(dead_code, reason = "each test takes some of the examples")]
 
@@ -8,7 +8,8 @@ use linerate_bench::record::*;
 use linerate_host::{Fact, Interface, Profile};
 use serde_json::json;
 
-/// A tool with its rates and CPU for 1, 8 and its own choice of streams; `None` where it has no such case.
+/// A tool with its rates and CPU for 1 stream, 8 streams and its own choice of streams; `None` if it has no
+/// such case.
 struct Tool {
     name: &'static str,
     group: &'static str,
@@ -18,7 +19,7 @@ struct Tool {
     files: bool,
     /// Gbit/s and CPU percent.
     figures: [Option<(f64, f64)>; 3],
-    /// Seconds of login, where the tool states its payload time apart.
+    /// Seconds of login, if the tool reports its payload time separately.
     login: Option<f64>,
 }
 
@@ -42,7 +43,7 @@ const TOOLS: [Tool; 7] = [
         figures: [Some((0.0, 0.0)), Some((0.0, 0.0)), None], login: None },
 ];
 
-/// The quick study as a good day leaves it: one tool missing, one run failed, one disturbed.
+/// A typical record of the quick study: one tool missing, one run failed, one disturbed.
 pub fn quick(blocks: u32) -> Record {
     let mut record = empty();
     record.blocks = blocks;
@@ -51,7 +52,7 @@ pub fn quick(blocks: u32) -> Record {
     record
 }
 
-/// The same on two hosts of their own.
+/// The same study on two separate hosts.
 pub fn two_hosts(blocks: u32) -> Record {
     let mut record = quick(blocks);
     record.shared_processors = false;
@@ -82,8 +83,8 @@ pub fn two_links(blocks: u32) -> Record {
     record
 }
 
-/// A record without cases or runs. Read from JSON, as a stored record is, so that fields with defaults may be
-/// added.
+/// A record without cases or runs. It is parsed from JSON, like a stored record, so that fields with defaults
+/// may be added.
 pub fn empty() -> Record {
     let shaped = json!({ "bits_per_second": 10_000_000_000_u64, "mtu": 1500, "kind": "veth with tbf",
         "frame_overhead_bytes": 38, "burst_bytes": 4 << 20 });

@@ -1,5 +1,5 @@
-//! A record for each kind of figure, shaped as the studies of the five papers would write them. All numbers
-//! are made up, but for those that the papers printed.
+//! A record for each kind of figure, like those of the studies of the five papers. All numbers are made up,
+//! except those that the papers printed.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::*;
@@ -18,7 +18,7 @@ pub fn all(blocks: u32) -> Vec<(&'static str, Record)> {
     ]
 }
 
-/// 1 to 8 links of 1 Gbit/s, native and in a guest, beside the printed numbers; one case failed.
+/// 1 to 8 links of 1 Gbit/s, native and in a guest, with the printed numbers; one case failed.
 pub fn scaling(blocks: u32) -> Record {
     let mut record = study("ports", "HTTP over one to eight links of 1 Gbit/s", blocks);
     record.shared_processors = false;
@@ -165,7 +165,7 @@ pub fn web(blocks: u32) -> Record {
     record
 }
 
-/// What each stage of a transfer costs.
+/// The cost of each stage of a transfer.
 pub fn ladder(blocks: u32) -> Record {
     let mut record = study("ladder", "What each stage of a transfer costs", blocks);
     record.figures = vec![figure(FigureKind::Ladder, "From the wire to the whole tree", "rung", "")];
