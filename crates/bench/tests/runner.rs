@@ -445,7 +445,7 @@ fn copies_go_to_the_addresses_in_turn_and_parameters_are_placeholders() {
     assert_eq!(measures.recordings, ["samples/00001-block-0-spread-3-b.rec.zst"]);
     let stored = std::fs::read(dir.join(&measures.recordings[0])).unwrap();
     assert_eq!(zstd::decode_all(stored.as_slice()).unwrap(), b"seen at b");
-    assert!(measures.notes[0].starts_with("what host b recorded: "), "{:?}", measures.notes);
+    assert!(measures.notes[0].starts_with("the recording of host b: "), "{:?}", measures.notes);
 }
 
 /// A bed whose path and generator have these rates. A script in place of linerate prints them.

@@ -56,7 +56,7 @@ pub(super) fn add(
     recording: &[u8],
     surroundings: Surroundings,
 ) -> Result<(), String> {
-    let recording = Recording::parse(recording).map_err(|e| format!("what host {host} recorded: {e}"))?;
+    let recording = Recording::parse(recording).map_err(|e| format!("the recording of host {host}: {e}"))?;
     mark(measures, host, &recording, surroundings);
     let series = sample::series(&recording);
     measures.series.extend(series.into_iter().filter_map(|series| drawn(host, series)));
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn what_is_no_recording_is_told() {
         let told = add(&mut Measures::default(), "b", b"nonsense", ALONE).unwrap_err();
-        assert!(told.starts_with("what host b recorded: "), "{told}");
+        assert!(told.starts_with("the recording of host b: "), "{told}");
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Differences {
         let untold = if untold > 0 { format!("; {untold} can't be compared") } else { String::new() };
         let noise = self.repeats.map_or(String::new(), |repeats| {
             format!(
-                ": two runs of the same differ by up to {:.2} in 95 % of cases (standard deviation of the repeated runs \
+                ": two runs of the same configuration differ by up to {:.2} in 95 % of cases (standard deviation of the repeated runs \
                  {:.4}, {} degrees of freedom)",
                 repeats.range(),
                 repeats.standard_deviation,

@@ -73,7 +73,7 @@ pub(crate) fn remarks(paper: Paper, lines: &[String], y: f64, most: usize) -> (M
     const LEFT: f64 = 2.0;
     let shown = lines.iter().take(most).cloned();
     let rest = lines.len().saturating_sub(most);
-    let more = (rest > 0).then(|| format!("and {rest} more, as the table of this figure says"));
+    let more = (rest > 0).then(|| format!("and {rest} more, see the table of this figure"));
     let wrapped: Vec<String> =
         shown.chain(more).flat_map(|words| wrap(&words, 11.0, paper.width - LEFT - 4.0, 2)).collect();
     let drawn = html! {

@@ -69,7 +69,7 @@ fn at_ceiling(context: &Context<'_>) -> Option<String> {
     let mut reached = reached.filter(|_| is_rate)?;
     reached.sort_unstable();
     reached.windows(2).any(|pair| pair[0] == pair[1]).then(|| {
-        "Every case reaches its link’s ceiling, which hides whatever else would tell apart those on one link.".to_owned()
+        "Every case reaches its link’s ceiling, which hides all other differences between cases on the same link.".to_owned()
     })
 }
 
@@ -164,7 +164,7 @@ fn wire(context: &Context<'_>) -> Option<String> {
     let is_shown = context.asked.quantity == Metric::PayloadRate && draws_printed(context);
     let mut wire = context.record.printed.iter().filter(|printed| !printed.layer.is_payload());
     (is_shown && wire.any(|printed| of_cases(&printed))).then(|| {
-        "Printed rates that include headers appear only in the table below, since this axis shows payload.".to_owned()
+        "Printed rates that include headers appear only in the table below, because this axis shows payload.".to_owned()
     })
 }
 
@@ -174,10 +174,10 @@ fn signs(summaries: &[&Summary<'_>]) -> Vec<String> {
     };
     let signs = [
         (any(|s| !s.disturbed.is_empty()), "† A run was disturbed by something else on the host."),
-        (any(|s| !s.failed.is_empty()), "‡ A run failed; the median is of the others."),
+        (any(|s| !s.failed.is_empty()), "‡ A run failed; the median is that of the other runs."),
         (
             any(|s| !s.limited_by_bed.is_empty()),
-            "§ Limited by the test bed: a run came within 10 % of what generator or path can do at most.",
+            "§ Limited by the test bed: a run came within 10 % of the largest rate of the generator or the path.",
         ),
     ];
     signs.into_iter().filter(|(present, _)| *present).map(|(_, words)| words.to_owned()).collect()

@@ -205,7 +205,7 @@ impl<'a> DifferenceChart<'a> {
         }
         (!words.is_empty()).then(|| {
             format!(
-                "Of {} beside the baseline “{}”, {}.",
+                "{} compared with the baseline “{}”: {}.",
                 row(self.rows.len() as u64),
                 self.base_name(),
                 words.join(", ")
@@ -224,9 +224,9 @@ impl<'a> DifferenceChart<'a> {
         if let Some(noise) = &self.noise {
             return format!("Each row is one run; repeated runs give the noise. {noise}");
         }
-        "Difference: its change from the baseline, taken inside each block, median over blocks. A row differs where the \
-         bootstrap’s 95 % interval of that, and Student’s 98 % interval of its logarithm, both leave out zero; under five \
-         blocks there is no interval, which is insufficient."
+        "Difference: the change from the baseline, computed within each block; median over blocks. A row differs if the \
+         bootstrap’s 95 % interval of the change and Student’s 98 % interval of its logarithm both exclude zero. With fewer \
+         than five blocks there is no interval, which is insufficient."
             .to_owned()
     }
 
@@ -383,7 +383,7 @@ mod tests {
         let record = linerate_bench::store::load(std::path::Path::new(dir)).unwrap().record;
         let page = crate::html(&record);
         assert!(page.contains("No row differs significantly from"), "no conclusion");
-        assert!(page.contains("Of 9 rows beside the baseline"), "no finding");
+        assert!(page.contains("9 rows compared with the baseline"), "no finding");
         assert!(page.contains("9 rows don’t differ significantly") && page.contains("−4.65"), "no rows");
     }
 

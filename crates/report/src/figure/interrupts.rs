@@ -272,7 +272,7 @@ fn words(context: &Context<'_>, maps: &[Map<'_>]) -> String {
          of four, the darkest (in dark mode: the brightest) the most. At the right: all processors."
             .to_owned(),
         format!(
-            "n = 1 run a case, the one in the middle of {}; a single run has no interval.",
+            "n = 1 run for each case, the median run of {}; a single run has no interval.",
             count(u64::from(context.record.blocks), "block", "blocks")
         ),
     ];

@@ -112,9 +112,9 @@ impl<'a> LadderChart<'a> {
 
     fn entries(&self) -> Vec<Entry> {
         let mut entries = vec![Entry::new(Mark::Bar("bar s3".into(), false), "the rung")];
-        entries.push(Entry::new(Mark::Bar("price".into(), false), "what its stage costs"));
+        entries.push(Entry::new(Mark::Bar("price".into(), false), "the cost of its stage"));
         if self.gains() {
-            entries.push(Entry::new(Mark::Bar("gain".into(), false), "what it gains"));
+            entries.push(Entry::new(Mark::Bar("gain".into(), false), "its gain"));
         }
         if self.ceiling.is_some() {
             entries.push(Entry::new(Mark::Line("ceiling".into()), "ceiling of the link"));
@@ -252,8 +252,8 @@ impl<'a> LadderChart<'a> {
     fn caption(&self, context: &Context<'_>) -> String {
         let mut marks = vec![
             format!("Left: {}. Right: CPU-seconds of both ends per 10⁹ bytes of payload.", self.measure.meaning),
-            "Each rung does what the one before does and one stage more; below its number is the difference to the rung \
-             before, taken inside each block: that stage’s price."
+            "Each rung adds one stage to the previous rung. Below its number is the difference to the previous rung, computed \
+             within each block: the cost of that stage."
                 .to_owned(),
         ];
         marks.extend(self.ceiling.and_then(|_| caption::ceiling(context.record)));

@@ -221,13 +221,13 @@ fn words(context: &Context<'_>, runs: &[Chosen<'_>]) -> String {
     }
     if runs.iter().any(|run| run.counted.is_some()) {
         marks.push(
-            "Mean, least and most in the table are of the time in which the tool counted, without its ramp."
+            "Mean, minimum and maximum in the table are those of the time in which the tool counted, without its ramp."
                 .to_owned(),
         );
     }
     let blocks = runs.iter().filter(|run| run.seconds > 0.0).count() as u64;
     marks.push(format!(
-        "n = 1 run a case, of {}; a single run has no interval.",
+        "n = 1 run for each case, of {}; a single run has no interval.",
         count(blocks, "case", "cases")
     ));
     caption::caption(context, &marks, &[])

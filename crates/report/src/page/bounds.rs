@@ -21,7 +21,7 @@ pub(crate) fn section(record: &Record) -> Markup {
             h2 id="bounds" { (name) }
             p class="lead" {
                 "Each value is computed inside each block: the median over blocks, and its 95 % interval."
-                @if let Some(outcome) = &outcome { " A bound holds where the whole interval does: " (outcome) "." }
+                @if let Some(outcome) = &outcome { " A bound holds if the whole interval is within the limit: " (outcome) "." }
             }
             (scrolling(name, &table(&rows, outcome.is_some())))
         }

@@ -15,17 +15,17 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
         section {
             h2 id="cases" { "Cases" }
             p class="lead" {
-                "Medians over blocks, with 95 % bootstrap intervals in brackets where there are five blocks or more; of \
-                 five blocks the interval is their range. Rates are of TCP payload; 1 GB is 10" sup { "9" } " bytes."
+                "Medians over blocks, with 95 % bootstrap intervals in brackets if there are five blocks or more; \
+                 with five blocks, the interval is their range. Rates are of TCP payload; 1 GB is 10" sup { "9" } " bytes."
                 @if summaries.iter().any(|s| s.of(Metric::TransactionRate).is_some()) {
-                    " A transaction is a request with its whole reply."
+                    " A transaction is a request with its complete reply."
                 }
                 @if baseline(record).is_some() && summaries.iter().any(|s| s.figures.ratio.is_some()) {
-                    " Ratios are taken inside each block, of cases on the same link and files; a tool that states no payload time has its \
-                     login in it."
+                    " Ratios are computed within each block, only between cases with the same link and files. For a tool that reports no \
+                     payload time, the rate includes the login."
                 }
                 @if summaries.iter().any(|s| s.figures.stream_percent.is_some()) {
-                    " “% of stream” is a transfer of files beside the fastest case on its link that moves memory."
+                    " “% of stream” compares a transfer of files with the fastest case on its link that moves memory."
                 }
             }
             (scrolling("Cases", &table(record, summaries)))

@@ -67,7 +67,7 @@ fn link(link: &Link) -> String {
         return format!("{}, not shaped, MTU {} bytes", link.kind, link.mtu);
     };
     format!(
-        "{}, {}, MTU {} bytes; the rate counts {} bytes beyond layer 3 for each packet, and lets {} pass at once",
+        "{}, {}, MTU {} bytes; the rate counts {} bytes in addition to layer 3 for each packet, and lets {} pass at once",
         link.kind,
         bits_per_second(rate),
         link.mtu,

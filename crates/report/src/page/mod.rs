@@ -120,7 +120,7 @@ fn downloads(record: &Record) -> Markup {
     html! {
         section class="screen" {
             h2 { "Data" }
-            p { "All of it is in this file; nothing is fetched. Each figure’s own files stand below it." }
+            p { "This file holds all of it; nothing is fetched. The files of each figure are below the figure." }
             ul class="downloads" {
                 @for (words, extension, media_type, content) in &files {
                     li { a download={ (name) "." (extension) } href=(export::data_uri(media_type, content)) { (words) } }

@@ -105,7 +105,7 @@ fn entries(chart: &Chart<'_>) -> Vec<Entry> {
         entries.push(Entry::new(Mark::Bar(plain, true), "clear text"));
     }
     if chart.has_tips {
-        entries.push(Entry::new(Mark::Tip, "payload time alone"));
+        entries.push(Entry::new(Mark::Tip, "only the payload time"));
     }
     entries.extend(cpu_entries(chart));
     if chart.panels.iter().any(|panel| panel.ceiling.is_some()) {
