@@ -293,7 +293,7 @@ fn interval_note(record: &Record, moves: bool) -> String {
 
 fn cpu_note(record: &Record) -> &'static str {
     if record.shared_processors {
-        "CPU is that of the whole host. Both ends share its processors, so CPU % a+b and CPU-s/GB hold both ends' work."
+        "CPU is that of the whole host. Both ends share its processors, so CPU % a+b and CPU-s/GB include the work of both ends."
     } else if record.b_is_guest_of_a {
         "Host b is a virtual machine of host a, whose CPU includes b's: CPU-s/GB is only host a's, and CPU % b is what b itself counts."
     } else {
@@ -332,7 +332,7 @@ mod tests {
         assert!(lines[1].contains("9.20 [9.00, 9.40]") && lines[1].ends_with("3.07"), "{text}");
         assert!(lines[2].starts_with("scp *") && lines[2].contains("3.00"), "{text}");
         assert!(lines[3].contains("rsync isn't installed"), "{text}");
-        assert!(text.contains("* scp: no figure in 1 of 5 runs: scp: no space left"), "{text}");
+        assert!(text.contains("* scp: no value in 1 of 5 runs: scp: no space left"), "{text}");
         assert!(text.contains("share its processors"), "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
@@ -342,8 +342,8 @@ mod tests {
         let lost = |what: &str| Outcome::Unavailable { reason: format!("{what} isn't installed") };
         let runs = [("a", "x"), ("b", "x"), ("c", "y")].map(|(case, what)| run(case, 0, lost(what)));
         let text = table(&record(&["a", "b", "c"], 1, runs.to_vec()));
-        assert!(text.contains("* a, b: no figure in 1 of 1 runs: x isn't installed"), "{text}");
-        assert!(text.contains("* c: no figure in 1 of 1 runs: y isn't installed"), "{text}");
+        assert!(text.contains("* a, b: no value in 1 of 1 runs: x isn't installed"), "{text}");
+        assert!(text.contains("* c: no value in 1 of 1 runs: y isn't installed"), "{text}");
     }
 
     /// A good run with this number of transactions per second.

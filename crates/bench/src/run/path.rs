@@ -253,7 +253,7 @@ mod tests {
         assert_eq!((both.link(1).bits_per_second, both.link(1).kind.as_str()), (Some(GIGABIT), "eth0 (igb)"));
         assert_eq!(lacks(both), None);
         let same = path(&[port("eth0", Some(GIGABIT)), port("eth0", Some(GIGABIT))]);
-        assert!(lacks(same).unwrap().contains("by the same port"));
+        assert!(lacks(same).unwrap().contains("uses the same port"));
         let half = path(&[port("eth0", Some(GIGABIT)), port("v1", None)]);
         assert_eq!(half.link(2).bits_per_second, None);
     }

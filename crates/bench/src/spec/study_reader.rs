@@ -303,7 +303,9 @@ fn read_bound(section: &Section, cases: &[&str]) -> Result<BoundSpec, FileError>
         (Some(value), None) => limit(Relation::AtLeast, value),
         (None, Some(value)) => limit(Relation::AtMost, value),
         (None, None) => None,
-        (Some(_), Some(_)) => return Err(section.error("at_most", "stands beside `at_least`: one of them")),
+        (Some(_), Some(_)) => {
+            return Err(section.error("at_most", "can't be combined with `at_least`; use one of them"));
+        }
     };
     let every_block = section.flag("every_block")?;
     if every_block && limit.is_none() {
