@@ -45,7 +45,7 @@ fn a_command_keeps_its_exit_code_and_its_output() {
 fn arguments_that_make_no_sense_are_refused() {
     measure(&["--interval", "0ms", "--seconds", "1"]).exits(2).says(&["20ms to 60s"]);
     measure(&["--seconds", "1", "--", "true"]).exits(2);
-    measure(&["--read", "/dev/null"]).exits(2).says(&["/dev/null", "no recording"]);
+    measure(&["--read", "/dev/null"]).exits(2).says(&["/dev/null", "isn't a recording"]);
     measure(&["--seconds", "0.1", "--host", "-x"]).exits(2);
 }
 

@@ -321,7 +321,7 @@ mod tests {
         ];
         for text in damaged {
             let error = Recording::parse(format!("{MAGIC}\n{text}").as_bytes()).unwrap_err();
-            assert!(error.to_string().contains("has no place"), "{text:?}: {error}");
+            assert!(error.to_string().contains("isn't allowed there"), "{text:?}: {error}");
         }
     }
 }
