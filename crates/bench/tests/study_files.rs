@@ -156,7 +156,7 @@ fn delay_and_loss_are_factors() {
     let said = wrong("50ms", "50");
     assert!(said.contains("isn't a round-trip time"), "{said}");
     assert!(wrong("0.01%", "0.01").contains("percentage"));
-    assert!(wrong("count = 2", "rtt = \"1ms\"").contains("together with `queues`"));
+    assert!(wrong("count = 2", "rtt = \"1ms\"").contains("combined with `queues`"));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn an_error_in_a_study_names_line_key_and_the_nearest() {
     assert!(error("guests = 8", "guest = { vcpus = 2 }").contains("`guests` is 0"));
     assert!(error("queues = 4", "queues = 1.5").contains("`link.queues`"));
     assert!(error("\"{value}\"", "\"{valeu}\"").ends_with("did you mean `{value}`?"));
-    assert!(error(", \"{value}\"", "").contains("where `{value}` goes"));
+    assert!(error(", \"{value}\"", "").contains("doesn't contain `{value}`"));
     assert!(error("[\"a\", \"b\"]", "[\"a\", \"c\"]").contains("is not a host"));
     assert!(error("seconds = 2", "second = 2").ends_with("did you mean `seconds`?"));
     assert!(error("seconds = 2", "users = 2").contains("is a factor of this study"));
