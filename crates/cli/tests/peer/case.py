@@ -46,7 +46,8 @@ class Case:
     @property
     def silence(self):
         """The longest that silence may take: each try waits for it, and before a retry is a pause of 1 s, then 2 s, then 4 s."""
-        retries = self.command.retries
+        # A host that falls out of a chain is tried once more, directly.
+        retries = self.command.retries + self.command.is_fan
         return (retries + 1) * (TIMEOUT + GRACE) + 2**retries - 1
 
     @property
@@ -86,7 +87,7 @@ class Case:
         """Says to the peer what it is this time."""
         name = self.mode.name if role == "h" else "honest"
         self.ground.write("log/mode", f"{name} {self.seconds} {'past' if self.past else 'offered'}"
-                                     f" {'between' if self.command.is_between else 'one'}\n".encode())
+                                     f" {self.command.ends}\n".encode())
 
     def start(self, role):
         run = client.Client(self.program, self.ground, self.words)
@@ -131,6 +132,8 @@ class Case:
             yield f"exit {outcome.code} and not {self.mode.codes[0]}; {last_line(outcome.said)}"
         if self.mode.kind == "silence" and (outcome.interrupted or outcome.hung):
             yield f"it waits for more than {self.silence} s"
+        if self.command.is_fan and not outcome.interrupted:
+            yield from self.ground.differences(self.items, self.command.keeps_times)
         yield from self.unasked(inside, outcome)
         yield from self.special()
 

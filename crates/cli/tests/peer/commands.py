@@ -21,6 +21,16 @@ class Command:
         return any(word.startswith("good:") for word in self.words)
 
     @property
+    def ends(self):
+        """Which far hosts there are, as the peer is told."""
+        return "several" if self.is_fan else "between" if self.is_between else "one"
+
+    @property
+    def is_fan(self):
+        """Whether it goes to several hosts, of which those that are linerate must have everything in any case."""
+        return "--to" in self.words
+
+    @property
     def is_archive(self):
         return "-a" in self.words
 
@@ -66,6 +76,11 @@ COMMANDS = {
     "between-sync": Command(("sync", "--verify", "far:tree/", "good:dst/")),
     "between-listed": Command(("sync", "--files-from=../names/list", "far:tree/", "good:dst/"), listed=True),
     "to": Command(("cp", "-r", "good:tree", "far:dst")),
+    # The far hosts run in one place, so each has a destination of its own; the driver looks at the first good one.
+    "chain-first": Command(("cp", "-r", "--fan-out=chain", "tree", "--to", "far:../log/far/", "--to", "good:dst/")),
+    "chain-last": Command(("cp", "-r", "--fan-out=chain", "tree", "--to", "good:dst/", "--to", "far:../log/far/")),
+    "chain-inner": Command(("cp", "-r", "--fan-out=tree", "tree", "--to", "good:../log/one/", "--to", "far:../log/far/",
+                            "--to", "good:../log/two/", "--to", "good:dst/")),
     "to-sync": Command(("sync", "--verify", "--manifest=../log/sums", "good:tree/", "far:dst/")),
 }
 

@@ -42,19 +42,18 @@ def parse():
     parser.add_argument("--past", action="store_true")
     parser.add_argument("--program", help="the linerate that a good one of two far hosts runs")
     arguments, (host, *_) = parser.parse_known_args()
-    arguments.between = False
+    arguments.ends = "one"
     if arguments.mode is None:
         with open(os.path.join(arguments.ground, "log", "mode"), encoding="utf-8") as told:
-            arguments.mode, seconds, way, ends = told.read().split()
-        arguments.seconds, arguments.past, arguments.between = float(seconds), way == "past", ends == "between"
-    arguments.is_good = host == "good" or arguments.mode == "honest" and arguments.between
+            arguments.mode, seconds, way, arguments.ends = told.read().split()
+        arguments.seconds, arguments.past = float(seconds), way == "past"
+    arguments.is_good = host == "good" or arguments.mode == "honest" and arguments.ends != "one"
     return arguments
 
 
 def be_good(arguments):
-    """One of two far hosts that is as it should be, which needs a TLS that this language hasn't: linerate itself."""
-    environment = {**os.environ, "SSH_CONNECTION": "192.0.2.1 1 192.0.2.2 22"}
-    os.execve(arguments.program, [arguments.program, "agent"], environment)
+    """One of several far hosts that is as it should be, which needs a TLS that this language hasn't: linerate itself."""
+    os.execve(arguments.program, [arguments.program, "agent"], session.login_of(arguments))
 
 
 def run(far, name):
