@@ -61,6 +61,16 @@ impl Machine {
         }
     }
 
+    /// The version of the C library that programs for this kind of machine are linked with here, if it is glibc.
+    pub fn c_library(&self) -> Option<String> {
+        let compiler = if self.is_here() { "cc".to_owned() } else { self.c_compiler() };
+        let mut macros = Command::new(compiler);
+        macros.args(["-E", "-dM", "-include", "features.h", "-x", "c", "/dev/null"]);
+        let macros = String::from_utf8(macros.output().ok()?.stdout).ok()?;
+        let value = |name| macros.lines().find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name));
+        Some(format!("{}.{}", value("__GLIBC__ ")?, value("__GLIBC_MINOR__ ")?))
+    }
+
     fn is_here(&self) -> bool {
         *self == Self::here()
     }

@@ -70,8 +70,8 @@ cargo xtask COMMAND
   foreign MACHINE  build linerate and tests for another kind of machine, run the tests by qemu-user, and copy to and from an
                  end of that kind, as root
   release --out DIR [--program [MACHINE=]FILE]... [--agent [MACHINE=]FILE]... [--sign KEY]
-                 pack the static binaries: tar.zst, deb, rpm, list of parts (SPDX), SHA-256 sums; those for other
-                 machines into packages of their own, linerate-agents; --sign: the sums by a key of ssh's
+                 pack the static binaries for each MACHINE, this one by default: tar.zst, deb, rpm, list of parts (SPDX),
+                 SHA-256 sums; with several machines, also all of them as linerate-agents; --sign: the sums by a key of ssh's
   ci             everything that a change must pass: .ci/run
 ";
 

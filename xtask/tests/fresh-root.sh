@@ -6,7 +6,7 @@
 #
 # DIR holds the packages of `cargo xtask release --out DIR`; debootstrap fetches the Debian.
 set -Eeuo pipefail
-package=$(echo "$1"/linerate_*.deb)
+package=$(echo "$1"/linerate_*_"$(dpkg --print-architecture)".deb)
 test -s "$package"
 root=$(mktemp -d)
 chmod 755 "$root"

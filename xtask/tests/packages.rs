@@ -4,7 +4,7 @@
 //! `LINERATE_TEST_PROGRAM=FILE` and `LINERATE_TEST_AGENT=FILE` pack other ones.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,18 @@ use linerate_testing::{has, is_root, skip};
 use tempfile::TempDir;
 
 const DATE: &str = "1700000000";
+const HERE: &str = std::env::consts::ARCH;
+/// The other kind of machine that is released for.
+const OTHER: &str = if cfg!(target_arch = "aarch64") { "x86_64" } else { "aarch64" };
+
+/// A processor's name in Debian.
+fn debian(machine: &str) -> &str {
+    if machine == "aarch64" { "arm64" } else { "amd64" }
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
 
 fn run(command: &mut Command) -> Output {
     let output = command.output().expect("it runs");
@@ -43,21 +55,40 @@ fn program(directory: &Path) -> Option<PathBuf> {
 }
 
 fn release(program: &Path, out: &Path) {
-    let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    // A script stands for the agent, and for the binaries of the other machine.
+    // A script stands for the agent, and the beginning of an ELF file for the binaries of the other machine.
     let directory = tempfile::tempdir().unwrap();
-    let script = directory.path().join("script");
+    let (script, elf) = (directory.path().join("script"), directory.path().join("elf"));
     fs::write(&script, "#!/bin/sh\n").unwrap();
-    let other = [OsStr::new("aarch64="), script.as_os_str()].join(OsStr::new(""));
+    fs::write(&elf, other_elf()).unwrap();
+    let other = for_other(&elf);
     let agent = std::env::var_os("LINERATE_TEST_AGENT").unwrap_or_else(|| script.into());
-    run(xtask
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())
-        .arg("release")
-        .args([OsStr::new("--program"), program.as_os_str(), OsStr::new("--program"), &other])
-        .args([OsStr::new("--agent"), &agent, OsStr::new("--agent"), &other])
-        .arg("--out")
-        .arg(out)
-        .env("SOURCE_DATE_EPOCH", DATE));
+    run(xtask_release(program, out).args([
+        OsStr::new("--program"),
+        &other,
+        OsStr::new("--agent"),
+        &agent,
+        OsStr::new("--agent"),
+        &other,
+    ]));
+}
+
+fn xtask_release(program: &Path, out: &Path) -> Command {
+    let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    xtask.current_dir(repository()).args(["release", "--program"]).arg(program).arg("--out").arg(out);
+    xtask.env("SOURCE_DATE_EPOCH", DATE);
+    xtask
+}
+
+/// An ELF file of nothing but a header, elf(5): EM_X86_64 is 62, EM_AARCH64 183.
+fn other_elf() -> Vec<u8> {
+    let mut elf = vec![0; 64];
+    elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    elf[18] = if OTHER == "aarch64" { 183 } else { 62 };
+    elf
+}
+
+fn for_other(file: &Path) -> OsString {
+    [OsStr::new(OTHER), file.as_os_str()].join(OsStr::new("="))
 }
 
 /// A release in a directory that is removed with it.
@@ -106,7 +137,7 @@ fn assert_installed(usr: &Path, zsh: &str) {
     let version = run(Command::new(usr.join("bin/linerate")).arg("--version"));
     assert_eq!(text(&version), format!("linerate {}\n", env!("CARGO_PKG_VERSION")));
     for file in [
-        &format!("lib/linerate/agent-{}.gz", std::env::consts::ARCH),
+        &format!("lib/linerate/agent-{}.gz", HERE),
         "share/man/man1/linerate.1.gz",
         "share/man/man1/linerate-cp.1.gz",
         "share/bash-completion/completions/linerate",
@@ -132,7 +163,7 @@ fn assert_installed(usr: &Path, zsh: &str) {
 
 /// What the package for other machines brings.
 fn assert_agents(usr: &Path) {
-    for machine in ["aarch64", std::env::consts::ARCH] {
+    for machine in [OTHER, HERE] {
         let agent = usr.join("lib/linerate/agents").join(format!("linerate-{machine}"));
         let mode = agent.metadata().map(|metadata| metadata.permissions().mode() & 0o777);
         assert_eq!(mode.ok(), Some(0o755), "{machine}");
@@ -152,13 +183,23 @@ fn two_releases_of_one_program_have_the_same_bytes() {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
     };
     assert_eq!(names(&outs[0]), names(&outs[1]));
-    assert_eq!(names(&outs[0]).len(), 8, "tar.zst, deb, rpm of both, list of parts, sums");
+    let version = env!("CARGO_PKG_VERSION");
+    let of_machine = |machine: &str| {
+        let rest = ["tar.zst", "spdx.json"].map(|end| format!("linerate-{version}-{machine}.{end}"));
+        let deb = format!("linerate_{version}_{}.deb", debian(machine));
+        rest.into_iter().chain([deb, format!("linerate-{version}-1.{machine}.rpm")]).collect::<Vec<_>>()
+    };
+    let agents =
+        [format!("-{version}.tar.zst"), format!("_{version}_all.deb"), format!("-{version}-1.noarch.rpm")];
+    let agents = agents.map(|end| format!("linerate-agents{end}"));
+    let expected = [of_machine(HERE), of_machine(OTHER), agents.to_vec(), vec!["SHA256SUMS".to_owned()]];
+    assert_eq!(names(&outs[0]), expected.concat().into_iter().collect());
     for name in names(&outs[0]) {
         let [one, other] = [0, 1].map(|out: usize| fs::read(outs[out].join(&name)).unwrap());
         assert!(one == other, "{name} differs");
     }
     let sums = run(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&outs[0]));
-    assert_eq!(text(&sums).matches(": OK").count(), 7, "{sums:?}");
+    assert_eq!(text(&sums).matches(": OK").count(), 11, "{sums:?}");
 }
 
 #[test]
@@ -171,9 +212,7 @@ fn a_signature_is_that_of_the_key_and_of_these_sums() {
     let (out, key) = (directory.path().join("out"), directory.path().join("key"));
     run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key));
     let release = || {
-        let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
-        xtask.args(["release", "--program"]).arg(&program).arg("--out").arg(&out).arg("--sign").arg(&key);
-        run(xtask.env("SOURCE_DATE_EPOCH", DATE));
+        run(xtask_release(&program, &out).arg("--sign").arg(&key));
     };
     release();
     // Over the older signature.
@@ -199,7 +238,7 @@ fn the_date_is_that_of_every_file() {
     let Some(release) = released() else { return };
     let list = run(Command::new("tar")
         .args(["--full-time", "--utc", "-tvf"])
-        .arg(ending(release.path(), "64.tar.zst")));
+        .arg(ending(release.path(), &format!("{HERE}.tar.zst"))));
     for line in text(&list).lines() {
         assert!(line.contains(" root/root ") && line.contains(" 2023-11-14 22:13:20 "), "{line}");
     }
@@ -224,7 +263,7 @@ fn a_deb_is_installed_into_a_fresh_root_and_nothing_is_left_after_it() {
             .args(["--path-include=/usr/share/*", "--log=/dev/null"]);
         text(&run(dpkg.args(words)))
     };
-    dpkg(&["--install", ending(release.path(), "64.deb").to_str().unwrap()]);
+    dpkg(&["--install", ending(release.path(), &format!("{}.deb", debian(HERE))).to_str().unwrap()]);
     assert_installed(&root.path().join("usr"), "share/zsh/vendor-completions/_linerate");
     dpkg(&["--install", ending(release.path(), "_all.deb").to_str().unwrap()]);
     assert_agents(&root.path().join("usr"));
@@ -247,7 +286,7 @@ fn an_rpm_is_installed_into_a_fresh_root_and_nothing_is_left_after_it() {
         fs::create_dir_all(root.path().join(directory)).unwrap();
     }
     let before = tree(root.path());
-    let package = ending(release.path(), "64.rpm");
+    let package = ending(release.path(), &format!("{HERE}.rpm"));
     let rpm = |words: &[&str]| {
         let mut rpm = Command::new("rpm");
         text(&run(rpm.arg("--root").arg(root.path()).args(["--dbpath", "/var/lib/rpm"]).args(words)))
@@ -270,15 +309,14 @@ fn an_archive_is_unpacked_below_any_prefix() {
     let (Some(release), prefix) = (released(), tempfile::tempdir().unwrap()) else { return };
     let mut tar = Command::new("tar");
     tar.args(["--strip-components=1", "-C"]).arg(prefix.path()).arg("-xf");
-    run(tar.arg(ending(release.path(), "64.tar.zst")));
+    run(tar.arg(ending(release.path(), &format!("{HERE}.tar.zst"))));
     assert_installed(prefix.path(), "share/zsh/site-functions/_linerate");
 }
 
 #[test]
 fn the_list_of_parts_names_each_crate_with_its_licence_and_digest() {
     let Some(release) = released() else { return };
-    let list = fs::read_to_string(ending(release.path(), "64.spdx.json")).unwrap();
-    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let list = list_of_parts(release.path(), HERE);
     assert_eq!(list["creationInfo"]["created"], "2023-11-14T22:13:20Z");
     let packages = list["packages"].as_array().unwrap();
     let named = |name: &str| packages.iter().find(|package| package["name"] == name);
@@ -287,7 +325,7 @@ fn the_list_of_parts_names_each_crate_with_its_licence_and_digest() {
         assert_eq!(package["checksums"][0]["checksumValue"].as_str().map(str::len), Some(64), "{package}");
         assert_ne!(package["licenseDeclared"], "NOASSERTION", "{package}");
     }
-    for other in ["proptest", "xtask", "rpm"] {
+    for other in ["proptest", "xtask", "rpm", "ring"] {
         assert!(named(other).is_none(), "{other} is in no release");
     }
     let ids: BTreeSet<_> = packages.iter().map(|package| package["SPDXID"].as_str().unwrap()).collect();
@@ -296,5 +334,96 @@ fn the_list_of_parts_names_each_crate_with_its_licence_and_digest() {
         let from = relation["spdxElementId"].as_str().unwrap();
         assert!(ids.contains(from) || from == "SPDXRef-DOCUMENT", "{relation}");
         assert!(ids.contains(relation["relatedSpdxElement"].as_str().unwrap()), "{relation}");
+    }
+}
+
+fn list_of_parts(release: &Path, machine: &str) -> serde_json::Value {
+    let list = fs::read_to_string(ending(release, &format!("{machine}.spdx.json"))).unwrap();
+    serde_json::from_str(&list).unwrap()
+}
+
+/// The SHA-256 digest of a file by sha256sum(1).
+fn digest(file: &Path) -> String {
+    text(&run(Command::new("sha256sum").arg(file)))[..64].to_owned()
+}
+
+/// Unpacks a machine's archive into a directory of its own below `to`.
+fn unpacked(release: &Path, machine: &str, to: &Path) -> PathBuf {
+    let archive = ending(release, &format!("{machine}.tar.zst"));
+    run(Command::new("tar").arg("-C").arg(to).arg("-xf").arg(archive));
+    to.join(format!("linerate-{}-{machine}", env!("CARGO_PKG_VERSION")))
+}
+
+#[test]
+fn another_machine_has_packages_with_its_own_program_and_the_same_texts() {
+    let (Some(release), directory) = (released(), tempfile::tempdir().unwrap()) else { return };
+    let [ours, theirs] = [HERE, OTHER].map(|machine| unpacked(release.path(), machine, directory.path()));
+    let agent = |machine| format!("lib/linerate/agent-{machine}.gz");
+    assert!(fs::read(theirs.join("bin/linerate")).unwrap() == other_elf());
+    let unpack = run(Command::new("gzip").arg("-dc").arg(theirs.join(agent(OTHER))));
+    assert!(unpack.stdout == other_elf());
+    let named_as_ours =
+        |path: PathBuf| if path == Path::new(&agent(OTHER)) { agent(HERE).into() } else { path };
+    assert_eq!(tree(&ours), tree(&theirs).into_iter().map(named_as_ours).collect());
+    for path in tree(&ours).iter().filter(|path| path.starts_with("share") && ours.join(path).is_file()) {
+        let is_of_machine = path.ends_with("linerate.spdx.json") || path.ends_with("LICENSE-crates.txt");
+        let same = fs::read(ours.join(path)).unwrap() == fs::read(theirs.join(path)).unwrap();
+        assert!(same || is_of_machine, "{}", path.display());
+    }
+    if has("dpkg-deb") {
+        let package = ending(release.path(), &format!("{}.deb", debian(OTHER)));
+        let field = run(Command::new("dpkg-deb").arg("--field").arg(package).arg("Architecture"));
+        assert_eq!(text(&field).trim(), debian(OTHER));
+    }
+    if has("rpm") {
+        let package = ending(release.path(), &format!("{OTHER}.rpm"));
+        let tag =
+            run(Command::new("rpm").args(["--query", "--queryformat", "%{ARCH}", "--package"]).arg(package));
+        assert_eq!(text(&tag), OTHER);
+    }
+}
+
+#[test]
+fn a_list_of_parts_names_its_machine_its_binaries_and_the_commit() {
+    let (Some(release), directory) = (released(), tempfile::tempdir().unwrap()) else { return };
+    let commit = repository().join(".git").exists().then(|| {
+        text(&run(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(repository())))
+            .trim()
+            .to_owned()
+    });
+    for machine in [HERE, OTHER] {
+        let list = list_of_parts(release.path(), machine);
+        assert_eq!(list["name"], format!("linerate-{}-{machine}", env!("CARGO_PKG_VERSION")));
+        let root = unpacked(release.path(), machine, directory.path());
+        let agent = root.join(format!("lib/linerate/agent-{machine}.gz"));
+        run(Command::new("gzip").arg("-d").arg(&agent));
+        let packages = list["packages"].as_array().unwrap();
+        let named = |name: &str| packages.iter().find(|package| package["name"] == name);
+        let binaries =
+            [("linerate", root.join("bin/linerate")), ("linerate-agent", agent.with_extension(""))];
+        for (name, file) in binaries {
+            let package = named(name).unwrap();
+            assert_eq!(package["checksums"][0]["checksumValue"], digest(&file), "{package}");
+            let source =
+                package["sourceInfo"].as_str().map(|source| source.trim_end_matches("-dirty").to_owned());
+            assert_eq!(source, commit.as_ref().map(|commit| format!("git commit {commit}")));
+        }
+        // It asks an x86 processor what it can do, and no other.
+        assert_eq!(named("core_detect").is_some(), machine == "x86_64");
+    }
+}
+
+#[test]
+fn a_binary_for_another_machine_than_it_is_said_to_be_for_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = program(directory.path()) else { return };
+    let out = directory.path().join("out");
+    let wrong = for_other(Path::new(env!("CARGO_BIN_EXE_xtask")));
+    for option in ["--program", "--agent"] {
+        let refused = xtask_release(&program, &out).arg(option).arg(&wrong).output().unwrap();
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success(), "{refused:?}");
+        assert!(why.contains(&format!("it is a program for {HERE}, not for {OTHER}")), "{why}");
+        assert!(!out.exists(), "nothing is written");
     }
 }

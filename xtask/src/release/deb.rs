@@ -48,8 +48,8 @@ fn control(product: &Product) -> String {
          Description: {}\n {}\n",
         product.name,
         product.package_version(),
-        architecture(product.arch),
-        if product.arch.is_some() { "openssh-client" } else { "linerate" },
+        architecture(product.arch()),
+        if product.arch().is_some() { "openssh-client" } else { "linerate" },
         product.summary,
         product.description.replace('\n', "\n "),
     )

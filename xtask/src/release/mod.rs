@@ -38,10 +38,15 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
     for (machine, file) in programs.iter().chain(&agents) {
         machine.check(file)?;
     }
-    let date = date(repository)?;
-    let mut packages = Product::program(repository, &programs, &agents, date)?.packages()?;
+    let source = ReleaseSource { repository, seconds: date(repository)?, commit: commit(repository)? };
+    let texts = product::texts(&programs[&Machine::here()])?;
+    let mut packages = Vec::new();
+    for (machine, program) in &programs {
+        let agent = agents.get(machine).map(PathBuf::as_path);
+        packages.extend(Product::program(&source, machine, program, agent, &texts)?.packages()?);
+    }
     if programs.len() > 1 || agents.keys().any(|machine| *machine != Machine::here()) {
-        packages.extend(Product::agents(repository, &programs, &agents, date)?.packages()?);
+        packages.extend(Product::agents(&source, &programs, &agents)?.packages()?);
     }
     fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
     let mut sums = String::new();
@@ -68,6 +73,14 @@ fn sign(file: &Path, key: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The working tree that a release is made from.
+struct ReleaseSource<'a> {
+    repository: &'a Path,
+    /// The time of every file, in seconds since 1970.
+    seconds: u32,
+    commit: Option<String>,
+}
+
 /// Files, each for a kind of machine.
 type ByMachine = BTreeMap<Machine, PathBuf>;
 
@@ -75,7 +88,7 @@ type ByMachine = BTreeMap<Machine, PathBuf>;
 #[derive(Debug, PartialEq, Eq)]
 struct ReleaseOptions {
     out: PathBuf,
-    /// Programs; one for this machine is packed instead of one that is built here.
+    /// Programs, each for packages of its own; one for this machine is packed instead of one that is built here.
     programs: ByMachine,
     /// Agents that the programs bring to far hosts.
     agents: ByMachine,
@@ -119,6 +132,17 @@ fn date(repository: &Path) -> anyhow::Result<u32> {
     text.trim()
         .parse()
         .with_context(|| format!("dating the release: '{}' is no time in seconds", text.trim()))
+}
+
+/// The commit of the working tree, with `-dirty` behind it if files differ from it; none outside of a git checkout.
+fn commit(repository: &Path) -> anyhow::Result<Option<String>> {
+    if !repository.join(".git").exists() {
+        return Ok(None);
+    }
+    let mut describe = Command::new("git");
+    describe.args(["describe", "--always", "--no-abbrev", "--exclude=*", "--dirty"]).current_dir(repository);
+    let commit = output(&mut describe).context("naming the commit that the release is made from")?;
+    Ok(Some(commit.trim().to_owned()))
 }
 
 /// The standard output of a command.

@@ -1,14 +1,14 @@
-//! The parts of the binary: the crates that cargo resolves, and what the toolchain brings.
+//! The parts of the binary: the crates that cargo builds it from.
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::output;
 use crate::cargo;
+use crate::machine::Machine;
 
 /// A crate, as `cargo metadata` describes it.
 #[derive(Clone, Deserialize)]
@@ -43,10 +43,6 @@ pub struct Parts {
     pub crates: Vec<Part>,
     /// Which needs which, by their ids.
     pub needs: Needs,
-    /// The compiler with its standard library, as it names itself.
-    pub rust: String,
-    /// The C library's version.
-    pub libc: String,
 }
 
 #[derive(Deserialize)]
@@ -91,19 +87,27 @@ struct Locked {
 }
 
 impl Parts {
-    /// Asks cargo, the compiler and the C library of this machine.
-    pub fn read(repository: &Path) -> anyhow::Result<Self> {
-        let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-        let arguments = ["metadata", "--format-version", "1", "--locked", "--filter-platform", &target];
-        let text = output(cargo().args(arguments))?;
-        let metadata: CargoMetadata = serde_json::from_str(&text).context("reading cargo metadata")?;
+    /// Asks cargo for the parts of the binaries for these kinds of machine.
+    pub fn read<'a>(
+        repository: &Path,
+        machines: impl IntoIterator<Item = &'a Machine>,
+    ) -> anyhow::Result<Self> {
+        let mut tree = cargo();
+        tree.args(["tree", "--locked", "--package", "linerate", "--package", "linerate-agent"]);
+        tree.args(["--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+        let mut metadata = cargo();
+        metadata.args(["metadata", "--format-version", "1", "--locked"]);
+        for machine in machines {
+            tree.args(["--target", &machine.triple()]);
+            metadata.args(["--filter-platform", &machine.triple()]);
+        }
+        let metadata: CargoMetadata =
+            serde_json::from_str(&output(&mut metadata)?).context("reading cargo metadata")?;
         let lock = fs::read_to_string(repository.join("Cargo.lock")).context("reading Cargo.lock")?;
         let lock: Lock = toml::from_str(&lock).context("reading Cargo.lock")?;
-        let (crates, needs) = linked(metadata, &lock)?;
-        let rust = output(Command::new("rustc").arg("--version"))?.trim().to_owned();
-        let libc = output(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
-        let libc = libc.trim().trim_start_matches("glibc ").to_owned();
-        Ok(Self { crates, needs, rust, libc })
+        let parts = linked(metadata, &output(&mut tree)?, &lock);
+        ensure!(parts.crates.iter().any(is_program), "reading cargo tree: there is no crate linerate");
+        Ok(parts)
     }
 
     /// The version of linerate.
@@ -113,34 +117,32 @@ impl Parts {
 
     /// The crate of the program.
     pub fn program(&self) -> &Part {
-        self.crates.iter().find(|part| part.name == "linerate").expect("the others are what it needs")
+        self.crates.iter().find(|part| is_program(part)).expect("parts without it aren't read")
     }
 }
 
-/// The crates that the program needs to run, and their needs.
-fn linked(metadata: CargoMetadata, lock: &Lock) -> anyhow::Result<(Vec<Part>, Needs)> {
-    let program = metadata.packages.iter().find(|part| part.name == "linerate" && part.source.is_none());
-    let program = program.context("reading cargo metadata: there is no crate linerate")?.id.clone();
-    let nodes: BTreeMap<&str, &ResolvedCrate> =
-        metadata.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
-    let (mut found, mut open) = (BTreeSet::from([program.clone()]), vec![program]);
-    let mut needs = Vec::new();
-    while let Some(id) = open.pop() {
-        let deps = nodes.get(id.as_str()).map(|node| node.deps.as_slice()).unwrap_or_default();
-        for need in deps.iter().filter(|need| need.dep_kinds.iter().any(|kind| kind.kind.is_none())) {
-            needs.push((id.clone(), need.pkg.clone()));
-            if found.insert(need.pkg.clone()) {
-                open.push(need.pkg.clone());
-            }
-        }
-    }
-    needs.sort();
-    let is_found = |part: &Part| found.contains(&part.id);
-    let mut crates: Vec<Part> = metadata.packages.into_iter().filter(is_found).collect();
+fn is_program(part: &Part) -> bool {
+    part.name == "linerate" && part.source.is_none()
+}
+
+/// The crates that are in `tree`, in lines of `NAME vVERSION`, and their needs. The metadata alone has too many: there, every
+/// crate has the features that any crate of the workspace asks for.
+fn linked(metadata: CargoMetadata, tree: &str, lock: &Lock) -> Parts {
+    let names: BTreeSet<Vec<&str>> = tree.lines().map(|line| line.split(' ').take(2).collect()).collect();
+    let is_linked = |part: &Part| names.contains(&vec![part.name.as_str(), &format!("v{}", part.version)]);
+    let mut crates: Vec<Part> = metadata.packages.into_iter().filter(is_linked).collect();
     crates.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
     for part in &mut crates {
         let locked = lock.package.iter().find(|l| l.name == part.name && l.version == part.version);
         part.checksum = locked.and_then(|locked| locked.checksum.clone());
     }
-    Ok((crates, needs))
+    let ids: BTreeSet<&str> = crates.iter().map(|part| part.id.as_str()).collect();
+    let mut needs = Vec::new();
+    for node in metadata.resolve.nodes.iter().filter(|node| ids.contains(node.id.as_str())) {
+        let runs = |need: &&Need| need.dep_kinds.iter().any(|kind| kind.kind.is_none());
+        let deps = node.deps.iter().filter(runs).filter(|need| ids.contains(need.pkg.as_str()));
+        needs.extend(deps.map(|need| (node.id.clone(), need.pkg.clone())));
+    }
+    needs.sort();
+    Parts { crates, needs }
 }

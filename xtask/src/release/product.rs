@@ -4,13 +4,15 @@ use anyhow::{Context, ensure};
 use flate2::{Compression, GzBuilder};
 use linerate_remote::binary::{BESIDE, LIBRARY, NAME};
 use linerate_remote::packed;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
 use super::parts::Parts;
-use super::{ByMachine, archive, deb, hexadecimal, licences, output, rpm, sbom};
+use super::sbom::Binaries;
+use super::{ByMachine, ReleaseSource, archive, deb, hexadecimal, licences, output, rpm, sbom};
 use crate::machine::Machine;
 
 /// One sentence, as package managers list it.
@@ -48,8 +50,8 @@ pub struct Product {
     pub summary: &'static str,
     pub description: &'static str,
     pub version: String,
-    /// The architecture as Rust calls it: `x86_64`. None if the package is for all.
-    pub arch: Option<&'static str>,
+    /// None if the package is for all machines.
+    machine: Option<Machine>,
     /// The time of every file, in seconds since 1970.
     pub seconds: u32,
     /// Sorted by path.
@@ -58,31 +60,35 @@ pub struct Product {
 }
 
 impl Product {
-    /// The program for this machine with the agent that it brings: asks it for its pages and completions, and the working tree
-    /// for everything else.
+    /// The program for a kind of machine, with the agent that it brings, and `texts`.
     pub fn program(
-        repository: &Path,
-        programs: &ByMachine,
-        agents: &ByMachine,
-        seconds: u32,
+        source: &ReleaseSource,
+        machine: &Machine,
+        program: &Path,
+        agent: Option<&Path>,
+        texts: &[InstalledFile],
     ) -> anyhow::Result<Self> {
-        let parts = Parts::read(repository)?;
-        let here = Machine::here();
-        let program = programs.get(&here).context("there is no program for this machine")?;
-        let bytes = fs::read(program).with_context(|| format!("reading {}", program.display()))?;
-        let sbom = sbom::document(&parts, seconds, &hexadecimal(&bytes))?;
-        let mut product = Self::empty("linerate", &parts, seconds);
-        product.files = pages(program)?;
-        product.files.extend(completions(program)?);
+        let ReleaseSource { repository, seconds, commit } = source;
+        let parts = Parts::read(repository, [machine])?;
+        let bytes = read(program)?;
+        let mut digests = BTreeMap::from([("linerate", hexadecimal(&bytes))]);
+        if let Some(agent) = agent {
+            digests.insert("linerate-agent", hexadecimal(&read(agent)?));
+        }
+        let binaries = Binaries { machine, digests, rust: rust_of(&bytes), commit: commit.as_deref() };
+        let sbom = sbom::document(&parts, *seconds, &binaries)?;
+        let mut product = Self::empty("linerate", &parts, *seconds);
+        product.machine = Some(machine.clone());
+        product.files = texts.to_vec();
         product.add_licences(repository, &parts)?;
         let changes = fs::read(repository.join("CHANGELOG.md")).context("reading CHANGELOG.md")?;
         product.add_document("changelog.gz", compressed(&changes)?);
         product.add_document("linerate.spdx.json", sbom.clone());
         product.add_examples(&repository.join("contrib"), "examples")?;
         product.files.push(InstalledFile { path: "bin/linerate".into(), mode: 0o755, bytes });
-        match agents.get(&here) {
-            Some(agent) => product.files.push(packed_agent(LIBRARY, &here, agent)?),
-            None => println!("without an agent: the program will bring all of itself to far hosts"),
+        match agent {
+            Some(agent) => product.files.push(packed_agent(LIBRARY, machine, agent)?),
+            None => println!("no agent for {}: far hosts will get the whole program", machine.name()),
         }
         product.files.sort_by(|a, b| a.path.cmp(&b.path));
         product.sbom = Some(sbom);
@@ -90,22 +96,16 @@ impl Product {
     }
 
     /// The programs and agents for several kinds of machine.
-    pub fn agents(
-        repository: &Path,
-        programs: &ByMachine,
-        agents: &ByMachine,
-        seconds: u32,
-    ) -> anyhow::Result<Self> {
-        let parts = Parts::read(repository)?;
+    pub fn agents(source: &ReleaseSource, programs: &ByMachine, agents: &ByMachine) -> anyhow::Result<Self> {
+        let parts = Parts::read(source.repository, programs.keys().chain(agents.keys()))?;
         let mut product = Self {
             summary: AGENTS_SUMMARY,
             description: AGENTS_DESCRIPTION,
-            arch: None,
-            ..Self::empty("linerate-agents", &parts, seconds)
+            ..Self::empty("linerate-agents", &parts, source.seconds)
         };
-        product.add_licences(repository, &parts)?;
+        product.add_licences(source.repository, &parts)?;
         for (machine, file) in programs {
-            let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+            let bytes = read(file)?;
             let path = format!("{BESIDE}/{NAME}{}", machine.name());
             product.files.push(InstalledFile { path, mode: 0o755, bytes });
         }
@@ -122,7 +122,7 @@ impl Product {
             summary: SUMMARY,
             description: DESCRIPTION,
             version: parts.version().to_owned(),
-            arch: Some(std::env::consts::ARCH),
+            machine: None,
             seconds,
             files: Vec::new(),
             sbom: None,
@@ -131,18 +131,24 @@ impl Product {
 
     /// The names and bytes of what users download.
     pub fn packages(&self) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-        let of_arch = self.arch.map_or_else(String::new, |arch| format!("-{arch}"));
+        let arch = self.arch();
+        let of_arch = arch.map_or_else(String::new, |arch| format!("-{arch}"));
         let name = format!("{}-{}{of_arch}", self.name, self.version);
         let tar = archive::tar_of_files(&archive::below(&name, &self.files), self.seconds)?;
         let tar = zstd::encode_all(&*tar, 19).context("compressing the archive")?;
         let version = self.package_version();
         let mut packages = vec![
             (format!("{name}.tar.zst"), tar),
-            (format!("{}_{version}_{}.deb", self.name, deb::architecture(self.arch)), deb::package(self)?),
-            (format!("{}-{version}-1.{}.rpm", self.name, rpm::architecture(self.arch)), rpm::package(self)?),
+            (format!("{}_{version}_{}.deb", self.name, deb::architecture(arch)), deb::package(self)?),
+            (format!("{}-{version}-1.{}.rpm", self.name, rpm::architecture(arch)), rpm::package(self)?),
         ];
         packages.extend(self.sbom.clone().map(|sbom| (format!("{name}.spdx.json"), sbom)));
         Ok(packages)
+    }
+
+    /// The architecture as Rust calls it: `x86_64`. None if the package is for all.
+    pub fn arch(&self) -> Option<&str> {
+        self.machine.as_ref().map(Machine::name)
     }
 
     /// The directory of its documents, below the prefix.
@@ -195,6 +201,21 @@ fn packed_agent(directory: &str, machine: &Machine, file: &Path) -> anyhow::Resu
     );
     let path = format!("{directory}/{}{}{}", packed::NAME, machine.name(), packed::END);
     Ok(InstalledFile { path, mode: 0o644, bytes })
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(file).with_context(|| format!("reading {}", file.display()))
+}
+
+/// The version that rustc notes in the section `.comment` of the programs that it builds.
+fn rust_of(program: &[u8]) -> Option<String> {
+    let note = program.split(|byte| *byte == 0).find_map(|text| text.strip_prefix(b"rustc version "))?;
+    std::str::from_utf8(note).ok()?.split(' ').next().map(str::to_owned)
+}
+
+/// The manual pages and completions, which this machine's program writes. They are the same on every machine.
+pub fn texts(program: &Path) -> anyhow::Result<Vec<InstalledFile>> {
+    Ok([pages(program)?, completions(program)?].concat())
 }
 
 /// The manual pages, as distributions keep them.

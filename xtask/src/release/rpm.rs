@@ -17,10 +17,11 @@ const SHARED: [&str; 3] = ["share/bash-completion", "share/fish", "share/zsh"];
 pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     let config = BuildConfig::v4().compression(CompressionWithLevel::Xz(9)).source_date(product.seconds);
     let version = product.package_version();
-    let arch = architecture(product.arch);
+    let arch = architecture(product.arch());
+    let recommended = if product.arch().is_some() { "openssh-clients" } else { "linerate" };
     let mut package = PackageBuilder::new(product.name, &version, LICENCE, arch, product.summary);
     package.using_config(config).release("1").description(product.description).build_host("localhost");
-    package.recommends(Dependency::any(if product.arch.is_some() { "openssh-clients" } else { "linerate" }));
+    package.recommends(Dependency::any(recommended));
     // Removed with the last package that has them, if they are empty then; the other directories belong to `filesystem`.
     for directory in own_directories(product) {
         let options = FileOptions::dir(format!("/usr/{directory}")).permissions(0o755);
@@ -35,7 +36,7 @@ pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
 }
 
 /// A processor's name for rpm.
-pub fn architecture(arch: Option<&'static str>) -> &'static str {
+pub fn architecture(arch: Option<&str>) -> &str {
     arch.unwrap_or("noarch")
 }
 

@@ -3,32 +3,42 @@
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::hexadecimal;
-use super::output;
 use super::parts::{Part, Parts};
+use super::{hexadecimal, output};
+use crate::machine::Machine;
+use std::collections::BTreeMap;
 use std::process::Command;
+
+/// A release's own binaries for a kind of machine, and their source.
+pub struct Binaries<'a> {
+    pub machine: &'a Machine,
+    /// SHA-256 by the name of the crate: `linerate`, and `linerate-agent` if it is released.
+    pub digests: BTreeMap<&'static str, String>,
+    /// The version of rustc that built the program, if the program names it.
+    pub rust: Option<String>,
+    /// The source's commit.
+    pub commit: Option<&'a str>,
+}
 
 /// The document: every crate that cargo links into the program with its licence and digest, Rust's standard library and
 /// the C library. What runs only while it is built isn't in it.
 ///
 /// # Errors
 /// Where a time can't be written.
-pub fn document(parts: &Parts, seconds: u32, digest: &str) -> anyhow::Result<Vec<u8>> {
+pub fn document(parts: &Parts, seconds: u32, binaries: &Binaries) -> anyhow::Result<Vec<u8>> {
     let created =
         output(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ", "-d"]).arg(format!("@{seconds}")))?;
-    let program = parts.program();
-    let crates = parts.crates.iter().map(|part| package(part, (part.id == program.id).then_some(digest)));
-    let packages: Vec<Value> = crates.chain(toolchain(parts)).collect();
+    let crates = parts.crates.iter().map(|part| package(part, binaries));
+    let packages: Vec<Value> = crates.chain(toolchain(binaries)).collect();
     let relations = relations(parts);
     let body = json!([packages, relations]).to_string();
-    let name = format!("linerate-{}-{}", program.version, std::env::consts::ARCH);
+    let name = format!("linerate-{}-{}", parts.version(), binaries.machine.name());
     let document = json!({
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
         "name": name,
-        "documentNamespace":
-            format!("https://spdx.org/spdxdocs/{name}-{}", hexadecimal(format!("{digest}{body}").as_bytes())),
+        "documentNamespace": format!("https://spdx.org/spdxdocs/{name}-{}", hexadecimal(body.as_bytes())),
         "creationInfo": { "created": created.trim(), "creators": ["Organization: The linerate project"] },
         "packages": packages,
         "relationships": relations,
@@ -38,11 +48,15 @@ pub fn document(parts: &Parts, seconds: u32, digest: &str) -> anyhow::Result<Vec
     Ok(bytes)
 }
 
-/// A crate. `digest` is that of the built program, for its own crate.
-fn package(part: &Part, digest: Option<&str>) -> Value {
-    let mut package = described(&identifier(part), &part.name, &part.version, &part.licence());
-    if let Some(digest) = part.checksum.as_deref().or(digest) {
+/// A crate. The checksum of a foreign crate is that of its source; that of linerate and its agent is that of the binary.
+fn package(part: &Part, binaries: &Binaries) -> Value {
+    let mut package = described(&identifier(part), &part.name, Some(&part.version), &part.licence());
+    let built = binaries.digests.get(part.name.as_str()).filter(|_| part.source.is_none());
+    if let Some(digest) = part.checksum.as_ref().or(built) {
         package["checksums"] = json!([{ "algorithm": "SHA256", "checksumValue": digest }]);
+    }
+    if let (Some(_), Some(commit)) = (built, binaries.commit) {
+        package["sourceInfo"] = json!(format!("git commit {commit}"));
     }
     if part.source.is_some() {
         let at = format!("https://crates.io/api/v1/crates/{}/{}/download", part.name, part.version);
@@ -56,19 +70,19 @@ fn package(part: &Part, digest: Option<&str>) -> Value {
     package
 }
 
-fn toolchain(parts: &Parts) -> [Value; 2] {
-    let rust = parts.rust.split(' ').nth(1).unwrap_or(&parts.rust);
+fn toolchain(binaries: &Binaries) -> [Value; 2] {
+    let libc = binaries.machine.c_library();
     [
-        described("SPDXRef-rust-std", "rust-std", rust, "Apache-2.0 OR MIT"),
-        described("SPDXRef-glibc", "glibc", &parts.libc, "LGPL-2.1-or-later"),
+        described("SPDXRef-rust-std", "rust-std", binaries.rust.as_deref(), "Apache-2.0 OR MIT"),
+        described("SPDXRef-glibc", "glibc", libc.as_deref(), "LGPL-2.1-or-later"),
     ]
 }
 
-fn described(identifier: &str, name: &str, version: &str, licence: &str) -> Value {
+fn described(identifier: &str, name: &str, version: Option<&str>, licence: &str) -> Value {
     json!({
         "SPDXID": identifier,
         "name": name,
-        "versionInfo": version,
+        "versionInfo": version.unwrap_or("NOASSERTION"),
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": false,
         "licenseConcluded": "NOASSERTION",
