@@ -3,6 +3,9 @@
 //! This host waits for all of them at the same time, and counts for each only the time in which that host's own queue was
 //! full. So no host is blamed for the delay of another, and hosts that hang together are given up together: before the
 //! host before this one gives up this one.
+//!
+//! A host that takes data, but slowly, is given up only if it is the only next host. Two next hosts share this host's link,
+//! so this host waits for both of them nearly all the time, also if nothing is wrong with either.
 
 use crossbeam_channel::{Select, Sender, TrySendError};
 use std::sync::Arc;
@@ -39,7 +42,13 @@ impl Forwarding {
         let waits = self.pass(&Passing::Part(part.clone()));
         let before = std::mem::replace(&mut self.last, Instant::now());
         let all = self.last.duration_since(before);
-        self.to.iter().zip(waits).for_each(|(queue, waited)| queue.relay.count(waited, all));
+        let mut kept = self.to.iter().zip(waits).filter(|(queue, _)| !queue.relay.is_lost());
+        match (kept.next(), kept.next()) {
+            (Some((only, waited)), None) => only.relay.count(waited, all),
+            (first, second) => {
+                first.into_iter().chain(second).chain(kept).for_each(|(queue, _)| queue.relay.begin_period());
+            }
+        }
     }
 
     /// Forwards the end of the stream.

@@ -135,6 +135,11 @@ impl ChainRelay {
         STILL + LONGER * self.next.behind.into()
     }
 
+    /// Begins the period again in which it is measured whether the next host holds this one up.
+    pub(super) fn begin_period(&self) {
+        *lock(&self.holding_up) = HoldingUp::new();
+    }
+
     /// Adds the time of a stream since its last part, and the part of it that was spent waiting for the next host.
     pub(super) fn count(&self, waited: Duration, all: Duration) {
         if lock(&self.holding_up).count(waited, all, self.patience()) {
