@@ -80,7 +80,8 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
     apt(&words)
 }
 
-fn is_there(program: &str) -> bool {
+/// True if a program is installed.
+pub fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(Into::into));
     directories.into_iter().any(|directory| directory.join(program).is_file())

@@ -189,7 +189,8 @@ fn main() -> ExitCode {
 
 /// The command line, with the words that the configuration adds after the command's name.
 fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> {
-    let matches = match command().try_get_matches_from(&words) {
+    let mut all = command();
+    let matches = match all.try_get_matches_from_mut(&words) {
         Ok(matches) => matches,
         Err(answer) => return Ok(Err(explained(answer))),
     };
@@ -200,7 +201,8 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
     });
     let added = given.map_or(Ok(Vec::new()), |(name, given)| {
         let file = |id: &str| given.try_get_one::<PathBuf>(id).ok().flatten().map(PathBuf::as_path);
-        let added = apply(given, &command_named(&name), &command_named("cp"));
+        let [command, cp] = [&*name, "cp"].map(|name| named(&all, name).unwrap_or(&all));
+        let added = apply(given, command, cp);
         added.inspect_err(|failure| not_begun(file("log_file"), file("metrics"), &name, failure))
     })?;
     if added.is_empty() {
@@ -208,8 +210,8 @@ fn parse(mut words: Vec<OsString>) -> Result<Result<Cli, clap::Error>, Failure> 
     }
     let behind = words.len().min(2);
     words.splice(behind..behind, added);
-    Ok(command()
-        .try_get_matches_from(words)
+    Ok(all
+        .try_get_matches_from_mut(words)
         .and_then(|matches| Cli::from_arg_matches(&matches))
         .map_err(explained))
 }
@@ -232,8 +234,11 @@ fn command() -> clap::Command {
 
 /// A command by its name, or by its words as `fleet run`.
 fn command_named(name: &str) -> clap::Command {
-    let below = |above: clap::Command, name| above.find_subcommand(name).cloned().unwrap_or_default();
-    name.split(' ').fold(command(), below)
+    named(&command(), name).cloned().unwrap_or_default()
+}
+
+fn named<'a>(all: &'a clap::Command, name: &str) -> Option<&'a clap::Command> {
+    name.split(' ').try_fold(all, |above, name| above.find_subcommand(name))
 }
 
 /// Commands below another one have its examples and exit codes, unless they have their own.

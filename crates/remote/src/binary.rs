@@ -438,6 +438,7 @@ mod tests {
         assert!(brought(Unpackers::default()) == ([line.as_bytes(), bytes].concat(), bytes.len() as u64));
         assert_eq!(agent.id, Binary::of(machine("x"), plain).unwrap().id);
     }
+
     #[test]
     fn a_program_is_packed_by_whatever_the_host_unpacks() {
         let own = Binary::of(machine("x"), OWN.into()).unwrap();

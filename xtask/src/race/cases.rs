@@ -1,5 +1,7 @@
 //! The races: data, a path, and the command lines of the programs that move the one over the other.
 
+use crate::setup;
+
 /// One race.
 pub struct RaceCase {
     pub name: &'static str,
@@ -78,13 +80,8 @@ impl Racer {
     /// Whether its program is here.
     pub fn is_here(&self) -> bool {
         let program = self.line.split(' ').next().unwrap_or_default();
-        program == "{linerate}" || is_in_path(program)
+        program == "{linerate}" || setup::is_there(program)
     }
-}
-
-fn is_in_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
 /// linerate with the number of streams that it chooses, and with fixed ones.

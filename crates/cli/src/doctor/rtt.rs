@@ -117,7 +117,7 @@ fn look(address: SocketAddr) -> ServerProbe {
     ServerProbe { address: rtt.map(|_| address), rtt, mtu, black_hole }
 }
 
-/// What happened to packets of this number of bytes.
+/// The fate of packets of this number of bytes.
 #[derive(Debug, PartialEq)]
 enum PacketFate {
     Arrived(u32),

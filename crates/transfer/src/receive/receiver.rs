@@ -14,7 +14,7 @@ use crate::base::problem::{TransferError, problem};
 use crate::net::chain::ChainHost;
 use crate::net::compress::longest_window;
 use crate::net::crew::Crew;
-use crate::net::session::{Event, Session, TICK, WorkEnd, WorkerEnd, out_of_turn};
+use crate::net::session::{Event, Session, TICK, WorkerEnd, out_of_turn, with_end};
 use crate::net::stream::{Stream, StreamError};
 use crate::receive::admission::{self, Request, Terms};
 use crate::receive::again;
@@ -230,11 +230,8 @@ fn take<'a>(
     let committer = Committer { counters, problem, journal, verifier, proven: &proven, names, landing, near };
     let offers = options.sync.is_some() || shared.ground.past.is_some();
     thread::scope(|scope| {
-        let (end, committed) = bounded(0);
-        let committing = scope.spawn(move || {
-            let _end: WorkEnd = end;
-            committer.run(whole)
-        });
+        let (commit, committed) = with_end(move || committer.run(whole));
+        let committing = scope.spawn(commit);
         let chain = session.chain_host();
         let mut crew = Crew::new(scope, move |stream| work(shared, stream, chain.clone()));
         let (settling, ended) = bounded(0);

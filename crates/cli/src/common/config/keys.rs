@@ -149,10 +149,15 @@ fn parse(parser: ValueParser, value: &str) -> Result<(), String> {
     })
 }
 
+/// The name in lower case with which an option of ssh begins; empty if it begins with something else.
+pub fn ssh_option_name(option: &str) -> String {
+    option.chars().take_while(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+}
+
 fn refuse_host_keys(option: &str) -> Result<(), String> {
     // ssh ignores blanks, quotes and a '=' before the name: with them it could be any name.
-    let end = option.find(|other: char| !other.is_ascii_alphanumeric()).unwrap_or(option.len());
-    let (name, value) = (option[..end].to_ascii_lowercase(), option[end..].to_ascii_lowercase());
+    let name = ssh_option_name(option);
+    let value = option[name.len()..].to_ascii_lowercase();
     if name.is_empty() {
         return Err(format!(
             "'{option}' is no option of ssh: an option begins with its name, as in Compression=no"

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::Reach;
 use crate::common::config::Configuration;
-use crate::common::config::keys::{KEYS, KeyUse};
+use crate::common::config::keys::{KEYS, KeyUse, find, ssh_option_name};
 
 /// `given`, with the values that are configured for the host.
 ///
@@ -31,8 +31,7 @@ pub fn fill(given: &Reach, configuration: &Configuration, host: &OsStr) -> Resul
         return Ok(own);
     }
     let values = |name: &str| {
-        let key = KEYS.iter().find(|key| key.name == name);
-        let found = key.map(|key| configuration.values(key, Some(host))).unwrap_or_default();
+        let found = find(name).map(|key| configuration.values(key, Some(host))).unwrap_or_default();
         found.into_iter().map(|found| OsString::from(found.value)).collect::<Vec<_>>()
     };
     // ssh would let its options of one letter win over those of -o.
@@ -73,11 +72,10 @@ fn ssh_config(configuration: &Configuration, host: &OsStr) -> Result<Option<OsSt
     Ok(Some(found.value.into()))
 }
 
-/// The name of an option in the form of ssh's configuration file, in small letters.
+/// The name of an option as ssh reads it: blanks, quotes and a '=' before the name don't count.
 fn name_of(option: &OsStr) -> String {
-    let shown = option.to_string_lossy().to_ascii_lowercase();
-    let begin = shown.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
-    begin.chars().take_while(char::is_ascii_alphanumeric).collect()
+    let shown = option.to_string_lossy();
+    ssh_option_name(shown.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()))
 }
 
 /// The configured remote shell, unless an option of ssh is set in a place that takes precedence.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::ground::{Fleet, fleet, fleet_with_link};
-use super::{ends, ends_of};
+use super::{ends, goes_on_after_an_interruption};
 use crate::bed::args;
 use crate::json::u64_at;
 use crate::mounts::Mounted;
-use crate::support::{PATIENCE, Run, within};
+use crate::support::{Run, within};
 use crate::tree::{assert_alike, make_mixed, names, noise, temporaries, write};
 
 #[track_caller]
@@ -131,22 +131,9 @@ fn a_full_disk_in_a_chain_fails_alone() {
 #[test]
 fn an_interrupted_chain_goes_on_from_what_each_host_has() {
     let Some(fleet) = fleet_with_link(3, "200mbit") else { return };
-    let tree = fleet.case.near.join("tree");
-    (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 3 << 20)));
     let line =
         || [args!["--json", "--compress=off", "--fan-out=chain", "-r", "tree"], fleet.to("to/")].concat();
-    let running = fleet.start_only("cp", line());
-    fleet.wait_for_files(&running, 2, "to/tree", 12);
-    running.signal(Signal::INT);
-    let run = running.end().exits(130);
-    let (hosts, _) = ends_of(&fleet, "to/", &run.out);
-    assert!(hosts.iter().all(|host| host["result"] == "interrupted"), "{run}");
-    assert!(within(PATIENCE, || (0..3).all(|number| fleet.processes(number).is_empty())), "agents are left");
-    let run = fleet.start_only("cp", line()).end().exits(0);
-    let (hosts, _) = ends_of(&fleet, "to/", &run.out);
-    let sent: Vec<_> = hosts.iter().map(|host| u64_at(host, "/sent_bytes")).collect();
-    assert!(sent.iter().all(|sent| *sent < 24 * (3 << 20)), "{sent:?}: {run}");
-    (0..3).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to/tree")));
+    goes_on_after_an_interruption(&fleet, &line, 12);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod chains;
 mod ground;
 mod trees;
 
+use std::ffi::OsString;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,27 @@ fn ends_of(fleet: &Fleet, to: &str, out: &str) -> (Vec<Value>, Value) {
         found.next().cloned().unwrap_or_else(|| panic!("no event of {place}: {out}"))
     };
     ((0..fleet.hosts).map(of).collect(), last)
+}
+
+/// Interrupts a copy of a tree when the last host has this number of its 24 files, after which every host goes on from what
+/// it has; returns the interrupted copy's last event.
+#[track_caller]
+fn goes_on_after_an_interruption(fleet: &Fleet, line: &dyn Fn() -> Vec<OsString>, files: usize) -> Value {
+    let tree = fleet.case.near.join("tree");
+    (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 3 << 20)));
+    let running = fleet.start_only("cp", line());
+    fleet.wait_for_files(&running, fleet.hosts - 1, "to/tree", files);
+    running.signal(Signal::INT);
+    let run = running.end().exits(130);
+    let (hosts, last) = ends_of(fleet, "to/", &run.out);
+    assert!(hosts.iter().all(|host| host["result"] == "interrupted"), "{run}");
+    let is_over = || (0..fleet.hosts).all(|number| fleet.processes(number).is_empty());
+    assert!(within(PATIENCE, is_over), "agents are left");
+    let run = fleet.start_only("cp", line()).end().exits(0);
+    let (hosts, _) = ends_of(fleet, "to/", &run.out);
+    assert!(hosts.iter().all(|host| u64_at(host, "/sent_bytes") < 24 * (3 << 20)), "{run}");
+    (0..fleet.hosts).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to/tree")));
+    last
 }
 
 #[test]
@@ -209,21 +231,9 @@ fn one_of_eight_that_stands_still_costs_the_others_little_time_and_no_memory() {
 #[test]
 fn an_interruption_ends_all_copies_and_the_same_command_goes_on() {
     let Some(fleet) = fleet_with_link(2, "200mbit") else { return };
-    let tree = fleet.case.near.join("tree");
-    (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 3 << 20)));
     let line = || [args!["--json", "--compress=off", "-r", "tree"], fleet.to("to/")].concat();
-    let running = fleet.start_only("cp", line());
-    fleet.wait_for_files(&running, 1, "to/tree", 4);
-    running.signal(Signal::INT);
-    let run = running.end().exits(130);
-    let (hosts, last) = ends_of(&fleet, "to/", &run.out);
-    assert!(hosts.iter().all(|host| host["result"] == "interrupted"), "{run}");
+    let last = goes_on_after_an_interruption(&fleet, &line, 4);
     assert_eq!(u64_at(&last, "/done"), 0);
-    assert!(within(PATIENCE, || (0..2).all(|number| fleet.processes(number).is_empty())), "agents are left");
-    let run = fleet.start_only("cp", line()).end().exits(0);
-    let (hosts, _) = ends_of(&fleet, "to/", &run.out);
-    assert!(hosts.iter().all(|host| u64_at(host, "/sent_bytes") < 24 * (3 << 20)), "{run}");
-    (0..2).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to/tree")));
 }
 
 #[test]

@@ -8,10 +8,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::ground::{Fleet, fleet, fleet_with_link};
-use super::{ends, ends_of};
+use super::{ends, ends_of, goes_on_after_an_interruption};
 use crate::bed::args;
 use crate::json::u64_at;
-use crate::support::{PATIENCE, Run, within};
+use crate::support::{Run, within};
 use crate::tree::{assert_alike, make_mixed, noise, temporaries, write};
 
 /// Host 0 hands on to 1 and 2, host 1 to 3 and 4, host 2 to 5 and 6.
@@ -151,20 +151,8 @@ fn a_host_that_reaches_no_other_leaves_its_branch_to_this_one() {
 fn an_interrupted_tree_goes_on_from_what_each_host_has() {
     let Some(fleet) = fleet_with_link(4, "200mbit") else { return };
     let tree = fleet.case.near.join("tree");
-    (0..FILES).for_each(|number| write(tree.join(format!("file {number}")), noise(number as u64, 3 << 20)));
     let line = || [line("tree"), fleet.to("to/")].concat();
-    let running = fleet.start_only("cp", line());
-    fleet.wait_for_files(&running, 3, "to/tree", 12);
-    running.signal(Signal::INT);
-    let run = running.end().exits(130);
-    let (hosts, _) = ends_of(&fleet, "to/", &run.out);
-    assert!(hosts.iter().all(|host| host["result"] == "interrupted"), "{run}");
-    let is_over = || (0..fleet.hosts).all(|number| fleet.processes(number).is_empty());
-    assert!(within(PATIENCE, is_over), "agents are left");
-    let run = fleet.start_only("cp", line()).end().exits(0);
-    let (hosts, _) = ends_of(&fleet, "to/", &run.out);
-    let sent: Vec<_> = hosts.iter().map(|host| u64_at(host, "/sent_bytes")).collect();
-    assert!(sent.iter().all(|sent| *sent < FILES as u64 * (3 << 20)), "{sent:?}: {run}");
+    goes_on_after_an_interruption(&fleet, &line, 12);
     assert_all_there(&fleet, "to/tree");
     // Once more, onto complete copies.
     write(tree.join("more"), noise(3, 100_000));

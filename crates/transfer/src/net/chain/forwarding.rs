@@ -42,12 +42,10 @@ impl Forwarding {
         let waits = self.pass(&Passing::Part(part.clone()));
         let before = std::mem::replace(&mut self.last, Instant::now());
         let all = self.last.duration_since(before);
-        let mut kept = self.to.iter().zip(waits).filter(|(queue, _)| !queue.relay.is_lost());
-        match (kept.next(), kept.next()) {
-            (Some((only, waited)), None) => only.relay.count(waited, all),
-            (first, second) => {
-                first.into_iter().chain(second).chain(kept).for_each(|(queue, _)| queue.relay.begin_period());
-            }
+        let kept = self.to.iter().zip(waits).filter(|(queue, _)| !queue.relay.is_lost());
+        match &kept.collect::<Vec<_>>()[..] {
+            [(only, waited)] => only.relay.count(*waited, all),
+            several => several.iter().for_each(|(queue, _)| queue.relay.begin_period()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a host knows about the chain or tree that it belongs to.
+//! The knowledge that a host has of the chain or tree that it belongs to.
 
 use linerate_wire::control::ChainLink;
 use linerate_wire::sealed::{MAX_CHAINED, SealedPart};

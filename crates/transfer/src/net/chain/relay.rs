@@ -87,7 +87,7 @@ impl HoldingUp {
     }
 }
 
-/// What a stream forwards.
+/// A part of a stream, or its end, on the way to the next host.
 #[derive(Clone)]
 pub(super) enum Passing {
     Part(Arc<Vec<u8>>),

@@ -32,7 +32,7 @@ use self::reach::Opener;
 pub use self::reporter::Reporter;
 use self::reporter::{Quiet, Teller};
 use self::silence::Silence;
-pub use self::silence::WorkEnd;
+pub use self::silence::with_end;
 use crate::base::problem::{Observer, TransferError};
 use crate::net::channel::{Control, Room};
 use crate::net::clock::Counters;

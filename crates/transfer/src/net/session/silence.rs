@@ -25,8 +25,15 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// The name of the message that is expected by default.
 const ANYTHING: &str = "more of the transfer";
 
-/// Dropped by a thread at the end of its work.
-pub type WorkEnd = Sender<Infallible>;
+/// `work`, and a channel whose other side is dropped when the work ends, also by a panic: for [`Session::stand_by_until`].
+pub fn with_end<T>(work: impl FnOnce() -> T) -> (impl FnOnce() -> T, Receiver<Infallible>) {
+    let (end, ended) = bounded(0);
+    let work = move || {
+        let _end: Sender<Infallible> = end;
+        work()
+    };
+    (work, ended)
+}
 
 /// The state of the other end's silence, and its limit.
 pub(super) struct Silence {
@@ -158,11 +165,8 @@ impl Session {
     /// If the other end is gone, or sends a message that isn't allowed now.
     pub fn meanwhile<T: Send>(&mut self, work: impl FnOnce() -> T + Send) -> Result<T, TransferError> {
         std::thread::scope(|scope| {
-            let (end, ended) = bounded(0);
-            let working = scope.spawn(move || {
-                let _end: WorkEnd = end;
-                work()
-            });
+            let (work, ended) = with_end(work);
+            let working = scope.spawn(work);
             self.stand_by_until(&ended)?;
             working.join().map_err(|_| TransferError::Failed("this end failed while it finished".into()))
         })
