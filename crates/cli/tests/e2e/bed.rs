@@ -205,6 +205,13 @@ impl Case {
         argument
     }
 
+    /// Copies a file `first`, after which the program is at the far end: bringing it may take seconds.
+    #[track_caller]
+    pub fn bring_program(&self) {
+        fs::write(self.near.join("first"), "x").expect("writable");
+        self.cp(args!["first", self.b("first")]).exits(0);
+    }
+
     /// Runs `linerate cp` with these arguments in the near directory.
     #[track_caller]
     pub fn cp(&self, args: Vec<OsString>) -> Run {

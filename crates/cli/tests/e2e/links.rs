@@ -16,8 +16,7 @@ const TALK: u64 = 2_000_000;
 /// A lab with several links, to whose far end the program has been brought.
 fn linked(link: &str, links: u32) -> Option<Case> {
     let case = case_with_links(link, links)?;
-    write(case.near.join("first"), "x");
-    case.cp(args!["first", case.b("first")]).exits(0);
+    case.bring_program();
     Some(case)
 }
 

@@ -221,6 +221,7 @@ fn what_is_left_is_listed_and_removed_and_what_is_under_way_is_not() {
 fn a_slow_link_that_breaks_again_and_again_brings_a_file_to_its_end() {
     for (mebibytes, way) in [(12, Way::Push), (20, Way::Pull), (20, Way::Push)] {
         let Some(case) = case() else { return };
+        case.bring_program();
         let (source, destination) = match way {
             Way::Push => (case.near.join("file"), case.far.join("to")),
             Way::Pull => (case.far.join("file"), case.near.join("to")),
@@ -249,6 +250,7 @@ fn a_slow_link_that_breaks_again_and_again_brings_a_file_to_its_end() {
 #[test]
 fn a_new_file_of_a_command_that_writes_into_files_is_gone_on_with() {
     let Some(case) = case() else { return };
+    case.bring_program();
     write(case.near.join("file"), noise(1, 20 << 20));
     let line = |more: Vec<OsString>| [args!["--inplace"], more, args!["file", case.b("to")]].concat();
     let running = case.start_sync(line(args!["--bwlimit", "2m", "--streams", "1"]));
