@@ -340,7 +340,7 @@ fn what_has_no_emulator_is_refused() {
         assert_eq!(remains(name.as_str()), Vec::<String>::new());
     };
     let wan = |name| options(name, "1gbit", "1ms", "0%");
-    refused(LabOptions { guests: 1, ..wan("guests-wan") }, "bridged");
+    refused(LabOptions { guests: 1, ..wan("guests-wan") }, "part of a bridge");
     let queued = Some(Wan { queue: Some(1 << 20), ..Wan::default() });
     refused(LabOptions { link: None, wan: queued, ..wan("open-queue") }, "has no queue");
     refused(LabOptions { queues: Some(2), ..wan("queues-wan") }, "one queue");
