@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::machine::Machine;
+use crate::release::{commit, output};
 use crate::{call, cargo};
 
 /// The static binaries for one kind of machine.
@@ -25,7 +26,14 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
 
 fn build_here(repository: &Path) -> anyhow::Result<Built> {
     let released = keep(repository, &build(repository)?, "")?;
-    call(Command::new(&released.program).arg("--version"))?;
+    let printed = output(Command::new(&released.program).arg("--version"))?;
+    let expected = format!("linerate {}", version(repository)?);
+    ensure!(
+        printed.trim() == expected,
+        "the program that was built prints as its version '{}' in place of '{expected}'",
+        printed.trim()
+    );
+    println!("{expected}");
     Ok(released)
 }
 
@@ -118,7 +126,7 @@ fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> an
     let mut build = cargo();
     build.args(["build", "--locked", "--release", "--package", "linerate", "--package", "linerate-agent"]);
     build.current_dir(repository);
-    build.env("CARGO_TARGET_DIR", target_directory);
+    build.env("CARGO_TARGET_DIR", target_directory).env("LINERATE_VERSION", version(repository)?);
     machine.build_with(
         &mut build,
         renamed("--remap-path-prefix"),
@@ -133,6 +141,15 @@ fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> an
         Ok(built)
     };
     Ok(Built { program: built("linerate")?, agent: built("linerate-agent")? })
+}
+
+/// The version that the released program prints: that of its crate, and its commit if the source is a git checkout.
+fn version(repository: &Path) -> anyhow::Result<String> {
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(match commit(repository)? {
+        Some(commit) => format!("{version} (commit {commit})"),
+        None => version.to_owned(),
+    })
 }
 
 /// Directories of this machine, and their names in the binary. Of several that fit, the compilers take the last.

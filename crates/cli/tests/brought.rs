@@ -44,6 +44,39 @@ impl Installation {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
+    /// Leaves the far host only the tools that the far line needs, and `more`. Its shell keeps what it reads in the file `sent`.
+    fn far_tools(&self, more: &[&str]) {
+        const NEEDED: [&str; 14] = [
+            "sh",
+            "ls",
+            "id",
+            "wc",
+            "uname",
+            "mkdir",
+            "head",
+            "sha256sum",
+            "chmod",
+            "sync",
+            "mv",
+            "find",
+            "rm",
+            "tee",
+        ];
+        let bin = self.path("tools");
+        fs::create_dir_all(&bin).unwrap();
+        for tool in NEEDED.iter().chain(more) {
+            let places = ["/usr/bin", "/bin"].map(|directory| Path::new(directory).join(tool));
+            let found = places.into_iter().find(|file| file.exists());
+            std::os::unix::fs::symlink(found.expect("every Linux has it"), bin.join(tool)).unwrap();
+        }
+        let (home, sent) = (self.path("home").display().to_string(), self.path("sent").display().to_string());
+        let shell = format!(
+            "shift\nexport HOME={home} XDG_CACHE_HOME= PATH={}\ntee -a {sent} | sh -c \"$*\"",
+            bin.display()
+        );
+        self.script("rsh", &shell);
+    }
+
     /// Packs a script that stands for the agent; `note` makes it another one.
     fn pack_agent(&self, note: &str) -> PathBuf {
         self.script("agent", &format!("# {note}\nexec {PROGRAM} \"$@\""));
@@ -130,21 +163,25 @@ fn without_a_fitting_agent_all_of_the_program_is_brought_and_serves_later() {
 fn a_host_without_gzip_gets_the_agent_as_it_is() {
     let installation = Installation::new();
     installation.pack_agent("whose bytes travel");
-    // Everything that the far line needs, but nothing that decompresses.
-    let (bin, path) = (installation.path("tools"), "/usr/bin:/bin");
-    fs::create_dir_all(&bin).unwrap();
-    for tool in
-        ["sh", "ls", "id", "wc", "uname", "mkdir", "head", "sha256sum", "chmod", "sync", "mv", "find", "rm"]
-    {
-        let found =
-            path.split(':').map(|directory| Path::new(directory).join(tool)).find(|file| file.exists());
-        std::os::unix::fs::symlink(found.expect("every Linux has it"), bin.join(tool)).unwrap();
-    }
-    let home = installation.path("home").display().to_string();
-    let shell = format!("shift\nHOME={home} XDG_CACHE_HOME= PATH={} exec sh -c \"$*\"", bin.display());
-    installation.script("rsh", &shell);
+    installation.far_tools(&[]);
     installation.copy().says(&["bringing its agent"]);
     assert_eq!(installation.kept(), [length(&installation.path("agent"))]);
+}
+
+#[test]
+fn a_host_without_zstd_gets_all_of_the_program_compressed_by_gzip() {
+    let installation = Installation::new();
+    installation.pack_agent("for copies");
+    installation.far_tools(&["gzip"]);
+    // Only the whole program keeps a copy that goes on without the client.
+    let from = format!("far:{}", installation.path("file").display());
+    let to = format!("away:{}", installation.path("copied").display());
+    installation.run(&["cp", "--detach", &from, &to]).exits(0).says(&["bringing it"]);
+    installation.run(&["attach", "away"]).exits(0);
+    assert_eq!(fs::read_to_string(installation.path("copied")).unwrap(), "contents");
+    assert!(installation.kept().contains(&length(Path::new(PROGRAM))));
+    let brought = length(&installation.path("sent"));
+    assert!(brought < length(Path::new(PROGRAM)), "{brought} bytes");
 }
 
 #[test]

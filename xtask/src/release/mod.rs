@@ -135,7 +135,7 @@ fn date(repository: &Path) -> anyhow::Result<u32> {
 }
 
 /// The commit of the working tree, with `-dirty` behind it if files differ from it; none outside of a git checkout.
-fn commit(repository: &Path) -> anyhow::Result<Option<String>> {
+pub fn commit(repository: &Path) -> anyhow::Result<Option<String>> {
     if !repository.join(".git").exists() {
         return Ok(None);
     }
@@ -146,7 +146,7 @@ fn commit(repository: &Path) -> anyhow::Result<Option<String>> {
 }
 
 /// The standard output of a command.
-fn output(command: &mut Command) -> anyhow::Result<String> {
+pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let shown = crate::show(command);
     let output = command.output().with_context(|| format!("running {shown}"))?;
     if !output.status.success() {
