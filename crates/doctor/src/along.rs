@@ -21,7 +21,11 @@ pub fn along_route(mut facts: Facts) -> Facts {
         route.beside = taken.and_then(|taken| taken.beside.clone());
     }
     if let (Some(taken), Fact::Known(ports)) = (taken, &mut facts.ports) {
-        ports.retain(|port| taken.names.contains(&port.name) || is_detour(port));
+        let elsewhere: Vec<String> = ports.iter().flat_map(detours).cloned().collect();
+        ports.retain(|port| {
+            let is_open = is_detour(port) && !elsewhere.contains(&port.name);
+            taken.names.contains(&port.name) || is_open
+        });
     }
     facts
 }
@@ -49,9 +53,15 @@ fn taken(facts: &Facts) -> Option<TakenPorts> {
 }
 
 /// True for a port of the kind ifb: a filter sends it packets that another port received, so that they pass a queueing discipline.
-/// That other port may be any.
+/// That other port may be any, unless a filter is known.
 fn is_detour(port: &Port) -> bool {
     is_of(port, "ifb")
+}
+
+/// The ports to which filters redirect a port's packets.
+fn detours(port: &Port) -> impl Iterator<Item = &String> {
+    let filters = port.policers.known();
+    filters.into_iter().flat_map(|filters| filters.inwards_over.iter().chain(&filters.outwards_over))
 }
 
 fn is_of(port: &Port, kind: &str) -> bool {
@@ -91,7 +101,7 @@ pub(crate) fn is_one_hop(route: &TakenRoute, facts: &Facts) -> bool {
     is_one && !route.is_v6
 }
 
-/// True if `other` carries packets of `port`, because `port` is on top of it or has it as a member.
+/// True if `other` carries packets of `port`, because `port` is on top of it, has it as a member, or redirects packets to it.
 fn is_below(other: &Port, port: &Port) -> bool {
     let layer = port.layer.known();
     let stands = port.vlan.known().is_some_and(|vlan| vlan.lower == other.name)
@@ -103,7 +113,8 @@ fn is_below(other: &Port, port: &Port) -> bool {
         .physical_function
         .known()
         .is_some_and(|function| other.pci.known().is_some_and(|pci| pci.address == *function));
-    stands || is_part || lends
+    let is_detour = is_detour(other) && detours(port).any(|name| *name == other.name);
+    stands || is_part || lends || is_detour
 }
 
 /// A device, or a port whose other end is in another namespace: below it nothing can be seen from here.
@@ -124,7 +135,7 @@ mod tests {
     use super::*;
     use crate::testing::{changed, fixture, port_of};
     use crate::{Host, Need};
-    use linerate_host::facts::PortLayer;
+    use linerate_host::facts::{Policers, PortLayer};
 
     fn names(facts: &Facts) -> Vec<&str> {
         facts.ports.known().unwrap().iter().map(|port| port.name.as_str()).collect()
@@ -183,6 +194,21 @@ mod tests {
             ports.push(Port { name: "ifb0".into(), kind, driver, ..Port::default() });
         });
         assert_eq!(names(&facts), ["eth0", "ifb0"]);
+    }
+
+    #[test]
+    fn a_detour_of_another_ports_packets_is_left_out() {
+        let of = |redirecting: &str| {
+            let facts = over("bond-layer2", &["eth0"], |facts| {
+                let Fact::Known(ports) = &mut facts.ports else { panic!("none") };
+                let (kind, driver) = (Fact::Known(PortKind::Software), Fact::Known("ifb".into()));
+                ports.push(Port { name: "ifb0".into(), kind, driver, ..Port::default() });
+                let over = Policers { inwards_over: vec!["ifb0".into()], ..Policers::default() };
+                port_of(facts, redirecting).policers = Fact::Known(over);
+            });
+            names(&facts).contains(&"ifb0")
+        };
+        assert_eq!([of("eth0"), of("eth1")], [true, false]);
     }
 
     #[test]

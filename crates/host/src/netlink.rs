@@ -1,5 +1,5 @@
 //! The kernel's answers to netlink requests (netlink(7), rtnetlink(7)) as text, for the calling thread's network namespace:
-//! interfaces, queueing disciplines, policers, and routes with settings of their own.
+//! interfaces, queueing disciplines, policers and redirections, and routes with settings of their own.
 
 pub(crate) mod fec;
 pub(crate) mod functions;
@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with,
 };
-use shape::QdiscLimits;
+use shape::{FilterAction, QdiscLimits};
 
 /// NLM_F_REQUEST and NLM_F_DUMP.
 pub(crate) const DUMP: u16 = 0x301;
@@ -42,6 +42,8 @@ const NUMBERS: [(u16, &str); 4] = [(2, "mtu"), (3, "window"), (11, "initcwnd"), 
 /// The most routes that are read: a router may have a million routes, and the kernel lists default routes first.
 const MOST_MESSAGES: usize = 1 << 16;
 const MOST_LINES: usize = 256;
+/// The most ports to which the filters of one port redirect packets.
+const MOST_REDIRECTS: usize = 8;
 /// NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 const FLAGS: u16 = 0xc000;
 
@@ -65,19 +67,38 @@ pub(crate) fn qdiscs() -> io::Result<String> {
     Ok(text)
 }
 
-/// A line for each policer: the port, `in` or `out`, and bits a second.
+/// A line for each port with a policer: the port, `in` or `out`, and bits a second; and one for each port to which a filter
+/// redirects packets: the port, `in-to` or `out-to`, and the name of the other.
 pub(crate) fn policers() -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let all = asked.dump(&request_all(GET_QDISC, shape::HEADER), qdisc)?;
-    let mut text = String::new();
+    let (mut redirects, mut rates) = (String::new(), String::new());
     for QdiscLine { index, .. } in all.iter().filter(|qdisc| qdisc.parent == INGRESS).take(MOST_LINES) {
+        let Some(port) = asked.name(*index) else { continue };
         for (way, parent) in [("in", shape::INWARDS), ("out", shape::OUTWARDS)] {
             let filters = shape::of_interface(shape::GET_FILTER, *index, parent);
-            let rate = shape::least(asked.dump(&filters, shape::of_filter));
-            let _ = rate.zip(asked.name(*index)).map(|(rate, port)| writeln!(text, "{port} {way} {rate}"));
+            // An ingress discipline has no filters of sent packets, which is an error.
+            let actions = asked.dump(&filters, shape::of_filter).unwrap_or_default();
+            let (limits, others) = told(&actions);
+            let _ = limits.iter().min().map(|rate| writeln!(rates, "{port} {way} {rate}"));
+            let others = others.into_iter().take(MOST_REDIRECTS).filter_map(|other| asked.name(other));
+            others.for_each(|other| redirects += &format!("{port} {way}-to {other}\n"));
         }
     }
-    Ok(text)
+    Ok(redirects + &rates)
+}
+
+/// The limits among the actions, and the devices to which packets are redirected, each once.
+fn told(actions: &[FilterAction]) -> (Vec<u64>, Vec<u32>) {
+    let (mut limits, mut others) = (Vec::new(), Vec::new());
+    for action in actions {
+        match *action {
+            FilterAction::Police(rate) => limits.push(rate),
+            FilterAction::Redirect(other) if !others.contains(&other) => others.push(other),
+            FilterAction::Redirect(_) => {}
+        }
+    }
+    (limits, others)
 }
 
 /// A line for each route with settings: `default eth0 mtu 1400 congctl bbr`.

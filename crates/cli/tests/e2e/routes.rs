@@ -1,6 +1,7 @@
 //! Paths whose route isn't that of the default port: `linerate doctor --path` judges the ports that it takes, at both ends.
 
 use linerate_lab::End;
+use linerate_testing::skip;
 use serde_json::Value;
 
 use crate::bed::{Case, args, case_with_links};
@@ -102,6 +103,33 @@ fn the_port_of_the_logins_address_is_judged_beside_that_of_the_way_back() {
         (&serde_json::json!([far[1]]), &serde_json::json!([far[0]]))
     );
     assert_eq!(limits(&report), [limit("b", &far[0], 200.0), limit("b", &far[1], 200.0)]);
+}
+
+/// What both ports of the other end receive waits in a port of the kind ifb each; the path takes the first one's.
+#[test]
+fn a_shaper_of_received_packets_counts_on_the_port_that_receives_them() {
+    let Some(two) = TwoLinks::made() else { return };
+    let far = &two.ports[1];
+    let tc = |words: &str| {
+        let words: Vec<&str> = std::iter::once("tc").chain(words.split(' ')).collect();
+        two.case.bed.on(End::B, &words);
+    };
+    for (link, mbit) in [(0, 100), (1, 50)] {
+        let made = format!("ip link add late{link} type ifb && ip link set late{link} up || echo no");
+        if two.case.bed.on(End::B, &["sh", "-c", &made]).contains("no") {
+            return skip("ifb", "this kernel has no ifb");
+        }
+        tc(&format!("qdisc add dev late{link} root tbf rate {mbit}mbit burst 64kb latency 50ms"));
+        tc(&format!("qdisc add dev {} ingress", far[link]));
+        let to = format!("action mirred egress redirect dev late{link}");
+        tc(&format!("filter add dev {} parent ffff: protocol ip u32 match u32 0 0 {to}", far[link]));
+    }
+    let report = two.report();
+    assert_eq!(limits(&report), [limit("b", "late0", 100.0)], "{report}");
+    let found = report["findings"].as_array().expect("a list");
+    let named = found.iter().find(|it| it["check"] == "rate-limit").expect("one");
+    let title = named["title"].as_str().unwrap_or_default();
+    assert!(title.starts_with(&format!("{} receives at most 100 Mbit/s", far[0])), "{title}");
 }
 
 /// The kernel chooses one of two next hops by the hosts' addresses, or each connection's by its ports.

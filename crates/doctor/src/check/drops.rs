@@ -11,6 +11,9 @@ use crate::{Finding, Host, Severity};
 /// Shares of lost packets that matter on any path, and on long paths.
 const MAJOR: f64 = 1e-3;
 const MINOR: f64 = 1e-6;
+/// The share that a sound line may damage: IEEE 802.3 allows one wrong bit in 10^12, which is one packet of 1,500 bytes in 80
+/// million. No connection is slower for so few, whatever their cause.
+const NONE: f64 = 1e-8;
 /// Carrier changes beyond those that reboots explain.
 const FLAPS: u64 = 20;
 
@@ -82,6 +85,9 @@ fn of(port: &Port, cause: &Cause, since: &str) -> Option<Finding> {
     let counters = &port.counters;
     let whole = if cause.name.starts_with("rx") { &counters.rx_packets } else { &counters.tx_packets };
     let share = lost as f64 / whole.get().unwrap_or(0).saturating_add(lost) as f64;
+    if share < NONE {
+        return None;
+    }
     let severity = match share {
         // It also counts packets that nobody receives (LLDP, STP, unknown VLANs): any number of them is no loss.
         _ if cause.name == "rx_dropped" => Severity::Note,
@@ -147,6 +153,19 @@ mod tests {
         assert_eq!(with(|c| c.tx_dropped = Fact::Known(1)), found("tx_dropped", "note"));
         assert_eq!(with(|c| c.tx_errors = Fact::Known(9)), found("tx_errors", "minor"));
         assert_eq!(with(|c| c.carrier_changes = Fact::Known(50)), found("carrier", "minor"));
+    }
+
+    /// 223 damaged packets of 1.6 million million are fewer than the line's standard allows.
+    #[test]
+    fn what_a_sound_line_damages_is_nothing() {
+        let damaged = |packets| {
+            with(|c| {
+                c.rx_packets = Fact::Known(packets);
+                c.rx_crc = Fact::Known(223);
+            })
+        };
+        assert!(damaged(1_567_180_710_085).is_empty());
+        assert_eq!(damaged(1_567_180_710), ["drops-by-cause ens1f0np0 rx_crc note -"]);
     }
 
     #[test]

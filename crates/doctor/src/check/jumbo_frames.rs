@@ -28,6 +28,9 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     // A member has its master's MTU: Hyper-V's virtual function has that of the synthetic port.
     let is_member =
         port.master.known().is_some_and(|master| host.devices().any(|other| other.name == *master));
+    if is_infiniband(port) {
+        return None;
+    }
     let (mtu, need) = (port.mtu.get()?, host.rate_of(port).filter(|_| !is_member)?);
     let is_googles = port.driver.known().is_some_and(|driver| driver == "gve");
     let (jumbo, enough) = if is_googles { (GOOGLES, GOOGLES) } else { (JUMBO, ENOUGH) };
@@ -69,6 +72,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(finding)
 }
 
+/// True for IP over InfiniBand (`ib_ipoib`, `mlx5_core[ib_ipoib]`): the fabric gives its MTU, at most 4092 bytes, or 65520 if the port
+/// is in the connected mode (Documentation/infiniband/ipoib.rst). The driver refuses the sizes between.
+fn is_infiniband(port: &Port) -> bool {
+    port.driver.known().is_some_and(|driver| driver.contains("ipoib"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +111,17 @@ mod tests {
         };
         assert!(with(4000)[0].fix.as_ref().unwrap().contains("mtu 4000"));
         assert!(with(1500).is_empty());
+    }
+
+    #[test]
+    fn a_fabrics_mtu_is_left_to_the_fabric() {
+        for driver in ["ib_ipoib", "mlx5_core[ib_ipoib]"] {
+            let fabric = crate::testing::edited("stock-10g", "eno1", |port| {
+                port.driver = linerate_host::Fact::Known(driver.to_owned());
+                port.mtu = linerate_host::Fact::Known(2044);
+            });
+            assert!(found(&CHECK, &fabric).is_empty(), "{driver}");
+        }
     }
 
     #[test]

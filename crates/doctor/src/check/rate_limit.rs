@@ -36,12 +36,21 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
     if rate >= need {
         return None;
     }
-    let title = format!(
-        "{} {whose} at most {}: its queueing discipline {} limits it",
-        port.name,
-        gbit(rate),
-        qdisc.kind
-    );
+    let detour = redirected(host, port).filter(|_| qdisc.rate.is_some());
+    let title = match detour {
+        Some((name, verb)) => format!(
+            "{name} {verb} at most {}: a filter redirects its packets to {}, whose queueing discipline {} limits it",
+            gbit(rate),
+            port.name,
+            qdisc.kind
+        ),
+        None => format!(
+            "{} {whose} at most {}: its queueing discipline {} limits it",
+            port.name,
+            gbit(rate),
+            qdisc.kind
+        ),
+    };
     let finding = Finding::leaves(rate, need, title).at(&port.name).evidence(format!(
         "qdisc {}: {}, {} packets above it waited or were dropped",
         qdisc.kind,
@@ -53,6 +62,19 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
         &format!("tc qdisc show dev {0}; tc class show dev {0}", work::word(&port.name)),
         "raise or remove it",
     ))
+}
+
+/// The port whose packets a filter redirects to this one, and whether these are packets that it receives or sends.
+fn redirected<'a>(host: &Host<'a>, over: &Port) -> Option<(&'a str, &'static str)> {
+    host.linked().find_map(|port| {
+        let filters = port.policers.known()?;
+        let verb = match over.name.as_str() {
+            name if filters.inwards_over.iter().any(|other| other == name) => "receives",
+            name if filters.outwards_over.iter().any(|other| other == name) => "sends",
+            _ => return None,
+        };
+        Some((port.name.as_str(), verb))
+    })
 }
 
 fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
@@ -118,9 +140,25 @@ mod tests {
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 
+    /// What a filter redirects to a port of the kind ifb waits there.
+    #[test]
+    fn a_shaper_of_redirected_packets_names_the_port_that_receives_them() {
+        let limited = changed("stock-10g", |facts| {
+            let Fact::Known(ports) = &mut facts.ports else { panic!("none") };
+            let own = ports.iter_mut().find(|port| port.name == "eno1").expect("a port");
+            own.policers = Fact::Known(Policers { inwards_over: vec!["ifb0".into()], ..Policers::default() });
+            let tbf = Qdisc { kind: "tbf".into(), root: true, rate: Some(50_000_000), ..Qdisc::default() };
+            let ifb = Port { name: "ifb0".into(), qdiscs: Fact::Known(vec![tbf]), ..own.clone() };
+            ports.push(Port { policers: Fact::NotApplicable, ..ifb });
+        });
+        let named = found(&CHECK, &limited);
+        assert_eq!(lines(&named), ["rate-limit ifb0 critical 50.0 Mbit/s"]);
+        assert!(named[0].title.starts_with("eno1 receives at most 50.0 Mbit/s: a filter"), "{named:?}");
+    }
+
     #[test]
     fn policers_and_rules_are_named() {
-        let policers = Policers { inwards: Some(100_000_000), outwards: None };
+        let policers = Policers { inwards: Some(100_000_000), ..Policers::default() };
         let policed = edited("stock-10g", "eno1", |port| port.policers = Fact::Known(policers));
         assert_eq!(lines(&found(&CHECK, &policed)), ["rate-limit eno1 critical 100 Mbit/s"]);
         let ruled =

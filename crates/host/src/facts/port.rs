@@ -85,7 +85,7 @@ pub struct Port {
     pub interrupts: Fact<Vec<Irq>>,
     /// Queueing disciplines: the root discipline, and the disciplines below `mq`.
     pub qdiscs: Fact<Vec<Qdisc>>,
-    /// Policers, which drop packets above their limits; not applicable if there are none.
+    /// Policers, which drop packets above their limits, and filters that redirect packets; not applicable if there are none.
     pub policers: Fact<Policers>,
     /// The interface below it, and other facts from RTM_GETLINK.
     pub layer: Fact<PortLayer>,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
+use super::ports::is_plain;
 use crate::netlink;
 use crate::root::Root;
 
@@ -28,7 +29,8 @@ pub struct Qdisc {
     pub each: Option<u64>,
 }
 
-/// Limits of policers in bits a second. A policer drops the packets above its limit.
+/// Limits of policers in bits a second, and the ports to which filters redirect packets. A policer drops the packets above its
+/// limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policers {
@@ -36,21 +38,29 @@ pub struct Policers {
     pub inwards: Option<u64>,
     /// The limit on sent packets.
     pub outwards: Option<u64>,
+    /// Ports that send received packets before this host gets them, mostly of the kind ifb: their queueing disciplines hold
+    /// the packets back.
+    pub inwards_over: Vec<String>,
+    /// Ports that send sent packets in this port's place.
+    pub outwards_over: Vec<String>,
 }
 
-/// The policers of all interfaces that have any.
+/// The policers and redirections of all interfaces that have any.
 pub(super) fn policers(root: &Root) -> Fact<BTreeMap<String, Policers>> {
     root.answer("live/policers", netlink::policers).map(|text| {
         let mut all: BTreeMap<String, Policers> = BTreeMap::new();
         for line in text.lines() {
             let mut words = line.split_whitespace();
-            let (Some(port), Some(way), Some(rate)) = (words.next(), words.next(), words.next()) else {
+            let (Some(port), Some(way), Some(value)) = (words.next(), words.next(), words.next()) else {
                 continue;
             };
             let own = all.entry(port.to_owned()).or_default();
             match way {
-                "in" => own.inwards = rate.parse().ok(),
-                _ => own.outwards = rate.parse().ok(),
+                "in" => own.inwards = value.parse().ok(),
+                "out" => own.outwards = value.parse().ok(),
+                "in-to" if is_plain(value) => own.inwards_over.push(value.to_owned()),
+                "out-to" if is_plain(value) => own.outwards_over.push(value.to_owned()),
+                _ => {}
             }
         }
         all

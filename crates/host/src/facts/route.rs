@@ -50,7 +50,7 @@ pub struct BesidePort {
 impl TakenRoute {
     /// The route from this host to an address.
     pub fn to(address: SocketAddr) -> Fact<Self> {
-        match netlink::taken::to(address, None) {
+        match netlink::taken::to(address) {
             Ok(text) => Self::parse(&text),
             Err(error) => Fact::Unreadable(format!("the route to {}: {error}", address.ip())),
         }

@@ -15,6 +15,10 @@ const INFO: u16 = 18;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const VXLAN_BELOW: u16 = 3;
+/// IFLA_MASTER, and IFLA_INFO_SLAVE_KIND in IFLA_LINKINFO: the kind of the master.
+const MASTER: u16 = 10;
+const MASTER_KIND: u16 = 4;
+const VRF: &str = "vrf";
 /// IFLA_XDP; in it, IFLA_XDP_ATTACHED, of which the value 2 stands for generic (slow) XDP.
 const XDP: u16 = 43;
 const XDP_ATTACHED: u16 = 2;
@@ -32,6 +36,16 @@ const NUMBERS: [(u16, &str); 8] = [
 /// IFLA_OPERSTATE, and its values by the names of /sys/class/net/PORT/operstate (RFC 2863).
 const STATE: u16 = 16;
 const STATES: [&str; 7] = ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
+
+/// The number of the VRF to which a device belongs, or which it is.
+pub(super) fn vrf(message: &[u8], device: u32) -> Option<u32> {
+    let index = number(message, 4, 4).map(|index| index as u32).filter(|index| *index == device)?;
+    let inside = message.get(HEADER..)?;
+    let info = find(inside, INFO)?;
+    let is = |kind| find(info, kind).is_some_and(|name| string(name) == VRF);
+    let master = || find(inside, MASTER).and_then(|master| number(master, 0, 4)).map(|index| index as u32);
+    if is(INFO_KIND) { Some(index) } else { master().filter(|_| is(MASTER_KIND)) }
+}
 
 /// Writes a line: `eth0 kind veth elsewhere 1 max_mtu 65535 gso 65536 gro 65536`, or `vxlan7 kind vxlan below eth0 ...`.
 pub(super) fn link(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &mut String) -> Option<()> {
@@ -120,10 +134,28 @@ mod tests {
         assert_eq!(told(&[generic, number(30, 1)]), "eth7 xdp 2 taps 1\n");
     }
 
+    /// The bytes with which Linux 6.1 answers about `vrf table 100` and a veth whose master it is.
+    #[test]
+    fn a_vrf_and_its_members_are_known_and_a_bridges_are_not() {
+        let of = |inside: &[Vec<u8>], asked: u32| {
+            let mut message = vec![0_u8; HEADER];
+            message[4..8].copy_from_slice(&7_u32.to_ne_bytes());
+            message.extend(inside.concat());
+            vrf(&message, asked)
+        };
+        let master = attribute(MASTER, &3_u32.to_ne_bytes());
+        let info = |at, kind: &[u8]| attribute(INFO, &attribute(at, kind));
+        assert_eq!(of(&[info(INFO_KIND, b"vrf\0")], 7), Some(7));
+        assert_eq!(of(&[master.clone(), info(MASTER_KIND, b"vrf\0")], 7), Some(3));
+        assert_eq!(of(&[master.clone(), info(MASTER_KIND, b"vrf\0")], 8), None, "another device");
+        assert_eq!(of(&[master, info(MASTER_KIND, b"bridge\0")], 7), None);
+    }
+
     proptest! {
         #[test]
         fn no_answer_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = link(&bytes, &|_| Some(String::new()), &mut String::new());
+            let _ = vrf(&bytes, 7);
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Rate limits of queueing disciplines, of their classes, and of policers (linux/pkt_sched.h, linux/pkt_cls.h).
 
-use std::io;
-
 use super::{KIND, attributes, find, number, request_all, string};
 
 /// RTM_GETTCLASS and RTM_GETTFILTER, and the size of their header, struct tcmsg.
@@ -20,8 +18,22 @@ const NETEM: usize = 24;
 /// The size of struct tc_police, and the offset of its rate.
 const POLICE: usize = 56;
 const POLICE_RATE: usize = 20;
+/// The size of struct tc_mirred, the offsets of its action and of its device, and TCA_EGRESS_REDIR.
+const MIRRED: usize = 28;
+const MIRRED_ACTION: usize = 20;
+const MIRRED_DEVICE: usize = 24;
+const REDIRECT: u64 = 1;
 /// The depth to which the nested attributes of a filter are searched.
 const DEEPEST: u32 = 7;
+
+/// What a filter does with packets, as far as it matters for their rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum FilterAction {
+    /// It drops the packets above so many bits a second.
+    Police(u64),
+    /// It sends them out over the device with this number.
+    Redirect(u32),
+}
 
 /// The rates in bits a second to which a discipline limits its port (`rate`) and each connection (`each`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -70,20 +82,34 @@ pub(super) fn of_class(message: &[u8]) -> Option<u64> {
     bits(ceiling)
 }
 
-/// The limit in bits a second of a filter's policer.
-pub(super) fn of_filter(message: &[u8]) -> Option<u64> {
-    police(find(message.get(HEADER..)?, OPTIONS)?, DEEPEST)
+/// The policer or the redirection of a filter.
+pub(super) fn of_filter(message: &[u8]) -> Option<FilterAction> {
+    action(find(message.get(HEADER..)?, OPTIONS)?, DEEPEST)
+}
+
+fn action(bytes: &[u8], deep: u32) -> Option<FilterAction> {
+    if let Some(found) = police(bytes).or_else(|| redirect(bytes)) {
+        return Some(found);
+    }
+    let deeper = deep.checked_sub(1)?;
+    attributes(bytes).find_map(|(_, value)| action(value, deeper))
 }
 
 /// Finds a policer by the size of its structure, which is the first attribute of its group (TCA_POLICE_TBF). For rates of 34
 /// Gbit/s and more, the group also has TCA_POLICE_RATE64.
-fn police(bytes: &[u8], deep: u32) -> Option<u64> {
-    if let Some(police) = find(bytes, 1).filter(|value| value.len() == POLICE) {
-        let exact = find(bytes, 8).filter(|value| value.len() == 8).and_then(|value| number(value, 0, 8));
-        return bits(exact.or_else(|| number(police, POLICE_RATE + RATE, 4)));
-    }
-    let deeper = deep.checked_sub(1)?;
-    attributes(bytes).find_map(|(_, value)| police(value, deeper))
+fn police(bytes: &[u8]) -> Option<FilterAction> {
+    let police = find(bytes, 1).filter(|value| value.len() == POLICE)?;
+    let exact = find(bytes, 8).filter(|value| value.len() == 8).and_then(|value| number(value, 0, 8));
+    bits(exact.or_else(|| number(police, POLICE_RATE + RATE, 4))).map(FilterAction::Police)
+}
+
+/// An action has its kind (TCA_ACT_KIND) and its options (TCA_ACT_OPTIONS), in which is TCA_MIRRED_PARMS. A mirror only sends
+/// copies.
+fn redirect(bytes: &[u8]) -> Option<FilterAction> {
+    find(bytes, 1).filter(|kind| string(kind) == "mirred")?;
+    let parms = find(find(bytes, 2)?, 2).filter(|parms| parms.len() >= MIRRED)?;
+    let device = number(parms, MIRRED_DEVICE, 4).map(|index| FilterAction::Redirect(index as u32));
+    device.filter(|_| number(parms, MIRRED_ACTION, 4) == Some(REDIRECT))
 }
 
 /// A request about one interface's classes or filters.
@@ -93,11 +119,6 @@ pub(super) fn of_interface(question: u16, index: u32, parent: u32) -> Vec<u8> {
     bytes[16 + 4..16 + 8].copy_from_slice(&index.to_ne_bytes());
     bytes[16 + 12..16 + 16].copy_from_slice(&parent.to_ne_bytes());
     bytes
-}
-
-/// The smallest limit of several answers; `None` if the kernel has no answer for the interface.
-pub(super) fn least(answers: io::Result<Vec<u64>>) -> Option<u64> {
-    answers.ok()?.into_iter().min()
 }
 
 fn bits(bytes: Option<u64>) -> Option<u64> {
@@ -139,10 +160,23 @@ mod tests {
         let action = attribute(1, &[attribute(1, b"police\0"), attribute(2, &options)].concat());
         for inside in [attribute(7, &action), attribute(6, &options)] {
             let message = [vec![0; HEADER], attribute(1, b"u32\0"), attribute(OPTIONS, &inside)].concat();
-            assert_eq!(of_filter(&message), Some(100_000_000));
+            assert_eq!(of_filter(&message), Some(FilterAction::Police(100_000_000)));
         }
         let other = [vec![0; HEADER], attribute(OPTIONS, &attribute(1, &[0; 20]))].concat();
         assert_eq!(of_filter(&other), None);
+    }
+
+    /// The bytes with which Linux 6.18 answers about `u32 match u32 0 0 action mirred egress redirect dev (5)`.
+    #[test]
+    fn a_redirection_is_told_with_its_device_and_a_mirror_is_not() {
+        let filter = |what: u32| {
+            let words = [1, 0, 4, 1, 1, what, 5].map(u32::to_ne_bytes).concat();
+            let action = [attribute(1, b"mirred\0"), attribute(2, &attribute(2, &words))].concat();
+            let inside = attribute(7, &attribute(1, &action));
+            [vec![0; HEADER], attribute(1, b"u32\0"), attribute(OPTIONS, &inside)].concat()
+        };
+        assert_eq!(of_filter(&filter(1)), Some(FilterAction::Redirect(5)));
+        assert_eq!(of_filter(&filter(2)), None);
     }
 
     #[test]

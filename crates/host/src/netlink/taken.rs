@@ -2,15 +2,15 @@
 //! get` prints it.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
 use linerate_sys::bound_device;
 use rustix::net::{RecvFlags, SendFlags, netdevice, recv, send};
 
 use super::{
-    FLAGS, GET_ROUTE, INTERFACE, NLMSG_ERROR, NetlinkQuestions, attribute, attributes, error, find, message,
-    number, request, request_all,
+    FLAGS, GET_ROUTE, INTERFACE, NLMSG_ERROR, NetlinkQuestions, attribute, attributes, error, find, link,
+    message, number, request, request_all,
 };
 
 /// NLM_F_REQUEST, and the size of struct rtmsg.
@@ -56,21 +56,31 @@ struct RouteAnswer {
 }
 
 /// Returns lines: `port NAME` for the port that connections to an address take and, if that is a VRF, for the port below it;
-/// `way NAME` for each of several next hops; `table N`; `v6 1`. Without `from`, the kernel chooses the source address. No
-/// packet is sent.
-pub(crate) fn to(mut address: SocketAddr, from: Option<IpAddr>) -> io::Result<String> {
-    let own: IpAddr = if address.is_ipv4() { [0, 0, 0, 0].into() } else { [0_u16; 8].into() };
-    let socket = UdpSocket::bind((own, 0))?;
+/// `way NAME` for each of several next hops; `table N`; `v6 1`. The kernel chooses the source address. No packet is sent.
+pub(crate) fn to(mut address: SocketAddr) -> io::Result<String> {
+    let socket = unbound(address.is_ipv4())?;
     address.set_port(ANY);
     socket.connect(address)?;
-    let scope = match address {
+    let device = bound(&socket).or(scope(&address));
+    let from = socket.local_addr()?.ip();
+    written(&NetlinkQuestions::open()?, &RouteQuestion { to: address.ip(), from, device })
+}
+
+fn unbound(is_v4: bool) -> io::Result<UdpSocket> {
+    let own: IpAddr = if is_v4 { [0, 0, 0, 0].into() } else { [0_u16; 8].into() };
+    UdpSocket::bind((own, 0))
+}
+
+/// The device to which the kernel binds this program's sockets. Before Linux 5.1, an ordinary user can't read it.
+fn bound(socket: &UdpSocket) -> Option<u32> {
+    bound_device(socket.as_fd()).unwrap_or_default()
+}
+
+fn scope(address: &SocketAddr) -> Option<u32> {
+    match address {
         SocketAddr::V6(six) => Some(six.scope_id()).filter(|scope| *scope > 0),
         SocketAddr::V4(_) => None,
-    };
-    // Before Linux 5.1, an ordinary user can't read the bound device.
-    let device = bound_device(socket.as_fd()).unwrap_or_default().or(scope);
-    let from = from.map_or_else(|| socket.local_addr().map(|local| local.ip()), Ok)?;
-    written(&NetlinkQuestions::open()?, &RouteQuestion { to: address.ip(), from, device })
+    }
 }
 
 /// Both ends of a login, as its environment names them.
@@ -85,16 +95,15 @@ pub(crate) struct LoginEnds {
 pub(crate) fn back(ends: &LoginEnds) -> io::Result<String> {
     let asked = NetlinkQuestions::open()?;
     let scope = ends.port.as_ref().map(|port| netdevice::name_to_index(&asked.named, port)).transpose()?;
-    let client = match ends.client {
-        IpAddr::V6(six) => SocketAddrV6::new(six, 0, 0, scope.unwrap_or(0)).into(),
-        four @ IpAddr::V4(_) => SocketAddr::new(four, 0),
-    };
     let owners = asked.dump(&request_all(GET_ADDRESS, ADDRESS), |message| owner(message, ends.own))?;
     let mut here: Vec<u32> =
         owners.into_iter().filter(|index| scope.is_none_or(|scope| scope == *index)).collect();
     here.dedup();
+    // sshd may run outside of the VRF by which the login came (tcp_l3mdev_accept): then only the connection is bound to it.
+    let device = bound(&unbound(ends.client.is_ipv4())?).or(scope).or_else(|| asked.vrf(&here));
+    let question = RouteQuestion { to: ends.client, from: ends.own, device };
     let named = here.into_iter().filter_map(|index| Some(format!("arrives {}\n", asked.name(index)?)));
-    Ok(to(client, Some(ends.own))? + &named.collect::<String>())
+    Ok(written(&asked, &question)? + &named.collect::<String>())
 }
 
 /// The number of the device if it has this address. The number is in bytes 4 to 7 of struct ifaddrmsg.
@@ -120,6 +129,13 @@ fn written(asked: &NetlinkQuestions, question: &RouteQuestion) -> io::Result<Str
 }
 
 impl NetlinkQuestions {
+    /// The VRF of the only one of these devices.
+    fn vrf(&self, devices: &[u32]) -> Option<u32> {
+        let [device] = devices else { return None };
+        let links = request_all(link::GET_LINK, link::HEADER);
+        self.dump(&links, |message| link::vrf(message, *device)).ok()?.pop()
+    }
+
     /// Sends the request. The answer is one message.
     fn route(&self, question: &RouteQuestion, flags: u32) -> io::Result<RouteAnswer> {
         send(&self.socket, &question.bytes(flags), SendFlags::empty())?;
@@ -197,11 +213,9 @@ mod tests {
 
     #[test]
     fn this_host_reaches_itself_over_the_loopback() {
-        let here = to(SocketAddr::from(([127, 0, 0, 1], 22)), None).unwrap();
+        let here = to(SocketAddr::from(([127, 0, 0, 1], 22))).unwrap();
         // Without routing rules, the kernel has merged the local table into the main table.
         assert!(here.starts_with("port lo\ntable 25"), "{here}");
-        let named = to(SocketAddr::from(([127, 0, 0, 1], 0)), Some([127, 0, 0, 1].into())).unwrap();
-        assert_eq!(named, here);
         let ends = LoginEnds { client: [127, 0, 0, 1].into(), own: [127, 0, 0, 1].into(), port: None };
         assert_eq!(back(&ends).unwrap(), format!("{here}arrives lo\n"));
         let odd = LoginEnds { port: Some("no such port".into()), ..ends };
