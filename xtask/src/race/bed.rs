@@ -2,6 +2,7 @@
 
 use anyhow::{Context, ensure};
 use fastrand::Rng;
+use linerate_host::CpuTimes;
 use linerate_lab::wan::Wan;
 use linerate_lab::{End, Lab, LabOptions, parse_link};
 use linerate_remote::place::Place;
@@ -25,10 +26,18 @@ const LOGIN_BYTES: u64 = 64 << 10;
 /// A run is looked at this often: seldom enough to cost it nothing.
 const LOOK: Duration = Duration::from_millis(100);
 
+const WDT: &str = include_str!("wdt.sh");
+/// In what a program prints, its own time for the data stands behind one of these, in seconds.
+const OWN_SECONDS: [&str; 2] = ["\"payload_seconds\":", "own seconds: "];
+
 /// The time of one run, and what else was seen.
 #[derive(Clone, Copy)]
 pub struct RaceTime {
     pub seconds: f64,
+    /// The program's own time for the data, without the login, if it prints one.
+    pub own_seconds: Option<f64>,
+    /// Processor time of the whole machine.
+    pub cpu_seconds: f64,
     /// Bytes on the link, both ways.
     pub bytes: u64,
     /// Until data was on the link.
@@ -61,7 +70,14 @@ impl RaceBed {
         let place = |name: &str| labs[0].scratch().join(name);
         let (source, older, destination) = (place("from"), place("older"), place("to"));
         make(case.data, &source, &older)?;
-        Ok(Self { data: case.data, program: program.into(), source, older, destination, labs, is_far })
+        let bed = Self { data: case.data, program: program.into(), source, older, destination, labs, is_far };
+        fs::write(bed.wdt(), WDT)?;
+        Ok(bed)
+    }
+
+    /// The script that runs both ends of WDT.
+    fn wdt(&self) -> PathBuf {
+        self.labs[0].scratch().join("wdt.sh")
     }
 
     /// Removes everything.
@@ -73,14 +89,22 @@ impl RaceBed {
     pub fn race(&self, racer: &Racer) -> anyhow::Result<RaceTime> {
         self.reset()?;
         let mut command = self.place(racer).command(&self.words(racer))?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let cpu_before = CpuTimes::read(Path::new("/"))?;
         let watch = Watch { bed: self, racer, before: self.bytes(racer)?, begun: Instant::now() };
         let child = command.spawn().with_context(|| format!("starting {}", racer.line))?;
         let (output, seconds, (first, memory)) = watch.until_over(child)?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}: {}: {said}", racer.line, output.status);
         let bytes = self.bytes(racer)? - watch.before;
-        Ok(RaceTime { seconds, bytes, first_seconds: first.unwrap_or(seconds), memory })
+        Ok(RaceTime {
+            seconds,
+            own_seconds: own_seconds(&String::from_utf8_lossy(&output.stdout)),
+            cpu_seconds: CpuTimes::read(Path::new("/"))?.since(&cpu_before).busy(),
+            bytes,
+            first_seconds: first.unwrap_or(seconds),
+            memory,
+        })
     }
 
     /// Checks that the destination is what the source is, if the racer moves something there.
@@ -108,6 +132,7 @@ impl RaceBed {
             ("{older}", self.older.display().to_string()),
             ("{ssh}", format!("ssh -F {config}")),
             ("{config}", config),
+            ("{wdt}", self.wdt().display().to_string()),
         ];
         let fill =
             |word: &str| values.iter().fold(word.to_owned(), |word, (name, value)| word.replace(name, value));
@@ -187,7 +212,7 @@ impl Watch<'_> {
 
 /// The most memory that a process of the racer's program has had, in bytes.
 fn greatest_memory(racer: &Racer) -> u64 {
-    let name = racer.line.split(' ').next().unwrap_or_default().trim_matches(['{', '}']);
+    let name = racer.program();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let of = |process: PathBuf| {
         let text = fs::read_to_string(process.join("status")).ok()?;
@@ -198,6 +223,12 @@ fn greatest_memory(racer: &Racer) -> u64 {
         is_it.then_some(kibibytes << 10)
     };
     pids.filter_map(of).max().unwrap_or(0)
+}
+
+fn own_seconds(printed: &str) -> Option<f64> {
+    let behind = |mark| printed.rsplit_once(mark).map(|(_, behind)| behind);
+    let text = OWN_SECONDS.into_iter().find_map(behind)?;
+    text.split([',', '\n']).next()?.parse().ok()
 }
 
 fn lab(link: &RaceLink, program: &Path) -> anyhow::Result<Lab> {
@@ -270,4 +301,18 @@ fn copy_sources(to: &Path) -> anyhow::Result<()> {
     let sources = cargo.join("registry/src");
     call(Command::new("cp").arg("-a").args([&sources, &to.to_owned()]))
         .with_context(|| format!("{} is filled when linerate is built", sources.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_seconds;
+
+    #[test]
+    fn a_program_s_own_time_is_the_last_that_it_prints() {
+        let json =
+            "{\"payload_seconds\":9.5}\n{\"bytes\":2,\"payload_seconds\":0.19,\"elapsed_seconds\":0.24}\n";
+        assert_eq!(own_seconds(json), Some(0.19));
+        assert_eq!(own_seconds("own seconds: 1.02\n"), Some(1.02));
+        assert_eq!(own_seconds("total 3\n"), None);
+    }
 }

@@ -1,5 +1,6 @@
 //! The races: data, a path, and the command lines of the programs that move the one over the other.
 
+use super::OURS;
 use crate::setup;
 
 /// One race.
@@ -57,7 +58,7 @@ pub enum RaceData {
 }
 
 /// A program in a race. In its line, `{linerate}` is ours, `{from}` and `{to}` the source and the destination, `{older}` the older version, `{ssh}` the
-/// remote shell and `{config}` its configuration. A rival that isn't installed is left out.
+/// remote shell and `{config}` its configuration, and `{wdt}` the script that runs both ends of WDT. A rival that isn't installed is left out.
 pub struct Racer {
     pub name: &'static str,
     pub line: &'static str,
@@ -77,16 +78,21 @@ const WITHIN: &[Racer] = &[
 ];
 
 impl Racer {
+    /// The name of its program.
+    pub fn program(&self) -> &'static str {
+        let line = self.line.strip_prefix("sh ").unwrap_or(self.line);
+        line.split(' ').next().unwrap_or_default().trim_matches(['{', '}'])
+    }
+
     /// Whether its program is here.
     pub fn is_here(&self) -> bool {
-        let program = self.line.split(' ').next().unwrap_or_default();
-        program == "{linerate}" || setup::is_there(program)
+        self.program() == OURS || setup::is_there(self.program())
     }
 }
 
-/// linerate with the number of streams that it chooses, and with fixed ones.
+/// linerate with the number of streams that it chooses, and with fixed ones, and rivals.
 const STREAMS: &[Racer] = &[
-    racer("linerate", "{linerate} cp -q -a -F {config} {from}/. {to}/"),
+    racer("linerate", "{linerate} cp --json -a -F {config} {from}/. {to}/"),
     racer("--streams 1", "{linerate} cp -q -a --streams 1 -F {config} {from}/. {to}/"),
     racer("--streams 2", "{linerate} cp -q -a --streams 2 -F {config} {from}/. {to}/"),
     racer("--streams 4", "{linerate} cp -q -a --streams 4 -F {config} {from}/. {to}/"),
@@ -94,6 +100,9 @@ const STREAMS: &[Racer] = &[
     racer("--streams 16", "{linerate} cp -q -a --streams 16 -F {config} {from}/. {to}/"),
     racer("rsync -a", "rsync -a -e {ssh} {from}/ {to}/"),
     racer("syq", "syq rsync -a -q --no-progress --no-compress -e {ssh} {from}/ {to}/"),
+    racer("wdt, plain 1", "sh {wdt} {config} {from} {to} -num_ports 1 -encryption_type none"),
+    racer("wdt, plain 8", "sh {wdt} {config} {from} {to} -num_ports 8 -encryption_type none"),
+    racer("wdt, AES 1", "sh {wdt} {config} {from} {to} -num_ports 1"),
 ];
 
 pub const CASES: [RaceCase; 16] = [

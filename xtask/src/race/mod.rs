@@ -115,15 +115,19 @@ fn print_figures(case: &RaceCase, times: &RaceTimes) {
     let raced = || case.racers.iter().filter(|racer| times.contains_key(racer.name));
     for racer in raced() {
         let taken = &times[racer.name];
-        let seconds = Spread::of(taken.iter().map(|time| time.seconds));
-        let bytes = Spread::of(taken.iter().map(|time| time.bytes as f64 / 1e6));
-        print!("  {:16} {seconds:.3} s", racer.name);
+        let of = |value: fn(&RaceTime) -> f64| Spread::of(taken.iter().map(value));
+        print!("  {:16} {:.3} s", racer.name, of(|time| time.seconds));
+        if let Some(own) = own(taken) {
+            print!(", {own:.3} s by its own clock");
+        }
+        print!(", {:.2} CPU-s", of(|time| time.cpu_seconds));
         let memory = taken.iter().map(|time| time.memory).max().unwrap_or(0) as f64 / 1e6;
-        let first = Spread::of(taken.iter().map(|time| time.first_seconds));
+        let bytes = of(|time| time.bytes as f64 / 1e6);
         match bytes.greatest > 0.0 {
             true => println!(
                 ", {:.2} MB on the link, the first after {:.1} s, memory at most {memory:.0} MB",
-                bytes.median, first.median
+                bytes.median,
+                of(|time| time.first_seconds).median
             ),
             false => println!(),
         }
@@ -135,11 +139,21 @@ fn print_figures(case: &RaceCase, times: &RaceTimes) {
             Spread::of(ours.iter().zip(theirs).map(|(ours, theirs)| of(ours) / of(theirs)))
         };
         print!("  {OURS} / {}: time {:.2}", racer.name, ratio(|time| time.seconds));
+        if own(ours).is_some() && own(theirs).is_some() {
+            print!(", by their own clocks {:.2}", ratio(|time| time.own_seconds.unwrap_or(time.seconds)));
+        }
+        print!(", CPU {:.2}", ratio(|time| time.cpu_seconds));
         match theirs.iter().all(|time| time.bytes > 0) {
             true => println!(", bytes {:.3}", ratio(|time| time.bytes as f64)),
             false => println!(),
         }
     }
+}
+
+/// The times by a program's own clock, if it printed one in each run.
+fn own(taken: &[RaceTime]) -> Option<Spread> {
+    let own: Option<Vec<f64>> = taken.iter().map(|time| time.own_seconds).collect();
+    own.map(|own| Spread::of(own.into_iter()))
 }
 
 /// The median of several values, and the least and the greatest.
