@@ -14,6 +14,8 @@ MAX_MEMORY = 250_000  # kB
 MAX_DESCRIPTORS = 2_200
 MAX_SECONDS = 20
 TIMEOUT = 5
+# Of a command that logs in to several hosts at the same time, on a machine that is all of them.
+FAN_TIMEOUT = 10
 # Five on a machine that has nothing else to do.
 GRACE = 8
 # Faults of a run that its line tells.
@@ -39,16 +41,20 @@ class Case:
 
     @property
     def words(self):
-        """Silence is waited for five seconds, and no longer."""
-        timeout = ("--timeout", str(TIMEOUT)) if self.mode.kind == "silence" else ()
+        """Silence is waited for some seconds, and no longer."""
+        timeout = ("--timeout", str(self.timeout)) if self.mode.kind == "silence" else ()
         return self.command.words[:1] + self.extras + timeout + self.command.words[1:]
+
+    @property
+    def timeout(self):
+        return FAN_TIMEOUT if self.command.is_fan else TIMEOUT
 
     @property
     def silence(self):
         """The longest that silence may take: each try waits for it, and before a retry is a pause of 1 s, then 2 s, then 4 s."""
         # A host that falls out of a chain is tried once more, directly.
         retries = self.command.retries + self.command.is_fan
-        return (retries + 1) * (TIMEOUT + GRACE) + 2**retries - 1
+        return (retries + 1) * (self.timeout + GRACE) + 2**retries - 1
 
     @property
     def items(self):

@@ -6,6 +6,7 @@ Sizes are bytes; a `bytes` object that a function returns is ready to be joined 
 
 import pathlib
 import re
+import socket
 import struct
 
 PAGE = pathlib.Path(__file__).resolve().parents[4] / "docs" / "protocol.md"
@@ -309,6 +310,20 @@ def partner(key=b"k" * 44, cookie=bytes(16)):
 def chain_next(place, key, cookie, candidates, behind=0):
     """A ChainNext."""
     return bytes((place,)) + blob(key) + cookie + vector(candidates) + bytes((behind,))
+
+
+def read_chain_next(reader):
+    """A ChainNext, as the arguments of `chain_next`; the candidates as addresses of this language's sockets."""
+    place, key, cookie = reader.take(1)[0], reader.blob(), reader.take(16)
+    candidates = reader.vector(lambda: read_address(reader))
+    return place, key, cookie, candidates, reader.take(1)[0]
+
+
+def read_address(reader):
+    """A SocketAddr, as a text and a port."""
+    family = socket.AF_INET6 if reader.varint() else socket.AF_INET
+    host = socket.inet_ntop(family, reader.take(16 if family == socket.AF_INET6 else 4))
+    return host, reader.varint()
 
 
 def lost_next(place, reason=b"it has taken nothing for 10 s"):

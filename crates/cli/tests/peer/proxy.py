@@ -14,12 +14,18 @@ GREETING = b"linerate-agent ready\n"
 
 
 class Proxy:
-    """The two channels. `is_chained` once the client has said so; a later session of the same command may be a plain one."""
+    """The two channels. `is_chained` once the client has said so; a later session of the same command may be a plain one.
 
-    def __init__(self, far):
-        self.far = far
+    `orders(kind, body)`, if given, changes what the client says to the agent.
+    """
+
+    def __init__(self, far, orders=None):
+        self.far, self.orders = far, orders
+        far.proxy = self
         # Set once the client says nothing more.
         far.left = threading.Event()
+        # What the client has sent, once it says so.
+        self.totals = None
         self.is_chained = False
         self.agent = subprocess.Popen([far.arguments.program, "agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                       env=session.login_of(far.arguments))
@@ -44,7 +50,13 @@ class Proxy:
                 self.far.left.set()
                 to.close()
                 return
-            self.is_chained |= p.Reader(body).varint() == p.CHAINED
+            reader = p.Reader(body)
+            kind = reader.varint()
+            self.is_chained |= kind == p.CHAINED
+            if kind == p.SENT:
+                self.totals = p.totals(*p.read_totals(p.Reader(reader.rest())))
+            if self.orders and self.is_chained:
+                body = p.varint(kind) + self.orders(kind, reader.rest())
             try:
                 to.write(struct.pack("<I", len(body)) + body)
                 to.flush()

@@ -6,9 +6,12 @@ the client directly, is an honest one.
 """
 
 import functools
+import os
+import signal
 
 import protocol as p
 import far as session
+from middle import Middle
 from modes.between import OF_A_SENDER, ORDERS
 from modes.texts import ESCAPES
 from proxy import Proxy
@@ -158,3 +161,43 @@ for label, number in STAGES.items():
     lies(f"silent-behind-{label}", (FIRST, LAST), kind="silence", partial=True)(is_silent(number))
 lies("closes-behind-connected-back", tuple(BEFORE))(closes(p.CONNECTED_BACK))
 lies("silent-behind-connected-back", (FIRST,), kind="silence", partial=True)(is_silent(p.CONNECTED_BACK))
+
+# --- what others wait for ---
+
+
+def keeps(kind):
+    """Leaves out all messages of this kind, and goes on to say that it is alive."""
+    def make(_):
+        return lambda number, body: [(number, body)] if number != kind else []
+    return make
+
+
+lies("never-listens", kind="silence", partial=True)(keeps(p.LISTENING))
+lies("never-says-whom-it-reaches", tuple(BEFORE), kind="silence", partial=True)(keeps(p.CONNECTED_BACK))
+
+
+@mode(tuple(BEFORE), name="chain-withholds", kind="silence", partial=True, may_succeed=True)
+def withholds(far):
+    """Reaches the next host, takes and stores everything, and hands none of it on; its connections stay open."""
+    middle = Middle()
+
+    def change(number, body):
+        if number == p.CONNECTED_BACK:
+            middle.withhold()
+        yield number, body
+    Proxy(far, middle.orders).run(change)
+
+
+@mode((INNER,), name="chain-stands-still-and-claims-all", kind="silence", partial=True, may_succeed=True)
+def claims_all(far):
+    """Stands still once it has reached the next host, says that it is alive, and then that it has everything."""
+    def change(number, body):
+        yield number, body
+        if number == p.CONNECTED_BACK:
+            os.kill(far.proxy.agent.pid, signal.SIGSTOP)
+            while far.proxy.totals is None and not far.left.wait(1):
+                yield p.PROGRESS, p.progress()
+            yield from ((p.COMMITTED, far.proxy.totals or p.NO_TOTALS), (p.PROGRESS, p.progress()), (p.REPORT, p.report()))
+            far.left.wait(300)
+            raise session.Ended
+    Proxy(far).run(change)

@@ -3,16 +3,14 @@
 //! This host waits for all of them at the same time, and counts for each only the time in which that host's own queue was
 //! full. So no host is blamed for the delay of another, and hosts that hang together are given up together: before the
 //! host before this one gives up this one.
-//!
-//! A host that takes data, but slowly, is given up only if it is the only next host. Two next hosts share this host's link,
-//! so this host waits for both of them nearly all the time, also if nothing is wrong with either.
 
 use crossbeam_channel::{Select, Sender, TrySendError};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::relay::{ChainRelay, Passing, Stillness};
+use super::arrivals::Arrivals;
+use super::relay::{ChainRelay, Passing, Stillness, TakenPart};
 
 /// The interval of the checks during a wait.
 const LOOK: Duration = Duration::from_millis(100);
@@ -20,6 +18,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The forwarding of one stream to all next hosts.
 pub struct Forwarding {
     to: Vec<NextQueue>,
+    arrivals: Arc<Arrivals>,
     /// When the last part was forwarded.
     last: Instant,
 }
@@ -31,21 +30,21 @@ struct NextQueue {
 }
 
 impl Forwarding {
-    /// Starts to forward a stream.
-    pub fn new(relays: &[Arc<ChainRelay>]) -> Self {
+    /// Starts to forward a stream; counts its parts in `arrivals`.
+    pub fn new(relays: &[Arc<ChainRelay>], arrivals: Arc<Arrivals>) -> Self {
         let to = relays.iter().map(|relay| NextQueue { relay: relay.clone(), parts: relay.open() });
-        Self { to: to.collect(), last: Instant::now() }
+        Self { to: to.collect(), arrivals, last: Instant::now() }
     }
 
     /// Forwards a part to each next host, as soon as there is room in its queue; a host that is lost gets nothing.
     pub fn part(&mut self, part: &Arc<Vec<u8>>) {
+        self.arrivals.count(part.len(), Instant::now());
         let waits = self.pass(&Passing::Part(part.clone()));
         let before = std::mem::replace(&mut self.last, Instant::now());
         let all = self.last.duration_since(before);
-        let kept = self.to.iter().zip(waits).filter(|(queue, _)| !queue.relay.is_lost());
-        match &kept.collect::<Vec<_>>()[..] {
-            [(only, waited)] => only.relay.count(*waited, all),
-            several => several.iter().for_each(|(queue, _)| queue.relay.begin_period()),
+        let at_first = self.arrivals.rate(self.last);
+        for (queue, waited) in self.to.iter().zip(waits) {
+            queue.relay.count(&TakenPart { bytes: part.len(), waited, all }, at_first);
         }
     }
 
@@ -139,7 +138,7 @@ mod tests {
     fn waits(is_first_slow: bool) -> [Duration; 2] {
         let ((one, from_one), (other, from_other)) = (full(), full());
         let (soon, late) = if is_first_slow { (from_other, from_one) } else { (from_one, from_other) };
-        let forwarding = Forwarding { to: vec![one, other], last: Instant::now() };
+        let forwarding = Forwarding { to: vec![one, other], arrivals: Arc::default(), last: Instant::now() };
         let taking = thread::spawn(move || {
             [&soon, &late].map(|queue| {
                 thread::sleep(A_WHILE);
@@ -163,7 +162,7 @@ mod tests {
     fn a_host_with_room_gets_its_part_before_one_that_hangs() {
         let ((hangs, _held), (fit, taken)) = (full(), full());
         taken.recv().unwrap();
-        let forwarding = Forwarding { to: vec![hangs, fit], last: Instant::now() };
+        let forwarding = Forwarding { to: vec![hangs, fit], arrivals: Arc::default(), last: Instant::now() };
         thread::spawn(move || forwarding.pass(&Passing::End));
         assert!(taken.recv_timeout(10 * A_WHILE).is_ok());
     }

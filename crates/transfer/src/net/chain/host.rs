@@ -3,8 +3,10 @@
 use linerate_wire::control::ChainLink;
 use linerate_wire::sealed::{MAX_CHAINED, SealedPart};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::arrivals::Arrivals;
 use super::forwarding::{self, Forwarding};
 use super::mark;
 use super::relay::ChainRelay;
@@ -16,6 +18,11 @@ pub struct ChainHost {
     /// The numbers of the source's streams from which a part has arrived.
     streams: Mutex<HashSet<u32>>,
     relays: Vec<Arc<ChainRelay>>,
+    arrivals: Arc<Arrivals>,
+    /// Bytes of the parts that were accepted.
+    accepted: AtomicU64,
+    /// The number of streams that have a part to forward and to use.
+    busy: AtomicU32,
 }
 
 /// The state of one of the source's streams.
@@ -30,12 +37,47 @@ impl ChainHost {
     pub fn new(link: ChainLink, relays: Vec<ChainRelay>) -> Option<Self> {
         let is_fit = link.place < link.hosts && usize::from(link.hosts) <= MAX_CHAINED;
         let relays = relays.into_iter().map(Arc::new).collect();
-        is_fit.then(|| Self { link, streams: Mutex::default(), relays })
+        is_fit.then(|| Self {
+            link,
+            streams: Mutex::default(),
+            relays,
+            arrivals: Arc::default(),
+            accepted: AtomicU64::new(0),
+            busy: AtomicU32::new(0),
+        })
+    }
+
+    /// True if it gets its data from the source, and not from another host.
+    pub fn is_first(&self) -> bool {
+        self.link.place == 0
+    }
+
+    /// The number of hosts.
+    pub fn hosts(&self) -> usize {
+        self.link.hosts.into()
+    }
+
+    /// Bytes of the parts that were accepted.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// True while a stream has a part that isn't forwarded or used yet.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
+    }
+
+    /// Does `work` on a part of a stream.
+    pub(super) fn busy<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        let done = work();
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+        done
     }
 
     /// Starts to forward a stream to the next hosts.
     pub(super) fn forward(&self) -> Forwarding {
-        Forwarding::new(&self.relays)
+        Forwarding::new(&self.relays, self.arrivals.clone())
     }
 
     /// Waits until everything was forwarded to each of the next hosts, or that host is lost.
@@ -64,6 +106,7 @@ impl ChainHost {
         }
         so_far.stream = Some(part.stream);
         so_far.next += 1;
+        self.accepted.fetch_add(payload.len() as u64, Ordering::Relaxed);
         Ok(part.bytes)
     }
 }

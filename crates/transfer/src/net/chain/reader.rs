@@ -102,7 +102,10 @@ impl<H: FrameHandler> FrameHandler for PartOpening<'_, H> {
 
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError> {
         match kind {
-            FrameKind::Sealed => self.part(),
+            FrameKind::Sealed => {
+                let host = self.parts.host.clone();
+                host.busy(|| self.part())
+            }
             // The source's own end of the stream is in the last part.
             _ if !self.parts.cutter.has_ended() => Err(StreamError::Cut),
             _ => {

@@ -1,7 +1,7 @@
 //! Forwards incoming parts to one of the next hosts at once.
 //!
 //! The queue for a next host is limited; if it is full, this host waits too. If the next host takes nothing for a while,
-//! or delays this host for most of a longer period, this host gives it up and continues without it. The hosts behind it
+//! or very little, this host gives it up and continues without it. The hosts behind it
 //! are given up too: they get the rest from the source itself.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::{LONGER, STILL};
 use crate::base::lock::lock;
 use crate::net::channel::Channel;
 use crate::net::clock::Clock;
@@ -23,15 +24,16 @@ use crate::net::stream::{FrameWriter, Stream, StreamError};
 
 /// Parts of each stream that may wait for the next host: 2 MiB.
 const WAITING: usize = 8;
-/// If no host is behind the next host, how long that one may take nothing, or delay this host. `LONGER` is added for each
-/// host behind it, one behind the other, so that the host directly before one that hangs gives up first. A new connection
-/// to the next host may take as long.
-const STILL: Duration = Duration::from_secs(10);
-const LONGER: Duration = Duration::from_secs(2);
-/// A host that delays this one for more than this share of the time takes less than a quarter of the data that could
-/// come.
+/// A host delays this one if this one waits for it for more than this share of the time. That alone is true of each host
+/// that is only a little slower than the rest, so [`TOO_SLOW`] must hold, too.
 const HOLDS_UP: f64 = 0.75;
-/// How long a connection to the next host may take.
+/// A host that delays this one is too slow if it takes less than this share of the rate at which data arrived here before
+/// any host delayed it. Two next hosts that share a link like the one by which the data arrives each take half.
+const TOO_SLOW: f64 = 0.25;
+/// The time for which a host is measured, in times of its patience. A host that gives up one behind it delays this one for
+/// nearly all of its own patience, and must not be given up for that.
+const PERIOD: u32 = 2;
+/// How long a connection to the next host may take. A new connection may also take the time of a host that hangs.
 const DIAL_TIME: Duration = Duration::from_secs(8);
 
 /// How to reach a next host.
@@ -63,28 +65,53 @@ pub struct ChainRelay {
     holding_up: Mutex<HoldingUp>,
 }
 
-/// The share of the streams' time in a period that was spent waiting for the next host.
+/// The share of the streams' time in a period that was spent waiting for the next host, and the bytes that it took.
 struct HoldingUp {
     since: Instant,
     waited: Duration,
     all: Duration,
+    taken: u64,
+}
+
+/// A part that the next host has taken.
+pub(super) struct TakenPart {
+    /// Its bytes.
+    pub(super) bytes: usize,
+    /// How long the stream has waited for the next host.
+    pub(super) waited: Duration,
+    /// The time since the stream's last part.
+    pub(super) all: Duration,
 }
 
 impl HoldingUp {
     fn new() -> Self {
-        Self { since: Instant::now(), waited: Duration::ZERO, all: Duration::ZERO }
+        Self { since: Instant::now(), waited: Duration::ZERO, all: Duration::ZERO, taken: 0 }
     }
 
-    /// Adds the time of one stream. True at the end of a period in which the next host has delayed this one.
-    fn count(&mut self, waited: Duration, all: Duration, a_while: Duration) -> bool {
-        self.waited += waited;
-        self.all += all;
-        if self.since.elapsed() < a_while {
-            return false;
+    /// Adds a part of one stream. At the end of a period in which the next host has delayed this one: the bytes a second that
+    /// it took.
+    fn count(&mut self, part: &TakenPart, a_while: Duration) -> Option<f64> {
+        self.waited += part.waited;
+        self.all += part.all;
+        self.taken += part.bytes as u64;
+        let passed = self.since.elapsed();
+        if passed < a_while {
+            return None;
         }
         let over = std::mem::replace(self, Self::new());
-        over.waited.as_secs_f64() > HOLDS_UP * over.all.as_secs_f64()
+        let is_held_up = over.waited.as_secs_f64() > HOLDS_UP * over.all.as_secs_f64();
+        is_held_up.then(|| over.taken as f64 / passed.as_secs_f64())
     }
+}
+
+/// The reason to give up a host that delays this one and takes this rate, if it is too slow; in bytes a second.
+fn too_slow(rate: f64, at_first: f64) -> Option<String> {
+    let megabits = |rate: f64| rate * 8.0 / 1e6;
+    let (now, first) = (megabits(rate), megabits(at_first));
+    let text = format!(
+        "it takes {now:.1} Mbit/s, less than a quarter of the {first:.1} at which data first came here"
+    );
+    (rate < TOO_SLOW * at_first).then_some(text)
 }
 
 /// A part of a stream, or its end, on the way to the next host.
@@ -135,15 +162,11 @@ impl ChainRelay {
         STILL + LONGER * self.next.behind.into()
     }
 
-    /// Begins the period again in which it is measured whether the next host holds this one up.
-    pub(super) fn begin_period(&self) {
-        *lock(&self.holding_up) = HoldingUp::new();
-    }
-
-    /// Adds the time of a stream since its last part, and the part of it that was spent waiting for the next host.
-    pub(super) fn count(&self, waited: Duration, all: Duration) {
-        if lock(&self.holding_up).count(waited, all, self.patience()) {
-            self.lose("it takes less than a quarter of what could come");
+    /// Counts a part that the next host has taken; data arrived at this rate at first, in bytes a second.
+    pub(super) fn count(&self, part: &TakenPart, at_first: Option<f64>) {
+        let rate = lock(&self.holding_up).count(part, PERIOD * self.patience());
+        if let Some(why) = rate.zip(at_first).and_then(|(rate, at_first)| too_slow(rate, at_first)) {
+            self.lose(&why);
         }
     }
 
@@ -216,9 +239,19 @@ mod tests {
         let held_up = |waited: u64, all: u64| {
             let mut holding_up = HoldingUp::new();
             let time = Duration::from_millis;
-            assert!(!holding_up.count(time(waited), time(all), STILL), "it isn't over");
-            holding_up.count(time(waited), time(all), Duration::ZERO)
+            let part = TakenPart { bytes: 1000, waited: time(waited), all: time(all) };
+            assert_eq!(holding_up.count(&part, STILL), None, "it isn't over");
+            let rate = holding_up.count(&part, Duration::ZERO);
+            assert!(rate.is_none_or(|rate| rate > 0.0));
+            rate.is_some()
         };
         assert!(held_up(800, 1000) && !held_up(700, 1000) && !held_up(0, 0));
+    }
+
+    #[test]
+    fn a_host_at_half_the_rate_is_slow_and_not_too_slow() {
+        assert_eq!(too_slow(25e6, 50e6), None);
+        let why = "it takes 80.0 Mbit/s, less than a quarter of the 400.0 at which data first came here";
+        assert_eq!(too_slow(10e6, 50e6).as_deref(), Some(why));
     }
 }

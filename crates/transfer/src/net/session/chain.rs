@@ -6,17 +6,20 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::reach::MAX_CANDIDATES;
 use super::{Client, DIAL_TIME, Meters, Session, job_options, out_of_turn};
 use crate::base::problem::{BY_WHOM, TransferError};
-use crate::net::chain::{ChainHost, ChainRelay, NextHost};
+use crate::net::chain::{ChainHost, ChainRelay, NextHost, Supply};
 use crate::net::dial::dial_any;
 use crate::net::handshake::ConnectionConfig;
 use crate::net::routes::Interfaces;
 use crate::net::stream::Stream;
 use crate::net::transport::Registry;
+
+/// How long an agent may take until it listens.
+const LISTENING_TIME: Duration = Duration::from_secs(12);
 
 /// The state of the chain or tree at one end of the session.
 pub(super) enum Chaining {
@@ -75,7 +78,11 @@ impl Session {
         self.peer.cookie = link.cookie;
         self.send(&Message::Link(link))?;
         self.connected = Some(Instant::now());
-        self.hear_listening()
+        // The hosts before it wait for the answer, so the time is limited even if the agent shows that it is alive.
+        match self.receive_within(LISTENING_TIME)? {
+            Message::Listening(listening) => Ok(listening),
+            _ => Err(out_of_turn()),
+        }
     }
 
     /// The client: sends the agent the hosts to which it forwards; returns the positions of those that the agent can't
@@ -119,6 +126,11 @@ impl Session {
     /// The agent's position, if it is known.
     pub fn chain_host(&self) -> Option<Arc<ChainHost>> {
         if let Some(Chaining::Host(host)) = &self.chaining { host.clone() } else { None }
+    }
+
+    /// The agent: what comes from the host before it; `None` if that is the source, or if the user has no limit for silence.
+    pub fn supply(&self) -> Option<Supply> {
+        Supply::new(self.chain_host()?, self.silence.pulse.longest()?, Instant::now())
     }
 
     /// The agent: gets its position, listens, and connects to the next hosts. Does nothing if it has no position.

@@ -1,0 +1,223 @@
+//! Notices that the host before this one withholds data.
+//!
+//! That host may be hostile: it can claim to be complete, and keep its connections open without sending anything. This host
+//! believes only the source, which reports how much it has sent, and whether that was everything. Time counts only while
+//! this host itself has nothing to do.
+
+use linerate_wire::sealed::MAX_SEALED;
+use linerate_wire::stages::Stages;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::host::ChainHost;
+use super::patience;
+
+/// The source reports its progress once a second; if it has reported none for this time, it isn't sending.
+const SENDING: Duration = Duration::from_secs(3);
+/// So many bytes may be on their way: the source collects a part for each of up to 64 streams before it sends it.
+const ON_THEIR_WAY: u64 = 64 * MAX_SEALED as u64;
+/// TLS and frames, which the source counts and this host doesn't, are less than this share of what the source has sent.
+const AROUND: u64 = 64;
+/// When the source has sent everything, the rest must come at this share of the source's rate at least. In a chain of
+/// honest hosts the source sends no faster than the slowest host takes, so the rest comes at that same rate.
+const LEAST: f64 = 0.125;
+
+/// What comes from the host before this one.
+pub struct Supply {
+    host: Arc<ChainHost>,
+    patience: Duration,
+    looked: Instant,
+    accepted: u64,
+    /// How long nothing has come, although the source has sent more.
+    still: Duration,
+    /// Bytes that the source has sent, and when that last changed.
+    sent: (u64, Instant),
+    /// Since the source has sent everything: bytes that had been accepted when the current period began, and its length.
+    rest: Option<(u64, Duration)>,
+}
+
+impl Supply {
+    /// What comes to `host`; `timeout` is the user's limit for an end that is silent. `None` for the first host.
+    pub fn new(host: Arc<ChainHost>, timeout: Duration, now: Instant) -> Option<Self> {
+        let patience = patience(host.hosts(), timeout);
+        let (accepted, still, sent, rest) = (host.accepted(), Duration::ZERO, (0, now), None);
+        let is_first = host.is_first();
+        (!is_first).then_some(Self { host, patience, looked: now, accepted, still, sent, rest })
+    }
+
+    /// Checks it, while streams are still to come or to end. `source` are the source's counters; `is_all` is true once it
+    /// has sent everything.
+    ///
+    /// # Errors
+    /// If the host before this one has withheld data for too long.
+    pub fn look(&mut self, source: &Stages, is_all: bool, now: Instant) -> Result<(), String> {
+        let passed = now.saturating_duration_since(std::mem::replace(&mut self.looked, now));
+        let idle = if self.host.is_busy() { Duration::ZERO } else { passed };
+        if source.wire != self.sent.0 {
+            self.sent = (source.wire, now);
+        }
+        let accepted = self.host.accepted();
+        let is_new = std::mem::replace(&mut self.accepted, accepted) != accepted;
+        if is_new {
+            self.still = Duration::ZERO;
+        } else if is_all || self.is_behind(now) {
+            self.still += idle;
+        }
+        if self.still > self.patience {
+            let seconds = self.patience.as_secs();
+            return Err(format!(
+                "nothing has come from the host before this one for {seconds} s, although the source has sent more"
+            ));
+        }
+        if is_all { self.look_at_the_rest(source, idle) } else { Ok(()) }
+    }
+
+    /// True if the source is sending, and much of what it has sent isn't here.
+    fn is_behind(&self, now: Instant) -> bool {
+        let (sent, last) = self.sent;
+        let much = ON_THEIR_WAY + sent / AROUND;
+        now.saturating_duration_since(last) < SENDING && sent.saturating_sub(self.accepted) > much
+    }
+
+    fn look_at_the_rest(&mut self, source: &Stages, idle: Duration) -> Result<(), String> {
+        let (before, time) = self.rest.get_or_insert((self.accepted, Duration::ZERO));
+        *time += idle;
+        if *time < self.patience || source.span == 0 {
+            return Ok(());
+        }
+        let rate = source.wire as f64 / Duration::from_nanos(source.span).as_secs_f64();
+        let came = self.accepted.saturating_sub(*before) as f64 / time.as_secs_f64();
+        (*before, *time) = (self.accepted, Duration::ZERO);
+        if came >= LEAST * rate {
+            return Ok(());
+        }
+        let seconds = self.patience.as_secs();
+        Err(format!(
+            "the source has sent everything, but the host before this one has passed it on for {seconds} s at less than an eighth \
+             of the source's rate"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::host::ChainProgress;
+    use super::super::source::ChainSource;
+    use super::*;
+    use linerate_wire::control::ChainLink;
+
+    const MIB: u64 = 1 << 20;
+    /// Of the two hosts here.
+    const PATIENCE: u64 = 14;
+
+    /// The second host of two, to which parts come from the source.
+    struct Bed {
+        source: ChainSource,
+        host: Arc<ChainHost>,
+        so_far: ChainProgress,
+        /// Parts that have come.
+        parts: u64,
+        supply: Supply,
+        begun: Instant,
+        sent: Stages,
+    }
+
+    impl Bed {
+        fn new() -> Self {
+            let (source, begun) = (ChainSource::new(2).unwrap(), Instant::now());
+            let host = Arc::new(host(&source, 1));
+            let supply = Supply::new(host.clone(), Duration::from_secs(5), begun).unwrap();
+            Self {
+                source,
+                host,
+                so_far: ChainProgress::default(),
+                parts: 0,
+                supply,
+                begun,
+                sent: Stages::default(),
+            }
+        }
+
+        /// Some MiB come from the host before it.
+        fn comes(&mut self, mib: u64) {
+            let mut part = Vec::new();
+            for _ in 0..4 * mib {
+                self.source.seal((0, self.parts), &[7; MAX_SEALED], &mut part);
+                self.host.open(&part, &mut self.so_far).unwrap();
+                self.parts += 1;
+            }
+        }
+
+        /// The check at this second.
+        fn look(&mut self, is_all: bool, second: u64) -> Result<(), String> {
+            self.supply.look(&self.sent, is_all, self.begun + Duration::from_secs(second))
+        }
+
+        fn looks_good(&mut self, is_all: bool, seconds: std::ops::Range<u64>) -> bool {
+            seconds.into_iter().all(|second| self.look(is_all, second).is_ok())
+        }
+    }
+
+    fn host(source: &ChainSource, place: u8) -> ChainHost {
+        let key = source.key(place.into()).unwrap().clone();
+        ChainHost::new(ChainLink { previous: Vec::new(), cookie: [0; 16], key, place, hosts: 2 }, Vec::new())
+            .unwrap()
+    }
+
+    #[test]
+    fn the_first_host_gets_its_data_from_the_source_itself() {
+        let source = ChainSource::new(2).unwrap();
+        assert!(Supply::new(Arc::new(host(&source, 0)), Duration::ZERO, Instant::now()).is_none());
+    }
+
+    #[test]
+    fn a_host_that_passes_nothing_on_while_the_source_sends_is_noticed() {
+        let mut bed = Bed::new();
+        bed.comes(1);
+        for second in 1..=PATIENCE {
+            bed.sent.wire = 20 * MIB * second;
+            assert_eq!(bed.look(false, second), Ok(()), "{second}");
+        }
+        bed.sent.wire += MIB;
+        let second = PATIENCE + 1;
+        let why = (0..3).find_map(|more| bed.look(false, second + more).err()).unwrap();
+        assert!(why.contains("nothing has come from the host before this one for 14 s"), "{why}");
+    }
+
+    #[test]
+    fn nothing_is_missed_of_a_source_that_sends_nothing_or_little() {
+        let mut bed = Bed::new();
+        bed.sent.wire = 100 * MIB;
+        assert!(bed.looks_good(false, 1..100), "it has stopped, maybe before a host that hangs");
+        let mut bed = Bed::new();
+        for second in 1..100 {
+            bed.sent.wire = 100_000 * second;
+            assert_eq!(bed.look(false, second), Ok(()), "it collects a part for each stream");
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_host_that_is_busy_itself_does_not_count() {
+        let mut bed = Bed::new();
+        let host = bed.host.clone();
+        host.busy(|| assert!(bed.looks_good(true, 0..100)));
+        assert!(bed.looks_good(true, 100..100 + PATIENCE));
+        assert!(bed.look(true, 101 + PATIENCE).is_err());
+    }
+
+    #[test]
+    fn the_rest_comes_at_the_rate_of_the_source_or_not_much_below() {
+        let mut bed = Bed::new();
+        // 10 MiB a second.
+        bed.sent = Stages { wire: 1000 * MIB, span: 100_000_000_000, ..Stages::default() };
+        for second in 0..3 * PATIENCE {
+            bed.comes(2);
+            assert_eq!(bed.look(true, second), Ok(()));
+        }
+        let slow = (3 * PATIENCE..6 * PATIENCE).find_map(|second| {
+            bed.comes(1);
+            bed.look(true, second).err()
+        });
+        assert!(slow.unwrap().contains("less than an eighth"));
+    }
+}
