@@ -1,4 +1,4 @@
-//! The processor time and memory of this process (getrusage(2)).
+//! The processor time, memory and device bytes of this process (getrusage(2)).
 
 use std::fs;
 use std::mem;
@@ -12,13 +12,17 @@ pub enum UsageOf {
     Children,
 }
 
-/// Processor time and memory.
+/// Processor time, memory, and bytes to and from devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessUsage {
     /// User and system time in seconds.
     pub cpu_seconds: f64,
     /// Peak resident memory in bytes; for [`UsageOf::Children`] the peak of the largest child.
     pub peak_rss_bytes: u64,
+    /// Bytes that came from devices and servers of files, not from memory.
+    pub device_read: u64,
+    /// Bytes that go to devices and servers of files, counted once they are in the page cache.
+    pub device_written: u64,
 }
 
 /// Reads the usage.
@@ -34,7 +38,14 @@ pub fn usage(who: UsageOf) -> ProcessUsage {
     ProcessUsage {
         cpu_seconds: seconds(raw.ru_utime) + seconds(raw.ru_stime),
         peak_rss_bytes: own.unwrap_or(largest),
+        device_read: blocks(raw.ru_inblock),
+        device_written: blocks(raw.ru_oublock),
     }
+}
+
+/// The kernel counts blocks of 512 bytes.
+fn blocks(number: libc::c_long) -> u64 {
+    u64::try_from(number).unwrap_or(0).saturating_mul(512)
 }
 
 /// How many times this thread has slept to wait for something: an answer, a disk, a lock. Preemption isn't counted.

@@ -8,7 +8,34 @@ if [ -n "${LINERATE_LAB_SSH_CONFIG-}" ]; then
     CP="$PROGRAM cp --json -F $LINERATE_LAB_SSH_CONFIG"
     STREAM="$PROGRAM stream --json -F $LINERATE_LAB_SSH_CONFIG"
     MEASURE="$PROGRAM measure --export json"
+    FAR="ip netns exec $LINERATE_LAB_NETNS_B"
 fi
+
+# iperf3 listens on host b, until this shell ends.
+listen() {
+    $FAR iperf3 --server >/dev/null &
+    server=$!
+    trap 'kill $server' EXIT
+    until $FAR ss --no-header --listening --tcp --numeric 'sport = 5201' | grep -q LISTEN; do
+        kill -0 $server
+    done
+}
+
+# Four connections of another program, until this shell ends.
+others() {
+    listen
+    iperf3 --client "$LINERATE_LAB_ADDRESS_B" --parallel 4 --time 60 >/dev/null &
+    trap 'kill $server $!' EXIT
+    until [ "$(ss --no-header --tcp --numeric state established 'dport = 5201' | awk '$2 > 0' | wc -l)" -ge 4 ]; do
+        kill -0 $!
+    done
+}
+
+# Host b drops what it receives above 100 Mbit/s.
+police() {
+    $FAR nft 'add table inet t; add chain inet t c { type filter hook input priority 0; };
+        add rule inet t c limit rate over 12500000 bytes/second drop'
+}
 
 # The directory of a new control group, of version 1 or 2: blkio, cpu (with a quota) or weight (with a small one).
 group() {
@@ -98,6 +125,8 @@ bed_again() {
     mkdir -p "$WORK/out" "$WORK/slow/out"
     umount "$WORK/slow"
     mount -o sync "$(cat "$WORK/loop")" "$WORK/slow"
+    # Another namespace may still have the file system mounted.
+    dd if="$WORK/slow/source" iflag=nocache count=0 status=none
 }
 
 bed_down() {

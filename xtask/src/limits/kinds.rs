@@ -8,7 +8,7 @@ pub struct LimitKind {
     pub expected: &'static str,
     /// Options of the lab.
     pub lab: &'static str,
-    /// The script that runs on host a, with the functions of bed.sh and `$CP`, `$STREAM`, `$MEASURE`, `$SCP`, `$SSH`.
+    /// The script that runs on host a, with the functions of bed.sh and `$CP`, `$STREAM`, `$MEASURE`, `$SCP`, `$SSH`, `$FAR`.
     pub script: &'static str,
 }
 
@@ -173,5 +173,156 @@ pub const KINDS: &[LimitKind] = &[
         expected: "rate-limit",
         lab: "",
         script: "$MEASURE -- rsync -e \"$SSH\" --bwlimit=10m $WORK/little b:$WORK/out/",
+    },
+    LimitKind {
+        made: "pull-link-1g",
+        expected: "network",
+        lab: "--link 1gbit",
+        script: "$CP b:$WORK/mid $WORK/out",
+    },
+    LimitKind {
+        made: "pull-window",
+        expected: "window",
+        lab: "--link 1gbit --rtt 50ms --tcp-buffer-max 300000",
+        script: "$CP --streams 2 b:$WORK/little $WORK/out",
+    },
+    LimitKind {
+        made: "pull-send-buffer",
+        expected: "send-buffer",
+        lab: "--link 1gbit --rtt 20ms",
+        script: "$FAR sysctl -q -w net.ipv4.tcp_wmem='4096 16384 262144'; $CP --streams 2 b:$WORK/little $WORK/out",
+    },
+    LimitKind {
+        made: "pull-slow-source",
+        expected: "source-read",
+        lab: "",
+        script: "far blkio; $CP b:$WORK/slow/source $WORK/out",
+    },
+    LimitKind {
+        made: "pull-slow-destination",
+        expected: "destination-write",
+        lab: "",
+        script: "near blkio; $CP b:$WORK/little $WORK/slow/out",
+    },
+    LimitKind {
+        made: "pull-tiny-files",
+        expected: "small-files",
+        lab: "",
+        script: "$CP -r b:$WORK/tiny $WORK/out",
+    },
+    LimitKind {
+        made: "pull-quota",
+        expected: "cpu-quota",
+        lab: "",
+        script: "far cpu; $CP b:$WORK/mid $WORK/out",
+    },
+    LimitKind {
+        made: "pull-bwlimit",
+        expected: "rate-limit",
+        lab: "",
+        script: "$CP --bwlimit 30m b:$WORK/little $WORK/out",
+    },
+    LimitKind {
+        made: "send-buffer-64k",
+        expected: "send-buffer",
+        lab: "--link 1gbit --rtt 20ms",
+        script: "sysctl -q -w net.ipv4.tcp_wmem='4096 16384 65536'; $CP --streams 2 $WORK/few b:$WORK/out",
+    },
+    LimitKind {
+        made: "route-window",
+        expected: "window",
+        lab: "--link 1gbit --rtt 20ms",
+        script: "$FAR sh -c 'ip route change $(ip -4 route show | head -n 1) window 65536'; $CP --streams 2 $WORK/few b:$WORK/out",
+    },
+    LimitKind {
+        made: "through-ssh-open",
+        expected: "through-ssh",
+        lab: "",
+        script: "for side in sport dport; do ip rule add iif lo ipproto tcp $side 7131-7134 prohibit; done; $CP --port-range 7131-7134 $WORK/mid b:$WORK/out",
+    },
+    LimitKind {
+        made: "others-traffic",
+        expected: "network",
+        lab: "--link 300mbit",
+        script: "others; $CP $WORK/few b:$WORK/out",
+    },
+    LimitKind {
+        made: "host-slow-source",
+        expected: "source-read",
+        lab: "",
+        script: "near blkio; $CP $WORK/slow/source $WORK/out/",
+    },
+    LimitKind {
+        made: "host-slow-destination",
+        expected: "destination-write",
+        lab: "",
+        script: "near blkio; $CP $WORK/little $WORK/slow/out/",
+    },
+    LimitKind {
+        made: "measure-cp-source",
+        expected: "source-read",
+        lab: "",
+        script: "near blkio; $MEASURE -- cp $WORK/slow/source $WORK/out/",
+    },
+    LimitKind {
+        made: "measure-cp-destination",
+        expected: "destination-write",
+        lab: "",
+        script: "near blkio; $MEASURE -- cp $WORK/little $WORK/slow/out/",
+    },
+    LimitKind {
+        made: "measure-iperf-window",
+        expected: "window",
+        lab: "--link 1gbit --rtt 20ms",
+        script: "listen; $MEASURE -- iperf3 --client $LINERATE_LAB_ADDRESS_B --window 128K --time 4",
+    },
+    LimitKind {
+        made: "measure-tar-ssh",
+        expected: "network",
+        lab: "--link 100mbit",
+        script: "$MEASURE -- sh -c \"tar -cC $WORK little | $SSH b 'cat >$WORK/out/tar'\"",
+    },
+    LimitKind {
+        made: "measure-pull-quota",
+        expected: "cpu-quota",
+        lab: "",
+        script: "near cpu; $MEASURE -- $SCP b:$WORK/mid $WORK/out",
+    },
+    LimitKind {
+        made: "measure-rsync-quota",
+        expected: "cpu-quota",
+        lab: "",
+        script: "near cpu; $MEASURE -- rsync -e \"$SSH\" $WORK/mid b:$WORK/out/",
+    },
+    LimitKind {
+        made: "measure-rsync-link",
+        expected: "network",
+        lab: "--link 100mbit",
+        script: "$MEASURE -- rsync -e \"$SSH\" $WORK/little b:$WORK/out/",
+    },
+    // From here the far end's disk can't be seen.
+    LimitKind {
+        made: "measure-far-source",
+        expected: "not-explained",
+        lab: "",
+        script: "far blkio; $MEASURE -- $SCP b:$WORK/slow/source $WORK/out",
+    },
+    LimitKind {
+        made: "measure-rsync-send-buffer",
+        expected: "send-buffer",
+        lab: "--link 1gbit --rtt 20ms",
+        script: "sysctl -q -w net.ipv4.tcp_wmem='4096 16384 262144'; $MEASURE -- rsync -e \"$SSH\" $WORK/little b:$WORK/out/",
+    },
+    LimitKind {
+        made: "measure-rsync-source",
+        expected: "source-read",
+        lab: "",
+        script: "near blkio; $MEASURE -- rsync -e \"$SSH\" $WORK/slow/source b:$WORK/out/",
+    },
+    LimitKind {
+        made: "policer",
+        expected: "network",
+        lab: "--link 1gbit --rtt 10ms",
+        script: "police; $CP --streams 2 $WORK/little b:$WORK/out",
     },
 ];

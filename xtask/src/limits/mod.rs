@@ -115,11 +115,11 @@ fn missing() -> Option<String> {
     if !is_root {
         return Some("it needs root, for control groups and a loop device".into());
     }
-    for tool in ["scp", "rsync", "mkfs.ext4", "losetup", "ip", "sshd"] {
+    for tool in ["scp", "rsync", "mkfs.ext4", "losetup", "ip", "sshd", "iperf3", "nft"] {
         let dirs = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
         if !dirs.iter().any(|dir| Path::new(dir).join(tool).exists()) {
             return Some(format!(
-                "{tool} is missing: apt-get install openssh-client openssh-server rsync e2fsprogs mount iproute2"
+                "{tool} is missing: apt-get install openssh-client openssh-server rsync e2fsprogs mount iproute2 iperf3 nftables"
             ));
         }
     }

@@ -1,6 +1,7 @@
 //! A command that runs while this program measures.
 
-use linerate_sys::usage::{UsageOf, usage};
+use linerate_doctor::limiter::DeviceBytes;
+use linerate_sys::usage::{ProcessUsage, UsageOf, usage};
 use linerate_wire::path::printable;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -20,8 +21,8 @@ pub struct Running {
     pid: u32,
     begun: Instant,
     ended: Receiver<io::Result<(ExitStatus, Instant)>>,
-    /// Processor seconds of this process's children before the command began.
-    before: f64,
+    /// What this process's children had used before the command began.
+    before: ProcessUsage,
 }
 
 /// The end of a command.
@@ -34,6 +35,8 @@ pub struct Ended {
     pub time: Duration,
     /// Processor seconds of the command and all its descendants that were waited for.
     pub cpu_seconds: f64,
+    /// Bytes that these read from devices and wrote to them.
+    pub devices: DeviceBytes,
 }
 
 impl Running {
@@ -45,7 +48,7 @@ impl Running {
         if aside {
             command.stdout(io::stderr());
         }
-        let (before, begun) = (children_seconds(), Instant::now());
+        let (before, begun) = (usage(UsageOf::Children), Instant::now());
         let child = command.spawn().map_err(|error| not_run(program, &error))?;
         let (pid, ended) = (child.id(), watch(child));
         Ok(Self { pid, begun, ended, before })
@@ -70,8 +73,13 @@ impl Running {
             Some(signal) => format!("ended by signal {signal}"),
             None => format!("exit {code}"),
         };
-        let cpu_seconds = (children_seconds() - self.before).max(0.0);
-        Ended { code, told, time: end.duration_since(self.begun), cpu_seconds }
+        let (now, before) = (usage(UsageOf::Children), &self.before);
+        let cpu_seconds = (now.cpu_seconds - before.cpu_seconds).max(0.0);
+        let devices = DeviceBytes {
+            read: now.device_read.saturating_sub(before.device_read),
+            written: now.device_written.saturating_sub(before.device_written),
+        };
+        Ended { code, told, time: end.duration_since(self.begun), cpu_seconds, devices }
     }
 
     /// Sends the command a signal.
@@ -92,10 +100,6 @@ fn watch(mut child: Child) -> Receiver<io::Result<(ExitStatus, Instant)>> {
         let _ = sender.send(status);
     });
     ended
-}
-
-fn children_seconds() -> f64 {
-    usage(UsageOf::Children).cpu_seconds
 }
 
 /// A shell's exit codes: 127 if there is no such program, 126 if it can't be run.

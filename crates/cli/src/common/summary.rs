@@ -1,7 +1,8 @@
 //! The result of a transfer that completed: the last line, and the last event.
 
-use linerate_doctor::limiter::{Evidence, Verdict, transfer};
+use linerate_doctor::limiter::{DeviceBytes, Evidence, Verdict, transfer};
 use linerate_load::window::CountedTime;
+use linerate_sys::usage::{UsageOf, usage};
 use linerate_transfer::session::Meters;
 use linerate_wire::control::Totals;
 use linerate_wire::stages::{Stages, Usage};
@@ -89,6 +90,12 @@ pub enum Payload {
     Discarded,
 }
 
+/// Bytes that this process read from devices and wrote to them.
+fn own_devices() -> DeviceBytes {
+    let used = usage(UsageOf::Process);
+    DeviceBytes { read: used.device_read, written: used.device_written }
+}
+
 impl Summary {
     /// The limiter of the transfer.
     pub fn limiter(&self) -> Verdict {
@@ -100,6 +107,7 @@ impl Summary {
             seconds: self.payload_seconds,
             through_ssh: self.cipher.as_deref() == Some("ssh") || self.is_through(),
             within: self.is_within(),
+            devices: self.is_within().then(own_devices),
         })
     }
 

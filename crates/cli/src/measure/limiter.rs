@@ -20,9 +20,11 @@ const RATE_LIMITS: [&str; 3] = ["--bwlimit", "--limit-rate", "--max-rate"];
 
 /// The limiter of the command; none without a command.
 pub fn limiter(measured: &Measured<'_>) -> Option<Verdict> {
-    let seconds = measured.ended.as_ref()?.time.as_secs_f64();
+    let ended = measured.ended.as_ref()?;
+    let seconds = ended.time.as_secs_f64();
     let hosts = measured.hosts.iter().map(|host| load(host, seconds)).collect();
-    Some(command::name(&CommandEvidence { seconds, paced_by: rate_limit(measured.command), hosts }))
+    let paced_by = rate_limit(measured.command);
+    Some(command::name(&CommandEvidence { seconds, paced_by, hosts, devices: Some(ended.devices) }))
 }
 
 fn rate_limit(words: &[OsString]) -> Option<RateOption> {

@@ -7,7 +7,7 @@
 use super::evidence::{percent, rate, ratio, time};
 use super::path::Flows;
 use super::quota::QuotaStops;
-use super::{Limiter, Verdict};
+use super::{DeviceBytes, Limiter, Verdict};
 use linerate_host::QuotaUse;
 
 /// Share of a processor from which a thread is full: in the rest of the time it waits for its input.
@@ -93,6 +93,8 @@ pub struct CommandEvidence {
     pub paced_by: Option<RateOption>,
     /// The sampled hosts, the command's own first.
     pub hosts: Vec<HostLoad>,
+    /// Bytes that the command read from devices and wrote to them, if they are known.
+    pub devices: Option<DeviceBytes>,
 }
 
 /// Names the limiter.
@@ -157,13 +159,20 @@ fn storage(evidence: &CommandEvidence) -> Option<Verdict> {
     let all = evidence.hosts.iter().flat_map(|host| host.programs.iter().map(move |program| (host, program)));
     let waits = all.filter(|(_, program)| program.disk >= DISK);
     let (host, program) = waits.max_by(|a, b| a.1.disk.total_cmp(&b.1.disk))?;
-    let limiter = if host.sends { Limiter::SourceRead } else { Limiter::DestinationWrite };
-    let evidence = format!(
+    let waits = format!(
         "{} waits for a device in {} of the samples; tasks wait for storage {} of the time",
         program.name,
         percent(program.disk),
         percent(host.storage_pressure)
     );
+    // Only a connection, or the bytes of devices, shows whether it reads or writes.
+    let (limiter, evidence) = match (host.flows, evidence.devices) {
+        (None, Some(devices)) => {
+            (devices.limiter().unwrap_or(Limiter::NotExplained), format!("{waits}; {}", devices.words()))
+        }
+        _ if host.sends => (Limiter::SourceRead, waits),
+        _ => (Limiter::DestinationWrite, waits),
+    };
     Some(Verdict::new(limiter, program.disk, evidence))
 }
 

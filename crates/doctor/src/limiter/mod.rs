@@ -5,6 +5,7 @@
 //! known. docs/guide/limiter.md gives the reasons for the rules and the thresholds.
 
 pub mod command;
+mod device;
 mod evidence;
 mod path;
 mod quota;
@@ -13,6 +14,7 @@ pub mod transfer;
 use std::fmt;
 
 pub use command::CommandEvidence;
+pub use device::DeviceBytes;
 pub use path::Flows;
 pub use transfer::Evidence;
 

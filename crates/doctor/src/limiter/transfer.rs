@@ -10,7 +10,7 @@ use linerate_wire::stages::{Stages, Usage};
 use super::evidence::{percent, rate, ratio};
 use super::path::Flows;
 use super::quota::QuotaStops;
-use super::{Limiter, Verdict};
+use super::{DeviceBytes, Limiter, Verdict};
 
 /// Share of the time in which the user's rate limit held the sender, above which it is the limiter.
 const PACED: f64 = 0.2;
@@ -29,8 +29,10 @@ const TAKEN: f64 = 0.1;
 const LATE: f64 = 0.3;
 /// Share of the sender's time that compression takes, from which compression limits.
 const COMPRESSING: f64 = 0.4;
-/// Share of the time in which the path has data in flight, from which no compressor limits the transfer.
+/// Share of the time in which the path has data in flight, from which neither compression nor the files limit the transfer.
 const FED: f64 = 0.95;
+/// Share of the workers' time without anything to send, above which most of them have done their part.
+const MOST: f64 = 0.5;
 const SENDER: &str = "sender";
 /// Share of the time in which an end's workers were ready without a processor, above which other programs
 /// take the processors.
@@ -65,6 +67,8 @@ pub struct Evidence {
     pub through_ssh: bool,
     /// Both ends are one process on one host.
     pub within: bool,
+    /// Bytes that this process read from devices and wrote to them, if both ends are this process.
+    pub devices: Option<DeviceBytes>,
 }
 
 impl Evidence {
@@ -89,6 +93,23 @@ pub fn name(evidence: &Evidence) -> Verdict {
         .or_else(|| settling(evidence, &to))
         .or_else(|| held(evidence, &from, &to))
         .unwrap_or_else(|| by_load(evidence, &from, &to))
+        .by_devices(evidence)
+}
+
+impl Verdict {
+    /// Within a host one worker may read and write a range at once: the devices' bytes show which of them it waits for.
+    fn by_devices(self, evidence: &Evidence) -> Self {
+        let is_storage = matches!(self.limiter, Limiter::SourceRead | Limiter::DestinationWrite);
+        let Some(devices) = evidence.devices.filter(|_| evidence.within && is_storage) else { return self };
+        match devices.limiter().filter(|limiter| *limiter != self.limiter) {
+            Some(limiter) => {
+                let figures =
+                    format!("the files take {} of the time; {}", percent(self.share), devices.words());
+                Self::new(limiter, self.share, figures)
+            }
+            None => self,
+        }
+    }
 }
 
 fn paced(sender: &EndTimes) -> Option<Verdict> {
@@ -216,6 +237,20 @@ fn fed(sender: &Stages) -> f64 {
     if sender.packed > 0 && busy >= FED { busy } else { 0.0 }
 }
 
+/// Share of the time in which the socket blocked a worker, if that share was nearly all, the files are large, and most workers had
+/// nothing left to send, which isn't waiting for the files; otherwise 0. `blocked`: the share of all workers' time.
+fn last_ones(sender: &Stages, blocked: f64) -> f64 {
+    let of_one = (blocked * ratio(sender.lifetime as f64, sender.span as f64)).min(1.0);
+    let is_large = ratio(sender.bytes as f64, sender.entries as f64) >= SMALL;
+    let are_idle = ratio(sender.queue as f64, sender.lifetime as f64) >= MOST;
+    if is_large && are_idle && of_one >= FED { of_one } else { 0.0 }
+}
+
+/// Share of the time in which an end waits for the path.
+fn starved(stages: &Stages, blocked: f64, is_sender: bool) -> f64 {
+    if is_sender { blocked.max(fed(stages)).max(last_ones(stages, blocked)) } else { blocked }
+}
+
 /// One end's time, as shares of its workers' time.
 struct EndTimes {
     whose: &'static str,
@@ -271,7 +306,7 @@ impl EndTimes {
             workers: ratio(life, stages.span as f64).max(1.0),
             cpu: if stages.clocked > 0 { cpu } else { cipher },
             waited,
-            starved_by_path: blocked(socket).max(if is_sender { fed(stages) } else { 0.0 }),
+            starved_by_path: starved(stages, blocked(socket), is_sender),
             blocked_in_files: blocked(files),
             files,
             compress,

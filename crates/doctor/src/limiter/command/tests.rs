@@ -26,7 +26,7 @@ fn host(ssh: f64, busy: f64) -> HostLoad {
 }
 
 fn verdict(host: HostLoad) -> Verdict {
-    name(&CommandEvidence { seconds: 10.0, paced_by: None, hosts: vec![host] })
+    name(&CommandEvidence { seconds: 10.0, hosts: vec![host], ..CommandEvidence::default() })
 }
 
 #[test]
@@ -44,7 +44,8 @@ fn the_far_ends_thread_is_found_where_it_is_sampled() {
         sends: false,
         ..host(0.0, 0.0)
     };
-    let both = CommandEvidence { seconds: 10.0, paced_by: None, hosts: vec![host(0.5, 1.0), far] };
+    let both =
+        CommandEvidence { seconds: 10.0, hosts: vec![host(0.5, 1.0), far], ..CommandEvidence::default() };
     let named = name(&both);
     assert_eq!((named.limiter, named.whose.as_deref()), (Limiter::OneThread, Some("sshd")));
     assert!(named.evidence.contains("host b"), "{}", named.evidence);
@@ -62,6 +63,20 @@ fn a_device_is_the_source_or_the_destination_by_where_the_data_go() {
     let waits = HostLoad { programs: vec![program("scp", 0.1, 0.8)], ..host(0.1, 1.0) };
     assert_eq!(verdict(waits.clone()).limiter, Limiter::SourceRead);
     assert_eq!(verdict(HostLoad { sends: false, ..waits }).limiter, Limiter::DestinationWrite);
+}
+
+/// cp within a host has no connection that shows which way the data go.
+#[test]
+fn without_a_connection_the_devices_bytes_show_what_is_waited_for() {
+    let named = |read, written| {
+        let host = HostLoad { programs: vec![program("cp", 0.1, 0.9)], flows: None, ..host(0.1, 0.0) };
+        let devices = Some(DeviceBytes { read, written });
+        name(&CommandEvidence { seconds: 10.0, hosts: vec![host], devices, ..CommandEvidence::default() })
+            .limiter
+    };
+    assert_eq!(named(60_000_000, 0), Limiter::SourceRead);
+    assert_eq!(named(0, 60_000_000), Limiter::DestinationWrite);
+    assert_eq!(named(60_000_000, 60_000_000), Limiter::NotExplained, "both");
 }
 
 #[test]
@@ -142,7 +157,7 @@ fn the_far_ends_program_is_named_where_it_is_seen_to_have_nothing_to_send() {
     let near = || HostLoad { sends: false, ..host(0.2, 0.0) };
     let far = |busy| HostLoad { name: "b".into(), ..host(0.2, busy) };
     let both = |near: HostLoad, far: HostLoad| {
-        name(&CommandEvidence { seconds: 10.0, paced_by: None, hosts: vec![near, far] })
+        name(&CommandEvidence { seconds: 10.0, hosts: vec![near, far], ..CommandEvidence::default() })
     };
     let named = both(near(), far(1.0));
     assert_eq!(named.limiter, Limiter::FarEndTool);
@@ -182,7 +197,8 @@ fn a_quota_is_named_before_what_it_makes_of_a_command() {
 fn the_users_own_limit_is_named_where_nothing_is_full() {
     let paced = |host, bits| {
         let pace = RateOption { option: "--bwlimit".into(), bits };
-        name(&CommandEvidence { seconds: 10.0, paced_by: Some(pace), hosts: vec![host] }).limiter
+        name(&CommandEvidence { seconds: 10.0, paced_by: Some(pace), hosts: vec![host], devices: None })
+            .limiter
     };
     assert_eq!(paced(host(0.2, 9.0), None), Limiter::RateLimit);
     assert_eq!(paced(host(0.99, 9.0), None), Limiter::OneThread);
@@ -193,6 +209,6 @@ fn the_users_own_limit_is_named_where_nothing_is_full() {
 #[test]
 fn nothing_is_said_of_an_instant_or_of_nothing() {
     assert_eq!(name(&CommandEvidence::default()).limiter, Limiter::TooShort);
-    let short = CommandEvidence { seconds: 0.1, paced_by: None, hosts: vec![host(0.9, 1.0)] };
+    let short = CommandEvidence { seconds: 0.1, hosts: vec![host(0.9, 1.0)], ..CommandEvidence::default() };
     assert_eq!(name(&short).limiter, Limiter::TooShort);
 }

@@ -312,3 +312,31 @@ fn a_receiver_that_takes_all_is_only_late() {
 fn nothing_is_said_of_an_instant() {
     assert_eq!(named(Stages::default(), Stages::default()), Limiter::TooShort);
 }
+
+/// A worker within a host reads and writes a range at once, and the receiver's share of the time doesn't show which.
+#[test]
+fn within_a_host_the_devices_bytes_show_what_is_waited_for() {
+    let named = |read, written| {
+        let verdict = Verdict::new(Limiter::DestinationWrite, 0.9, String::new());
+        let devices = Some(DeviceBytes { read, written });
+        verdict.by_devices(&Evidence { within: true, devices, ..Evidence::default() }).limiter
+    };
+    assert_eq!(named(60_000_000, 0), Limiter::SourceRead);
+    assert_eq!(named(0, 60_000_000), Limiter::DestinationWrite);
+    assert_eq!(named(60_000_000, 60_000_000), Limiter::DestinationWrite);
+}
+
+/// Sixteen workers send one file of 8 MB beside others' traffic: all but the last one soon have nothing left to do.
+#[test]
+fn workers_without_work_do_not_wait_for_the_files() {
+    let second = 1_000_000_000;
+    let of = |socket: u64, entries| {
+        let stages =
+            Stages { workers: 16, lifetime: 160 * second, span: 10 * second, ..sender(0, 0, 0, 0, 0) };
+        let idle = Stages { queue: 150 * second, clocked: 160 * second, ..stages };
+        Stages { socket: socket * second, bytes: 8_000_000, entries, tcp_looks: 1, ..idle }
+    };
+    assert_ne!(named(of(10, 1), idle_receiver()), Limiter::SourceRead);
+    assert_eq!(named(of(2, 1), idle_receiver()), Limiter::SourceRead, "a slow scan");
+    assert_eq!(named(of(10, 10_000), idle_receiver()), Limiter::SmallFiles);
+}
