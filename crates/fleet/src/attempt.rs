@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::history::History;
 use crate::plan::SCHEMA;
 
 /// The contents of an attempt's file.
@@ -26,6 +27,9 @@ pub struct Attempt {
     pub to: String,
     /// Its progress.
     pub progress: AttemptProgress,
+    /// The bytes that it had sent at several times; empty in files of earlier versions.
+    #[serde(default)]
+    pub history: History,
     /// The exit code, once it has ended.
     pub exit: Option<u8>,
     /// The reason why it failed.
@@ -116,9 +120,15 @@ impl Attempt {
             written: now(),
             to,
             progress: AttemptProgress::default(),
+            history: History::default(),
             exit: None,
             message: None,
         }
+    }
+
+    /// Adds the bytes that it has sent by now to its history.
+    pub fn note_history(&mut self) {
+        self.history.note(now().saturating_sub(self.begun), self.progress.sent_bytes);
     }
 
     /// The time since it last wrote, by the clocks of two hosts.

@@ -9,6 +9,7 @@ pub mod catalogue;
 pub mod claim;
 pub mod divide;
 pub mod export;
+pub mod history;
 pub mod manifest;
 pub mod plan;
 pub mod planner;

@@ -4,6 +4,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::attempt::{Attempt, AttemptState};
+use crate::history::RunRates;
 use crate::plan::FleetPart;
 use crate::status::{FleetStatus, PartState};
 
@@ -31,6 +32,8 @@ pub struct FleetReport {
     pub median_seconds: f64,
     /// Shards that took much longer.
     pub stragglers: Vec<Straggler>,
+    /// The rates of the hosts over time.
+    pub rates: RunRates,
 }
 
 /// The work of a host.
@@ -116,6 +119,7 @@ impl FleetReport {
             limiters: limiters(attempts()),
             median_seconds,
             stragglers,
+            rates: RunRates::of(&all.iter().map(|(.., attempt, _)| *attempt).collect::<Vec<_>>()),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod export;
 mod figures;
 mod manifest;
+mod page;
 mod part;
 mod plan;
 mod report;

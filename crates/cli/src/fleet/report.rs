@@ -1,16 +1,23 @@
 //! `linerate fleet report`: a report on a run.
 
+use anyhow::Context;
 use clap::Args;
+use linerate_fleet::history::HostRates;
 use linerate_fleet::plan::PlanDirectory;
-use linerate_fleet::report::{FleetReport, HostShare, STRAGGLES};
+use linerate_fleet::report::{FleetReport, HostShare, STRAGGLES, Straggler};
 use linerate_fleet::status::FleetStatus;
 use linerate_quantity::{Bytes, Seconds};
+use linerate_sys::replace::replace_readable;
 use linerate_wire::path::printable;
 use serde::Serialize;
 use std::path::PathBuf;
 
+use super::page;
 use crate::common::failure::Failure;
 use crate::exit::Code;
+
+/// Signs for rates, from the lowest to the highest.
+const SIGNS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Arguments of `linerate fleet report`.
 #[derive(Debug, Args)]
@@ -18,6 +25,11 @@ pub struct FleetReportArgs {
     /// Print the report as a line of JSON
     #[arg(long)]
     json: bool,
+    /// Also write the report as an HTML page to FILE
+    ///
+    /// The page shows each host's rate over time, the hosts, the limiters and the stragglers, and loads nothing from elsewhere.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// The plan's directory
     plan: PathBuf,
 }
@@ -35,6 +47,11 @@ struct ReportFields {
 pub fn run(args: &FleetReportArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let report = FleetReport::of(&FleetStatus::read(&directory)?);
+    if let Some(file) = &args.page {
+        let page = page::page(&report, directory.plan.round);
+        replace_readable(file, page.as_bytes())
+            .with_context(|| format!("writing the page {}", file.display()))?;
+    }
     if args.json {
         crate::say::json(&ReportFields { schema: 1, r#type: "report", round: directory.plan.round, report });
     } else {
@@ -61,24 +78,60 @@ fn lines(report: &FleetReport) -> Vec<String> {
     ];
     lines.extend(report.hosts.iter().map(host_line));
     lines.push(String::new());
+    lines.extend(rate_lines(report));
     for share in &report.limiters {
         let parts = if share.parts == 1 { "part" } else { "parts" };
         let limiter = printable(share.limiter.as_bytes());
         lines.push(format!("limited by {limiter}: {} {parts}, {}", share.parts, Bytes::of(share.sent_bytes)));
     }
-    for late in &report.stragglers {
-        lines.push(format!(
-            "shard {} took {}, more than {STRAGGLES} times the median ({}): {} on {} to {}, limited by {}",
-            late.part,
-            Seconds(late.seconds as f64),
-            Seconds(report.median_seconds),
-            Bytes::of(late.sent_bytes),
-            printable(late.host.as_bytes()),
-            printable(late.to.as_bytes()),
-            printable(late.limiter.as_bytes()),
-        ));
-    }
+    lines.extend(report.stragglers.iter().map(|late| straggler_line(report, late)));
     lines
+}
+
+/// A sentence about a shard that took long.
+pub fn straggler_line(report: &FleetReport, late: &Straggler) -> String {
+    format!(
+        "shard {} took {}, more than {STRAGGLES} times the median ({}): {} on {} to {}, limited by {}",
+        late.part,
+        Seconds(late.seconds as f64),
+        Seconds(report.median_seconds),
+        Bytes::of(late.sent_bytes),
+        printable(late.host.as_bytes()),
+        printable(late.to.as_bytes()),
+        printable(late.limiter.as_bytes()),
+    )
+}
+
+/// The rates over time, a sign for each interval.
+fn rate_lines(report: &FleetReport) -> Vec<String> {
+    let most = most(report);
+    if most <= 0.0 {
+        return Vec::new();
+    }
+    let head = format!(
+        "rates over time, a sign for {}, {} for {most:.3} Gbit/s:",
+        Seconds(report.rates.interval_seconds as f64),
+        SIGNS[SIGNS.len() - 1]
+    );
+    let line = |host: &HostRates| {
+        let signs: String = host.gbit_per_second.iter().map(|rate| sign(*rate, most)).collect();
+        let does = if host.receives { "receives" } else { "sends" };
+        format!("{:<24} {does:>8}  {signs}", printable(host.host.as_bytes()))
+    };
+    let lines = report.rates.hosts.iter().map(line);
+    [head].into_iter().chain(lines).chain([String::new()]).collect()
+}
+
+/// The highest rate of a host in an interval, in Gbit/s.
+pub fn most(report: &FleetReport) -> f64 {
+    report.rates.hosts.iter().flat_map(|host| &host.gbit_per_second).copied().fold(0.0, f64::max)
+}
+
+/// A rate as one sign. Only a rate of nothing is a blank.
+fn sign(rate: f64, most: f64) -> char {
+    let step = (rate / most * SIGNS.len() as f64).ceil();
+    // A share is at most 1.
+    if step >= 1.0 { SIGNS[(step as usize).min(SIGNS.len()) - 1] } else { ' ' }
 }
 
 fn host_line(share: &HostShare) -> String {
@@ -91,4 +144,15 @@ fn host_line(share: &HostShare) -> String {
         share.gbit_per_second,
         share.cpu_seconds,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_sign_and_only_nothing_is_a_blank() {
+        assert_eq!((sign(0.0, 2.0), sign(0.001, 2.0), sign(1.0, 2.0), sign(2.0, 2.0)), (' ', '▁', '▄', '█'));
+        assert_eq!(sign(f64::NAN, 1.0), ' ');
+    }
 }

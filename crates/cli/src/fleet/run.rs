@@ -230,6 +230,7 @@ impl ShardTask<'_> {
         let of_others = done.as_ref().map_or(0, |_| self.directory.plan.bytes_of_others(part));
         claim.attempt.progress.bytes = claim.attempt.progress.bytes.saturating_sub(of_others);
         self.count(&claim.attempt.progress, done.as_ref());
+        claim.attempt.note_history();
         let written = claim.write();
         self.show(&output, part, done);
         // A part that isn't recorded would be done again, which is harmless, and the last task would wait for it.
@@ -256,6 +257,7 @@ impl ShardTask<'_> {
                 continue;
             }
             claim.attempt.progress = progress(watched, within);
+            claim.attempt.note_history();
             if let Err(error) = claim.write()
                 && !std::mem::replace(&mut is_told, true)
             {

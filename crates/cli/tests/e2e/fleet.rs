@@ -332,8 +332,11 @@ fn what_tasks_have_moved_is_compared_by_hashes_and_listed_with_them() {
     assert!(lines.contains(&&*format!("{changed}  d5/f5")), "{manifest}");
     let newline = blake3::hash(b"x").to_hex();
     assert!(lines.contains(&&*format!("\\{newline}  new\\nline")), "{manifest}");
-    let report = fleet.start(&["report", "plan"], args![]).end().exits(0);
-    assert!(report.out.contains("receives") && report.out.contains("limited by"), "{report}");
+    let report = fleet.start(&["report", "plan"], args!["--page", "run.html"]).end().exits(0);
+    let parts = ["receives", "limited by", "rates over time", "█"];
+    assert!(parts.iter().all(|part| report.out.contains(part)), "{report}");
+    let page = fs::read_to_string(case.near.join("run.html")).expect("it was written");
+    assert!(page.contains("<svg") && page.contains("sends, "), "{page}");
     let compare = |options: Vec<OsString>| {
         let ssh = args!["-F", case.bed.lab.ssh_config()];
         fleet.start(&["verify", "plan"], [ssh, options].concat()).end()
