@@ -4,6 +4,7 @@ use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -91,6 +92,17 @@ impl FarEnd {
     #[must_use]
     pub fn with_program(self) -> Self {
         Self { part: FarPart::Program, ..self }
+    }
+
+    /// This far end, but ssh compresses what it carries: lists of files become a tenth. Another remote shell has no
+    /// such option, and the user's own options of ssh come first.
+    #[must_use]
+    pub fn with_compression(mut self) -> Self {
+        let program = self.rsh.first().and_then(|program| Path::new(program).file_name());
+        if program.is_some_and(|program| program == "ssh") {
+            self.rsh.push("-oCompression=yes".into());
+        }
+        self
     }
 
     /// Starts the agent. `note` gets a message if the binary is copied to the far end; setting `interrupted` ends the
@@ -313,4 +325,34 @@ pub fn quiet_ssh_options() -> impl Iterator<Item = &'static OsStr> {
     ["-x", "-T", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none"]
         .into_iter()
         .map(OsStr::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn far_end(rsh: &[&str]) -> FarEnd {
+        FarEnd {
+            rsh: rsh.iter().map(OsString::from).collect(),
+            host: "far".into(),
+            install: false,
+            part: FarPart::Agent,
+            command: AgentCommand::default(),
+            patience: Patience::LOGIN,
+        }
+    }
+
+    #[test]
+    fn only_ssh_is_asked_to_compress_and_after_the_users_options() {
+        for (rsh, last) in [
+            (&["ssh", "-oCompression=no"][..], "-oCompression=yes"),
+            (&["/usr/bin/ssh"], "-oCompression=yes"),
+            (&["sudo", "ssh"], "ssh"),
+            (&["rsh", "-4"], "-4"),
+        ] {
+            let far = far_end(rsh).with_compression();
+            assert_eq!(far.rsh.last().unwrap(), last, "{rsh:?}");
+            assert!(far.rsh.iter().zip(rsh).all(|(word, given)| word == given), "{rsh:?}");
+        }
+    }
 }

@@ -125,6 +125,8 @@ impl Copy {
         check_job(&job)?;
         let far_end = self.task.reach.far_end(host, self.task.quiet)?;
         let far_end = FarEnd { patience: self.task.login, ..far_end };
+        let compresses = self.task.options.compression.level.is_always();
+        let far_end = if compresses { far_end.with_compression() } else { far_end };
         let far = FarSession::open(&far_end, job, self.task.options.timeout, self.near_end())?;
         self.was_connected.store(true, Ordering::Relaxed);
         self.output.connected();

@@ -4,6 +4,7 @@
 
 use linerate_host::available_memory;
 use linerate_wire::frame::{LONG_WINDOW_LOG, WINDOW_LOG};
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,9 @@ use crate::net::stream::StreamError;
 const ENOUGH_MEMORY: u64 = 2 << 30;
 /// Bytes that one thread compresses at a time, all with one level.
 const JOB: u32 = 2 << 20;
-/// Size of the buffer for compressed bytes that aren't sent yet.
+/// Compressed bytes are passed on in pieces of at least this size, while more are coming; `PACKED` is the most that a
+/// piece may have.
+const PIECE: usize = 32 << 10;
 const PACKED: usize = 64 << 10;
 /// Size of the buffer for decompressed bytes that aren't passed on yet.
 const PLAIN: usize = 256 << 10;
@@ -52,6 +55,8 @@ pub struct Compressor {
     context: CCtx<'static>,
     level: u8,
     packed: Vec<u8>,
+    /// Pieces that wait to be sent, before `packed`.
+    pieces: VecDeque<Vec<u8>>,
 }
 
 /// The bytes that a compressor has handled so far.
@@ -63,6 +68,8 @@ pub struct Packed {
     pub plain: u64,
     /// The length of `plain` after compression.
     pub packed: u64,
+    /// Bytes of `packed` that aren't sent yet.
+    pub waiting: u64,
 }
 
 impl Compressor {
@@ -81,7 +88,8 @@ impl Compressor {
         ] {
             context.set_parameter(parameter).map_err(failed)?;
         }
-        Ok(Self { context, level: setup.level, packed: Vec::with_capacity(PACKED) })
+        let (packed, pieces) = (Vec::with_capacity(PACKED), VecDeque::new());
+        Ok(Self { context, level: setup.level, packed, pieces })
     }
 
     /// Sets the level for bytes from now on; bytes that were already passed in keep their level.
@@ -107,34 +115,51 @@ impl Compressor {
         Ok(())
     }
 
-    /// Compresses all bytes that were passed in; true once nothing remains to be added to [`Compressor::packed`].
+    /// Compresses all bytes that were passed in; true once [`Compressor::next_piece`] has all of them.
     ///
     /// # Errors
     /// If there is no memory.
     pub fn finish(&mut self) -> io::Result<bool> {
-        self.work(&mut InBuffer::around(&[]), ZSTD_EndDirective::ZSTD_e_flush).map(|left| left == 0)
+        let is_all = self.work(&mut InBuffer::around(&[]), ZSTD_EndDirective::ZSTD_e_flush)? == 0;
+        if !self.packed.is_empty() {
+            self.end_piece();
+        }
+        Ok(is_all)
     }
 
     fn work(&mut self, from: &mut InBuffer<'_>, what: ZSTD_EndDirective) -> io::Result<usize> {
         let filled = self.packed.len();
         let mut to = OutBuffer::around_pos(&mut self.packed, filled);
-        self.context.compress_stream2(&mut to, from, what).map_err(failed)
+        let left = self.context.compress_stream2(&mut to, from, what).map_err(failed)?;
+        if self.packed.len() >= PIECE {
+            self.end_piece();
+        }
+        Ok(left)
     }
 
-    /// The compressed bytes that can be sent.
-    pub fn packed(&self) -> &[u8] {
-        &self.packed
+    fn end_piece(&mut self) {
+        self.pieces.push_back(std::mem::replace(&mut self.packed, Vec::with_capacity(PACKED)));
     }
 
-    /// Drops the compressed bytes after they were sent.
-    pub fn sent(&mut self) {
-        self.packed.clear();
+    /// Takes out the compressed bytes that are sent next.
+    pub fn next_piece(&mut self) -> Option<Vec<u8>> {
+        self.pieces.pop_front()
+    }
+
+    /// The bytes of all pieces that can be taken out.
+    pub fn waiting(&self) -> usize {
+        self.pieces.iter().map(Vec::len).sum()
     }
 
     /// The bytes that were handled so far.
     pub fn so_far(&self) -> Packed {
         let progress = self.context.get_frame_progression();
-        Packed { taken: progress.ingested, plain: progress.consumed, packed: progress.produced }
+        Packed {
+            taken: progress.ingested,
+            plain: progress.consumed,
+            packed: progress.produced,
+            waiting: self.waiting() as u64,
+        }
     }
 }
 

@@ -87,6 +87,12 @@ impl Pace {
         is_held
     }
 
+    /// True if bytes may be sent now.
+    pub fn is_free(&self) -> bool {
+        let controller = lock(&self.0);
+        !matches!(controller.state, PaceState::Held(_)) || controller.schedule.is_free(Instant::now() + AHEAD)
+    }
+
     /// True while the rate is held below the path's.
     pub fn is_holding(&self) -> bool {
         matches!(lock(&self.0).state, PaceState::Held(_))

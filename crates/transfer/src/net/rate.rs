@@ -29,6 +29,11 @@ impl RateLimit {
         let until = lock(&self.schedule).book(bytes, self.bytes_per_second, Instant::now());
         sleep_until(until, stop);
     }
+
+    /// True if bytes may be sent now.
+    pub fn is_free(&self) -> bool {
+        lock(&self.schedule).is_free(Instant::now())
+    }
 }
 
 /// Assigns times to bytes at some rate.
@@ -48,6 +53,11 @@ impl Schedule {
         let start = self.free_at.max(earliest);
         self.free_at = start + Duration::from_secs_f64(bytes as f64 / bytes_per_second);
         start
+    }
+
+    /// True if the next booking is for `now` or earlier.
+    pub fn is_free(&self, now: Instant) -> bool {
+        self.free_at <= now
     }
 
     /// Moves the next booking to `then` or later.

@@ -225,6 +225,15 @@ impl FrameWriter {
         }
     }
 
+    /// True if bytes can be sent without waiting for the connection.
+    pub fn is_writable(&self) -> bool {
+        match self {
+            Self::Wire(wire) => wire.is_writable(),
+            Self::Sealed(sealed) => sealed.is_writable(),
+            Self::Within(_) => true,
+        }
+    }
+
     /// Announces the end of the stream; returns the kernel's last counters of the connection.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use linerate_host::link_rate;
 use linerate_sys::tcp::{TcpInfo, set_least_to_receive};
 use linerate_wire::control::{MAX_TUNNEL, Message};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::AsFd;
@@ -27,6 +28,18 @@ impl Transport {
         match self {
             Self::Tcp(socket) => TcpInfo::of(socket.as_fd()).ok(),
             Self::Tunnel(_) => None,
+        }
+    }
+
+    /// True if bytes can be written without waiting.
+    pub fn is_writable(&self) -> bool {
+        match self {
+            Self::Tcp(socket) => {
+                let now = Timespec::default();
+                poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&now)).is_ok_and(|ready| ready > 0)
+            }
+            // The control channel has no more room than this.
+            Self::Tunnel(_) => true,
         }
     }
 

@@ -5,14 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::net::clock::Stage;
+use crate::net::pace::Pace;
 use crate::net::stream::{FrameWriter, StreamError};
-use crate::send::compressing::{PackingTerms, Step};
+use crate::send::compressing::{Packing, PackingTerms, Step};
 use crate::send::transmission::Transmission;
 use crate::send::work::{InHand, Work};
 use crate::send::worker::SendWorker;
 
-/// While more compressed bytes are coming, at least this many are sent at once.
-const AT_ONCE: usize = 32 << 10;
 /// How long compressed bytes may wait for more, if there is nothing to send.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -79,37 +78,46 @@ impl<'a> SendWorker<'a> {
             && let Some(compressor) = self.packing.as_mut().and_then(|packing| packing.compressor())
         {
             compressor.take(&mut plain)?;
-            let ready = compressor.packed().len();
             self.clock.lap(Stage::Compress);
-            if ready >= AT_ONCE {
-                self.send_packed()?;
+            while self.has_piece_to_send() {
+                self.send_piece()?;
             }
         }
         Ok(())
     }
 
-    /// Sends the bytes that the compressor has ready.
-    fn send_packed(&mut self) -> Result<(), StreamError> {
-        let Some(mut packing) = self.packing.take() else { return Ok(()) };
-        let sent = packing.compressor().map_or(Ok(()), |compressor| {
-            self.limit(compressor.packed().len());
-            let sent = self.stream.send(FrameKind::Packed, compressor.packed(), &mut self.clock);
-            compressor.sent();
-            sent
-        });
-        self.packing = Some(packing);
-        sent
+    /// True if the next compressed bytes can be sent without waiting, or if too many wait already. While they wait, the
+    /// compressor works ahead: so the connection is busy also while data comes that takes longer to compress.
+    fn has_piece_to_send(&mut self) -> bool {
+        let Some(packing) = &mut self.packing else { return false };
+        let most = packing.most_waiting();
+        let waiting = packing.compressor().map_or(0, |compressor| compressor.waiting());
+        waiting > most || waiting > 0 && self.is_free()
+    }
+
+    /// True if bytes can be sent without waiting for the connection, or for a rate.
+    fn is_free(&self) -> bool {
+        let shared = self.shared;
+        shared.rate.as_ref().is_none_or(|rate| rate.is_free())
+            && shared.pace.as_ref().is_none_or(Pace::is_free)
+            && self.stream.is_writable()
+    }
+
+    /// Sends the next compressed bytes; false if there are none.
+    fn send_piece(&mut self) -> Result<bool, StreamError> {
+        let next = |packing: &mut Box<Packing<'a>>| packing.compressor()?.next_piece();
+        let Some(piece) = self.packing.as_mut().and_then(next) else { return Ok(false) };
+        self.limit(piece.len());
+        self.stream.send(FrameKind::Packed, &piece, &mut self.clock)?;
+        Ok(true)
     }
 
     /// Sends all bytes that are in the compressor.
     fn finish_packed(&mut self) -> Result<(), StreamError> {
         while let Some(compressor) = self.packing.as_mut().and_then(|packing| packing.compressor()) {
             let is_all = compressor.finish()?;
-            let is_ready = !compressor.packed().is_empty();
             self.clock.lap(Stage::Compress);
-            if is_ready {
-                self.send_packed()?;
-            }
+            while self.send_piece()? {}
             if is_all {
                 break;
             }

@@ -90,6 +90,11 @@ impl SealedWriter {
         self.wire.tcp_info()
     }
 
+    /// True if bytes can be sent without waiting for the connection.
+    pub fn is_writable(&self) -> bool {
+        self.wire.is_writable()
+    }
+
     /// Announces the end of the stream to all hosts, and the end of the connection to the first one; returns the
     /// kernel's last counters of the connection.
     ///

@@ -6,10 +6,7 @@ const SETUP: CompressorSetup = CompressorSetup { level: 3, window: WINDOW_LOG, f
 /// Compresses all of `plain`, so that nothing of it is left behind.
 fn pack(near: &mut Compressor, mut plain: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut send = |near: &mut Compressor| {
-        out.extend_from_slice(near.packed());
-        near.sent();
-    };
+    let mut send = |near: &mut Compressor| out.extend(std::iter::from_fn(|| near.next_piece()).flatten());
     while !plain.is_empty() {
         near.take(&mut plain).unwrap();
         send(near);

@@ -142,6 +142,11 @@ impl WireWriter {
         self.transport.tcp_info()
     }
 
+    /// True if bytes can be sent without waiting for the connection.
+    pub fn is_writable(&self) -> bool {
+        self.transport.is_writable()
+    }
+
     /// Announces the end of the stream; returns the kernel's last counters of the connection.
     ///
     /// # Errors

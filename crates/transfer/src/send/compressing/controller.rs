@@ -35,6 +35,12 @@ const PACKING_WINDOW: Duration = Duration::from_millis(100);
 /// share from which a higher level may help.
 const WAITS: f64 = 0.3;
 const WAITS_STILL: f64 = 0.15;
+/// The compressor works ahead of the connection by what that carries in this time, and by at most `MOST_AHEAD` bytes.
+/// The connection has enough to send while the share `ENOUGH_AHEAD` of that waits, or `LITTLE_AHEAD` and it becomes more.
+const AHEAD: Duration = Duration::from_millis(250);
+const MOST_AHEAD: f64 = 4e6;
+const ENOUGH_AHEAD: f64 = 0.5;
+const LITTLE_AHEAD: f64 = 0.125;
 /// Below this share of a stream's time, waiting for the connection or for the compressor isn't a limit.
 const FLOWS: f64 = 0.05;
 /// From this share of its time on, waiting for the compressor limits a stream if nothing else does.
@@ -111,6 +117,8 @@ pub struct CompressionController {
     each: f64,
     /// The highest rate of the connection so far, in bytes a second.
     path: f64,
+    /// Compressed bytes that waited when the stream was last judged.
+    waiting: f64,
     /// Seconds for each payload byte without compression, if the connection is the limit.
     plain: Option<f64>,
     /// The busy time of the stream from which on a probe may be made.
@@ -141,6 +149,7 @@ impl CompressionController {
             has_looked: false,
             each: 0.0,
             path: 0.0,
+            waiting: 0.0,
             plain: None,
             probes: Duration::ZERO,
             rest: REST,
@@ -166,6 +175,11 @@ impl CompressionController {
     /// True if the stream's rate has been measured with compression.
     pub fn has_looked(&self) -> bool {
         self.has_looked
+    }
+
+    /// Compressed bytes that may wait to be sent.
+    pub fn most_waiting(&self) -> f64 {
+        (self.path * AHEAD.as_secs_f64()).min(MOST_AHEAD)
     }
 
     /// Another file or other files begin, which may contain data of another kind.
@@ -276,16 +290,26 @@ impl CompressionController {
         let Some(each) = per_byte(window.busy, window.plain) else { return };
         let rung = self.rung;
         let (waits, compresses) = (share(window.wait, window.busy), share(window.compress, window.busy));
+        let is_ahead = self.is_ahead(so_far);
         self.path = self.path.max(window.wire as f64 / window.busy.as_secs_f64());
         if waits >= WAITS_STILL {
             self.climb(waits, now, so_far);
-        } else if waits < FLOWS && compresses > COMPRESSES {
+        } else if waits < FLOWS && compresses > COMPRESSES && !is_ahead {
             self.fall(each, now);
         }
         if self.rung != rung {
             self.settles = so_far.taken;
         }
         self.has_looked = true;
+    }
+
+    /// True if the connection has enough compressed bytes, even if the compressor is slower than it for a while.
+    fn is_ahead(&mut self, so_far: Packed) -> bool {
+        let (waited, waiting) = (self.waiting, so_far.waiting as f64);
+        self.waiting = waiting;
+        let most = self.most_waiting();
+        let least = if waiting > waited { LITTLE_AHEAD } else { ENOUGH_AHEAD };
+        waiting > 0.0 && waiting >= least * most
     }
 
     /// Takes the next level, or a higher one for which the threads should have time.

@@ -177,6 +177,11 @@ impl<'a> Packing<'a> {
         self.compressor.as_mut().filter(|_| self.is_on)
     }
 
+    /// Compressed bytes that may wait to be sent: none if there may be many streams, each with such bytes.
+    pub fn most_waiting(&self) -> usize {
+        if self.is_first { self.controller.most_waiting() as usize } else { 0 }
+    }
+
     /// Switches the compressor off, after all of its data was taken out.
     pub fn stop(&mut self) {
         self.is_on = false;

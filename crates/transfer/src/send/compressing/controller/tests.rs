@@ -260,3 +260,34 @@ fn whoever_wants_it_always_has_it_on_any_link() {
     let mut dull = Simulated::new(CompressionLevel::Always, 1e9, 1.0);
     assert_eq!(dull.run(1.0).1, 0.0);
 }
+
+#[test]
+fn the_level_stays_while_the_connection_has_enough_to_send() {
+    for (waiting, falls) in [(3_000_000, false), (0, true)] {
+        let mut slow = Simulated::new(CompressionLevel::Always, 12.5e6, 0.12);
+        slow.run(3.0);
+        let level = slow.controller.level();
+        for _ in 0..5 {
+            slow.times.busy += Duration::from_millis(200);
+            slow.times.compress += Duration::from_millis(180);
+            slow.times.plain += 20_000_000;
+            slow.times.wire += 2_500_000;
+            let plain = slow.times.plain;
+            let so_far = Packed { taken: plain, plain, packed: plain / 8, waiting };
+            slow.controller.choose(&slow.times, so_far);
+        }
+        assert_eq!(slow.controller.level() < level, falls, "{waiting}: {level}");
+    }
+}
+
+#[test]
+fn what_waits_is_what_the_connection_takes_in_a_moment() {
+    let mut slow = Simulated::new(CompressionLevel::Always, 1.25e6, 0.12);
+    assert_eq!(slow.controller.most_waiting(), 0.0);
+    slow.run(3.0);
+    let most = slow.controller.most_waiting();
+    assert!(most > 0.2 * 1.25e6 && most < 1.25e6, "{most}");
+    let mut fast = Simulated::new(CompressionLevel::Always, 1.25e9, 0.12);
+    fast.run(3.0);
+    assert!(fast.controller.most_waiting() <= MOST_AHEAD);
+}
