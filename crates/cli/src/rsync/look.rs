@@ -9,7 +9,7 @@ use linerate_wire::control::{Change, OtherUse};
 use linerate_wire::entry::Entry;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -70,6 +70,8 @@ pub struct RsyncLook {
     has_errors: AtomicBool,
     /// The text in front of the names of sent entries: a slash if `-R` keeps their absolute paths, otherwise nothing.
     root: &'static str,
+    /// A destination of this host, and whether only names are handled that it has, or only those that it hasn't.
+    only: Option<(PathBuf, bool)>,
     /// Changes that wait for sums of their files.
     summed: Option<Summed>,
     /// The lines of `--debug=NSTR` about chosen sums and compression.
@@ -84,6 +86,12 @@ fn shown_format(line: &Line) -> Result<Option<LineFormat>, String> {
         None if line.info(InfoWord::Name) > 0 => Some(LineFormat::named()),
         None => None,
     })
+}
+
+fn only(line: &Line) -> Option<(PathBuf, bool)> {
+    let Spec::Local(destination) = Spec::parse(line.paths.last()?) else { return None };
+    let existing = line.sync.existing.then_some(true).or(line.sync.ignore_existing.then_some(false))?;
+    Some((destination.into(), existing))
 }
 
 impl RsyncLook {
@@ -125,6 +133,7 @@ impl RsyncLook {
             skipped: AtomicBool::new(false),
             has_errors: AtomicBool::new(false),
             root: if keeps_root(line) { "/" } else { "" },
+            only: only(line),
             summed: sums.then(|| Summed::new(line)),
             choices: line.checked.choices(line),
         })
@@ -197,7 +206,10 @@ impl RsyncLook {
         let is_one = matches!(Spec::parse(source), Spec::Local(path) if is_directory(&path));
         if is_one {
             let shown = self.escape.shown(source.as_bytes());
-            let mut shown = if shown.ends_with("/.") { "." } else { &shown };
+            let mut shown = match shown.rsplit('/').next().unwrap_or_default() {
+                "" | "." | ".." => ".",
+                name => name,
+            };
             let written = self.escape.shown(source.as_bytes());
             if relative {
                 let below = written.split_once("/./").map_or(&*written, |(_, below)| below);
@@ -216,6 +228,12 @@ impl RsyncLook {
         let source = self.sources.iter().find(is_in);
         let own = source.and_then(|source| source.rfind('/')).map_or(0, |slash| slash + 1);
         &path[own..]
+    }
+
+    /// True for a name at a destination of this host that `--existing` or `--ignore-existing` leaves alone.
+    fn is_left_alone(&self, name: &str) -> bool {
+        let Some((destination, existing)) = &self.only else { return false };
+        destination.join(name).symlink_metadata().is_ok() != *existing
     }
 
     /// Writes the lines that waited for sums of files.
@@ -371,12 +389,13 @@ impl Look for RsyncLook {
 
     fn skip(&self, path: &str, message: &str) {
         let name = path.split_once("/./").map_or_else(|| self.named(path), |(_, below)| below);
+        let name = name.strip_prefix("./").unwrap_or(name);
         self.print(if message.starts_with("is a directory") {
             self.skipped.store(true, Ordering::Relaxed);
             let name = if name.ends_with("/.") { "." } else { name };
             format!("skipping directory {name}")
         } else if message.ends_with("; not copied") {
-            if self.levels.nonreg == 0 {
+            if self.levels.nonreg == 0 || self.is_left_alone(name) {
                 return;
             }
             format!("skipping non-regular file \"{name}\"")

@@ -261,7 +261,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     ),
     value(&["max-delete"], None, |line, value| {
         let most = whole::<i64>(text(value)?, "entries")?;
-        line.sync.max_delete = u64::try_from(most).ok();
+        line.sync.max_delete = Some(u64::try_from(most).unwrap_or(0));
         Ok(())
     }),
     flag(&[], Some('F'), |line| line.per_directory = line.per_directory.saturating_add(1)),

@@ -69,7 +69,7 @@ const NEW: [&str; 50] = [
 ];
 
 /// Lines for a destination that is there, and differs.
-const CHANGED: [&str; 48] = [
+const CHANGED: [&str; 50] = [
     "-avi --delete src/ DST/",
     "-av --delete src/ DST/",
     "-ai --delete src DST/",
@@ -111,6 +111,7 @@ const CHANGED: [&str; 48] = [
     "-aib --suffix=.old --delete src/ DST/",
     "-ai --backup-dir=../kept --delete src/ DST/",
     "-aib --backup-dir=../kept --suffix=.1 src/ DST/",
+    "-aib --backup-dir=../kept/by/day --delete src/ DST/",
     "-aib --info=backup --delete src/ DST/",
     "-ab --info=backup --backup-dir=../kept --delete src/ DST/",
     "-ai --force src/ DST/",
@@ -118,6 +119,7 @@ const CHANGED: [&str; 48] = [
     "-aR src/sub DST/",
     "-aim --delete src/ DST/",
     "-ai --chmod=Fo-r src/ DST/",
+    "-ai --delete --max-delete=-1 src/ DST/",
 ];
 
 pub fn make_source(top: &Path) {

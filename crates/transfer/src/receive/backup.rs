@@ -265,9 +265,10 @@ fn make_room(holder: BorrowedFd<'_>, kept: &OsStr) -> Result<(), Errno> {
 }
 
 impl BackupDirectory {
-    /// Opens the directory for backups, and creates it if necessary. The process's umask is cleared by now, so `mode`
-    /// already respects it.
+    /// Opens the directory for backups, and creates it and its parents if necessary. The process's umask is cleared by
+    /// now, so `mode` already respects it.
     fn open(&self, mode: Mode) -> Result<Root, TransferError> {
+        self.named.make_above(mode)?;
         let at = self.named.destination()?;
         if matches!(at.there, DestinationState::Nothing) {
             at.make(mode)?;

@@ -108,7 +108,11 @@ impl Ground {
     fn step(&self, name: &'static str, program: Program, place: &Path, line: &str, itemize: bool) -> Step {
         let run = self.run(program, place, line, itemize);
         let top = place.to_string_lossy();
-        let out = run.out.replace(&*top, "TOP").replace(top.trim_start_matches('/'), "TOP");
+        let mut out = run.out.replace(&*top, "TOP").replace(top.trim_start_matches('/'), "TOP");
+        if line.contains("--prune-empty-dirs") {
+            // rsync counts the directories before it leaves them out.
+            out = out.replace(" files to consider", " files...");
+        }
         Step { name, code: run.code, lines: lines(&out), err: run.err, trees: found(place) }
     }
 
@@ -218,7 +222,7 @@ fn says_much(line: &str) -> bool {
 }
 
 /// Sorted, since several sources and further names of files may come in another order (`rsync_lines.rs` compares the order); without
-/// the progress of single files, and without what rsync says of its inner workings.
+/// the progress of single files, what rsync says of its inner workings, and how much of changed files each program sends.
 fn lines(out: &str) -> Vec<String> {
     let inner = [
         "[sender] ",
@@ -226,6 +230,7 @@ fn lines(out: &str) -> Vec<String> {
         "[receiver] ",
         "delta-transmission ",
         "total: ",
+        "Literal data: ",
         "delete_i",
         "opening connection ",
         "  ",
