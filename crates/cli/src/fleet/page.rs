@@ -6,7 +6,7 @@ use linerate_quantity::{Bytes, Seconds};
 use linerate_wire::path::printable;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::report::{most, straggler_line};
+use super::report::{limiter_text, most, straggler_line};
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}\
 table{border-collapse:collapse;width:100%}td,th{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #8884}\
@@ -38,9 +38,7 @@ pub fn page(report: &FleetReport, round: u32) -> String {
                 h2 { "Hosts" }
                 div class="scroll" { (hosts(&report.hosts)) }
                 h2 { "What limited the parts" }
-                ul { @for share in &report.limiters {
-                    li { (printable(share.limiter.as_bytes())) ": " (share.parts) " parts, " (Bytes::of(share.sent_bytes)) }
-                } }
+                ul { @for share in &report.limiters { li { (limiter_text(share)) } } }
                 h2 { "Stragglers" }
                 @if report.stragglers.is_empty() {
                     p { "No shard took much longer than the others." }

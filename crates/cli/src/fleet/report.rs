@@ -4,7 +4,7 @@ use anyhow::Context;
 use clap::Args;
 use linerate_fleet::history::HostRates;
 use linerate_fleet::plan::PlanDirectory;
-use linerate_fleet::report::{FleetReport, HostShare, STRAGGLES, Straggler};
+use linerate_fleet::report::{FleetReport, HostShare, LimiterShare, STRAGGLES, Straggler};
 use linerate_fleet::status::FleetStatus;
 use linerate_quantity::{Bytes, Seconds};
 use linerate_sys::replace::replace_readable;
@@ -79,13 +79,16 @@ fn lines(report: &FleetReport) -> Vec<String> {
     lines.extend(report.hosts.iter().map(host_line));
     lines.push(String::new());
     lines.extend(rate_lines(report));
-    for share in &report.limiters {
-        let parts = if share.parts == 1 { "part" } else { "parts" };
-        let limiter = printable(share.limiter.as_bytes());
-        lines.push(format!("limited by {limiter}: {} {parts}, {}", share.parts, Bytes::of(share.sent_bytes)));
-    }
+    lines.extend(report.limiters.iter().map(|share| format!("limited by {}", limiter_text(share))));
     lines.extend(report.stragglers.iter().map(|late| straggler_line(report, late)));
     lines
+}
+
+/// A limiter with its parts and bytes.
+pub fn limiter_text(share: &LimiterShare) -> String {
+    let parts = if share.parts == 1 { "part" } else { "parts" };
+    let limiter = printable(share.limiter.as_bytes());
+    format!("{limiter}: {} {parts}, {}", share.parts, Bytes::of(share.sent_bytes))
 }
 
 /// A sentence about a shard that took long.

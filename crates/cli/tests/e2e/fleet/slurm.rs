@@ -15,7 +15,7 @@ use crate::support::{PATIENCE, Run, processes_with, send, within};
 use crate::tree::{noise, write};
 
 /// The cluster of a case's lab.
-struct Slurm<'a> {
+pub struct Slurm<'a> {
     case: &'a Case,
     /// Its files.
     top: PathBuf,
@@ -28,24 +28,21 @@ const PROGRAMS: [&str; 8] =
     ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo"];
 
 /// Two sites of two hosts with Slurm; none where it isn't installed.
-fn case_with_slurm() -> Option<Case> {
+pub fn case_with_slurm() -> Option<Case> {
     if has_all(&PROGRAMS) { case_with_sites("2x2", SlurmWish::Always) } else { None }
 }
 
 impl<'a> Slurm<'a> {
-    fn of(case: &'a Case) -> Self {
+    pub fn of(case: &'a Case) -> Self {
         let cluster = case.bed.lab.description().slurm.as_ref().expect("it was wished");
         Self { case, top: cluster.conf.parent().expect("it is in a directory").into() }
     }
 
     /// Kills the controller and starts it again. What it hasn't saved by then, every few seconds, it has lost.
-    fn restart_controller(&self) {
+    pub fn restart_controller(&self) {
         std::thread::sleep(SAVED);
         let first = self.host("s1h1");
-        let is_controller = |pid: &i32| {
-            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "slurmctld")
-        };
-        let found: Vec<i32> = self.processes_of(first).into_iter().filter(is_controller).collect();
+        let found = self.named("s1h1", &["slurmctld"]);
         assert_eq!(found.len(), 1, "{found:?}");
         send(found[0], Signal::KILL);
         assert!(within(PATIENCE, || !self.processes_of(first).contains(&found[0])));
@@ -73,6 +70,13 @@ impl<'a> Slurm<'a> {
         hosts.into_iter().find(|host| host.name == name).expect("it is one of the lab's")
     }
 
+    /// A host's processes of these programs.
+    pub fn named(&self, host: &str, programs: &[&str]) -> Vec<i32> {
+        let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let is_one = |pid: &i32| programs.contains(&name(pid).trim());
+        self.processes_of(self.host(host)).into_iter().filter(is_one).collect()
+    }
+
     fn processes_of(&self, host: &SiteHost) -> Vec<i32> {
         let words = args!["ip", "netns", "pids", &host.host.namespace];
         let run = self.case.start_with(words, args![]).end().exits(0);
@@ -90,7 +94,7 @@ impl<'a> Slurm<'a> {
     }
 
     /// Submits what is left, two tasks at a time on each node, with slow copies.
-    fn submit(&self) -> Run {
+    pub fn submit(&self) -> Run {
         let program = args!["submit", "plan", "--tasks", "4", "--partition", "site1", "--program"];
         let program = [program, args![self.case.bed.program()]].concat();
         let options = args!["--", "-F", self.case.bed.lab.ssh_config(), "--bwlimit", "1mb", "--lease", "4"];
@@ -102,7 +106,7 @@ impl<'a> Slurm<'a> {
     }
 
     /// True once all tasks have ended. A task that was requeued may start only two minutes later, unless somebody says otherwise.
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let waiting = self.say("squeue", args!["--noheader", "--array", "--format", "%i %r"]);
         for task in waiting.lines().filter_map(|line| line.strip_suffix(" BeginTime")) {
             self.say("scontrol", args!["update", format!("jobid={task}"), "starttime=now"]);
@@ -110,7 +114,7 @@ impl<'a> Slurm<'a> {
         self.is_idle()
     }
 
-    fn said(&self) -> String {
+    pub fn said(&self) -> String {
         let logs = fs::read_dir(&self.top).into_iter().flatten().flatten().map(|entry| entry.path());
         let said = logs.filter(|path| path.extension().is_some_and(|end| end == "log")).map(|path| {
             let said = fs::read(&path).unwrap_or_default();
