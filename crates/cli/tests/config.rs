@@ -244,6 +244,90 @@ fn a_key_is_judged_where_it_is_used() {
 }
 
 #[test]
+fn several_destinations_have_one_value() {
+    let ground = Ground::new("[host.far]\nbwlimit = \"10mbit\"\n[host.\"web*\"]\nstreams = 2\n", "");
+    let [far, far2, web1, web2] = ["far", "far2", "web1", "web2"].map(|host| ground.far(host, host));
+    ground.write("hosts", &format!("# all\n{far2}\n{far}\n"));
+    for to in [
+        &["--to", &far2, "--to", &far][..],
+        &["--to", &far, "--to", &far2],
+        &["--to-file", "hosts"],
+        &["--to", &far2, "--to", &far, "-n"],
+    ] {
+        for command in ["cp", "sync"] {
+            let run = ground.run(&[&[command, "file"], to].concat()).exits(2);
+            run.says(&[
+                "different configured values of bwlimit",
+                "10mbit for far (",
+                "linerate/config.toml:3)",
+                "none for far2 (built in)",
+                "give --bwlimit on the command line, or copy to the hosts one by one",
+            ]);
+        }
+    }
+    assert!(ground.ssh().is_empty() && !ground.path("far").exists() && !ground.path("far2").exists());
+    ground.run(&["cp", "file", "--bwlimit", "1g", "--to", &far2, "--to", &far]).exits(0);
+    ground.run(&["cp", "file", "--no-config", "--agent-command", PROGRAM, "--to-file", "hosts"]).exits(0);
+    ground.run(&["cp", "file", "--to", &web1, "--to", &web2]).exits(0);
+    // The one destination of a list, which may come through a pipe.
+    fs::write(ground.path("file"), vec![1; 64 << 20]).unwrap();
+    let line = format!("echo '{web1}' | exec \"$0\" cp --json file --to-file /dev/stdin");
+    let mut piped = Command::new("sh");
+    piped.args(["-c", &line, PROGRAM]);
+    let run = Running::start(ground.prepared(piped)).end().exits(0);
+    assert_eq!(summary(&run)["streams"], 2, "{run}");
+}
+
+#[test]
+fn show_says_which_value_is_not_used_as_commands_do() {
+    // The files, the words that ssh or its like then gets, those that it doesn't get, and the options that show says give way.
+    for (user, system, gets, lacks, expected) in [
+        ("ssh-config = \"none\"\n", "rsh = \"other -x\"\n", "-F none", "other", &[("rsh", "ssh-config")][..]),
+        (
+            "rsh = \"other -x\"\n",
+            "jump = \"gate\"\nidentity = \"key\"\noption = \"A=b\"\nipv4 = true\n",
+            "other -x",
+            "gate",
+            &[("identity", "rsh"), ("jump", "rsh"), ("option", "rsh"), ("ipv4", "rsh")],
+        ),
+        ("ipv4 = true\n[host.far]\nipv6 = true\n", "", " -6 ", " -4 ", &[("ipv4", "ipv6")]),
+        ("ipv6 = true\n", "ipv4 = true\n", " -6 ", " -4 ", &[("ipv4", "ipv6")]),
+        ("ipv4 = false\n[host.far]\nipv6 = true\n", "ipv4 = true\n", " -6 ", " -4 ", &[]),
+        ("rsh = \"other -x\"\n[host.far]\nport = 7\n", "", "-p 7", "other", &[("rsh", "port")]),
+        ("option = [\"Port=7\"]\n", "port = 8\n", "-o Port=7", "-p 8", &[("port", "option")]),
+        (
+            "option = [\"ProxyCommand=x\"]\n",
+            "jump = \"gate\"\n",
+            "ProxyCommand",
+            "gate",
+            &[("jump", "option")],
+        ),
+        ("option = [\"A=b\"]\nport = 7\n", "identity = \"key\"\n", "-p 7", "other", &[]),
+    ] {
+        let ground = Ground::new(user, system);
+        ground.run(&["cp", "file", &ground.far("far", "a")]).exits(0);
+        let words = ground.ssh();
+        assert!(words.contains(gets) && !words.contains(lacks), "{user}{system}{words}");
+        let run = ground.run(&["config", "show", "--json", "far"]).exits(0);
+        let shown: Value = serde_json::from_str(&run.out).unwrap();
+        let options = shown["options"].as_array().unwrap().iter();
+        let pair = |option: &Value| {
+            Some((option["name"].as_str()?.to_owned(), option["overridden_by"].as_str()?.to_owned()))
+        };
+        let found: Vec<_> = options.filter_map(pair).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(name, other)| ((*name).to_owned(), (*other).to_owned())).collect();
+        assert_eq!(found, expected, "{user}{system}");
+        let run = ground.run(&["config", "show", "far"]).exits(0);
+        assert_eq!(run.out.matches(" (not used: ").count(), expected.len(), "{run}");
+        for (name, other) in expected {
+            let row = run.out.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+            assert!(row.ends_with(&format!(" (not used: {other} has precedence)")), "{row}");
+        }
+    }
+}
+
+#[test]
 fn show_says_where_each_value_comes_from() {
     let ground = Ground::new(
         "streams = 3\n[host.\"*.org\"]\nstreams = 5\noption = [\"A=1\"]\n",

@@ -137,13 +137,14 @@ fn a_configuration_file_that_is_not_right_is_a_run_that_fails() {
     let here = directory("linerate-metrics-");
     fs::write(here.path().join("a"), "x").unwrap();
     fs::write(here.path().join("config.toml"), "strems = 1\n").unwrap();
-    for words in [
-        &["cp", "--metrics", "t.prom", "a", "b"][..],
-        &["sync", "--metrics", "t.prom", "a", "b"],
-        &["verify", "--metrics", "t.prom", "a", "a"],
-        &["measure", "--metrics", "t.prom", "--", "true"],
-        &["doctor", "--metrics", "t.prom"],
-        &["fleet", "run", "--metrics", "t.prom", "plan"],
+    for (name, words) in [
+        ("cp", &["cp", "--metrics", "t.prom", "a", "b"][..]),
+        ("sync", &["sync", "--metrics", "t.prom", "a", "b"]),
+        ("verify", &["verify", "--metrics", "t.prom", "a", "a"]),
+        ("measure", &["measure", "--metrics", "t.prom", "--", "true"]),
+        ("doctor", &["doctor", "--metrics", "t.prom"]),
+        ("fleet run", &["fleet", "run", "--metrics", "t.prom", "plan"]),
+        ("fleet verify", &["fleet", "verify", "--metrics", "t.prom", "plan"]),
     ] {
         run(here.path(), &["cp", "--metrics", "t.prom", "a", "b"]).exits(0);
         let mut command = Command::new(PROGRAM);
@@ -154,7 +155,7 @@ fn a_configuration_file_that_is_not_right_is_a_run_that_fails() {
         let text = fs::read_to_string(here.path().join("t.prom")).unwrap();
         assert_eq!(value(&text, r#"linerate_run_exit_code{task="t"}"#), 2.0, "{words:?}");
         assert!(value(&text, r#"linerate_run_last_success_timestamp_seconds{task="t"}"#) > 0.0);
-        assert!(text.contains(&format!(r#",command="{}","#, words[0])), "{text}");
+        assert!(text.contains(&format!(r#",command="{name}","#)), "{text}");
     }
 }
 
@@ -163,17 +164,36 @@ fn a_task_of_a_fleet_writes_the_sums_of_its_shards() {
     let here = directory("linerate-metrics-");
     make_tree(&here.path().join("tree"));
     run(here.path(), &["fleet", "plan", "--shards", "2", "--into", "plan", "tree", "copy"]).exits(0);
-    run(here.path(), &["fleet", "run", "--metrics", "f.prom", "plan"]).exits(0);
-    assert_taken_by_prometheus(&here.path().join("f.prom"));
-    let text = fs::read_to_string(here.path().join("f.prom")).unwrap();
-    for (series, expected) in [
-        (r#"linerate_transfer_bytes{task="f"}"#, 6000.0),
-        (r#"linerate_transfer_files{task="f"}"#, 3.0),
-        (r#"linerate_transfer_in_place_bytes{task="f"}"#, 6000.0),
-        (r#"linerate_transfer_problems{task="f",kind="failed"}"#, 0.0),
-    ] {
-        assert_eq!(value(&text, series), expected, "{series}");
+    let written = |more: &[&str]| {
+        let words = ["fleet", "run", "--metrics", "f.prom", "--log-file", "log", "plan"];
+        run(here.path(), &[&words[..], more].concat()).exits(0);
+        assert_taken_by_prometheus(&here.path().join("f.prom"));
+        fs::read_to_string(here.path().join("f.prom")).unwrap()
+    };
+    // The names of all series, without the values.
+    let series = |text: &str| {
+        let names =
+            text.lines().filter_map(|line| line.rsplit_once(' ')).map(|(series, _)| series.to_owned());
+        names.collect::<Vec<_>>()
+    };
+    let first = written(&[]);
+    // All shards are done: the run moves nothing, and has the same series.
+    for (text, files, bytes) in
+        [(first.clone(), 3.0, 6000.0), (written(&[]), 0.0, 0.0), (written(&["--shard", "1"]), 0.0, 0.0)]
+    {
+        for (series, expected) in [
+            (r#"linerate_transfer_bytes{task="f"}"#, bytes),
+            (r#"linerate_transfer_files{task="f"}"#, files),
+            (r#"linerate_transfer_in_place_bytes{task="f"}"#, bytes),
+            (r#"linerate_transfer_problems{task="f",kind="failed"}"#, 0.0),
+        ] {
+            assert_eq!(value(&text, series), expected, "{series}");
+        }
+        assert!(text.contains(r#"linerate_run_info{task="f",command="fleet run",version=""#), "{text}");
+        assert_eq!(series(&text), series(&first));
     }
+    let log = fs::read_to_string(here.path().join("log")).unwrap();
+    assert_eq!(log.matches("exit_code=0 files=0 bytes=0 failed=0").count(), 2, "{log}");
 }
 
 #[test]
@@ -192,6 +212,7 @@ fn a_comparison_of_a_fleet_writes_the_sums_of_its_shards() {
         let run = run.exits(code);
         assert_taken_by_prometheus(&here.path().join("v.prom"));
         let text = fs::read_to_string(here.path().join("v.prom")).unwrap();
+        assert!(text.contains(r#",command="fleet verify","#), "{text}");
         let value =
             |series: &str| value(&text, &format!("linerate_{}", series.replace('@', "task=\"v\""))) as u64;
         assert_eq!(value("run_exit_code{@}"), code as u64);

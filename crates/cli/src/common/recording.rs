@@ -20,9 +20,7 @@ pub fn logging(
     figures: Option<&Path>,
     work: impl FnOnce(&Arc<RunMetrics>) -> Result<Code, Failure>,
 ) -> Result<Code, Failure> {
-    // The metrics have one label for all of fleet's commands.
-    let command = names.command.split(' ').next().unwrap_or_default().to_owned();
-    let style = names.style;
+    let (command, style) = (names.command.clone(), names.style);
     let begun = log::begin(log, names).inspect_err(|failure| Output::new(style).failed(failure));
     let outcome = metrics::recording(figures, &command, |metrics| begun.and_then(|()| work(metrics)));
     match &outcome {

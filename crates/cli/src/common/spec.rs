@@ -1,9 +1,14 @@
 //! An argument that names a file or a directory, perhaps on another host: `HOST:PATH` as scp reads it.
 
+use linerate_transfer::lock::lock;
 use linerate_wire::path::printable;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::net::Ipv6Addr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// A source or destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +30,24 @@ impl Spec {
             _ => Self::Local(text.to_owned()),
         }
     }
+}
+
+/// The places that `file` names, one a line. Later calls return the same places, since a pipe can be read only once.
+///
+/// # Errors
+/// If the file can't be read.
+pub fn listed(file: &Path) -> io::Result<Vec<OsString>> {
+    static READ: Mutex<BTreeMap<PathBuf, Vec<OsString>>> = Mutex::new(BTreeMap::new());
+    let mut read = lock(&READ);
+    if let Some(places) = read.get(file) {
+        return Ok(places.clone());
+    }
+    let text = std::fs::read(file)?;
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let named = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    let places: Vec<_> = named.map(|line| OsString::from_vec(line.to_vec())).collect();
+    read.insert(file.to_owned(), places.clone());
+    Ok(places)
 }
 
 /// Characters that no host's name has; ssh refuses all of them except the slash.

@@ -78,6 +78,8 @@ struct ConfigOptionObject<'a> {
     value: Option<serde_json::Value>,
     built_in: &'a str,
     from: Vec<ConfigPlaceObject>,
+    /// The option that commands use instead.
+    overridden_by: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -117,7 +119,10 @@ fn print(configuration: &Configuration, args: &ConfigShowArgs) {
         let mut places: Vec<_> =
             found.iter().map(place).map(|it| format!("{}:{}", it.file, it.line)).collect();
         places.dedup();
-        let from = if places.is_empty() { "built in".to_owned() } else { places.join(", ") };
+        let mut from = if places.is_empty() { "built in".to_owned() } else { places.join(", ") };
+        if let Some(other) = configuration.instead_of(key, args.host.as_deref()) {
+            from += &format!(" (not used: {} has precedence)", other.name);
+        }
         say!("{:14} {:26} {from}", key.name, value);
     }
 }
@@ -135,6 +140,7 @@ fn object<'a>(configuration: &'a Configuration, args: &ConfigShowArgs) -> Config
             value: value(key, &found),
             built_in: key.builtin,
             from: found.iter().map(place).collect(),
+            overridden_by: configuration.instead_of(key, host).map(|other| other.name),
         }
     };
     ConfigObject {

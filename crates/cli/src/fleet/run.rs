@@ -91,10 +91,15 @@ impl RunArgs {
         let directory = PlanDirectory::open(&self.plan)?;
         let (interrupted, sums) = (interrupted()?, Mutex::default());
         let task = ShardTask { args: self, directory, output, interrupted, sums };
-        match self.shard {
+        let code = match self.shard {
             Some(number) => task.one(number),
             None => task.all(),
+        }?;
+        if !self.dry_run {
+            // If every shard was done before, no attempt has recorded its sums.
+            lock(&task.sums).record(output.metrics());
         }
+        Ok(code)
     }
 
     fn patience(&self, waits: bool) -> ClaimPatience {

@@ -3,6 +3,7 @@
 mod file;
 pub mod keys;
 mod pattern;
+pub mod precedence;
 pub mod words;
 
 use clap::{ArgMatches, Command};
@@ -44,9 +45,14 @@ pub struct ConfigOrigin<'a> {
 }
 
 impl ConfigOrigin<'_> {
+    /// `FILE:LINE`.
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.file.display(), self.line)
+    }
+
     /// A message about what is written here.
     pub fn error(&self, why: &str) -> String {
-        format!("{}:{}: {why}", self.file.display(), self.line)
+        format!("{}: {why}", self.place())
     }
 }
 

@@ -3,34 +3,91 @@
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
+use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use super::keys::{ConfigKey, KEYS, KeyKind, KeyUse};
 use super::{Configuration, ConfiguredValue};
-use crate::common::spec::Spec;
+use crate::common::spec::{Spec, listed};
+
+/// A configured value, or none, and the destinations' hosts that have it from the same place.
+type HostGroup<'a> = (Option<ConfiguredValue<'a>>, Vec<String>);
 
 /// Words for the options of `command` that neither are given nor conflict with a given one. A command within this host gets
 /// none.
 ///
 /// # Errors
-/// If this host can't do what a value says. The message names the file and the line.
+/// If this host can't do what a value says, or if the values for several destinations differ. The message names the file and
+/// the line.
 pub fn added(
     configuration: &Configuration,
     given: &ArgMatches,
     command: &Command,
 ) -> Result<Vec<OsString>, String> {
-    let Some(host) = far_host(given) else { return Ok(Vec::new()) };
+    let hosts = far_hosts(given);
     let mut words = Vec::new();
     for key in KEYS.iter().filter(|key| key.use_ == KeyUse::Data) {
         // The matches can't be asked whether the command has the option: without debug assertions clap says yes to all.
-        let option = key.option(command).filter(|option| is_free(option, given, command));
-        let found = option.and_then(|_| configuration.values(key, Some(&host)).into_iter().next());
-        let Some(found) = found.filter(|found| !is_in_clear_anywhere(key, found.value, given)) else {
+        if !key.option(command).is_some_and(|option| is_free(option, given, command)) {
             continue;
+        }
+        let of_host = |host: &OsString| {
+            let found = configuration.values(key, Some(host)).into_iter().next();
+            found.filter(|found| !is_in_clear_anywhere(key, found.value, given))
         };
-        words.extend(word(key, &found, command)?);
+        if let Some(found) = agreed(key, &hosts, of_host)? {
+            words.extend(word(key, &found, command)?);
+        }
     }
     Ok(words)
+}
+
+/// The value that all hosts have.
+///
+/// # Errors
+/// If not all have the same: a copy has one value for all of its destinations.
+fn agreed<'a>(
+    key: &ConfigKey,
+    hosts: &[OsString],
+    of_host: impl Fn(&OsString) -> Option<ConfiguredValue<'a>>,
+) -> Result<Option<ConfiguredValue<'a>>, String> {
+    let mut groups: Vec<HostGroup<'_>> = Vec::new();
+    for host in hosts {
+        let (found, host) = (of_host(host), printable(host.as_bytes()));
+        match groups.iter_mut().find(|group| place(&group.0) == place(&found)) {
+            Some((_, hosts)) if hosts.contains(&host) => {}
+            Some((_, hosts)) => hosts.push(host),
+            None => groups.push((found, vec![host])),
+        }
+    }
+    let value = |(found, _): &HostGroup<'a>| found.as_ref().map_or(key.builtin, |found| found.value);
+    if groups.windows(2).any(|pair| value(&pair[0]) != value(&pair[1])) {
+        return Err(differing(key, &groups));
+    }
+    Ok(groups.into_iter().find_map(|(found, _)| found))
+}
+
+fn place<'a>(found: &Option<ConfiguredValue<'a>>) -> Option<(&'a Path, usize)> {
+    found.as_ref().map(|found| (found.origin.file, found.origin.line))
+}
+
+fn differing(key: &ConfigKey, groups: &[HostGroup<'_>]) -> String {
+    let name = key.name;
+    let group = |(found, hosts): &HostGroup<'_>| {
+        let hosts = hosts.join(", ");
+        match found {
+            Some(found) => format!("{} for {hosts} ({})", found.value, found.origin.place()),
+            None => format!("{} for {hosts} (built in)", key.builtin),
+        }
+    };
+    let groups: Vec<_> = groups.iter().map(group).collect();
+    format!(
+        "the destinations have different configured values of {name}, but a copy has one value for all of them: {}; \
+         give --{name} on the command line, or copy to the hosts one by one",
+        groups.join("; ")
+    )
 }
 
 /// True if the option isn't given, nor one that it conflicts with.
@@ -65,12 +122,20 @@ fn word(key: &ConfigKey, found: &ConfiguredValue<'_>, command: &Command) -> Resu
     Ok(Some(format!("--{}={value}", key.name).into()))
 }
 
-/// The host of the destination, else that of the sources.
-fn far_host(given: &ArgMatches) -> Option<OsString> {
+/// The hosts of several destinations; otherwise the host of the destination, else that of the sources; none for a command
+/// within this host.
+fn far_hosts(given: &ArgMatches) -> Vec<OsString> {
     let words = |id: &str| given.try_get_raw(id).ok().flatten().into_iter().flatten();
-    let several: Vec<_> = words("places").collect();
-    let named = ["to", "destination", "source"].into_iter().flat_map(words).chain(several.into_iter().rev());
-    named.filter_map(of_spec).chain(words("host").map(OsStr::to_owned)).next()
+    // A file that can't be read is reported by the command itself.
+    let files = words("to_file").flat_map(|file| listed(Path::new(file)).unwrap_or_default());
+    let several = words("to").map(OsStr::to_owned).chain(files);
+    let several: Vec<_> = several.filter_map(|place| of_spec(&place)).collect();
+    if !several.is_empty() {
+        return several;
+    }
+    let places: Vec<_> = words("places").collect();
+    let named = ["destination", "source"].into_iter().flat_map(words).chain(places.into_iter().rev());
+    named.filter_map(of_spec).chain(words("host").map(OsStr::to_owned)).take(1).collect()
 }
 
 fn of_spec(word: &OsStr) -> Option<OsString> {

@@ -4,11 +4,11 @@ use clap::{Args, ValueEnum};
 use linerate_wire::path::printable;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use crate::common::failure::Failure;
-use crate::common::spec::Spec;
+use crate::common::spec::{Spec, listed};
 use crate::copying::task::Task;
 
 /// The most logins that are made at the same time.
@@ -192,13 +192,9 @@ fn check_shape(task: &Task, to: &FanPlaces) -> Result<(), Failure> {
     shape.map_or(Ok(()), |shape| Err(Failure::usage(refused(shape))))
 }
 
-fn read(file: &PathBuf) -> Result<Vec<OsString>, Failure> {
+fn read(file: &Path) -> Result<Vec<OsString>, Failure> {
     let shown = || printable(file.as_os_str().as_bytes());
-    let text = std::fs::read(file)
-        .map_err(|error| Failure::usage(format!("--to-file {} can't be read: {error}", shown())))?;
-    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    let named = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
-    Ok(named.map(|line| OsString::from_vec(line.to_vec())).collect())
+    listed(file).map_err(|error| Failure::usage(format!("--to-file {} can't be read: {error}", shown())))
 }
 
 fn check_sources(places: &[OsString]) -> Result<(), Failure> {
