@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use memchr::memmem;
+
 use crate::machine::Machine;
 use crate::release::{commit, output};
 use crate::{call, cargo};
@@ -26,14 +28,17 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
 
 fn build_here(repository: &Path) -> anyhow::Result<Built> {
     let released = keep(repository, &build(repository)?, "")?;
-    let printed = output(Command::new(&released.program).arg("--version"))?;
-    let expected = format!("linerate {}", version(repository)?);
-    ensure!(
-        printed.trim() == expected,
-        "the program that was built prints as its version '{}' in place of '{expected}'",
-        printed.trim()
-    );
-    println!("{expected}");
+    for (binary, name) in [(&released.program, "linerate"), (&released.agent, "linerate-agent")] {
+        let printed = output(Command::new(binary).arg("--version"))?;
+        let expected = format!("{name} {}", version(repository)?);
+        ensure!(
+            printed.trim() == expected,
+            "{} prints '{}' in place of '{expected}'",
+            binary.display(),
+            printed.trim()
+        );
+        println!("{expected}");
+    }
     Ok(released)
 }
 
@@ -143,11 +148,26 @@ fn build_in(repository: &Path, target_directory: &Path, machine: &Machine) -> an
     Ok(Built { program: built("linerate")?, agent: built("linerate-agent")? })
 }
 
+/// Before the commit in a version.
+const COMMIT: &str = "(commit ";
+
+/// The commit that a binary says that it was built from, with `-dirty` behind it if files differed from it; none if the
+/// binary wasn't built by [`run`].
+pub fn commit_of(binary: &[u8]) -> Option<&str> {
+    let of = |begin: usize| {
+        let behind = &binary[begin + COMMIT.len()..];
+        let commit = str::from_utf8(&behind[..behind.iter().take(64).position(|&byte| byte == b')')?]).ok()?;
+        let number = commit.strip_suffix("-dirty").unwrap_or(commit);
+        (number.len() == 40 && number.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(commit)
+    };
+    memmem::find_iter(binary, COMMIT).find_map(of)
+}
+
 /// The version that the released program prints: that of its crate, and its commit if the source is a git checkout.
 fn version(repository: &Path) -> anyhow::Result<String> {
     let version = env!("CARGO_PKG_VERSION");
     Ok(match commit(repository)? {
-        Some(commit) => format!("{version} (commit {commit})"),
+        Some(commit) => format!("{version} {COMMIT}{commit})"),
         None => version.to_owned(),
     })
 }

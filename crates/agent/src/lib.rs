@@ -14,6 +14,12 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The version, and for a released binary the commit that it was built from, which `cargo xtask dist` passes in.
+pub const VERSION: &str = match option_env!("LINERATE_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// Serves one client, within what it may; `host` answers questions about this host. Failures are reported to it over the control channel.
 ///
 /// # Errors

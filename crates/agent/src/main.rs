@@ -1,6 +1,6 @@
 //! `linerate-agent agent`: the part of linerate that is brought to far hosts.
 
-use linerate_agent::{LocalHost, serve_client};
+use linerate_agent::{LocalHost, VERSION, serve_client};
 use linerate_transfer::permit::Permit;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -8,7 +8,12 @@ use std::process::ExitCode;
 const USAGE: &str = "linerate-agent: this is only the far end of linerate's commands, which start it as `linerate-agent agent`";
 
 fn main() -> ExitCode {
-    if std::env::args_os().skip(1).ne([OsString::from("agent")]) {
+    let is = |word: &str| std::env::args_os().skip(1).eq([OsString::from(word)]);
+    if is("--version") {
+        println!("linerate-agent {VERSION}");
+        return ExitCode::SUCCESS;
+    }
+    if !is("agent") {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     }

@@ -59,15 +59,9 @@ Examples:
 /// A pointer to the exit codes.
 const CODES: &str = "linerate COMMAND --help lists COMMAND's exit codes.";
 
-/// The version, and for a released binary the commit that it was built from, which `cargo xtask dist` passes in.
-const VERSION: &str = match option_env!("LINERATE_VERSION") {
-    Some(version) => version,
-    None => env!("CARGO_PKG_VERSION"),
-};
-
 /// Moves file trees between Linux servers at the line rate, measures the path, and names what limits it.
 #[derive(Debug, Parser)]
-#[command(version, long_version = VERSION, before_long_help = EXAMPLES, after_long_help = CODES, max_term_width = 100)]
+#[command(version, long_version = linerate_agent::VERSION, before_long_help = EXAMPLES, after_long_help = CODES, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

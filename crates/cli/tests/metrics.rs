@@ -264,13 +264,18 @@ fn an_interrupted_run_writes_it_too() {
     fs::write(here.path().join("file"), "x").unwrap();
     let login =
         ["cp", "-e", "sh -c 'echo waiting >&2; sleep 50' sh", "--metrics", "u.prom", "file", "host:copy"];
-    // The login is still under way.
-    let waiting = start(here.path(), &login);
-    assert!(within(PATIENCE, || waiting.has_said("waiting")));
-    waiting.signal(Signal::INT);
-    waiting.end().exits(130);
-    let text = fs::read_to_string(here.path().join("u.prom")).unwrap();
-    assert_eq!(value(&text, r#"linerate_run_exit_code{task="u"}"#), 130.0);
+    // timeout(1) signals its child, and then the child's group.
+    for signals in [&[Signal::INT][..], &[Signal::TERM, Signal::TERM]] {
+        // The login is still under way.
+        let waiting = start(here.path(), &login);
+        assert!(within(PATIENCE, || waiting.has_said("waiting")));
+        signals.iter().for_each(|signal| waiting.signal(*signal));
+        waiting.end().exits(130);
+        let file = here.path().join("u.prom");
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(value(&text, r#"linerate_run_exit_code{task="u"}"#), 130.0);
+        fs::remove_file(file).unwrap();
+    }
 }
 
 #[test]

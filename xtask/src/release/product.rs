@@ -71,11 +71,11 @@ impl Product {
         let ReleaseSource { repository, seconds, commit } = source;
         let parts = Parts::read(repository, [machine])?;
         let bytes = read(program)?;
-        let mut digests = BTreeMap::from([("linerate", hexadecimal(&bytes))]);
+        let mut built = BTreeMap::from([("linerate", Built::read(program, commit.as_deref())?)]);
         if let Some(agent) = agent {
-            digests.insert("linerate-agent", hexadecimal(&read(agent)?));
+            built.insert("linerate-agent", Built::read(agent, commit.as_deref())?);
         }
-        let binaries = Binaries { machine, digests, rust: rust_of(&bytes), commit: commit.as_deref() };
+        let binaries = Binaries { machine, built, rust: rust_of(&bytes) };
         let sbom = sbom::document(&parts, *seconds, &binaries)?;
         let mut product = Self::empty("linerate", &parts, *seconds);
         product.machine = Some(machine.clone());

@@ -13,11 +13,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use super::StudyArgs;
-use crate::common::reach::ending_signals;
-
-/// Signals that come so soon after the first are the same request: timeout(1) signals its child, and then the child's
-/// group.
-const SAME_REQUEST: Duration = Duration::from_secs(1);
+use crate::common::reach::{SAME_REQUEST, ending_signals};
 
 /// Installs missing packages if the user asked for it; otherwise names them. The programs that a lab needs must be
 /// there.

@@ -188,30 +188,52 @@ pub fn interrupted_exits_with(code: u8) {
     EXIT.store(code, Ordering::Relaxed);
 }
 
-/// A flag that is set by Ctrl-C and the other signals that end a program. A second signal ends the program at
-/// once; without one it ends after [`LAST_MOMENTS`].
+/// Signals that come so soon after the first are the same request: timeout(1) signals its child, and then the child's
+/// group.
+pub const SAME_REQUEST: Duration = Duration::from_secs(1);
+
+/// A flag that is set by each of the signals. A signal that comes later than [`SAME_REQUEST`] after the first ends the
+/// program at once, with this exit code.
+///
+/// # Errors
+/// If the handlers can't be set.
+pub fn set_by(signals: Vec<i32>, code: u8) -> std::io::Result<Arc<AtomicBool>> {
+    use signal_hook::flag;
+    let (came, is_long_ago) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    for signal in signals {
+        flag::register_conditional_shutdown(signal, code.into(), is_long_ago.clone())?;
+        flag::register(signal, came.clone())?;
+    }
+    let watched = came.clone();
+    thread::spawn(move || {
+        wait_for(&watched);
+        thread::sleep(SAME_REQUEST);
+        is_long_ago.store(true, Ordering::Relaxed);
+    });
+    Ok(came)
+}
+
+fn wait_for(flag: &AtomicBool) {
+    while !flag.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A flag that is set by Ctrl-C and the other signals that end a program, as [`set_by`] does it. Without another signal
+/// the program ends after [`LAST_MOMENTS`].
 ///
 /// # Errors
 /// If the handlers can't be set.
 pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
-    use signal_hook::flag;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let catch = |signal| {
-        let code = EXIT.load(Ordering::Relaxed).into();
-        flag::register_conditional_shutdown(signal, code, interrupted.clone())?;
-        flag::register(signal, interrupted.clone())
-    };
-    let caught = ending_signals().into_iter().try_for_each(|signal| catch(signal).map(drop));
-    caught.map_err(|error: std::io::Error| Failure::failed(format!("signals can't be caught: {error}")))?;
+    let interrupted = set_by(ending_signals(), EXIT.load(Ordering::Relaxed))
+        .map_err(|error| Failure::failed(format!("signals can't be caught: {error}")))?;
     let watched = interrupted.clone();
     thread::spawn(move || end_in_time(&watched));
     Ok(interrupted)
 }
 
 fn end_in_time(interrupted: &AtomicBool) {
-    while !interrupted.load(Ordering::Relaxed) {
-        thread::sleep(Duration::from_millis(100));
-    }
+    wait_for(interrupted);
     thread::sleep(LAST_MOMENTS);
     tell!("linerate: interrupted, without waiting for the far end");
     let code = EXIT.load(Ordering::Relaxed);

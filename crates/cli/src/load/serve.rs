@@ -7,14 +7,13 @@ use linerate_load::pair::{PairService, WORKERS};
 use linerate_load::serve::{LoadServer, Service};
 use linerate_load::tile::TileService;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use crate::common::failure::Failure;
+use crate::common::reach::set_by;
 use crate::exit::{Code, FAILED, Meaning, USAGE, table};
 use crate::units::{parse_size, show_bytes, show_count};
 
@@ -114,7 +113,8 @@ impl ListenArgs {
             return Err(LoadError::Arguments(format!("--workers {}: it must be 1 to 16384", self.workers)));
         }
         linerate_sys::limits::raise_open_files();
-        let stopped = stopped().map_err(|error| LoadError::System("watching for signals", error))?;
+        let stopped = set_by(vec![SIGINT, SIGTERM], 0)
+            .map_err(|error| LoadError::System("watching for signals", error))?;
         let server = LoadServer::start(self.listen, self.workers, service)?;
         say!("listening on {}{what}", server.address());
         while !stopped.load(Ordering::Relaxed) && !self.is_done(&server) {
@@ -129,14 +129,4 @@ impl ListenArgs {
         (self.once && server.accepted() > 0 && quiet >= ONCE)
             || self.idle_timeout.is_some_and(|most| quiet >= most)
     }
-}
-
-/// Becomes true with SIGTERM or SIGINT; a second signal ends the program at once.
-fn stopped() -> std::io::Result<Arc<AtomicBool>> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, 0, stopped.clone())?;
-        flag::register(signal, stopped.clone())?;
-    }
-    Ok(stopped)
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crate::common::command::{Ended, Running};
 use crate::common::failure::Failure;
 use crate::common::metrics::{MetricsArgs, RunMetrics, recording};
-use crate::common::reach::{Reach, ending_signals};
+use crate::common::reach::{Reach, ending_signals, set_by};
 use crate::exit::{Code, FAILED, FAR_END, Meaning, NOT_FOUND, NOT_RUN, USAGE, VERSION, table};
 use crate::say::note_loss;
 use crate::units::parse_time;
@@ -223,20 +223,16 @@ struct Signals {
 }
 
 impl Signals {
-    /// Without a command (`alone`), a second signal ends this program at once.
+    /// Without a command (`alone`), a later second signal ends this program at once.
     fn catch(alone: bool) -> Result<Self, Failure> {
         use signal_hook::{consts::SIGINT, flag};
         let catch = || -> io::Result<Self> {
-            let end = Arc::new(AtomicBool::new(false));
+            let end = match alone {
+                true => set_by(ending_signals(), Code::Interrupted.number())?,
+                false => Arc::new(AtomicBool::new(false)),
+            };
             let mut passed = Vec::new();
             for signal in ending_signals() {
-                if alone {
-                    flag::register_conditional_shutdown(
-                        signal,
-                        Code::Interrupted.number().into(),
-                        end.clone(),
-                    )?;
-                }
                 flag::register(signal, end.clone())?;
                 if signal != SIGINT {
                     let came = Arc::new(AtomicBool::new(false));

@@ -103,11 +103,11 @@ fn refuse_strangers(metadata: &Metadata, owner: ConfigOwner) -> Result<(), Strin
     let uid = metadata.uid();
     if !may_own(uid) {
         return Err(format!(
-            "it belongs to user {uid}, and not to you or root: chown it, or use --no-config"
+            "it belongs to user {uid}, and not to you or root: chown it, or give the command that would read it --no-config"
         ));
     }
     if metadata.mode() & 0o022 != 0 {
-        return Err("users other than its owner may write it: chmod go-w, or use --no-config".into());
+        return Err("users other than its owner may write it: chmod go-w, or give the command that would read it --no-config".into());
     }
     Ok(())
 }

@@ -173,15 +173,13 @@ fn refuse_host_keys(option: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks a remote shell's words, as far as they are ssh's.
+/// Refuses a remote shell whose words name an option that changes which hosts ssh trusts. The name may stand anywhere in
+/// a word: `-vCoNAME=no`, or in a line that another shell splits once more.
 fn check_shell(shell: &str) -> Result<(), String> {
-    let words = shell_words(shell)?;
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match word.strip_prefix("-o") {
-            Some("") => words.next().map_or(Ok(()), |option| refuse_host_keys(option))?,
-            Some(option) => refuse_host_keys(option)?,
-            None => {}
+    for word in shell_words(shell)? {
+        let plain = word.to_ascii_lowercase().replace(['\'', '"', '\\'], "");
+        if let Some(at) = HOST_KEYS.iter().filter_map(|name| plain.find(name)).min() {
+            refuse_host_keys(&plain[at..])?;
         }
     }
     Ok(())
@@ -209,7 +207,17 @@ mod tests {
         ] {
             assert!(refuse_host_keys(weak).is_err(), "{weak}");
         }
-        for weak in ["ssh -o StrictHostKeyChecking=no", "ssh -oUserKnownHostsFile=/dev/null", "ssh 'x", " "] {
+        for weak in [
+            "ssh -o StrictHostKeyChecking=no",
+            "ssh -oUserKnownHostsFile=/dev/null",
+            "ssh -4oStrictHostKeyChecking=no",
+            "ssh -vCo StrictHostKeyChecking=no",
+            "ssh -vCo '\"StrictHostKeyChecking\" no'",
+            "env -S 'ssh -o StrictHostKeyChecking=no'",
+            "sh -c 'ssh -oStrictHost\"\"KeyChecking=no \"$@\"' ssh",
+            "ssh 'x",
+            " ",
+        ] {
             assert!(check_shell(weak).is_err(), "{weak}");
         }
         assert_eq!(check_shell("ssh -p 22 -o Compression=no -oStrictHostKeyChecking=yes"), Ok(()));
