@@ -53,8 +53,8 @@ pub(crate) enum ProcessError {
 }
 
 /// Runs the commands at the same time until all have ended. Their outputs go to files in `dir`, so that a
-/// process that is left behind can't hold a pipe open. Each command leads a process group, which is killed
-/// when the command has ended, at the deadline, or when `stop` is set.
+/// process that is left behind can't hold a pipe open. Each command leads a process group. The
+/// remaining processes of the groups are killed when all commands have ended, at the deadline, or when `stop` is set.
 pub(crate) fn run(
     commands: Vec<Command>,
     dir: &Path,

@@ -22,7 +22,7 @@ pub enum InfoWord {
     Mount,
     /// Names of the entries that come; at 2 also of those that stay unchanged.
     Name,
-    /// Files that are no regular ones and are left out.
+    /// Entries that are skipped because they aren't regular files.
     Nonreg,
     /// The progress of a file; at 2 that of the whole.
     Progress,

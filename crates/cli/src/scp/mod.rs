@@ -205,8 +205,8 @@ fn as_directory(mut destination: SourcePlace) -> Result<SourcePlace, Wrong> {
     Ok(destination)
 }
 
-/// Sources that are copied together, in their order: those of one host. Of two with the same name the later one lands on the
-/// earlier one, as with scp.
+/// Sources that are copied together, in their order: those of one host. A source that has the name of
+/// an earlier one in its group begins a new group, so it replaces the earlier one at the destination, as with scp.
 fn groups(sources: Vec<SourcePlace>) -> Vec<Vec<SourcePlace>> {
     let mut groups: Vec<Vec<SourcePlace>> = Vec::new();
     let mut names = HashSet::new();

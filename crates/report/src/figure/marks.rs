@@ -70,19 +70,21 @@ pub(crate) fn curve_class(series: usize) -> String {
 
 /// A vertical whisker; nothing if the interval is so narrow that the whisker would be a blot.
 pub(crate) fn upright_whisker(estimate: Estimate, x: f64, scale: &Scale) -> Markup {
-    let Some((low, high)) = whisker(estimate, &|value| scale.at(value)) else { return html! {} };
-    html! { @for class in ["whisker-halo", "whisker"] {
-        (line((x, low), (x, high), class))
-        @for end in [low, high] { (line((x - 4.0, end), (x + 4.0, end), class)) }
-    } }
+    let ends = whisker(estimate, &|value| scale.at(value));
+    html! { @if let Some((low, high)) = ends { (draw_whisker((x, low), (x, high), (4.0, 0.0))) } }
 }
 
 /// A horizontal whisker.
 pub(crate) fn lying_whisker(estimate: Estimate, y: f64, at: &dyn Fn(f64) -> f64) -> Markup {
-    let Some((low, high)) = whisker(estimate, at) else { return html! {} };
+    let ends = whisker(estimate, at);
+    html! { @if let Some((low, high)) = ends { (draw_whisker((low, y), (high, y), (0.0, 4.0))) } }
+}
+
+/// A line between the ends of an interval, and a short one across each end; `half` is half of such a short line.
+pub(crate) fn draw_whisker(low: (f64, f64), high: (f64, f64), half: (f64, f64)) -> Markup {
     html! { @for class in ["whisker-halo", "whisker"] {
-        (line((low, y), (high, y), class))
-        @for end in [low, high] { (line((end, y - 4.0), (end, y + 4.0), class)) }
+        (line(low, high, class))
+        @for (x, y) in [low, high] { (line((x - half.0, y - half.1), (x + half.0, y + half.1), class)) }
     } }
 }
 

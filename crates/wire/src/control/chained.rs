@@ -14,7 +14,7 @@ pub struct ChainLink {
     /// DER of the SubjectPublicKeyInfo of the end that opens the data connections to this host: the client, or the
     /// agent that forwards to this one.
     pub previous: Vec<u8>,
-    /// The cookie that data connections to this host send first, in place of the agent's own cookie.
+    /// The cookie that data connections to this host send in their preface, in place of the agent's own cookie.
     pub cookie: Cookie,
     /// The key with which the source makes this host's marks.
     pub key: ChainKey,
@@ -34,7 +34,7 @@ pub struct ChainNext {
     pub place: u8,
     /// DER of the SubjectPublicKeyInfo of its agent.
     pub public_key: Vec<u8>,
-    /// The cookie that connections to the agent send first.
+    /// The cookie that connections to the agent send in their preface.
     pub cookie: Cookie,
     /// The addresses at which it listens, best first.
     pub candidates: Vec<SocketAddr>,

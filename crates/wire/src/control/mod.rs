@@ -46,7 +46,7 @@ pub const MAX_SOURCES: usize = 65_536;
 /// The line that an agent prints before its first message. It separates the messages from the output of a login shell.
 pub const AGENT_LINE: &str = "linerate-agent ready";
 
-/// Bytes that a data connection sends before its handshake, so that a stranger's connection can be dropped at no cost.
+/// Bytes that a data connection sends in its preface, before the handshake, so that a stranger's connection can be dropped at no cost.
 pub type Cookie = [u8; 16];
 
 /// Everything that one end sends to the other.
@@ -143,8 +143,8 @@ pub enum Message {
         /// Take a last sample now, and end the recording.
         last: bool,
     },
-    /// Agent to client: the next bytes of the recording, at most [`MAX_SAMPLES`]; empty after the last bytes that were
-    /// requested.
+    /// Agent to client, in answer to [`Message::TakeSamples`]: the next bytes of the recording, at most [`MAX_SAMPLES`].
+    /// An empty message ends the answer.
     Samples(Vec<u8>),
     /// Sender to receiver: entries that could be sent, at most [`MAX_OFFERS`]. A directory comes before its contents.
     Offer(#[serde(deserialize_with = "at_most::<MAX_OFFERS, _, _>")] Vec<Offered>),
@@ -389,7 +389,7 @@ pub struct Hello {
     pub version: String,
     /// DER of the SubjectPublicKeyInfo of the key pair that this end made for this transfer.
     pub public_key: Vec<u8>,
-    /// The bytes that connections to this end's data port send first.
+    /// The bytes that each connection to this end's data port sends in its preface.
     pub cookie: Cookie,
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Partner {
     /// DER of the SubjectPublicKeyInfo of the key pair that it made for this transfer.
     pub public_key: Vec<u8>,
-    /// The cookie that connections between the two agents send first, in place of the agents' own cookies.
+    /// The cookie that connections between the two agents send in their preface, in place of the agents' own cookies.
     pub cookie: Cookie,
     /// For an agent that receives: the sources that its client has requested from the partner.
     pub asked: Option<AskedSources>,

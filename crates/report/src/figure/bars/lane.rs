@@ -7,9 +7,8 @@ use maud::{Markup, html};
 use super::marks;
 use super::model::{Bar, Chart};
 use crate::figure::context::Hollow;
-use crate::figure::marks::{Area, dot, hollow, swatch, whisker};
+use crate::figure::marks::{Area, dot, draw_whisker, hollow, swatch, whisker};
 use crate::figure::scale::Scale;
-use crate::figure::svg::line;
 
 /// The direction in which bars grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,12 +114,11 @@ impl Lane {
     }
 
     fn whisker(&self, (low, high): (f64, f64)) -> Markup {
-        html! {
-            @for class in ["whisker-halo", "whisker"] {
-                (line(self.point(low, 0.0), self.point(high, 0.0), class))
-                @for end in [low, high] { (line(self.point(end, -4.0), self.point(end, 4.0), class)) }
-            }
-        }
+        let half = match self.way {
+            LaneWay::Up => (4.0, 0.0),
+            LaneWay::Right => (0.0, 4.0),
+        };
+        draw_whisker(self.point(low, 0.0), self.point(high, 0.0), half)
     }
 
     /// The coordinates of a point: `along` the lane, and `across` from its middle.

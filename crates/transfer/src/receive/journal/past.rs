@@ -105,7 +105,8 @@ impl Past {
         self.done.find(place, mark)
     }
 
-    /// The large file that was begun at `place` from an entry with this mark and from this same source file.
+    /// The large file that an earlier run began at `place`, if the entry still has this mark (the hash of its properties)
+    /// and comes from the same source file.
     pub fn partial(&self, place: &RelPath, mark: Mark, origin: Origin) -> Option<&Earlier> {
         let earlier = self.partials.at(place)?;
         (earlier.partial.mark == mark && earlier.partial.origin == origin).then_some(earlier)

@@ -25,13 +25,14 @@ pub type ReadsMergeFile<'a> = dyn FnMut(&OsStr) -> io::Result<Option<Vec<u8>>> +
 /// Reads the merge file `name` in the open directory `fd`, as [`Scope::enter`] requests it. A link isn't followed.
 ///
 /// # Errors
-/// If it is a link, can't be read or is larger than [`MAX_FILE`]. Other entries that aren't regular files count as no
-/// file.
+/// If it is a link, can't be read or is larger than [`MAX_FILE`]. Any other entry that isn't a regular file
+/// is treated as if there were no file.
 pub fn merge_file(fd: impl AsFd, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(fd, name, flags, Mode::empty()) {
         Ok(fd) => fd,
-        Err(Errno::NOENT) => return Ok(None),
+        // The last two are a socket, and a device without a driver.
+        Err(Errno::NOENT | Errno::NXIO | Errno::NODEV) => return Ok(None),
         // If the link were ignored, entries that the user wanted to keep might be sent or deleted.
         Err(Errno::LOOP) => {
             return Err(io::Error::other("it is a symbolic link; make it a file, or name another"));

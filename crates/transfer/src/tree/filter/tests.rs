@@ -301,18 +301,19 @@ fn the_longest_pattern_matches() {
 }
 
 #[test]
-fn a_merge_file_is_read_through_no_link_and_from_no_fifo() {
+fn a_merge_file_is_read_through_no_link_and_from_no_fifo_or_socket() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("file"), "- x").unwrap();
     std::fs::create_dir(directory.path().join("directory")).unwrap();
     symlink("file", directory.path().join("link")).unwrap();
     let fifo = directory.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
     std::fs::write(directory.path().join("long"), vec![b'x'; MAX_FILE + 1]).unwrap();
     let fd = std::fs::File::open(directory.path()).unwrap();
     let read = |name: &str| merge_file(&fd, Path::new(name).as_os_str());
     assert_eq!(read("file").unwrap().as_deref(), Some(&b"- x"[..]));
-    for name in ["directory", "fifo", "absent"] {
+    for name in ["directory", "fifo", "socket", "absent"] {
         assert_eq!(read(name).unwrap(), None, "{name}");
     }
     assert!(read("long").is_err() && read("link").is_err());
