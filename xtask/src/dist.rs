@@ -6,8 +6,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use memchr::memmem;
-
 use crate::machine::Machine;
 use crate::release::{commit, output};
 use crate::{call, cargo};
@@ -156,11 +154,13 @@ const COMMIT: &str = "(commit ";
 pub fn commit_of(binary: &[u8]) -> Option<&str> {
     let of = |begin: usize| {
         let behind = &binary[begin + COMMIT.len()..];
-        let commit = str::from_utf8(&behind[..behind.iter().take(64).position(|&byte| byte == b')')?]).ok()?;
+        let commit =
+            str::from_utf8(&behind[..behind.iter().take(64).position(|&byte| byte == b')')?]).ok()?;
         let number = commit.strip_suffix("-dirty").unwrap_or(commit);
         (number.len() == 40 && number.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(commit)
     };
-    memmem::find_iter(binary, COMMIT).find_map(of)
+    let places = binary.windows(COMMIT.len()).enumerate();
+    places.filter(|(_, bytes)| *bytes == COMMIT.as_bytes()).find_map(|(begin, _)| of(begin))
 }
 
 /// The version that the released program prints: that of its crate, and its commit if the source is a git checkout.

@@ -49,16 +49,31 @@ fn program(directory: &Path) -> Option<PathBuf> {
         return None;
     }
     let script = directory.join("linerate");
-    fs::write(&script, format!("#!/bin/sh\nexec '{}' \"$@\"\n", built.display())).unwrap();
+    fs::write(&script, format!("#!/bin/sh\n# {}\nexec '{}' \"$@\"\n", named_commit(), built.display()))
+        .unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     Some(script)
+}
+
+/// The commit of the working tree; none outside of a git checkout.
+fn commit() -> Option<String> {
+    let mut describe = Command::new("git");
+    describe
+        .args(["describe", "--always", "--no-abbrev", "--exclude=*", "--dirty"])
+        .current_dir(repository());
+    repository().join(".git").exists().then(|| text(&run(&mut describe)).trim().to_owned())
+}
+
+/// As `cargo xtask dist` puts it into a binary.
+fn named_commit() -> String {
+    commit().map_or_else(String::new, |commit| format!("(commit {commit})"))
 }
 
 fn release(program: &Path, out: &Path) {
     // A script stands for the agent, and the beginning of an ELF file for the binaries of the other machine.
     let directory = tempfile::tempdir().unwrap();
     let (script, elf) = (directory.path().join("script"), directory.path().join("elf"));
-    fs::write(&script, "#!/bin/sh\n").unwrap();
+    fs::write(&script, format!("#!/bin/sh\n# {}\n", named_commit())).unwrap();
     fs::write(&elf, other_elf()).unwrap();
     let other = for_other(&elf);
     let agent = std::env::var_os("LINERATE_TEST_AGENT").unwrap_or_else(|| script.into());
@@ -79,9 +94,9 @@ fn xtask_release(program: &Path, out: &Path) -> Command {
     xtask
 }
 
-/// An ELF file of nothing but a header, elf(5): EM_X86_64 is 62, EM_AARCH64 183.
+/// An ELF file of nothing but a header and the commit, elf(5): EM_X86_64 is 62, EM_AARCH64 183.
 fn other_elf() -> Vec<u8> {
-    let mut elf = vec![0; 64];
+    let mut elf = [vec![0; 64], named_commit().into_bytes()].concat();
     elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
     elf[18] = if OTHER == "aarch64" { 183 } else { 62 };
     elf
@@ -386,11 +401,6 @@ fn another_machine_has_packages_with_its_own_program_and_the_same_texts() {
 #[test]
 fn a_list_of_parts_names_its_machine_its_binaries_and_the_commit() {
     let (Some(release), directory) = (released(), tempfile::tempdir().unwrap()) else { return };
-    let commit = repository().join(".git").exists().then(|| {
-        text(&run(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(repository())))
-            .trim()
-            .to_owned()
-    });
     for machine in [HERE, OTHER] {
         let list = list_of_parts(release.path(), machine);
         assert_eq!(list["name"], format!("linerate-{}-{machine}", env!("CARGO_PKG_VERSION")));
@@ -404,9 +414,8 @@ fn a_list_of_parts_names_its_machine_its_binaries_and_the_commit() {
         for (name, file) in binaries {
             let package = named(name).unwrap();
             assert_eq!(package["checksums"][0]["checksumValue"], digest(&file), "{package}");
-            let source =
-                package["sourceInfo"].as_str().map(|source| source.trim_end_matches("-dirty").to_owned());
-            assert_eq!(source, commit.as_ref().map(|commit| format!("git commit {commit}")));
+            let source = package["sourceInfo"].as_str().map(str::to_owned);
+            assert_eq!(source, commit().map(|commit| format!("git commit {commit}")));
         }
         // It asks an x86 processor what it can do, and no other.
         assert_eq!(named("core_detect").is_some(), machine == "x86_64");
@@ -426,4 +435,28 @@ fn a_binary_for_another_machine_than_it_is_said_to_be_for_is_refused() {
         assert!(why.contains(&format!("it is a program for {HERE}, not for {OTHER}")), "{why}");
         assert!(!out.exists(), "nothing is written");
     }
+}
+
+#[test]
+fn a_binary_of_another_commit_is_refused_and_one_without_a_commit_has_none_in_its_list() {
+    if commit().is_none() {
+        skip("git", "this source is no git checkout");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = program(directory.path()) else { return };
+    let (agent, out) = (directory.path().join("agent"), directory.path().join("out"));
+    fs::write(&agent, format!("#!/bin/sh\n# (commit {})\n", "1".repeat(40))).unwrap();
+    let pack = || xtask_release(&program, &out).arg("--agent").arg(&agent).output().unwrap();
+    let refused = pack();
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("agent was built from commit 11111"), "{why}");
+    assert!(!out.exists(), "nothing is written");
+    fs::write(&agent, "#!/bin/sh\n").unwrap();
+    let packed = pack();
+    assert!(packed.status.success() && text(&packed).contains("doesn't name its commit"), "{packed:?}");
+    let list = list_of_parts(&out, HERE);
+    let packages = list["packages"].as_array().unwrap();
+    let agent = packages.iter().find(|package| package["name"] == "linerate-agent").unwrap();
+    assert_eq!(agent.get("sourceInfo"), None);
 }

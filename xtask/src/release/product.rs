@@ -11,8 +11,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::parts::Parts;
-use super::sbom::Binaries;
+use super::sbom::{Binaries, BuiltBinary};
 use super::{ByMachine, ReleaseSource, archive, deb, hexadecimal, licences, output, rpm, sbom};
+use crate::dist::commit_of;
 use crate::machine::Machine;
 
 /// One sentence, as package managers list it.
@@ -71,9 +72,9 @@ impl Product {
         let ReleaseSource { repository, seconds, commit } = source;
         let parts = Parts::read(repository, [machine])?;
         let bytes = read(program)?;
-        let mut built = BTreeMap::from([("linerate", Built::read(program, commit.as_deref())?)]);
+        let mut built = BTreeMap::from([("linerate", built_from(commit.as_deref(), program, &bytes)?)]);
         if let Some(agent) = agent {
-            built.insert("linerate-agent", Built::read(agent, commit.as_deref())?);
+            built.insert("linerate-agent", built_from(commit.as_deref(), agent, &read(agent)?)?);
         }
         let binaries = Binaries { machine, built, rust: rust_of(&bytes) };
         let sbom = sbom::document(&parts, *seconds, &binaries)?;
@@ -205,6 +206,25 @@ fn packed_agent(directory: &str, machine: &Machine, file: &Path) -> anyhow::Resu
 
 fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     fs::read(file).with_context(|| format!("reading {}", file.display()))
+}
+
+/// Describes a binary, which must be of this commit if it names one: its manual pages, licences and list of parts are made
+/// from this source.
+fn built_from(commit: Option<&str>, file: &Path, bytes: &[u8]) -> anyhow::Result<BuiltBinary> {
+    let named = commit_of(bytes);
+    match (named, commit) {
+        (Some(named), Some(commit)) => ensure!(
+            named == commit,
+            "{} was built from commit {named}, and this source is commit {commit}: build it anew, or check out its commit",
+            file.display()
+        ),
+        (Some(_), None) => {}
+        (None, _) => println!(
+            "{} doesn't name its commit (cargo xtask dist puts it in): the list of parts won't either",
+            file.display()
+        ),
+    }
+    Ok(BuiltBinary { sha256: hexadecimal(bytes), commit: named.map(str::to_owned) })
 }
 
 /// The version that rustc notes in the section `.comment` of the programs that it builds.

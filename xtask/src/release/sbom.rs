@@ -12,12 +12,17 @@ use std::process::Command;
 /// A release's own binaries for a kind of machine, and their source.
 pub struct Binaries<'a> {
     pub machine: &'a Machine,
-    /// SHA-256 by the name of the crate: `linerate`, and `linerate-agent` if it is released.
-    pub digests: BTreeMap<&'static str, String>,
+    /// By the name of the crate: `linerate`, and `linerate-agent` if it is released.
+    pub built: BTreeMap<&'static str, BuiltBinary>,
     /// The version of rustc that built the program, if the program names it.
     pub rust: Option<String>,
-    /// The source's commit.
-    pub commit: Option<&'a str>,
+}
+
+/// A binary of a release.
+pub struct BuiltBinary {
+    pub sha256: String,
+    /// The commit that it was built from, if the binary names it.
+    pub commit: Option<String>,
 }
 
 /// The document: every crate that cargo links into the program with its licence and digest, Rust's standard library and
@@ -51,11 +56,11 @@ pub fn document(parts: &Parts, seconds: u32, binaries: &Binaries) -> anyhow::Res
 /// A crate. The checksum of a foreign crate is that of its source; that of linerate and its agent is that of the binary.
 fn package(part: &Part, binaries: &Binaries) -> Value {
     let mut package = described(&identifier(part), &part.name, Some(&part.version), &part.licence());
-    let built = binaries.digests.get(part.name.as_str()).filter(|_| part.source.is_none());
-    if let Some(digest) = part.checksum.as_ref().or(built) {
+    let built = binaries.built.get(part.name.as_str()).filter(|_| part.source.is_none());
+    if let Some(digest) = part.checksum.as_ref().or(built.map(|built| &built.sha256)) {
         package["checksums"] = json!([{ "algorithm": "SHA256", "checksumValue": digest }]);
     }
-    if let (Some(_), Some(commit)) = (built, binaries.commit) {
+    if let Some(commit) = built.and_then(|built| built.commit.as_ref()) {
         package["sourceInfo"] = json!(format!("git commit {commit}"));
     }
     if part.source.is_some() {
