@@ -32,13 +32,15 @@ impl History {
     }
 
     /// The bytes that were sent in each of `count` intervals of some seconds, the first of which begins this long before
-    /// the attempt. Between two points bytes are spread evenly.
+    /// the attempt. Between two points bytes are spread evenly; those of no whole second are of the second that began.
     fn spread(&self, before: u64, interval: u64, count: usize) -> Vec<f64> {
         let mut intervals = vec![0.0; count];
+        let end = interval.saturating_mul(count as u64);
         let mut last = (0, 0);
         for point in &self.0 {
-            let (from, to) = (before.saturating_add(last.0), before.saturating_add(point.0));
-            let rate = point.1.saturating_sub(last.1) as f64 / to.saturating_sub(from).max(1) as f64;
+            let from = before.saturating_add(last.0).min(end.saturating_sub(1));
+            let to = before.saturating_add(point.0).max(from + 1);
+            let rate = point.1.saturating_sub(last.1) as f64 / (to - from) as f64;
             for (number, bytes) in intervals.iter_mut().enumerate() {
                 let begin = interval.saturating_mul(number as u64);
                 let seconds = to.min(begin.saturating_add(interval)).saturating_sub(from.max(begin));
@@ -135,6 +137,16 @@ mod tests {
         assert!(near(of("d")[15], 2.4) && near(of("d")[35], 0.8));
         assert!(near(of("d").iter().sum::<f64>(), 48.0), "6 GB are 48 Gbit");
         assert_eq!(rates.hosts.iter().map(|host| host.receives).collect::<Vec<_>>(), [false, false, true]);
+    }
+
+    #[test]
+    fn an_attempt_of_less_than_a_second_has_a_rate() {
+        for begun in [100, 110] {
+            let made = [attempt("b", 100, &[(10, 10)]), attempt("a", begun, &[(0, 7)])];
+            let rates = RunRates::of(&made.iter().collect::<Vec<_>>());
+            let of_a = &rates.hosts.iter().find(|host| host.host == "a").unwrap().gbit_per_second;
+            assert!((of_a.iter().sum::<f64>() - 56e-9).abs() < 1e-15, "{of_a:?}");
+        }
     }
 
     #[test]
