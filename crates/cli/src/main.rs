@@ -61,7 +61,8 @@ const CODES: &str = "linerate COMMAND --help lists COMMAND's exit codes.";
 
 /// Moves file trees between Linux servers at the line rate, measures the path, and names what limits it.
 #[derive(Debug, Parser)]
-#[command(version, long_version = linerate_agent::VERSION, before_long_help = EXAMPLES, after_long_help = CODES, max_term_width = 100)]
+#[command(version, long_version = linerate_agent::VERSION, max_term_width = 100)]
+#[command(before_long_help = EXAMPLES, after_long_help = CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

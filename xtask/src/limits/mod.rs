@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, bail};
 use kinds::{KINDS, LimitKind};
 
-use crate::cargo;
+use crate::{cargo, setup};
 
 /// The first lines of each step's script.
 const BED: &str = include_str!("bed.sh");
@@ -116,8 +116,7 @@ fn missing() -> Option<String> {
         return Some("it needs root, for control groups and a loop device".into());
     }
     for tool in ["scp", "rsync", "mkfs.ext4", "losetup", "ip", "sshd", "iperf3", "nft"] {
-        let dirs = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
-        if !dirs.iter().any(|dir| Path::new(dir).join(tool).exists()) {
+        if !setup::is_there(tool) {
             return Some(format!(
                 "{tool} is missing: apt-get install openssh-client openssh-server rsync e2fsprogs mount iproute2 iperf3 nftables"
             ));

@@ -133,6 +133,7 @@ impl RaceBed {
             ("{ssh}", format!("ssh -F {config}")),
             ("{config}", config),
             ("{wdt}", self.wdt().display().to_string()),
+            ("{address}", self.labs[racer.over].address(End::B).to_string()),
         ];
         let fill =
             |word: &str| values.iter().fold(word.to_owned(), |word, (name, value)| word.replace(name, value));

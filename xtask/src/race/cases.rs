@@ -58,7 +58,8 @@ pub enum RaceData {
 }
 
 /// A program in a race. In its line, `{linerate}` is ours, `{from}` and `{to}` the source and the destination, `{older}` the older version, `{ssh}` the
-/// remote shell and `{config}` its configuration, and `{wdt}` the script that runs both ends of WDT. A rival that isn't installed is left out.
+/// remote shell and `{config}` its configuration, `{address}` the far host's, and `{wdt}` the script that runs both ends of WDT. A rival that isn't
+/// installed is left out.
 pub struct Racer {
     pub name: &'static str,
     pub line: &'static str,
@@ -100,9 +101,9 @@ const STREAMS: &[Racer] = &[
     racer("--streams 16", "{linerate} cp -q -a --streams 16 -F {config} {from}/. {to}/"),
     racer("rsync -a", "rsync -a -e {ssh} {from}/ {to}/"),
     racer("syq", "syq rsync -a -q --no-progress --no-compress -e {ssh} {from}/ {to}/"),
-    racer("wdt, plain 1", "sh {wdt} {config} {from} {to} -num_ports 1 -encryption_type none"),
-    racer("wdt, plain 8", "sh {wdt} {config} {from} {to} -num_ports 8 -encryption_type none"),
-    racer("wdt, AES 1", "sh {wdt} {config} {from} {to} -num_ports 1"),
+    racer("wdt, plain 1", "sh {wdt} {config} {address} {from} {to} -num_ports 1 -encryption_type none"),
+    racer("wdt, plain 8", "sh {wdt} {config} {address} {from} {to} -num_ports 8 -encryption_type none"),
+    racer("wdt, AES 1", "sh {wdt} {config} {address} {from} {to} -num_ports 1"),
 ];
 
 pub const CASES: [RaceCase; 16] = [

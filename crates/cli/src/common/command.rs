@@ -21,7 +21,7 @@ pub struct Running {
     pid: u32,
     begun: Instant,
     ended: Receiver<io::Result<(ExitStatus, Instant)>>,
-    /// What this process's children had used before the command began.
+    /// The usage of this process's children before the command began.
     before: ProcessUsage,
 }
 

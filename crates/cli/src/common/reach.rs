@@ -198,6 +198,15 @@ pub const SAME_REQUEST: Duration = Duration::from_secs(1);
 /// # Errors
 /// If the handlers can't be set.
 pub fn set_by(signals: Vec<i32>, code: u8) -> std::io::Result<Arc<AtomicBool>> {
+    caught(signals, code, || {})
+}
+
+/// As [`set_by`]; `then` runs on another thread once a later signal would end the program.
+fn caught(
+    signals: Vec<i32>,
+    code: u8,
+    then: impl FnOnce() + Send + 'static,
+) -> std::io::Result<Arc<AtomicBool>> {
     use signal_hook::flag;
     let (came, is_long_ago) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for signal in signals {
@@ -206,17 +215,14 @@ pub fn set_by(signals: Vec<i32>, code: u8) -> std::io::Result<Arc<AtomicBool>> {
     }
     let watched = came.clone();
     thread::spawn(move || {
-        wait_for(&watched);
+        while !watched.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(100));
+        }
         thread::sleep(SAME_REQUEST);
         is_long_ago.store(true, Ordering::Relaxed);
+        then();
     });
     Ok(came)
-}
-
-fn wait_for(flag: &AtomicBool) {
-    while !flag.load(Ordering::Relaxed) {
-        thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// A flag that is set by Ctrl-C and the other signals that end a program, as [`set_by`] does it. Without another signal
@@ -225,16 +231,15 @@ fn wait_for(flag: &AtomicBool) {
 /// # Errors
 /// If the handlers can't be set.
 pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
-    let interrupted = set_by(ending_signals(), EXIT.load(Ordering::Relaxed))
-        .map_err(|error| Failure::failed(format!("signals can't be caught: {error}")))?;
-    let watched = interrupted.clone();
-    thread::spawn(move || end_in_time(&watched));
-    Ok(interrupted)
+    let end_in_time = || {
+        thread::sleep(LAST_MOMENTS.saturating_sub(SAME_REQUEST));
+        end_interrupted();
+    };
+    caught(ending_signals(), EXIT.load(Ordering::Relaxed), end_in_time)
+        .map_err(|error| Failure::failed(format!("signals can't be caught: {error}")))
 }
 
-fn end_in_time(interrupted: &AtomicBool) {
-    wait_for(interrupted);
-    thread::sleep(LAST_MOMENTS);
+fn end_interrupted() {
     tell!("linerate: interrupted, without waiting for the far end");
     let code = EXIT.load(Ordering::Relaxed);
     end_at_once(code);

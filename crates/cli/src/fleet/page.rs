@@ -6,7 +6,7 @@ use linerate_quantity::{Bytes, Seconds};
 use linerate_wire::path::printable;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::report::{limiter_text, most, straggler_line};
+use super::report::{does, limiter_text, most, straggler_line};
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}\
 table{border-collapse:collapse;width:100%}td,th{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #8884}\
@@ -67,8 +67,7 @@ fn rates(report: &FleetReport) -> Markup {
 }
 
 fn figure(host: &HostRates, most: f64) -> Markup {
-    let does = if host.receives { "receives" } else { "sends" };
-    let name = format!("{} {does}", printable(host.host.as_bytes()));
+    let name = format!("{} {}", printable(host.host.as_bytes()), does(host.receives));
     let mean = host.gbit_per_second.iter().sum::<f64>() / host.gbit_per_second.len().max(1) as f64;
     let label = format!("{name}, {mean:.3} Gbit/s on average");
     let bottom = HEIGHT.to_string();
@@ -101,7 +100,7 @@ fn hosts(hosts: &[HostShare]) -> Markup {
             @for share in hosts {
                 tr {
                     td { (printable(share.host.as_bytes())) }
-                    td { (if share.receives { "receives" } else { "sends" }) }
+                    td { (does(share.receives)) }
                     td { (share.parts) }
                     td { (Bytes::of(share.sent_bytes)) }
                     td { (format!("{:.3}", share.gbit_per_second)) }

@@ -84,6 +84,11 @@ fn lines(report: &FleetReport) -> Vec<String> {
     lines
 }
 
+/// The side of a host.
+pub fn does(receives: bool) -> &'static str {
+    if receives { "receives" } else { "sends" }
+}
+
 /// A limiter with its parts and bytes.
 pub fn limiter_text(share: &LimiterShare) -> String {
     let parts = if share.parts == 1 { "part" } else { "parts" };
@@ -118,8 +123,7 @@ fn rate_lines(report: &FleetReport) -> Vec<String> {
     );
     let line = |host: &HostRates| {
         let signs: String = host.gbit_per_second.iter().map(|rate| sign(*rate, most)).collect();
-        let does = if host.receives { "receives" } else { "sends" };
-        format!("{:<24} {does:>8}  {signs}", printable(host.host.as_bytes()))
+        format!("{:<24} {:>8}  {signs}", printable(host.host.as_bytes()), does(host.receives))
     };
     let lines = report.rates.hosts.iter().map(line);
     [head].into_iter().chain(lines).chain([String::new()]).collect()
@@ -141,7 +145,7 @@ fn host_line(share: &HostShare) -> String {
     format!(
         "{:<24} {:>8} {:>6} {:>10} {:>12.3} {:>7.1} s",
         printable(share.host.as_bytes()),
-        if share.receives { "receives" } else { "sends" },
+        does(share.receives),
         share.parts,
         Bytes::of(share.sent_bytes).to_string(),
         share.gbit_per_second,

@@ -233,7 +233,9 @@ impl Signals {
             };
             let mut passed = Vec::new();
             for signal in ending_signals() {
-                flag::register(signal, end.clone())?;
+                if !alone {
+                    flag::register(signal, end.clone())?;
+                }
                 if signal != SIGINT {
                     let came = Arc::new(AtomicBool::new(false));
                     flag::register(signal, came.clone())?;

@@ -105,7 +105,7 @@ fn the_port_of_the_logins_address_is_judged_beside_that_of_the_way_back() {
     assert_eq!(limits(&report), [limit("b", &far[0], 200.0), limit("b", &far[1], 200.0)]);
 }
 
-/// What both ports of the other end receive waits in a port of the kind ifb each; the path takes the first one's.
+/// Packets that the other end's two ports receive wait in a port of the kind ifb each; the path takes the first port.
 #[test]
 fn a_shaper_of_received_packets_counts_on_the_port_that_receives_them() {
     let Some(two) = TwoLinks::made() else { return };

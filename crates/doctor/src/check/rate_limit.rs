@@ -140,7 +140,7 @@ mod tests {
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 
-    /// What a filter redirects to a port of the kind ifb waits there.
+    /// Packets that a filter redirects to a port of the kind ifb wait there.
     #[test]
     fn a_shaper_of_redirected_packets_names_the_port_that_receives_them() {
         let limited = changed("stock-10g", |facts| {

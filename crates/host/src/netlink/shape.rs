@@ -26,10 +26,10 @@ const REDIRECT: u64 = 1;
 /// The depth to which the nested attributes of a filter are searched.
 const DEEPEST: u32 = 7;
 
-/// What a filter does with packets, as far as it matters for their rate.
+/// The effect of a filter on the rate of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FilterAction {
-    /// It drops the packets above so many bits a second.
+    /// It drops the packets above this number of bits a second.
     Police(u64),
     /// It sends them out over the device with this number.
     Redirect(u32),

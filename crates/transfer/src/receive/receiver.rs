@@ -324,10 +324,10 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             session.tell_progress()?;
-            let source = lock(&session.meters.remote).stages;
-            let supplied =
-                supply.as_mut().map_or(Ok(()), |supply| supply.look(&source, announced.is_some(), looked));
-            supplied.map_err(TransferError::Cut)?;
+            if let Some(supply) = &mut supply {
+                let source = lock(&session.meters.remote).stages;
+                supply.look(&source, announced.is_some(), looked).map_err(TransferError::Cut)?;
+            }
             // These threads end early only if the storage or the sender's offers failed; the joins return the reason.
             if committing.is_finished() || desk.is_some_and(Desk::has_ended) {
                 break;

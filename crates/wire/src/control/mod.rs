@@ -46,7 +46,8 @@ pub const MAX_SOURCES: usize = 65_536;
 /// The line that an agent prints before its first message. It separates the messages from the output of a login shell.
 pub const AGENT_LINE: &str = "linerate-agent ready";
 
-/// Bytes that a data connection sends in its preface, before the handshake, so that a stranger's connection can be dropped at no cost.
+/// Bytes that a data connection sends in its preface, before the handshake, so that a stranger's connection can be dropped
+/// at no cost.
 pub type Cookie = [u8; 16];
 
 /// Everything that one end sends to the other.

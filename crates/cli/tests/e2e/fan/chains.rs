@@ -156,16 +156,9 @@ fn a_host_of_a_chain_that_is_very_slow_is_given_up() {
     let line = args!["--json", "--compress=off", "--fan-out=chain", "-r", "tree"];
     let running = fleet.start("cp", line);
     fleet.wait_for_files(&running, 1, "to", 2);
-    // It works for a hundredth of the time, and never stands still for long.
     let first = fleet.at(0).join("to");
-    let is_there = || {
-        fleet.signal(1, Signal::STOP);
-        std::thread::sleep(Duration::from_millis(1500));
-        fleet.signal(1, Signal::CONT);
-        std::thread::sleep(Duration::from_millis(15));
-        names(&first).len() == 30
-    };
-    assert!(within(Duration::from_secs(60), is_there), "the first one waits: {}", running.said());
+    let is_there = fleet.slows_down(1, || names(&first).len() == 30);
+    assert!(is_there, "the first one waits: {}", running.said());
     let run = running.end().exits(0);
     assert!(run.out.contains("less than a quarter of"), "{run}");
     (0..3).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to")));

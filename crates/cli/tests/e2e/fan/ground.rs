@@ -107,6 +107,19 @@ impl Fleet {
         self.processes(number).into_iter().for_each(|pid| crate::support::send(pid, signal));
     }
 
+    /// Lets a host work only for moments until something is done; false if that takes longer than a minute. The host never
+    /// stands still for as long as others have patience with it, and gets only the bytes that its connections hold
+    /// meanwhile: far less than a quarter of those that could come.
+    pub fn slows_down(&self, number: usize, is_done: impl Fn() -> bool) -> bool {
+        within(Duration::from_secs(60), || {
+            self.signal(number, Signal::STOP);
+            std::thread::sleep(Duration::from_secs(6));
+            self.signal(number, Signal::CONT);
+            std::thread::sleep(Duration::from_millis(15));
+            is_done()
+        })
+    }
+
     /// Each login to a host from now on runs an agent that may only use the host's directory.
     pub fn restrict(&self, number: usize) {
         let (program, below) = (self.case.bed.program(), self.at(number));

@@ -130,29 +130,20 @@ fn two_hosts_that_stand_still_are_given_up_together_and_the_one_before_them_is_n
 }
 
 #[test]
-fn one_of_two_hosts_that_is_very_slow_does_not_hold_up_the_other() {
+fn one_of_two_hosts_that_is_very_slow_is_given_up_and_not_the_other() {
     let Some(fleet) = fleet_with_link(4, "400mbit") else { return };
     let tree = fleet.case.near.join("tree");
     (0..30).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 10 << 20)));
     let running = fleet.start("cp", line("tree"));
     fleet.wait_for_files(&running, 2, "to", 2);
-    // It works for a hundredth of the time, and never stands still for long.
     let others = [0, 1, 3].map(|number| fleet.at(number).join("to"));
-    let are_there = || {
-        fleet.signal(2, Signal::STOP);
-        std::thread::sleep(Duration::from_millis(1500));
-        fleet.signal(2, Signal::CONT);
-        std::thread::sleep(Duration::from_millis(15));
-        others.iter().all(|to| fs::read_dir(to).is_ok_and(|all| all.count() == 30))
-    };
-    assert!(within(Duration::from_secs(60), are_there), "the others wait: {}", running.said());
+    let are_there =
+        fleet.slows_down(2, || others.iter().all(|to| fs::read_dir(to).is_ok_and(|all| all.count() == 30)));
+    assert!(are_there, "the others wait: {}", running.said());
     let run = running.end().exits(0);
     let (hosts, _) = ends(&fleet, &run.out);
-    // On a fast machine the buffers of a host that works so seldom can take as much as a quarter of the others' rate.
-    let through = through_others(&hosts);
-    assert!([0, 1, 3].iter().all(|number| through.contains(number)), "{run}");
-    let is_given_up = run.out.contains("h2 gets nothing more from here: it takes");
-    assert_eq!(is_given_up, !through.contains(&2), "{run}");
+    assert_eq!(through_others(&hosts), [0, 1, 3], "{run}");
+    assert!(run.out.contains("h2 gets nothing more from here: it takes"), "{run}");
     assert_all_there(&fleet, "to");
 }
 

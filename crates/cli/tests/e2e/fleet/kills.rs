@@ -17,7 +17,7 @@ const SIZE: usize = 3_000_000;
 /// Submissions of a round until everything must be there.
 const MOST: usize = 8;
 
-/// What is killed.
+/// The processes that are killed.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     /// Each process of the tasks at one source host.

@@ -14,7 +14,7 @@ use super::patience;
 
 /// The source reports its progress once a second; if it has reported none for this time, it isn't sending.
 const SENDING: Duration = Duration::from_secs(3);
-/// So many bytes may be on their way: the source collects a part for each of up to 64 streams before it sends it.
+/// Bytes that may be on their way: the source collects a part for each of up to 64 streams before it sends it.
 const ON_THEIR_WAY: u64 = 64 * MAX_SEALED as u64;
 /// TLS and frames, which the source counts and this host doesn't, are less than this share of what the source has sent.
 const AROUND: u64 = 64;
@@ -22,7 +22,7 @@ const AROUND: u64 = 64;
 /// honest hosts the source sends no faster than the slowest host takes, so the rest comes at that same rate.
 const LEAST: f64 = 0.125;
 
-/// What comes from the host before this one.
+/// The data that come from the host before this one.
 pub struct Supply {
     host: Arc<ChainHost>,
     patience: Duration,
@@ -37,7 +37,7 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// What comes to `host`; `timeout` is the user's limit for an end that is silent. `None` for the first host.
+    /// The supply of `host`; `timeout` is the user's limit for an end that is silent. `None` for the first host.
     pub fn new(host: Arc<ChainHost>, timeout: Duration, now: Instant) -> Option<Self> {
         let patience = patience(host.hosts(), timeout);
         let (accepted, still, sent, rest) = (host.accepted(), Duration::ZERO, (0, now), None);
@@ -107,7 +107,7 @@ mod tests {
     use linerate_wire::control::ChainLink;
 
     const MIB: u64 = 1 << 20;
-    /// Of the two hosts here.
+    /// The patience of the second of two hosts, in seconds.
     const PATIENCE: u64 = 14;
 
     /// The second host of two, to which parts come from the source.

@@ -128,7 +128,7 @@ impl Session {
         if let Some(Chaining::Host(host)) = &self.chaining { host.clone() } else { None }
     }
 
-    /// The agent: what comes from the host before it; `None` if that is the source, or if the user has no limit for silence.
+    /// The agent: the supply from the host before it; `None` if that is the source, or if the user has no limit for silence.
     pub fn supply(&self) -> Option<Supply> {
         Supply::new(self.chain_host()?, self.silence.pulse.longest()?, Instant::now())
     }
