@@ -25,13 +25,10 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    // A member has its master's MTU: Hyper-V's virtual function has that of the synthetic port.
-    let is_member =
-        port.master.known().is_some_and(|master| host.devices().any(|other| other.name == *master));
-    if is_infiniband(port) {
+    if is_infiniband(port) || is_member(host, port) {
         return None;
     }
-    let (mtu, need) = (port.mtu.get()?, host.rate_of(port).filter(|_| !is_member)?);
+    let (mtu, need) = (port.mtu.get()?, host.rate_of(port)?);
     let is_googles = port.driver.known().is_some_and(|driver| driver == "gve");
     let (jumbo, enough) = if is_googles { (GOOGLES, GOOGLES) } else { (JUMBO, ENOUGH) };
     // No more than the driver takes.
@@ -70,6 +67,11 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
          with segmentation offload and GRO, the processor gains little",
     );
     Some(finding)
+}
+
+/// True for a port with another one as its master, whose MTU it has: Hyper-V's virtual function has that of the synthetic port.
+fn is_member(host: &Host<'_>, port: &Port) -> bool {
+    port.master.known().is_some_and(|master| host.devices().any(|other| other.name == *master))
 }
 
 /// True for IP over InfiniBand (`ib_ipoib`, `mlx5_core[ib_ipoib]`): the fabric gives its MTU, at most 4092 bytes, or 65520 if the port
