@@ -275,6 +275,7 @@ fn file_system(fs: &FileSystem) -> Vec<String> {
             device.size.known().map(|bytes| show_bytes(*bytes)),
             named("scheduler", &device.scheduler),
             named("cache", &device.write_cache),
+            device.encrypted.known().map(|by| format!("encrypted: {}", by.format)),
         ])
     };
     let lines =

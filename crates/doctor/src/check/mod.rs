@@ -169,6 +169,7 @@ checks! {
     tool_single_thread,
     disk_slower_than_link,
     disk_link,
+    disk_encryption,
     io_limit,
     file_system_full,
     network_file_system,

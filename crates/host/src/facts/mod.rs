@@ -63,7 +63,7 @@ pub use route::{BesidePort, TakenRoute};
 pub use softnet::{SoftnetCpu, SoftnetFacts};
 pub use ssh::Ssh;
 pub use steering::{RxQueue, TxQueue};
-pub use storage::{BlockDevice, FcHost, FileSystem, Storage, usual_paths};
+pub use storage::{BlockDevice, EncryptedDevice, FcHost, FileSystem, Storage, usual_paths};
 pub use strain::{StallShares, Strain};
 pub use tcp::{RouteFacts, Tcp};
 

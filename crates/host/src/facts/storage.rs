@@ -68,6 +68,18 @@ pub struct BlockDevice {
     pub pci: Vec<Pci>,
     /// Component devices of a RAID or a logical volume.
     pub made_of: Fact<Vec<String>>,
+    /// The first device that dm-crypt encrypts: this device or one of its component devices. Not applicable if there is none.
+    pub encrypted: Fact<EncryptedDevice>,
+}
+
+/// A device that dm-crypt encrypts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EncryptedDevice {
+    /// The name of its mapping, as cryptsetup(8) takes it.
+    pub mapping: String,
+    /// The format of its header: `LUKS2`, `LUKS1`, `PLAIN`, `TCRYPT`, `BITLK`.
+    pub format: String,
 }
 
 /// Storage.
@@ -263,9 +275,12 @@ impl BlockDevice {
     /// and name one of the devices as their source.
     fn below(root: &Root, mount: &Mount) -> Fact<Self> {
         let real = if mount.number.starts_with("0:") {
-            match mount.source.strip_prefix("/dev/").filter(|name| !name.contains(['/', ' '])) {
-                Some(name) => root.real(&format!("sys/class/block/{name}")),
-                None => Fact::NotApplicable,
+            let source = mount.source.strip_prefix("/dev/").unwrap_or_default();
+            let mapped = source.strip_prefix("mapper/").and_then(|mapping| mapped(root, mapping));
+            match mapped.as_deref().unwrap_or(source) {
+                "" => Fact::NotApplicable,
+                name if name.contains(['/', ' ']) => Fact::NotApplicable,
+                name => root.real(&format!("sys/class/block/{name}")),
             }
         } else {
             root.real(&format!("sys/dev/block/{}", mount.number))
@@ -295,25 +310,67 @@ impl BlockDevice {
             number: root.text(&path("dev")),
             pci: pci(root, &name),
             made_of: root.names(&path("slaves")).and_then(some),
+            encrypted: encrypted(root, &name),
             name,
         }
     }
 }
 
-/// The PCI devices of a block device and, recursively, of its component devices: for example of a logical volume on a RAID.
+/// The device that the device mapper made by this name: `dm-0`.
+fn mapped(root: &Root, mapping: &str) -> Option<String> {
+    let devices = root.names("sys/class/block").known().cloned().unwrap_or_default();
+    let is_named = |name: &String| {
+        root.text(&format!("sys/class/block/{name}/dm/name")).known().is_some_and(|name| name == mapping)
+    };
+    devices.into_iter().filter(|name| name.starts_with("dm-")).find(is_named)
+}
+
+/// The PCI devices of a block device and its component devices.
 fn pci(root: &Root, name: &str) -> Vec<Pci> {
-    let (mut names, mut found, mut at) = (vec![name.to_owned()], Vec::<Pci>::new(), 0);
-    while let Some(name) = names.get(at).filter(|_| at < MOST_PARTS).cloned() {
-        let parts =
-            root.names(&format!("sys/class/block/{name}/slaves")).known().cloned().unwrap_or_default();
+    let mut found = Vec::<Pci>::new();
+    for (name, parts) in with_parts(root, name) {
         let real = root.real(&format!("sys/class/block/{name}"));
         let device = real.known().filter(|_| parts.is_empty()).map(|real| Pci::of(root, real));
         let new = device.and_then(|pci| pci.known().cloned());
         found.extend(new.filter(|new| found.iter().all(|pci| pci.address != new.address)));
-        names.extend(parts.into_iter().filter(|part| !names.contains(part)).collect::<Vec<_>>());
-        at += 1;
     }
     found
+}
+
+fn encrypted(root: &Root, name: &str) -> Fact<EncryptedDevice> {
+    let mut all = with_parts(root, name).into_iter().map(|(name, _)| EncryptedDevice::read(root, &name));
+    all.find(|found| *found != Fact::NotApplicable).unwrap_or(Fact::NotApplicable)
+}
+
+/// A block device and, recursively, its component devices, for example those of a logical volume on a RAID; each with the names of
+/// its own component devices.
+fn with_parts(root: &Root, name: &str) -> Vec<(String, Vec<String>)> {
+    let (mut names, mut found) = (vec![name.to_owned()], Vec::new());
+    while let Some(name) = names.get(found.len()).filter(|_| found.len() < MOST_PARTS).cloned() {
+        let parts = root.names(&format!("sys/class/block/{name}/slaves"));
+        let parts = parts.known().cloned().unwrap_or_default();
+        let new: Vec<_> = parts.iter().filter(|part| !names.contains(part)).cloned().collect();
+        names.extend(new);
+        found.push((name, parts));
+    }
+    found
+}
+
+impl EncryptedDevice {
+    /// Parses the device mapper's UUID, which cryptsetup composes: `CRYPT-LUKS2-UUID-NAME`. Its other kinds of devices check
+    /// data without encrypting it.
+    fn read(root: &Root, name: &str) -> Fact<Self> {
+        let path = |file: &str| format!("sys/class/block/{name}/dm/{file}");
+        root.text(&path("uuid")).and_then(|uuid| {
+            let format = uuid.strip_prefix("CRYPT-").and_then(|rest| rest.split('-').next());
+            match format.filter(|format| !["VERITY", "INTEGRITY", "SUBDEV"].contains(format)) {
+                Some(format) => {
+                    root.text(&path("name")).map(|mapping| Self { mapping, format: format.to_owned() })
+                }
+                None => Fact::NotApplicable,
+            }
+        })
+    }
 }
 
 /// The word in brackets of `none [mq-deadline] kyber`.
@@ -365,6 +422,40 @@ mod tests {
         assert_eq!(of("dm-0"), ["0000:00:00.0", "0000:01:00.0"]);
         assert_eq!(of("nvme1n1"), ["0000:01:00.0"]);
         assert_eq!(of("none"), [""; 0]);
+    }
+
+    /// Fedora's default: btrfs, whose mounts have major number 0, on a mapping of cryptsetup.
+    #[test]
+    fn an_encrypted_device_is_found_by_its_mapping_and_below_a_volume() {
+        let root = tempfile::TempDir::new().unwrap();
+        let block = root.path().join("sys/class/block");
+        let devices = root.path().join("sys/devices/virtual/block");
+        let uuid = "5f6a9c3e1b0d4a7e8c2f3d4e5a6b7c8d";
+        for (name, mapping, id, part) in [
+            ("dm-0", "luks-5f6a9c3e", format!("CRYPT-LUKS2-{uuid}-luks-5f6a9c3e"), "sda3"),
+            ("dm-1", "vg-home", "LVM-r5Uq3lE0".to_owned(), "dm-0"),
+            ("dm-2", "sealed", format!("CRYPT-VERITY-{uuid}-sealed"), "sdb"),
+        ] {
+            let of = devices.join(name);
+            std::fs::create_dir_all(of.join("dm")).unwrap();
+            std::fs::create_dir_all(of.join("slaves").join(part)).unwrap();
+            std::fs::write(of.join("dm/name"), format!("{mapping}\n")).unwrap();
+            std::fs::write(of.join("dm/uuid"), format!("{id}\n")).unwrap();
+            std::fs::create_dir_all(&block).unwrap();
+            std::os::unix::fs::symlink(format!("../../devices/virtual/block/{name}"), block.join(name))
+                .unwrap();
+        }
+        let of = |line: &str| {
+            let mount = Mount::parse(line).unwrap();
+            BlockDevice::below(&Root::files(root.path()), &mount).known().cloned().unwrap()
+        };
+        let luks = EncryptedDevice { mapping: "luks-5f6a9c3e".into(), format: "LUKS2".into() };
+        let btrfs = of("1 1 0:33 / /home rw - btrfs /dev/mapper/luks-5f6a9c3e rw");
+        assert_eq!((btrfs.name.as_str(), btrfs.encrypted), ("dm-0", Fact::Known(luks.clone())));
+        let volume = of("1 1 0:34 / /home rw - btrfs /dev/mapper/vg-home rw");
+        assert_eq!((volume.name.as_str(), volume.encrypted), ("dm-1", Fact::Known(luks)));
+        let sealed = of("1 1 0:35 / /usr rw - btrfs /dev/mapper/sealed rw");
+        assert_eq!((sealed.name.as_str(), sealed.encrypted), ("dm-2", Fact::NotApplicable));
     }
 
     #[test]
