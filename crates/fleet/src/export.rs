@@ -55,7 +55,7 @@ impl ExportedTask {
 
 /// A word of a shell.
 fn quote(word: &str) -> anyhow::Result<String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,@%{}".contains(c);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return Ok(word.to_owned());
     }
@@ -71,13 +71,33 @@ pub fn gnu_parallel(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
     let last = shape.shards.saturating_sub(1);
     let jobs = shape.at_once;
     // -q: parallel quotes the words again for the shell that it starts.
-    let line = task.line("{}")?;
+    let line = parallel_line(task)?;
     Ok(format!(
         "#!/bin/sh\n\
          # One task for each shard, {jobs} at a time, each up to three times. A task that is run again continues where it stopped.\n\
          # On several hosts: PARALLEL='--sshlogin n1,n2,n3' sh THIS, if all of them have the plan, the source and linerate.\n\
          seq 0 {last} | exec parallel -q --jobs {jobs} --retries 3 {line}\n"
     ))
+}
+
+/// The command for GNU parallel, which replaces `{}`, `{#}`, `{= =}` and any other string that its configuration names. It
+/// has no option that turns them off; so if a word has a brace, the words are in a shell's script that writes braces as `\173`.
+fn parallel_line(task: &ExportedTask) -> anyhow::Result<String> {
+    let is_plain = |word: &String| !word.contains('{') && !word.starts_with(":::");
+    if task.words("").iter().all(is_plain) {
+        return task.line("{}");
+    }
+    let parts = |word: String| {
+        let parts = word.split('{').map(|part| if part.is_empty() { Ok(String::new()) } else { quote(part) });
+        Ok(parts.collect::<anyhow::Result<Vec<_>>>()?.join("\"$(printf '\\173')\""))
+    };
+    let words = task.words("\u{1}").into_iter().map(|word| match word.as_str() {
+        "\u{1}" => Ok("\"$1\"".to_owned()),
+        "" => quote(""),
+        _ => parts(word),
+    });
+    let script = format!("exec {}", words.collect::<anyhow::Result<Vec<_>>>()?.join(" "));
+    Ok(format!("sh -c {} sh {{}}", quote(&script)?))
 }
 
 /// A script for `sbatch`: an array with a task for each shard.
@@ -101,6 +121,7 @@ pub fn slurm_script(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
     let named = named.iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));
     let others = named.chain(shape.others.iter().cloned());
     for option in others {
+        anyhow::ensure!(!option.contains('\n'), "sbatch takes no option with a line break: {option:?}");
         lines.push(format!("#SBATCH {}", quote(&option)?));
     }
     let line = task.line("\"$SLURM_ARRAY_TASK_ID\"")?;
@@ -178,6 +199,32 @@ mod tests {
         }
         let wrong = ExportedTask { plan: "a\0b".into(), ..task() };
         assert!(gnu_parallel(&wrong, &JobShape::default()).is_err());
+    }
+
+    /// Runs GNU parallel if there is one, with a program that prints its words.
+    #[test]
+    fn parallel_replaces_nothing_in_the_words_of_a_task() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("print {} words");
+        let plans =
+            ["/p/{}", "/p/{#} {%}", "/p/{= $_=1 =}/it's", "/p/{a,b}{/.}{1}\"$x", "/{+/}\\173\n{", ":::"];
+        std::fs::write(&program, "#!/bin/sh\nprintf '%s|' \"$@\"\n").unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        for plan in plans {
+            let options = ["--log-file", "{}{", "", "::::"].map(str::to_owned).to_vec();
+            let program = program.to_str().unwrap().to_owned();
+            let task = ExportedTask { program, plan: plan.into(), options };
+            let shape = JobShape { shards: 1, at_once: 1, ..JobShape::default() };
+            let script = gnu_parallel(&task, &shape).unwrap();
+            let line = script.lines().last().unwrap();
+            assert_eq!(script.matches("{").count(), 1, "only the shard's number is replaced: {line}");
+            if !linerate_testing::has("parallel") {
+                continue;
+            }
+            let run = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            let wanted = format!("fleet|run|{plan}|--shard|0|--log-file|{{}}{{||::::|");
+            assert_eq!(String::from_utf8(run.stdout).unwrap(), wanted, "{script}");
+        }
     }
 
     #[test]

@@ -3,14 +3,17 @@
 use anyhow::Context;
 use linerate_sys::replace::replace;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
+use std::ops::RangeInclusive;
+use std::path::Path;
 
 use crate::attempt::now;
-use crate::plan::{PlanDirectory, SCHEMA};
+use crate::plan::{PlanDirectory, SCHEMA, round_path};
+use crate::shards::MAX_SHARDS;
 
-/// The format of `squeue` that [`queued`] reads, with `--noheader --array`.
+/// The format of `squeue` that [`queued`] reads, with `--noheader --array --states=all`.
 pub const QUEUE_FORMAT: &str = "%K|%T|%r|%N";
 /// The format of `sacct` that [`accounted`] reads, with `--noheader --parsable2`.
 pub const ACCOUNT_FORMAT: &str = "JobID,State,NodeList,ExitCode";
@@ -39,6 +42,28 @@ pub struct ScheduledTask {
     pub node: String,
 }
 
+/// The states of tasks that have ended. Slurm doesn't run such a task again by itself.
+const FINAL: [&str; 11] = [
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "LAUNCH_FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+];
+
+impl ScheduledTask {
+    /// True if it waits, runs, or is about to end.
+    pub fn is_active(&self) -> bool {
+        !FINAL.contains(&self.state.as_str())
+    }
+}
+
 /// By shards.
 pub type ScheduledTasks = BTreeMap<u32, ScheduledTask>;
 
@@ -48,7 +73,20 @@ impl SubmittedJob {
     /// # Errors
     /// If it can't be read.
     pub fn of(directory: &PlanDirectory) -> anyhow::Result<Option<Self>> {
-        let file = directory.round().join("submitted.json");
+        Self::read(&directory.round())
+    }
+
+    /// The jobs that were submitted for a plan, of all rounds, the newest first.
+    ///
+    /// # Errors
+    /// If one can't be read.
+    pub fn of_rounds(directory: &PlanDirectory) -> anyhow::Result<Vec<Self>> {
+        let rounds = (1..=directory.plan.round).rev();
+        rounds.filter_map(|round| Self::read(&round_path(&directory.path, round)).transpose()).collect()
+    }
+
+    fn read(round: &Path) -> anyhow::Result<Option<Self>> {
+        let file = round.join("submitted.json");
         match fs::read(&file) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             text => {
@@ -56,6 +94,12 @@ impl SubmittedJob {
                 Ok(Some(serde_json::from_slice(&text.with_context(reading)?).with_context(reading)?))
             }
         }
+    }
+
+    /// Its shards.
+    pub fn shards(&self) -> BTreeSet<u32> {
+        let shards = self.array.split(',').filter_map(range);
+        shards.flatten().collect()
     }
 
     /// Records a job; `said` is the output of `sbatch --parsable`.
@@ -91,6 +135,13 @@ pub fn array_of(numbers: &[u32]) -> String {
     shown.collect::<Vec<_>>().join(",")
 }
 
+/// A number or a range of an array.
+fn range(text: &str) -> Option<RangeInclusive<u32>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (last < MAX_SHARDS).then_some(first..=last)
+}
+
 /// Reads `squeue`'s lines in [`QUEUE_FORMAT`].
 pub fn queued(text: &str) -> ScheduledTasks {
     let task = |line: &str| {
@@ -100,6 +151,20 @@ pub fn queued(text: &str) -> ScheduledTasks {
         Some((shard, ScheduledTask { state: field()?, reason: field()?, node: field()? }))
     };
     text.lines().filter_map(task).collect()
+}
+
+/// Escapes a path for `sbatch --output`, which replaces `%` and letters.
+///
+/// # Errors
+/// If the path has a character that Slurm can't be given there: a backslash turns off the replacement of `%a`.
+pub fn output_path(path: &str) -> anyhow::Result<String> {
+    let unfit = path.chars().find(|c| *c == '\\' || c.is_control());
+    if let Some(unfit) = unfit {
+        anyhow::bail!(
+            "Slurm can't write the tasks' output into the plan's directory {path:?}, because its path has the character {unfit:?}: give the plan another path by a symbolic link"
+        );
+    }
+    Ok(path.replace('%', "%%"))
 }
 
 /// Reads `sacct`'s lines in [`ACCOUNT_FORMAT`]; steps of a task are ignored.
@@ -118,6 +183,40 @@ pub fn accounted(text: &str) -> ScheduledTasks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_is_active_until_slurm_names_a_final_state() {
+        let is_active = |state: &str| {
+            let task = ScheduledTask { state: state.into(), reason: String::new(), node: String::new() };
+            task.is_active()
+        };
+        // The states of squeue's manual page.
+        let active = "CONFIGURING COMPLETING PENDING RUNNING RESV_DEL_HOLD REQUEUE_FED REQUEUE_HOLD REQUEUED \
+            RESIZING SIGNALING SPECIAL_EXIT STAGE_OUT STOPPED SUSPENDED";
+        assert!(active.split_whitespace().all(is_active));
+        let ended = "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED \
+            TIMEOUT";
+        assert!(!ended.split_whitespace().any(is_active));
+    }
+
+    #[test]
+    fn a_job_has_the_shards_of_its_array() {
+        let of = |array: &str| {
+            let job = SubmittedJob { schema: SCHEMA, job: "7".into(), submitted: 0, array: array.into() };
+            job.shards().into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(of("0-3,7,9-10"), [0, 1, 2, 3, 7, 9, 10]);
+        assert_eq!(of("5,x,3-,0-4294967295,,8-6"), [5]);
+    }
+
+    #[test]
+    fn an_output_path_is_escaped_or_refused() {
+        assert_eq!(output_path("/a b/50%a/%%/it's").unwrap(), "/a b/50%%a/%%%%/it's");
+        for path in ["/a\\b", "/a\nb", "/a\rb"] {
+            let why = output_path(path).unwrap_err().to_string();
+            assert!(why.contains(&format!("{path:?}")), "{why}");
+        }
+    }
 
     #[test]
     fn an_array_has_ranges() {

@@ -37,14 +37,18 @@ const MEANINGS: [Meaning; 8] =
 
 const DONE: [Meaning; 3] = [(Code::Done, "it was printed"), FAILED, USAGE];
 
-const SUBMIT_MEANINGS: [Meaning; 3] =
-    [(Code::Done, "the job is submitted, or there is nothing to do"), FAILED, USAGE];
-
-const STATUS_MEANINGS: [Meaning; 4] = [
-    (Code::Done, "everything is done, or still running"),
+const SUBMIT_MEANINGS: [Meaning; 4] = [
+    (Code::Done, "the job is submitted, or there is nothing to do"),
     FAILED,
     USAGE,
-    (Code::Some, "a part of the plan failed, was interrupted or is silent"),
+    (Code::Some, "the job is submitted, but sbatch failed then: tasks failed, with --sbatch=--wait"),
+];
+
+const STATUS_MEANINGS: [Meaning; 4] = [
+    (Code::Done, "everything is done, still running, or yet to be run"),
+    FAILED,
+    USAGE,
+    (Code::Some, "a part failed, was interrupted or is silent, or a job ended before its shards were done"),
 ];
 
 const PLAN_MEANINGS: [Meaning; 6] = [

@@ -2,10 +2,15 @@
 
 use linerate_fleet::slurm::{ACCOUNT_FORMAT, QUEUE_FORMAT, ScheduledTasks, SubmittedJob, accounted, queued};
 use linerate_wire::path::printable;
-use std::io::{ErrorKind, Write};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
 
 use crate::common::failure::Failure;
+use crate::exit::Code;
+
+/// How sbatch refuses an array with too large numbers.
+const ARRAY_REFUSED: &str = "Invalid job array specification";
 
 /// The states of a job's tasks, from the queue, otherwise from the accounts. A site may have only one of the two.
 ///
@@ -19,18 +24,23 @@ pub fn tasks(job: &SubmittedJob) -> Result<ScheduledTasks, String> {
         (Err(queue), Err(_)) => Err(queue),
         (queue, account) => {
             let mut tasks = account.unwrap_or_default();
-            tasks.extend(queue.unwrap_or_default());
+            if let Ok(queue) = queue {
+                // Only the queue has all tasks that haven't ended; the accounts may have missed the end of one.
+                tasks.retain(|_, task| !task.is_active());
+                tasks.extend(queue);
+            }
             Ok(tasks)
         }
     }
 }
 
-/// The tasks that are in the queue; none if Slurm doesn't know the job any more.
+/// The tasks that Slurm's controller knows: those in the queue, and for some minutes (`MinJobAge`) those that have ended; none if
+/// it doesn't know the job any more.
 ///
 /// # Errors
 /// The reason why the queue can't be read.
 pub fn queue(job: &SubmittedJob) -> Result<ScheduledTasks, String> {
-    let words = ["--noheader", "--array", "--jobs", &job.job, "--format", QUEUE_FORMAT];
+    let words = ["--noheader", "--array", "--states=all", "--jobs", &job.job, "--format", QUEUE_FORMAT];
     match call("squeue", &words) {
         Ok(text) => Ok(queued(&text)),
         Err(said) if said.contains("Invalid job id") => Ok(ScheduledTasks::new()),
@@ -38,11 +48,12 @@ pub fn queue(job: &SubmittedJob) -> Result<ScheduledTasks, String> {
     }
 }
 
-/// Passes a script to sbatch, and returns sbatch's output.
+/// Passes a script to sbatch, whose first line, with the job's number, goes to `note` when it comes: with `--wait`, sbatch ends
+/// only when the job has. `note` returns the job's number.
 ///
 /// # Errors
-/// The reason why sbatch refused it.
-pub fn submit(script: &str) -> Result<String, Failure> {
+/// The reason why sbatch refused the script, or `note` failed; [`Code::Some`] if sbatch failed after it had printed the number.
+pub fn submit(script: &str, note: impl FnOnce(&str) -> Result<String, Failure>) -> Result<(), Failure> {
     let failed = |why: String| Failure::failed(format!("sbatch: {why}"));
     let mut child = Command::new("sbatch")
         .arg("--parsable")
@@ -51,14 +62,58 @@ pub fn submit(script: &str) -> Result<String, Failure> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| failed(not_run(&error)))?;
-    let mut stdin = child.stdin.take();
-    let given = stdin.as_mut().map(|stdin| stdin.write_all(script.as_bytes()));
-    drop(stdin);
-    let ended = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
-    match (ended.status.success(), given) {
-        (true, Some(Ok(()))) => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
-        _ => Err(failed(said(&ended.stderr))),
+    let stderr = child.stderr.take();
+    let errors = thread::spawn(move || read_all(stderr));
+    let line = first_line(&mut child, script).map_err(|error| failed(error.to_string()))?;
+    let job = if line.trim().is_empty() { None } else { Some(note(&line)?) };
+    let ended = child.wait().map_err(|error| failed(error.to_string()))?;
+    let errors = errors.join().unwrap_or_default();
+    match job {
+        Some(_) if ended.success() => Ok(()),
+        Some(job) => Err(Failure(
+            format!(
+                "job {job}: sbatch: {}; 'linerate fleet status' shows which tasks have failed",
+                said(&errors, ended)
+            ),
+            Code::Some,
+        )),
+        None => Err(failed(with_advice(said(&errors, ended)))),
     }
+}
+
+/// Gives sbatch the script, and reads the first line of its output. The rest of the output is read in the background.
+fn first_line(child: &mut Child, script: &str) -> std::io::Result<String> {
+    if let Some(mut stdin) = child.stdin.take() {
+        match stdin.write_all(script.as_bytes()) {
+            // It has refused its options; it says so itself.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            given => given?,
+        }
+    }
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        let mut stdout = BufReader::new(stdout);
+        stdout.read_line(&mut line)?;
+        thread::spawn(move || read_all(Some(stdout)));
+    }
+    Ok(line)
+}
+
+fn read_all(from: Option<impl Read>) -> Vec<u8> {
+    let mut all = Vec::new();
+    // A text that can't be read counts as none.
+    let _ = from.map(|mut from| from.read_to_end(&mut all));
+    all
+}
+
+fn with_advice(said: String) -> String {
+    if !said.contains(ARRAY_REFUSED) {
+        return said;
+    }
+    format!(
+        "{said}: Slurm takes only numbers of tasks below its MaxArraySize ('scontrol show config' prints it; 1001 unless slurm.conf sets it): \
+         plan again with fewer shards (--shards, or a larger --shard-size), or have MaxArraySize raised"
+    )
 }
 
 fn call(program: &str, words: &[&str]) -> Result<String, String> {
@@ -66,7 +121,7 @@ fn call(program: &str, words: &[&str]) -> Result<String, String> {
     let ended = ended.map_err(|error| format!("{program}: {}", not_run(&error)))?;
     match ended.status.success() {
         true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
-        false => Err(format!("{program}: {}", said(&ended.stderr))),
+        false => Err(format!("{program}: {}", said(&ended.stderr, ended.status))),
     }
 }
 
@@ -77,6 +132,32 @@ fn not_run(error: &std::io::Error) -> String {
     }
 }
 
-fn said(stderr: &[u8]) -> String {
-    printable(stderr.trim_ascii())
+/// The reason that a program has printed, otherwise how it ended.
+fn said(stderr: &[u8], status: ExitStatus) -> String {
+    match stderr.trim_ascii() {
+        [] => format!("it ended with {status}, and printed no reason"),
+        text => printable(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_reason_is_never_empty() {
+        let status = |code| ExitStatus::from_raw(code << 8);
+        assert_eq!(said(b"sbatch: error: x\n", status(1)), "sbatch: error: x");
+        assert_eq!(said(b" \n", status(3)), "it ended with exit status: 3, and printed no reason");
+        assert!(said(b"", ExitStatus::from_raw(9)).contains("signal: 9"));
+    }
+
+    #[test]
+    fn an_array_that_slurm_refuses_comes_with_advice() {
+        let refused = "sbatch: error: Batch job submission failed: Invalid job array specification";
+        let advice = with_advice(refused.into());
+        assert!(advice.starts_with(refused) && advice.contains("MaxArraySize"), "{advice}");
+        assert_eq!(with_advice("invalid partition".into()), "invalid partition");
+    }
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::units::{show_bytes, show_count, show_counted, show_time};
 
 const SCHEMA: u32 = 1;
-const HEAD: [&str; 9] = ["part", "state", "attempt", "host", "to", "bytes", "of", "Gbit/s", "limited by"];
+const HEAD: [&str; 11] =
+    ["part", "state", "attempt", "host", "to", "bytes", "of", "files", "of", "Gbit/s", "limited by"];
 
 /// A plan as a line of JSON.
 #[derive(Serialize)]
@@ -42,6 +43,8 @@ pub struct SeenFleet<'a> {
     pub job: Option<&'a SubmittedJob>,
     /// The states of its tasks.
     pub tasks: &'a ScheduledTasks,
+    /// If the job has ended although shards of it aren't done: their number; 0 if only the directories aren't.
+    pub ended: Option<usize>,
 }
 
 /// The state of a plan as a line of JSON.
@@ -51,6 +54,8 @@ pub struct StatusFields<'a> {
     plan: PlanFields<'a>,
     done: bool,
     job: Option<&'a SubmittedJob>,
+    /// The job has ended, and shards of it or the directories aren't done.
+    ended: bool,
     parts: Vec<PartFields<'a>>,
 }
 
@@ -88,7 +93,7 @@ pub fn plan_fields(directory: &PlanDirectory) -> PlanFields<'_> {
 
 /// The fields of a state.
 pub fn status_fields<'a>(seen: &SeenFleet<'a>) -> StatusFields<'a> {
-    let SeenFleet { directory, status, job, .. } = *seen;
+    let SeenFleet { directory, status, job, ended, .. } = *seen;
     let parts = status.parts().map(|(part, state, attempt, attempts)| {
         let planned = directory.plan.part(part);
         PartFields {
@@ -103,7 +108,7 @@ pub fn status_fields<'a>(seen: &SeenFleet<'a>) -> StatusFields<'a> {
         }
     });
     let plan = PlanFields { r#type: "status", ..plan_fields(directory) };
-    StatusFields { plan, done: status.is_done_all(), job, parts: parts.collect() }
+    StatusFields { plan, done: status.is_done_all(), job, ended: ended.is_some(), parts: parts.collect() }
 }
 
 /// The contents of a plan, in lines for people.
@@ -160,6 +165,21 @@ impl<'a> SeenFleet<'a> {
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty() && word != "None").collect();
         Some(format!("{part}: Slurm: {}", words.join(", ")))
     }
+
+    /// The advice if the job has ended too early.
+    fn advice(&self) -> Option<String> {
+        let (job, left) = (self.job?, self.ended?);
+        let (path, round) = (self.directory.path.display(), self.directory.round());
+        let left = match left {
+            0 => "the directories aren't".to_owned(),
+            left => show_counted(left as u64, "of its shards isn't", "of its shards aren't"),
+        };
+        Some(format!(
+            "job {} has ended, but {left} done: see {}; 'linerate fleet submit {path}' submits again what is left",
+            printable(job.job.as_bytes()),
+            round.join("slurm-*.out").display(),
+        ))
+    }
 }
 
 /// The table of a state.
@@ -186,6 +206,7 @@ pub fn status_lines(seen: &SeenFleet<'_>) -> Vec<String> {
         }
         lines.extend(seen.word(part, state));
     }
+    lines.extend(seen.advice());
     lines
 }
 
@@ -213,7 +234,7 @@ fn part_line(
     attempt: Option<&Attempt>,
     attempts: u32,
 ) -> String {
-    let of = plan.part(part).map_or(0, |planned| planned.bytes);
+    let (files, bytes) = plan.part(part).map_or((0, 0), |planned| (planned.files, planned.bytes));
     let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| printable(text.as_bytes()));
     let progress = attempt.map(|attempt| &attempt.progress);
     let to = attempt.and_then(|attempt| attempt.to.rsplit_once(':')).map(|(host, _)| host);
@@ -227,16 +248,18 @@ fn part_line(
         shown(attempt.map(|attempt| attempt.maker.host.as_str())),
         shown(to),
         progress.map_or_else(|| "-".into(), |progress| show_bytes(progress.bytes)),
-        show_bytes(of),
+        show_bytes(bytes),
+        progress.map_or_else(|| "-".into(), |progress| show_count(progress.files)),
+        show_count(files),
         progress.map_or_else(|| "-".into(), |progress| format!("{:.3}", progress.gbit_per_second())),
         progress.filter(|progress| !progress.limiter.is_empty()).map_or_else(|| "-".into(), share),
     ])
 }
 
-fn row(cells: [String; 9]) -> String {
-    let [part, state, attempts, host, to, bytes, of, rate, limiter] = cells;
+fn row(cells: [String; 11]) -> String {
+    let [part, state, attempts, host, to, bytes, of_bytes, files, of_files, rate, limiter] = cells;
     format!(
-        "{part:<11} {state:<11} {attempts:>7} {host:<12} {to:<12} {bytes:>9} {of:>9} {rate:>7}  {limiter}"
+        "{part:<11} {state:<11} {attempts:>7} {host:<12} {to:<12} {bytes:>9} {of_bytes:>9} {files:>9} {of_files:>9} {rate:>7}  {limiter}"
     )
 }
 

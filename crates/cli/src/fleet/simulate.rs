@@ -2,6 +2,8 @@
 
 use clap::Args;
 use linerate_fleet::plan::PlanDirectory;
+use linerate_fleet::planner::MAX_NAMES;
+use linerate_fleet::shards::MAX_SHARDS;
 use linerate_fleet::simulate::{FleetModel, NodeCosts, SimulatedFleet};
 use linerate_fleet::status::FleetStatus;
 use linerate_quantity::{BitRate, Bytes, Seconds, bit_rate, bytes, seconds};
@@ -10,9 +12,12 @@ use std::path::PathBuf;
 
 use crate::common::failure::Failure;
 use crate::exit::Code;
+use crate::units::show_count;
 
 /// Shards for each node if their number isn't given: enough for nodes of different speed.
 const SHARDS_OF_A_NODE: u32 = 16;
+/// Bytes of a file if no bytes are given.
+const BYTES_OF_A_FILE: f64 = 1e6;
 
 /// Arguments of `linerate fleet simulate`.
 #[derive(Debug, Args)]
@@ -26,13 +31,13 @@ pub struct SimulateArgs {
     /// Files to move: 1e9
     #[arg(long, value_name = "N", value_parser = number, required_unless_present = "plan")]
     files: Option<f64>,
-    /// Bytes to move: 1PB
-    #[arg(long, value_name = "SIZE", value_parser = size, required_unless_present = "plan")]
+    /// Bytes to move: 1PB [default: the plan's, or 1 MB for each file]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     bytes: Option<f64>,
     /// Files, bytes, shards and processor time of this plan
     #[arg(long, value_name = "DIR")]
     plan: Option<PathBuf>,
-    /// Shards [default: the plan's, or 16 for each node]
+    /// Shards, of at most a million files [default: the plan's, or 16 for each node]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     shards: Option<u32>,
     /// The largest file that isn't divided among shards
@@ -73,25 +78,42 @@ struct SimulatedFields {
     r#type: &'static str,
     nodes: u32,
     shards: u32,
+    files: f64,
+    bytes: f64,
+    /// The bytes were assumed.
+    bytes_assumed: bool,
     #[serde(flatten)]
     run: SimulatedFleet,
 }
 
 /// Computes and prints the result.
 pub fn run(args: &SimulateArgs) -> Result<Code, Failure> {
-    let model = args.model()?;
+    let (model, wanted) = args.model()?;
     let run = model.run();
     if args.json {
-        let (nodes, shards) = (model.nodes, model.shards);
-        crate::say::json(&SimulatedFields { schema: 1, r#type: "simulation", nodes, shards, run });
+        let FleetModel { nodes, shards, files, bytes, .. } = model;
+        let bytes_assumed = args.assumes_bytes();
+        let r#type = "simulation";
+        crate::say::json(&SimulatedFields {
+            schema: 1,
+            r#type,
+            nodes,
+            shards,
+            files,
+            bytes,
+            bytes_assumed,
+            run,
+        });
     } else {
-        lines(&model, &run).iter().for_each(|line| say!("{line}"));
+        let assumed = args.assumptions(&model, wanted);
+        assumed.iter().chain(&lines(&model, &run)).for_each(|line| say!("{line}"));
     }
     Ok(Code::Done)
 }
 
 impl SimulateArgs {
-    fn model(&self) -> Result<FleetModel, Failure> {
+    /// The model, and the number of shards that was wanted.
+    fn model(&self) -> Result<(FleetModel, u32), Failure> {
         let planned = self.plan.as_ref().map(|plan| PlanDirectory::open(plan)).transpose()?;
         let burden = planned.as_ref().map(|planned| planned.plan.burden()).unwrap_or_default();
         let of_plan = planned.as_ref().map(|planned| planned.plan.shards.len() as u32);
@@ -100,11 +122,14 @@ impl SimulateArgs {
         // If a file was divided, the files that weren't are small compared with a shard.
         let whole = planned.as_ref().filter(|planned| planned.plan.divided.is_empty());
         let largest = whole.map_or(0.0, |planned| planned.plan.found.largest as f64);
-        Ok(FleetModel {
+        let files = self.files.unwrap_or(burden.files as f64);
+        let assumed = if self.assumes_bytes() { files * BYTES_OF_A_FILE } else { burden.bytes as f64 };
+        let wanted = self.shards.or(of_plan).unwrap_or(self.nodes.saturating_mul(SHARDS_OF_A_NODE));
+        let model = FleetModel {
             nodes: self.nodes,
-            shards: self.shards.or(of_plan).unwrap_or(self.nodes.saturating_mul(SHARDS_OF_A_NODE)),
-            files: self.files.unwrap_or(burden.files as f64),
-            bytes: self.bytes.unwrap_or(burden.bytes as f64),
+            shards: wanted.max(least_shards(files)?),
+            files,
+            bytes: self.bytes.unwrap_or(assumed),
             largest: self.largest.unwrap_or(largest),
             link: self.link as f64,
             between: self.between.unwrap_or(0) as f64,
@@ -118,7 +143,44 @@ impl SimulateArgs {
                 operations: self.operations,
                 ..usual
             },
-        })
+        };
+        Ok((model, wanted))
+    }
+
+    fn assumes_bytes(&self) -> bool {
+        self.bytes.is_none() && self.plan.is_none()
+    }
+
+    /// Lines about the values that the user hasn't given, or not like this.
+    fn assumptions(&self, model: &FleetModel, wanted: u32) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.assumes_bytes() {
+            let of_file = Bytes(BYTES_OF_A_FILE);
+            lines.push(format!(
+                "assumed: {of_file} for each file, {} in all; --bytes sets them",
+                Bytes(model.bytes)
+            ));
+        }
+        if model.shards > wanted {
+            let (shards, most) = (show_count(model.shards.into()), show_count(MAX_NAMES));
+            lines.push(format!("assumed: {shards} shards, because a shard has at most {most} files"));
+        }
+        if model.shards > MAX_SHARDS {
+            let most = show_count(MAX_SHARDS.into());
+            lines.push(format!("assumed: several plans, because a plan has at most {most} shards"));
+        }
+        lines
+    }
+}
+
+/// The fewest shards that a plan of these files has.
+fn least_shards(files: f64) -> Result<u32, Failure> {
+    let shards = (files / MAX_NAMES as f64).ceil();
+    match shards <= f64::from(u32::MAX) {
+        true => Ok(shards as u32),
+        false => {
+            Err(Failure::usage(format!("{files:e} files are more than 'simulate' can divide into shards")))
+        }
     }
 }
 
@@ -174,4 +236,56 @@ fn number(text: &str) -> Result<f64, String> {
 
 fn size(text: &str) -> Result<f64, String> {
     bytes(text).map(|bytes| bytes as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SimulateArgs,
+    }
+
+    /// The model of a command line, and the assumptions that are printed.
+    fn model(words: &str) -> (FleetModel, Vec<String>) {
+        let words = ["simulate", "--link", "100gbit"].into_iter().chain(words.split_whitespace());
+        let args = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).args;
+        let (model, wanted) = args.model().unwrap();
+        let assumed = args.assumptions(&model, wanted);
+        (model, assumed)
+    }
+
+    #[test]
+    fn bytes_that_nobody_names_are_a_megabyte_for_each_file() {
+        let (of_files, assumed) = model("--nodes 64 --files 1e9");
+        assert_eq!((of_files.bytes, of_files.shards), (1e15, 1024));
+        assert!(
+            matches!(&*assumed, [line] if line.contains("1.00 MB for each file, 1.00 PB in all")),
+            "{assumed:?}"
+        );
+        let (given, assumed) = model("--nodes 64 --files 1e9 --bytes 3PB");
+        assert_eq!((given.bytes, assumed), (3e15, Vec::new()));
+    }
+
+    #[test]
+    fn no_shard_has_more_files_than_a_plan_allows() {
+        for (words, shards) in [
+            ("--nodes 1 --files 1e9", 1000),
+            ("--nodes 4 --files 1000000001 --shards 64", 1001),
+            ("--nodes 4 --files 64e6 --shards 64", 64),
+            ("--nodes 4 --files 1e12", 1_000_000),
+        ] {
+            let (model, assumed) = model(words);
+            assert_eq!(model.shards, shards, "{words}");
+            assert!(model.files / f64::from(model.shards) <= 1e6, "{words}");
+            let is_said = assumed.iter().any(|line| line.contains("at most 1,000,000 files"));
+            assert_eq!(is_said, !words.contains("64e6"), "{assumed:?}");
+        }
+        let (_, assumed) = model("--nodes 4 --files 1e12");
+        assert!(assumed.iter().any(|line| line.contains("several plans")), "{assumed:?}");
+        assert!(least_shards(1e300).is_err());
+    }
 }

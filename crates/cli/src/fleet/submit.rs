@@ -3,13 +3,14 @@
 use clap::Args;
 use linerate_fleet::export::{ExportedTask, JobShape, slurm_script};
 use linerate_fleet::plan::{FleetPart, PlanDirectory};
-use linerate_fleet::slurm::{SubmittedJob, array_of};
+use linerate_fleet::slurm::{SubmittedJob, array_of, output_path};
 use linerate_fleet::status::{FleetStatus, PartState};
 use std::path::PathBuf;
 
 use super::{export, scheduler};
 use crate::common::failure::Failure;
 use crate::exit::Code;
+use crate::units::show_counted;
 
 /// Arguments of `linerate fleet submit`.
 #[derive(Debug, Args)]
@@ -50,7 +51,7 @@ pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     }
     let plan = export::plan_path(&args.plan)?;
     let array = array_of(&left);
-    let output = format!("--output={plan}/round-{}/slurm-%a.out", directory.plan.round);
+    let output = format!("--output={}/round-{}/slurm-%a.out", output_path(&plan)?, directory.plan.round);
     let shape = JobShape {
         shards: directory.plan.shards.len(),
         array: array.clone(),
@@ -62,8 +63,12 @@ pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     };
     let task = ExportedTask { program: args.program.clone(), plan, options: args.options.clone() };
     let script = slurm_script(&task, &shape).map_err(Failure::from)?;
-    let submitted = SubmittedJob::note(&directory, &scheduler::submit(&script)?, &array)?;
-    say!("job {}: shards {array}", submitted.job);
+    let note = |line: &str| {
+        let submitted = SubmittedJob::note(&directory, line, &array)?;
+        say!("job {}: shards {array}", submitted.job);
+        Ok(submitted.job)
+    };
+    scheduler::submit(&script, note)?;
     Ok(Code::Done)
 }
 
@@ -82,16 +87,20 @@ pub fn left(directory: &PlanDirectory) -> Result<Vec<u32>, Failure> {
     }
 }
 
+/// Refuses a second job while tasks of one of the plan's jobs haven't ended. Those of an earlier round would run the shards of this
+/// round.
 fn refuse_twice(directory: &PlanDirectory) -> Result<(), Failure> {
-    let Some(job) = SubmittedJob::of(directory)? else { return Ok(()) };
-    match scheduler::queue(&job) {
-        Ok(tasks) if !tasks.is_empty() => Err(Failure::failed(format!(
-            "job {} of this plan still has {} tasks in the queue: wait for its end, or 'scancel {}'",
-            job.job,
-            tasks.len(),
-            job.job
-        ))),
-        Ok(_) => Ok(()),
-        Err(why) => Err(Failure::failed(why)),
+    for job in SubmittedJob::of_rounds(directory)? {
+        let tasks = scheduler::queue(&job).map_err(Failure::failed)?;
+        let active = tasks.values().filter(|task| task.is_active()).count();
+        if active > 0 {
+            return Err(Failure::failed(format!(
+                "job {} of this plan still has {} in the queue: wait for its end, or 'scancel {}'",
+                job.job,
+                show_counted(active as u64, "task", "tasks"),
+                job.job
+            )));
+        }
     }
+    Ok(())
 }

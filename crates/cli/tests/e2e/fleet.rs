@@ -2,6 +2,7 @@
 
 mod divided;
 mod kills;
+mod queue;
 mod slurm;
 
 use std::ffi::OsString;

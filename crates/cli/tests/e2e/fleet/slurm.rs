@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::{Fleet, done};
 use crate::bed::{Case, args, case_with_sites};
-use crate::support::{PATIENCE, Run, processes_with, send, within};
+use crate::support::{PATIENCE, Run, Running, processes_with, send, within};
 use crate::tree::{noise, write};
 
 /// The cluster of a case's lab.
@@ -84,21 +84,27 @@ impl<'a> Slurm<'a> {
     }
 
     /// The output of one of Slurm's programs.
-    fn say(&self, program: &str, words: Vec<OsString>) -> String {
+    pub fn say(&self, program: &str, words: Vec<OsString>) -> String {
         let run = self.case.start_with(args![program], words).end();
         run.out + &run.err
     }
 
-    fn fleet(&self, words: Vec<OsString>) -> Run {
+    pub fn fleet(&self, words: Vec<OsString>) -> Run {
         self.case.start_with(args![self.case.bed.program(), "fleet"], words).end()
     }
 
     /// Submits what is left, two tasks at a time on each node, with slow copies.
     pub fn submit(&self) -> Run {
+        self.start_submission(args![]).end().exits(0)
+    }
+
+    /// Starts to submit, with further options.
+    pub fn start_submission(&self, options: Vec<OsString>) -> Running {
         let program = args!["submit", "plan", "--tasks", "4", "--partition", "site1", "--program"];
-        let program = [program, args![self.case.bed.program()]].concat();
+        let program = [program, args![self.case.bed.program()], options].concat();
         let options = args!["--", "-F", self.case.bed.lab.ssh_config(), "--bwlimit", "1mb", "--lease", "4"];
-        self.fleet([program, options].concat()).exits(0)
+        let words = [program, options].concat();
+        self.case.start_with(args![self.case.bed.program(), "fleet"], words)
     }
 
     fn is_idle(&self) -> bool {

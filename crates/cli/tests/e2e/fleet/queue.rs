@@ -1,0 +1,135 @@
+//! Jobs of a fleet that fail, wait or are refused by Slurm.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::slurm::{Slurm, case_with_slurm};
+use super::{Fleet, done};
+use crate::bed::args;
+use crate::support::{PATIENCE, within};
+use crate::tree::{noise, write};
+
+#[test]
+fn status_names_the_job_whose_tasks_could_not_begin() {
+    let Some(case) = case_with_slurm() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    let slurm = Slurm::of(&case);
+    fleet.plan(args!["--shards", "3", "--hosts", "s2h2"]).exits(0);
+    let failing = args!["submit", "plan", "--partition", "site1", "--program", "/nope"];
+    let job = slurm.fleet(failing.clone()).exits(0).out;
+    let job = job.split([' ', ':']).nth(1).unwrap().to_owned();
+    assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
+    let status = slurm.fleet(args!["status", "plan"]).exits(3);
+    let ended = format!("job {job} has ended, but 3 of its shards aren't done: see plan/round-1/slurm-*.out");
+    for wanted in ["shard 2: Slurm: FAILED, NonZeroExitCode", &ended, "'linerate fleet submit plan'"] {
+        assert!(status.out.contains(wanted), "{wanted}: {status}");
+    }
+    let status: Value =
+        serde_json::from_str(&slurm.fleet(args!["status", "plan", "--json"]).exits(3).out).unwrap();
+    assert_eq!((&status["ended"], &status["parts"][0]["task"]["state"]), (&true.into(), &"FAILED".into()));
+    // The same with sbatch that waits: it ends with the tasks' exit code, and prints no reason.
+    let waited = slurm.fleet([failing, args!["--sbatch=--wait"]].concat()).exits(3);
+    let why = waited.err.trim().to_owned();
+    assert!(
+        waited.out.starts_with("job ") && why.contains("sbatch: it ended with exit status: 1"),
+        "{waited}"
+    );
+    // Tasks that never begin because somebody cancels them.
+    let held = slurm.fleet(args!["submit", "plan", "--sbatch=--hold"]).exits(0).out;
+    let held = held.split([' ', ':']).nth(1).unwrap();
+    slurm.fleet(args!["status", "plan"]).exits(0);
+    slurm.say("scancel", args![held]);
+    assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
+    let status = slurm.fleet(args!["status", "plan"]).exits(3);
+    assert!(status.out.contains(&format!("job {held} has ended")), "{status}");
+    assert!(status.out.contains("shard 1: Slurm: CANCELLED"), "{status}");
+    slurm.submit();
+    assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
+    fleet.assert_done();
+    let status = slurm.fleet(args!["status", "plan"]).exits(0);
+    assert!(!status.out.contains("has ended") && status.out.contains("files"), "{status}");
+}
+
+#[test]
+fn a_submission_that_waits_is_recorded_while_it_waits() {
+    let Some(case) = case_with_slurm() else { return };
+    let fleet = Fleet::new(&case);
+    for number in 0..4_u64 {
+        write(fleet.source.join(format!("large/{number}")), noise(100 + number, 6_000_000));
+    }
+    let slurm = Slurm::of(&case);
+    fleet.plan(args!["--shards", "4", "--hosts", "s2h2"]).exits(0);
+    let waiting = slurm.start_submission(args!["--sbatch=--wait"]);
+    let running = || fleet.states().iter().filter(|(state, _)| state == "running").count();
+    assert!(within(PATIENCE, || running() >= 2), "{}{}", slurm.said(), waiting.said());
+    let status = slurm.fleet(args!["status", "plan"]).exits(0);
+    assert!(status.out.contains(" of Slurm: shards 0-3"), "{status}");
+    slurm.fleet(args!["submit", "plan"]).exits(1).says(&["tasks in the queue", "scancel"]);
+    let waited = waiting.end().exits(0);
+    assert!(waited.out.starts_with("job ") && waited.out.ends_with(": shards 0-3\n"), "{waited}");
+    fleet.assert_done();
+    assert_eq!(fleet.states(), vec![done(1); 5]);
+}
+
+#[test]
+fn tasks_of_an_earlier_round_refuse_a_submission() {
+    let Some(case) = case_with_slurm() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    let slurm = Slurm::of(&case);
+    fleet.plan(args!["--shards", "2", "--hosts", "s2h2"]).exits(0);
+    let held = slurm.fleet(args!["submit", "plan", "--sbatch=--hold"]).exits(0).out;
+    let held = held.split([' ', ':']).nth(1).unwrap();
+    fleet.plan(args!["--shards", "2", "--hosts", "s2h2"]).exits(0);
+    assert!(!case.near.join("plan/round-2/submitted.json").exists());
+    let refused = slurm.fleet(args!["submit", "plan"]).exits(1);
+    assert!(refused.err.contains(&format!("job {held} of this plan still has 2 tasks")), "{refused}");
+    slurm.say("scancel", args![held]);
+    assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
+    slurm.submit();
+    assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
+    fleet.assert_done();
+}
+
+#[test]
+fn an_array_that_is_too_large_for_slurm_is_refused_with_advice() {
+    let Some(case) = case_with_slurm() else { return };
+    let fleet = Fleet::new(&case);
+    for number in 0..1_002 {
+        write(fleet.source.join(number.to_string()), "x");
+    }
+    fleet.plan(args!["--shards", "1002"]).exits(0);
+    let refused = Slurm::of(&case).fleet(args!["submit", "plan"]).exits(1);
+    for wanted in ["Invalid job array specification", "MaxArraySize", "plan again with fewer shards"] {
+        assert!(refused.err.contains(wanted), "{wanted}: {refused}");
+    }
+    assert!(!case.near.join("plan/round-1/submitted.json").exists());
+}
+
+#[test]
+fn the_output_of_tasks_is_in_a_plan_of_any_path_or_the_plan_is_refused() {
+    let Some(case) = case_with_slurm() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    let slurm = Slurm::of(&case);
+    let plan = |name: &str| {
+        let words = args!["--shards", "1", "--hosts", "s2h2", "--into", name, "tree", case.b("copy")];
+        fleet.start(&["plan"], words).end().exits(0);
+    };
+    let names = ["50%a", "it's \"so\"", "a b", "#x $y", "%%j{}", "~`;&"];
+    for name in names {
+        plan(name);
+        slurm.fleet(args!["submit", name, "--program", "/nope"]).exits(0);
+    }
+    assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
+    for name in names {
+        let file = case.near.join(name).join("round-1/slurm-0.out");
+        let said =
+            fs::read_to_string(&file).unwrap_or_else(|error| panic!("{name}: {error}: {}", slurm.said()));
+        assert!(said.contains("/nope"), "{name}: {said}");
+    }
+    for name in ["a\\b", "a\nb"] {
+        plan(name);
+        let refused = slurm.fleet(args!["submit", name, "--program", "/nope"]).exits(1);
+        assert!(refused.err.contains("give the plan another path"), "{refused}");
+    }
+}
