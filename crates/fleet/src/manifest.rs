@@ -6,29 +6,49 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use crate::catalogue::CatalogueReader;
+use crate::catalogue::{CatalogueReader, EntryKind, IN_PLACE};
 use crate::plan::{CATALOGUE_FILE, FleetPart, PlanDirectory, round_path};
 
-/// The hash of each path, both in a manifest's form. A later attempt's, and a later round's, counts. Paths that the last scan didn't
-/// find any more have none.
+/// The hash of each path, both in a manifest's form.
+pub type Hashes = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The hashes of the files that the last scan found, and the number of those that have none: a round without hashes brought them, or
+/// no attempt has brought them yet. Of several attempts and rounds that brought a file, the last one counts.
 ///
 /// # Errors
-/// If a manifest can't be read.
-pub fn hashes(directory: &PlanDirectory) -> anyhow::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
-    let mut hashes = BTreeMap::new();
+/// If a manifest or a catalogue can't be read.
+pub fn hashes(directory: &PlanDirectory) -> anyhow::Result<(Hashes, u64)> {
+    let mut hashes = Hashes::new();
     for round in 1..=directory.plan.round {
-        for (_, file) in manifests(&round_path(&directory.path, round))? {
-            read(&file, &mut hashes).with_context(|| format!("reading {}", file.display()))?;
+        let path = round_path(&directory.path, round);
+        // A plan that was interrupted at its end has left a round that nobody ran.
+        if path.join(CATALOGUE_FILE).exists() {
+            read_round(&path, &mut hashes)?;
         }
     }
-    let mut there = BTreeMap::new();
+    let (mut there, mut missing) = (Hashes::new(), 0);
     for entry in CatalogueReader::open(&directory.round().join(CATALOGUE_FILE))? {
-        let path = escaped(&entry?.path);
-        if let Some(hash) = hashes.remove(&path) {
-            there.insert(path, hash);
+        let entry = entry?;
+        let path = escaped(&entry.path);
+        match hashes.remove(&path) {
+            Some(hash) => drop(there.insert(path, hash)),
+            None => missing += u64::from(entry.kind == EntryKind::File),
         }
     }
-    Ok(there)
+    Ok((there, missing))
+}
+
+/// Hashes of earlier rounds don't hold for the files that this round brings.
+fn read_round(path: &Path, hashes: &mut Hashes) -> anyhow::Result<()> {
+    for entry in CatalogueReader::open(&path.join(CATALOGUE_FILE))? {
+        let entry = entry?;
+        if entry.shard != IN_PLACE {
+            hashes.remove(&escaped(&entry.path));
+        }
+    }
+    manifests(path)?
+        .values()
+        .try_for_each(|file| read(file, hashes).with_context(|| format!("reading {}", file.display())))
 }
 
 /// The manifests of a round, earlier attempts first.
@@ -45,7 +65,7 @@ fn manifests(round: &Path) -> anyhow::Result<BTreeMap<(u32, FleetPart), PathBuf>
 }
 
 /// Lines of `HASH  PATH`, with a backslash before those whose path is escaped.
-fn read(file: &Path, hashes: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> anyhow::Result<()> {
+fn read(file: &Path, hashes: &mut Hashes) -> anyhow::Result<()> {
     for line in BufReader::new(File::open(file)?).split(b'\n') {
         let line = line?;
         let bare = line.strip_prefix(b"\\").unwrap_or(&line);

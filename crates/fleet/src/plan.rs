@@ -39,6 +39,9 @@ pub struct FleetPlan {
     pub made: u64,
     /// The directory whose contents are moved, absolute: the same for every task.
     pub source: String,
+    /// The inode of that directory; unknown in plans of earlier versions.
+    #[serde(default)]
+    pub source_inode: Option<u64>,
     /// The directory that becomes like it.
     pub destination: String,
     /// The hosts that have the destination, among which shards take turns; none if it is on this host.
@@ -354,6 +357,7 @@ mod tests {
             round: 1,
             made: 0,
             source: "/a".into(),
+            source_inode: None,
             destination: "/b".into(),
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             keep: Keep::NOTHING,

@@ -6,6 +6,7 @@ mod owners;
 
 use anyhow::{Context, bail, ensure};
 use linerate_sys::replace::replace;
+use linerate_wire::path::printable;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -80,6 +81,7 @@ pub struct PlanMaker {
     links: HashMap<u64, u32>,
     /// For each number, the count of names found.
     names: Vec<u32>,
+    source_inode: Option<u64>,
     is_done: bool,
 }
 
@@ -120,6 +122,7 @@ impl PlanMaker {
             entries: 0,
             links: HashMap::new(),
             names: Vec::new(),
+            source_inode: None,
             is_done: false,
         })
     }
@@ -136,6 +139,14 @@ impl PlanMaker {
         linked: bool,
     ) -> anyhow::Result<()> {
         self.entries += 1;
+        if path.is_empty() {
+            self.source_inode = Some(stamp.inode);
+        }
+        ensure!(
+            !self.request.manifest || std::str::from_utf8(path).is_ok(),
+            "'{}' isn't UTF-8, and no manifest can have such a name: rename it, leave it out, or plan without --manifest",
+            printable(path)
+        );
         let is_same = self.earlier.as_mut().is_some_and(|earlier| earlier.has(path, &stamp));
         let mut is_first = true;
         let shard = match kind {
@@ -242,6 +253,7 @@ impl PlanMaker {
             round,
             made,
             source,
+            source_inode: self.source_inode,
             destination,
             hosts,
             keep,

@@ -64,9 +64,12 @@ impl FleetStatus {
         })
     }
 
-    /// True if a shard is done.
-    pub fn is_done(&self, shard: u32) -> bool {
-        self.state(FleetPart::Shard(shard)) == PartState::Done
+    /// The parts that are done, with the attempt that has done each, and its number.
+    pub fn done(&self) -> impl Iterator<Item = (FleetPart, u32, &Attempt)> {
+        self.parts.iter().filter_map(|(part, attempts)| {
+            let (number, attempt) = done(attempts)?;
+            Some((*part, number, attempt))
+        })
     }
 
     /// True if all parts are done.
@@ -80,11 +83,6 @@ impl FleetStatus {
             let here = crate::attempt::AttemptMaker::of_this_process();
             state == PartState::Running && attempt.is_none_or(|attempt| !attempt.maker.is_gone(&here))
         })
-    }
-
-    fn state(&self, wanted: FleetPart) -> PartState {
-        let mut parts = self.parts();
-        parts.find(|(part, ..)| *part == wanted).map_or(PartState::Waiting, |(_, state, ..)| state)
     }
 }
 

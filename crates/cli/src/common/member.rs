@@ -3,7 +3,7 @@
 
 use linerate_fleet::plan::FleetPart;
 use linerate_transfer::lock::lock;
-use linerate_wire::control::{Change, Totals};
+use linerate_wire::control::{Change, Problem, ProblemKind, Totals};
 use std::sync::Mutex;
 
 use super::event::CopySummary;
@@ -18,6 +18,7 @@ pub struct MemberOutput {
     pub kind: MemberKind,
     done: Mutex<Option<MemberDone>>,
     changes: Mutex<ChangeCounts>,
+    left: Mutex<Vec<Vec<u8>>>,
 }
 
 /// The groups of copies that run at the same time.
@@ -73,7 +74,7 @@ impl MemberOutput {
     }
 
     fn new(name: String, kind: MemberKind) -> Self {
-        Self { name, kind, done: Mutex::default(), changes: Mutex::default() }
+        Self { name, kind, done: Mutex::default(), changes: Mutex::default(), left: Mutex::default() }
     }
 
     /// Counts a change.
@@ -95,6 +96,19 @@ impl MemberOutput {
         let MemberKind::Compared(part) = self.kind else { return None };
         let is_its = change.directory == (part == FleetPart::Directories);
         is_its.then(|| LoggedEvent::of_change(change).at(self))
+    }
+
+    /// Keeps the path of a problem if a plan's part leaves that entry out although it is no failure.
+    pub fn leave(&self, problem: &Problem) {
+        let is_left = matches!(problem.kind, ProblemKind::Changed | ProblemKind::Skipped);
+        if is_left && self.kind == MemberKind::Part {
+            lock(&self.left).push(problem.path.clone());
+        }
+    }
+
+    /// The paths of the entries that were left out so far.
+    pub fn left(&self) -> Vec<Vec<u8>> {
+        lock(&self.left).clone()
     }
 
     /// The changes so far.

@@ -3,6 +3,7 @@
 use clap::Args;
 use linerate_fleet::manifest::{hashes, line};
 use linerate_fleet::plan::PlanDirectory;
+use linerate_quantity::counted;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
@@ -23,11 +24,19 @@ pub fn run(args: &ManifestArgs) -> Result<Code, Failure> {
     if !directory.plan.manifest {
         return Err(Failure::usage("the plan was made without --manifest: its tasks write no hashes".into()));
     }
-    let hashes = hashes(&directory)?;
+    let (hashes, missing) = hashes(&directory)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut lines = hashes.iter().map(|(path, hash)| line(path, hash));
     // Names are printed unescaped, since b3sum reads them.
     let written = lines.try_for_each(|line| out.write_all(&line).and_then(|()| out.write_all(b"\n")));
     note_loss(written.and_then(|()| out.flush()));
-    Ok(Code::Done)
+    if missing == 0 {
+        return Ok(Code::Done);
+    }
+    tell!(
+        "linerate: {}: no task has brought it yet, or one of a plan without --manifest; 'b3sum {}/FILE' computes the hash at the destination",
+        counted(missing, "file has no hash", "files have no hash"),
+        directory.plan.destination
+    );
+    Ok(Code::Some)
 }

@@ -37,6 +37,13 @@ const MEANINGS: [Meaning; 8] =
 
 const DONE: [Meaning; 3] = [(Code::Done, "it was printed"), FAILED, USAGE];
 
+const MANIFEST_MEANINGS: [Meaning; 4] = [
+    (Code::Done, "it was printed"),
+    FAILED,
+    USAGE,
+    (Code::Some, "it was printed, but some files have no hash"),
+];
+
 const SUBMIT_MEANINGS: [Meaning; 4] = [
     (Code::Done, "the job is submitted, or there is nothing to do"),
     FAILED,
@@ -157,10 +164,10 @@ enum FleetAction {
     #[command(before_long_help = STATUS_EXAMPLES, after_long_help = table(&STATUS_MEANINGS))]
     Status(status::StatusArgs),
     /// Compare the files of shards at both ends, by hashes
-    #[command(before_long_help = VERIFY_EXAMPLES, after_long_help = table(&meanings("every file of the plan is the same at both ends")))]
+    #[command(before_long_help = VERIFY_EXAMPLES, after_long_help = table(&meanings("every file that the last plan has to move is the same at both ends")))]
     Verify(Box<verify::VerifyShardArgs>),
     /// Print the hashes of what was copied, as b3sum reads them
-    #[command(before_long_help = MANIFEST_EXAMPLES, after_long_help = table(&DONE))]
+    #[command(before_long_help = MANIFEST_EXAMPLES, after_long_help = table(&MANIFEST_MEANINGS))]
     Manifest(manifest::ManifestArgs),
     /// Report on a run: by host, by limiter, and the slow shards
     #[command(before_long_help = REPORT_EXAMPLES, after_long_help = table(&DONE))]

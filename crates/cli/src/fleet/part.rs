@@ -2,11 +2,14 @@
 
 use linerate_fleet::plan::{FleetPart, FleetPlan, PlanDirectory};
 use linerate_transfer::filter::FilesFrom;
-use linerate_transfer::sender::Selection;
+use linerate_transfer::sender::{MissingPath, Selection};
 use linerate_wire::control::{DividedFile, Keep, ModeRule, Options, Sync};
 use linerate_wire::filter::ListedPath;
 use linerate_wire::path::RelPath;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use crate::common::failure::Failure;
 use crate::copying::args::CopyingArgs;
@@ -40,14 +43,17 @@ pub fn task(
 ) -> Result<Task, Failure> {
     let plan = &directory.plan;
     let (list, divided) = (directory.list(part)?, directory.divided(part)?);
+    source_is_here(plan, &list, &divided)?;
     let mut options = options(plan, part, common, purpose);
     let list = listed(&list, &divided, purpose)?;
     if purpose == Purpose::Move {
         options.details.divided = divided;
     }
+    // Entries that vanished since the plan was made are left to the next plan.
+    let selection = Selection { missing: MissingPath::Vanished, ..Selection::new(&options, Some(list)) };
     let manifest = plan.manifest && part != FleetPart::Directories && purpose == Purpose::Move;
     Ok(Task {
-        selection: Selection::new(&options, Some(list)),
+        selection,
         options,
         manifest: manifest.then(|| directory.manifest(part, attempt).into_os_string()),
         sources: vec![OsString::from(&plan.source)],
@@ -64,6 +70,25 @@ pub fn task(
     })
 }
 
+/// Without this, a task on a host without the source's file system would find that all its files have vanished.
+fn source_is_here(plan: &FleetPlan, list: &[u8], divided: &[DividedFile]) -> Result<(), Failure> {
+    let source = Path::new(&plan.source);
+    let is_the_planned = |inode: u64| source.metadata().is_ok_and(|now| now.ino() == inode);
+    if plan.source_inode.is_none_or(is_the_planned) {
+        return Ok(());
+    }
+    let divided = divided.iter().map(|file| file.path.as_bytes());
+    let mut names =
+        list.split(|byte| *byte == 0).filter(|name| !name.is_empty() && *name != b".").chain(divided);
+    if names.any(|name| source.join(OsStr::from_bytes(name)).symlink_metadata().is_ok()) {
+        return Ok(());
+    }
+    Err(Failure::failed(format!(
+        "{} on this host isn't the directory that was planned, and has none of the planned names: mount it, or plan again",
+        plan.source
+    )))
+}
+
 fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, purpose: Purpose) -> Options {
     // The metadata of directories is compared with them.
     let is_last = part == FleetPart::Directories || purpose == Purpose::Compare;
@@ -77,8 +102,6 @@ fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, purpose: Pur
         modes: if is_last { Vec::new() } else { vec![OPEN] },
         sync: Some(Sync { dry_run, itemize: dry_run, checksum, ..Sync::default() }),
         listed: true,
-        // Entries that vanished since the plan was made are left to the next plan.
-        ignore_missing: true,
         digests: plan.verify || plan.manifest,
         verify: plan.verify,
         resume: (!dry_run).then(|| command(plan, part)),
@@ -86,10 +109,10 @@ fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, purpose: Pur
     }
 }
 
-/// Each part has a journal of its own at the destination.
+/// Each part has a journal of its own at the destination, also in later rounds: they continue or remove half-written files.
 fn command(plan: &FleetPlan, part: FleetPart) -> [u8; 16] {
     let mut name = [0; 16];
-    let text = format!("fleet {} {} {}", plan.id, plan.round, part.name());
+    let text = format!("fleet {} {} {} {}", plan.id, part.name(), plan.verify, plan.manifest);
     name.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..16]);
     name
 }

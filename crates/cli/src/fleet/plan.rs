@@ -146,6 +146,11 @@ impl PlanArgs {
                 "the plan's directory would be a part of SRC; name another one".into(),
             ));
         }
+        if let Spec::Local(to) = Spec::parse(&self.destination)
+            && real(Path::new(&to))?.starts_with(&source)
+        {
+            return Err(Failure::usage("DST is SRC or a part of it; name another directory".into()));
+        }
         Ok(found)
     }
 

@@ -236,10 +236,16 @@ impl ShardTask<'_> {
         claim.attempt.progress.bytes = claim.attempt.progress.bytes.saturating_sub(of_others);
         self.count(&claim.attempt.progress, done.as_ref());
         claim.attempt.note_history();
-        let written = claim.write();
+        let written = self.note_left(part, number, &output).and_then(|()| claim.write());
         self.show(&output, part, done);
         // A part that isn't recorded would be done again, which is harmless, and the last task would wait for it.
         result.and_then(|code| written.map(|()| code).map_err(Failure::from))
+    }
+
+    /// Before the attempt counts as done, the names that it left out must be known to the next plan.
+    fn note_left(&self, part: FleetPart, number: u32, output: &Output) -> anyhow::Result<()> {
+        let left = output.member().map_or_else(Vec::new, MemberOutput::left);
+        linerate_fleet::left::note(&self.directory, part, number, &left)
     }
 
     fn beat(&self, claim: &Mutex<Claim>, watched: &WatchedTask, is_over: &AtomicBool, within: bool) {

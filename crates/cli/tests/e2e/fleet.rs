@@ -7,6 +7,7 @@ mod slurm;
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -278,9 +279,9 @@ fn what_is_gone_since_the_plan_is_no_failure_and_what_cannot_be_read_is() {
     fleet.plan(args!["--shards", "2", "--manifest", "--verify"]).exits(0);
     fs::remove_file(fleet.source.join("d1/f8")).unwrap();
     fs::remove_dir_all(fleet.source.join("d6")).unwrap();
-    fleet.run(args!["--shard", "0", "-n"]).exits(0);
+    fleet.run(args!["--shard", "0", "-n"]).exits(4);
     assert!(!fleet.copy.exists(), "nothing was done");
-    fleet.run(args![]).exits(0);
+    fleet.run(args![]).exits(4).says(&["d1/f8", "vanished since it was listed"]);
     for directory in ["d1", ""] {
         set_time(&fleet.source.join(directory), Duration::from_secs(1_500_000_000));
         set_time(&fleet.copy.join(directory), Duration::from_secs(1_500_000_000));
@@ -291,11 +292,72 @@ fn what_is_gone_since_the_plan_is_no_failure_and_what_cannot_be_read_is() {
     assert!(hashes.contains("  d2/f9\n"), "{hashes}");
 }
 
+/// A host without the source's file system has an empty directory there.
+#[test]
+fn a_task_that_does_not_see_the_source_fails_and_what_it_left_out_is_planned_again() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    write(fleet.source.join("large"), noise(1, 20_000_000));
+    fleet.plan(args!["--shards", "4"]).exits(0);
+    let elsewhere = case.near.join("elsewhere");
+    fs::rename(&fleet.source, &elsewhere).unwrap();
+    fs::create_dir(&fleet.source).unwrap();
+    fleet.run(args![]).exits(1).says(&["isn't the directory that was planned"]);
+    assert_eq!(fleet.states()[0], ("failed".to_owned(), 1));
+    fleet.start(&["verify", "plan"], args!["-F", case.bed.lab.ssh_config()]).end().exits(1);
+    // One of its directories is missing, for a while.
+    fs::remove_dir(&fleet.source).unwrap();
+    fs::rename(&elsewhere, &fleet.source).unwrap();
+    let (moved, hidden) = (fleet.source.join("d3"), case.near.join("hidden"));
+    fs::rename(&moved, &hidden).unwrap();
+    fleet.run(args![]).exits(4).says(&["d3/f3"]);
+    assert_eq!(fleet.status()["done"], true);
+    fs::rename(&hidden, &moved).unwrap();
+    let planned = fleet.plan(args!["--shards", "2", "--json"]).exits(0);
+    let planned: Value = serde_json::from_str(&planned.out).unwrap();
+    assert_eq!((&planned["files"], &planned["found"]["gone"]), (&9.into(), &0.into()), "{planned}");
+    fleet.run(args![]).exits(0);
+    set_time(&fleet.copy, Duration::from_secs(1));
+    set_time(&fleet.source, Duration::from_secs(1));
+    fleet.assert_done();
+}
+
+#[test]
+fn a_file_that_a_killed_task_left_half_is_finished_by_the_next_round() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    write(fleet.source.join("large"), noise(1, 30_000_000));
+    fleet.plan(args!["--shards", "1"]).exits(0);
+    let killed = fleet.start_run(args!["--shard", "0", "--bwlimit", "8mb", "--streams", "1"]);
+    assert!(within(PATIENCE, || fleet.bytes_of(0) > 4_000_000), "{}", killed.said());
+    killed.signal(Signal::KILL);
+    killed.end();
+    assert_ne!(temporaries(&fleet.copy), Vec::<OsString>::new());
+    fleet.plan(args!["--shards", "1"]).exits(0);
+    fleet.run(args![]).exits(0);
+    fleet.assert_done();
+}
+
+#[test]
+fn names_that_a_later_plan_leaves_out_are_not_gone() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    fleet.plan(args!["--shards", "2"]).exits(0);
+    fleet.run(args![]).exits(0);
+    fs::remove_file(fleet.source.join("d6/f6")).unwrap();
+    fleet.plan(args!["--shards", "2", "--exclude", "/d5/"]).exits(0);
+    assert_eq!(fs::read(case.near.join("plan/round-2/gone.list")).unwrap(), b"d6/f6\0");
+    write(fleet.source.join("d1").join(OsString::from_vec(b"\xff".to_vec())), "x");
+    let refused = fleet.plan(args!["--shards", "2", "--manifest"]).exits(1);
+    assert!(refused.err.contains("isn't UTF-8, and no manifest"), "{refused}");
+}
+
 #[test]
 fn what_cannot_be_planned_or_run_is_refused_with_its_reason() {
     let Some(case) = case() else { return };
     let fleet = Fleet::new(&case).with_tree();
     let plan = |args: Vec<OsString>| fleet.start(&["plan"], args).end();
+    plan(args!["--shards", "2", "--into", "plan", "tree", "tree/d1/x"]).exits(2).says(&["a part of it"]);
     plan(args!["--shards", "2", "--into", "plan", "b:/tree", "copy"])
         .exits(2)
         .says(&["on the source's host"]);
@@ -356,4 +418,26 @@ fn what_tasks_have_moved_is_compared_by_hashes_and_listed_with_them() {
     let found = compare(args![]).exits(3);
     assert!(found.out.contains("d5/f5") && found.err.contains("1 differ"), "{found}");
     assert_eq!(fs::read(&damaged).unwrap(), b"Changed", "nothing is changed");
+}
+
+#[test]
+fn a_manifest_has_no_hash_of_a_file_that_a_round_without_one_brought() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    let round = |options: Vec<OsString>| {
+        fleet.plan([options, args!["--shards", "2"]].concat()).exits(0);
+        fleet.run(args![]).exits(0);
+    };
+    round(args!["--manifest"]);
+    write(fleet.source.join("d4/f4"), "round 2");
+    round(args![]);
+    write(fleet.source.join("d4/new"), "round 3");
+    round(args!["--manifest"]);
+    let manifest = || fleet.start(&["manifest", "plan"], args![]).end();
+    let run = manifest().exits(3).says(&["1 file has no hash"]);
+    assert!(run.out.contains("  d4/new\n") && !run.out.contains("  d4/f4\n"), "{run}");
+    write(fleet.source.join("d4/f4"), "round 4");
+    round(args!["--manifest"]);
+    let hash = blake3::hash(b"round 4").to_hex();
+    assert!(manifest().exits(0).out.contains(&format!("{hash}  d4/f4\n")));
 }

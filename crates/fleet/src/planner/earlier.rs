@@ -2,11 +2,14 @@
 
 use anyhow::{Context, ensure};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::catalogue::{CatalogueReader, EntryStamp, IN_NONE, IN_PLACE, IN_SEVERAL};
+use crate::left::Brought;
 use crate::plan::{CATALOGUE_FILE, PlanDirectory};
 use crate::status::FleetStatus;
 
@@ -32,13 +35,14 @@ impl EarlierRound {
             directory.path.display()
         );
         let mut entries = HashMap::new();
+        let brought = Brought::read(&directory, &status)?;
         for entry in CatalogueReader::open(&directory.round().join(CATALOGUE_FILE))? {
             let entry = entry?;
             let is_done = match entry.shard {
                 IN_PLACE => true,
                 // The last task also finishes divided files.
-                IN_NONE | IN_SEVERAL => status.is_done_all(),
-                shard => status.is_done(shard),
+                IN_NONE | IN_SEVERAL => brought.by_all(&entry.path),
+                shard => brought.by_shard(shard, &entry.path),
             };
             let stamp = is_done.then(|| hash_of(&entry.stamp));
             entries.insert(key(&entry.path), EarlierEntry { stamp, is_there: false });
@@ -63,13 +67,16 @@ impl EarlierRound {
         entry.stamp == Some(hash_of(stamp))
     }
 
-    /// Lists the names that the source no longer has, each ended by a zero byte; returns their number.
+    /// Lists the names that the source no longer has, each ended by a zero byte; returns their number. The scan doesn't find names
+    /// that a filter leaves out, or that can't be read: each name that it hasn't found is looked up.
     pub fn write_gone(&self, path: &Path) -> anyhow::Result<u64> {
         let file = File::create_new(path).with_context(|| format!("making {}", path.display()))?;
         let (mut file, mut count) = (BufWriter::new(file), 0);
+        let source = Path::new(&self.directory.plan.source);
         for entry in CatalogueReader::open(&self.directory.round().join(CATALOGUE_FILE))? {
             let entry = entry?;
-            if self.entries.get(&key(&entry.path)).is_some_and(|known| !known.is_there) {
+            let is_found = self.entries.get(&key(&entry.path)).is_none_or(|known| known.is_there);
+            if !is_found && is_gone(&source.join(OsStr::from_bytes(&entry.path))) {
                 count += 1;
                 file.write_all(&entry.path).and_then(|()| file.write_all(b"\0")).context("writing a list")?;
             }
@@ -77,6 +84,11 @@ impl EarlierRound {
         file.flush().and_then(|()| file.get_ref().sync_all()).context("writing a list")?;
         Ok(count)
     }
+}
+
+fn is_gone(path: &Path) -> bool {
+    let found = path.symlink_metadata().map_err(|error| error.kind());
+    matches!(found, Err(ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
 fn key(path: &[u8]) -> [u8; 16] {

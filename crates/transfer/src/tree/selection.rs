@@ -21,8 +21,8 @@ pub struct Selection {
     pub listed: Option<FilesFrom>,
     /// Listed directories are sent with all their contents.
     pub listed_whole: bool,
-    /// Listed paths that don't exist are ignored.
-    pub ignore_missing: bool,
+    /// The meaning of a listed path that doesn't exist.
+    pub missing: MissingPath,
     /// The parent directories of listed paths aren't sent, unless they are listed too.
     pub no_implied: bool,
     /// Directories that would contain nothing but directories are left out.
@@ -56,6 +56,18 @@ pub struct Selection {
     pub names_skipped: bool,
 }
 
+/// The meaning of a listed path that doesn't exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingPath {
+    /// An error.
+    #[default]
+    Failed,
+    /// The path existed when the list was made, so the source has changed since.
+    Vanished,
+    /// Nothing.
+    Ignored,
+}
+
 impl Selection {
     /// The selection that `options` request, limited to the paths that are `listed`.
     pub fn new(options: &Options, listed: Option<FilesFrom>) -> Self {
@@ -63,7 +75,7 @@ impl Selection {
             filter: options.filter.clone(),
             listed,
             listed_whole: options.listed_whole,
-            ignore_missing: options.ignore_missing,
+            missing: if options.ignore_missing { MissingPath::Ignored } else { MissingPath::Failed },
             no_implied: options.no_implied,
             prune_empty: options.prune_empty,
             copy_links: options.copy_links,

@@ -53,6 +53,7 @@ impl Output {
 
 impl Observer for Output {
     fn problem(&self, problem: Problem) {
+        self.member().into_iter().for_each(|member| member.leave(&problem));
         let path = self
             .look
             .as_ref()

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::left_out::named;
 use super::{ScanWalk, Taker};
 use crate::base::problem::problem;
+use crate::tree::selection::MissingPath;
 
 impl<T: Taker> ScanWalk<'_, '_, T> {
     /// Reports listed paths that the walk can't have found.
@@ -22,11 +23,19 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 }
                 other => other,
             };
-            let is_no_error = self.scanner.selection.ignore_missing;
-            if let Err(error) = parent.and_then(|parent| parent.stat(name)).map(drop)
-                && !(is_no_error && error == Errno::NOENT)
-            {
-                self.fail(source, &listed.path, "finding what the list of files names", error);
+            match (parent.and_then(|parent| parent.stat(name)), self.scanner.selection.missing) {
+                (Ok(_), _) | (Err(Errno::NOENT), MissingPath::Ignored) => {}
+                (Err(Errno::NOENT), MissingPath::Vanished) => {
+                    self.tell(
+                        source,
+                        &listed.path,
+                        ProblemKind::Changed,
+                        "vanished since it was listed".into(),
+                    );
+                }
+                (Err(error), _) => {
+                    self.fail(source, &listed.path, "finding what the list of files names", error)
+                }
             }
         }
     }
