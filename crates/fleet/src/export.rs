@@ -129,6 +129,11 @@ pub fn slurm_script(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
     Ok(lines.join("\n") + "\n")
 }
 
+/// The script of a container. Kubernetes replaces `$(NAME)` in it, and takes `$$` for `$`.
+fn kubernetes_script(task: &ExportedTask) -> anyhow::Result<String> {
+    Ok(format!("exec {}", task.line("\"$JOB_COMPLETION_INDEX\"")?).replace('$', "$$"))
+}
+
 /// An indexed Job of Kubernetes, as JSON, which `kubectl apply -f -` takes. The volume claims `linerate-plan` and `linerate-source`
 /// have the plan and the source, the secret `linerate-ssh` the files of ~/.ssh.
 ///
@@ -141,7 +146,7 @@ pub fn kubernetes_job(
     plan: &FleetPlan,
 ) -> anyhow::Result<String> {
     let command = ["/bin/sh", "-c"].map(str::to_owned);
-    let script = format!("exec {}", task.line("\"$JOB_COMPLETION_INDEX\"")?);
+    let script = kubernetes_script(task)?;
     let mount = |name: &str, path: &str, read_only: bool| json!({ "name": name, "mountPath": path, "readOnly": read_only });
     let volume = |name: &str| json!({ "name": name, "persistentVolumeClaim": { "claimName": format!("linerate-{name}") } });
     let job: Value = json!({
@@ -199,6 +204,14 @@ mod tests {
         }
         let wrong = ExportedTask { plan: "a\0b".into(), ..task() };
         assert!(gnu_parallel(&wrong, &JobShape::default()).is_err());
+    }
+
+    #[test]
+    fn kubernetes_replaces_nothing_in_the_words_of_a_task() {
+        let script = kubernetes_script(&ExportedTask { plan: "/p/$(HOME)$$(x)".into(), ..task() }).unwrap();
+        assert!(!script.replace("$$", "").contains('$'), "no $ is left for a reference: {script}");
+        let replaced = script.replace("$$", "$");
+        assert!(replaced.contains("'/p/$(HOME)$$(x)' --shard \"$JOB_COMPLETION_INDEX\""), "{replaced}");
     }
 
     /// Runs GNU parallel if there is one, with a program that prints its words.

@@ -12,7 +12,7 @@ use crate::units::{show_bytes, show_count, show_counted, show_time};
 
 const SCHEMA: u32 = 1;
 const HEAD: [&str; 11] =
-    ["part", "state", "attempt", "host", "to", "bytes", "of", "files", "of", "Gbit/s", "limited by"];
+    ["part", "state", "attempt", "host", "to", "bytes", "of", "files", "names", "Gbit/s", "limited by"];
 
 /// A plan as a line of JSON.
 #[derive(Serialize)]
@@ -234,10 +234,14 @@ fn part_line(
     attempt: Option<&Attempt>,
     attempts: u32,
 ) -> String {
-    let (files, bytes) = plan.part(part).map_or((0, 0), |planned| (planned.files, planned.bytes));
+    let (names, of) = plan.part(part).map_or((0, 0), |planned| (planned.files, planned.bytes));
     let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| printable(text.as_bytes()));
     let progress = attempt.map(|attempt| &attempt.progress);
     let to = attempt.and_then(|attempt| attempt.to.rsplit_once(':')).map(|(host, _)| host);
+    // The list of the directories has no files.
+    let of_shard = |files: Option<u64>| {
+        files.filter(|_| part != FleetPart::Directories).map_or_else(|| "-".into(), show_count)
+    };
     let share = |progress: &linerate_fleet::attempt::AttemptProgress| {
         format!("{} ({:.0} %)", printable(progress.limiter.as_bytes()), 100.0 * progress.limiter_share)
     };
@@ -248,18 +252,18 @@ fn part_line(
         shown(attempt.map(|attempt| attempt.maker.host.as_str())),
         shown(to),
         progress.map_or_else(|| "-".into(), |progress| show_bytes(progress.bytes)),
-        show_bytes(bytes),
-        progress.map_or_else(|| "-".into(), |progress| show_count(progress.files)),
-        show_count(files),
+        show_bytes(of),
+        of_shard(progress.map(|progress| progress.files)),
+        of_shard(Some(names)),
         progress.map_or_else(|| "-".into(), |progress| format!("{:.3}", progress.gbit_per_second())),
         progress.filter(|progress| !progress.limiter.is_empty()).map_or_else(|| "-".into(), share),
     ])
 }
 
 fn row(cells: [String; 11]) -> String {
-    let [part, state, attempts, host, to, bytes, of_bytes, files, of_files, rate, limiter] = cells;
+    let [part, state, attempts, host, to, bytes, of, files, names, rate, limiter] = cells;
     format!(
-        "{part:<11} {state:<11} {attempts:>7} {host:<12} {to:<12} {bytes:>9} {of_bytes:>9} {files:>9} {of_files:>9} {rate:>7}  {limiter}"
+        "{part:<11} {state:<11} {attempts:>7} {host:<12} {to:<12} {bytes:>9} {of:>9} {files:>9} {names:>9} {rate:>7}  {limiter}"
     )
 }
 

@@ -32,7 +32,7 @@ fn status_names_the_job_whose_tasks_could_not_begin() {
     let waited = slurm.fleet([failing, args!["--sbatch=--wait"]].concat()).exits(3);
     let why = waited.err.trim().to_owned();
     assert!(
-        waited.out.starts_with("job ") && why.contains("sbatch: it ended with exit status: 1"),
+        waited.out.starts_with("job ") && why.contains("sbatch: it ended with exit status: 127"),
         "{waited}"
     );
     // Tasks that never begin because somebody cancels them.
@@ -48,7 +48,16 @@ fn status_names_the_job_whose_tasks_could_not_begin() {
     assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
     fleet.assert_done();
     let status = slurm.fleet(args!["status", "plan"]).exits(0);
-    assert!(!status.out.contains("has ended") && status.out.contains("files"), "{status}");
+    assert!(!status.out.contains("has ended"), "{status}");
+    let files = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // Shard, state, attempt, two hosts, twice a number and its unit, and the numbers of files and of names.
+        (words[9].parse::<u64>().unwrap(), words[10].parse::<u64>().unwrap())
+    };
+    let shards = status.out.lines().filter(|line| line.starts_with("0000")).map(files);
+    let (come, planned) = shards.fold((0, 0), |sum, files| (sum.0 + files.0, sum.1 + files.1));
+    // 60 files, a link, and a name with a newline; one file has two names.
+    assert_eq!((come, planned), (62, 63), "{status}");
 }
 
 #[test]
