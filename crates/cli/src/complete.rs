@@ -15,7 +15,7 @@ use linerate_sys::netns::{die_with_parent, new_session};
 use linerate_wire::path::printable;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::common::config::at_home;
+use crate::common::config::{apply_to_login, at_home};
 use crate::common::failure::Failure;
 use crate::common::reach::Reach;
 use crate::common::spec::Spec;
@@ -66,7 +66,11 @@ pub fn run(args: &CompleteArgs) -> Result<Code, Failure> {
 
 /// The output of `ls` there: one name for each line, with a slash after directories.
 fn list(host: &OsStr, directory: &[u8], before: &[OsString]) -> Option<Vec<u8>> {
-    let mut reach = reach_of(&words_of(before)?);
+    let before = words_of(before)?;
+    if reads_configuration(&before) {
+        apply_to_login(&crate::command_named("cp")).ok()?;
+    }
+    let mut reach = reach_of(&before);
     if reach.configured(host).ok()?.rsh.is_none() {
         reach.option.extend(AT_ONCE.map(OsString::from));
     }
@@ -121,6 +125,18 @@ fn words_of(before: &[OsString]) -> Option<Vec<OsString>> {
     let [line] = before else { return Some(before.to_vec()) };
     let words = shlex::bytes::split(line.as_bytes())?;
     Some(words.into_iter().map(OsString::from_vec).collect())
+}
+
+/// True if the command of these words reads the configuration files. A plan of a fleet is for commands that do.
+fn reads_configuration(before: &[OsString]) -> bool {
+    fn has_option(command: &clap::Command) -> bool {
+        command.get_arguments().any(|arg| arg.get_id() == "no_config")
+            || command.get_subcommands().any(has_option)
+    }
+    let name = before.get(1).and_then(|name| name.to_str());
+    let mut options = before.iter().skip(2).take_while(|word| *word != "--");
+    name.is_some_and(|name| has_option(&crate::command_named(name)))
+        && options.all(|word| word != "--no-config")
 }
 
 /// ssh's options among the words before.

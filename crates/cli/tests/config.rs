@@ -4,6 +4,7 @@ mod support;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -181,6 +182,51 @@ fn what_isn_t_ours_reads_nothing() {
     let words = ["cp", "--no-config", "--agent-command", PROGRAM, "file", &ground.far("far", "to/c")];
     ground.run(&words).exits(0);
     assert!(ground.path("to/c").exists());
+}
+
+#[test]
+fn a_completion_reads_the_files_if_the_command_does() {
+    let ground = Ground::new("[host.\"web*\"]\nport = 2222\noption = \"BatchMode=no\"\n", "");
+    let word = ground.far("web1", "fi");
+    let offered = |before: &[&str]| {
+        let run = ground.run(&[&["complete", &word, "linerate"], before].concat()).exits(0);
+        assert!(run.err.is_empty(), "{run}");
+        (run.out, ground.ssh())
+    };
+    let (out, words) = offered(&["cp", "-o", "A=b"]);
+    assert_eq!(out, format!("{word}le\n"));
+    assert!(words.contains("-p 2222") && words.find("BatchMode=yes") < words.find("BatchMode=no"), "{words}");
+    assert!(offered(&["sync", "-P", "99"]).1.contains("-p 99"));
+    assert!(offered(&["fleet", "plan"]).1.contains("-p 2222"));
+    for without in [&["cp", "--no-config"][..], &["rsync"], &["scp"]] {
+        let (out, words) = offered(without);
+        assert!(out == format!("{word}le\n") && !words.contains("2222"), "{without:?}: {words}");
+    }
+    ground.write(".config/linerate/config.toml", "steams = 8\n");
+    assert_eq!(offered(&["cp"]), (String::new(), String::new()), "nothing is asked with half of the options");
+    assert!(!offered(&["cp", "--no-config"]).0.is_empty());
+}
+
+#[test]
+fn messages_show_each_byte_of_a_file_s_path() {
+    let ground = Ground::new("", "");
+    let above = ground.home.path().join(OsStr::from_bytes(b"odd\xff"));
+    fs::create_dir_all(above.join("linerate")).unwrap();
+    let file = above.join("linerate/config.toml");
+    for (text, says) in
+        [("", "linerate/config.toml: read"), ("steams = 8\n", "linerate/config.toml:1: there is no")]
+    {
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        let mut show = ground.command(&["config", "show"]);
+        show.env("XDG_CONFIG_HOME", &above);
+        let run = Running::start(show).end();
+        assert!([&run.out, &run.err].iter().any(|said| said.contains(&format!("odd\\xff/{says}"))), "{run}");
+    }
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    let mut verify = ground.command(&["verify", "file", "file"]);
+    verify.env("XDG_CONFIG_HOME", &above);
+    Running::start(verify).end().exits(2).says(&["odd\\xff/linerate/config.toml: "]);
 }
 
 #[test]

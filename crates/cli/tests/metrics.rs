@@ -386,3 +386,35 @@ fn the_dashboards_queries_and_the_guides_alerts_are_promql() {
     command.args(["test", "rules", "test.yml"]).current_dir(here.path());
     Running::start(command).end().exits(0);
 }
+
+#[test]
+fn metrics_never_replace_the_log() {
+    let here = directory("linerate-metrics-");
+    make_tree(&here.path().join("tree"));
+    let earlier = "an earlier run\n";
+    fs::write(here.path().join("log"), earlier).unwrap();
+    std::os::unix::fs::symlink("log", here.path().join("link")).unwrap();
+    for (log, metrics) in
+        [("log", "log"), ("log", "tree/../log"), ("link", "log"), ("link", "link"), ("new", "./new")]
+    {
+        let words = ["cp", "-r", "--log-file", log, "--metrics", metrics, "tree", "copy"];
+        run(here.path(), &words).exits(2).says(&["would replace the log"]);
+        assert_eq!(fs::read_to_string(here.path().join("log")).unwrap(), earlier, "{log} {metrics}");
+    }
+    assert!(!here.path().join("copy").exists() && !here.path().join("new").exists());
+    // A device isn't replaced.
+    let both = ["cp", "-r", "--log-file", "/dev/null", "--metrics", "/dev/null", "tree", "copy"];
+    run(here.path(), &both).exits(0);
+    // A link beside the log is itself replaced.
+    run(here.path(), &["cp", "-r", "--log-file", "log", "--metrics", "link", "tree", "other"]).exits(0);
+    assert!(fs::read_to_string(here.path().join("log")).unwrap().starts_with(earlier));
+}
+
+#[test]
+fn a_file_may_have_the_longest_name() {
+    let here = directory("linerate-metrics-");
+    make_tree(&here.path().join("tree"));
+    let name = "n".repeat(250) + ".prom";
+    run(here.path(), &["cp", "-r", "--metrics", &name, "tree", "copy"]).exits(0);
+    assert!(here.path().join(name).is_file());
+}

@@ -2,7 +2,7 @@
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
@@ -62,12 +62,16 @@ pub fn may_replace(file: &Path) -> io::Result<()> {
     File::create_new(&beside).and_then(|_| fs::remove_file(&beside))
 }
 
+/// False for a device or a descriptor, to which [`replace`] writes.
+#[must_use]
+pub fn is_replaced(file: &Path) -> bool {
+    !is_descriptor(file) && !is_device(file).unwrap_or(false)
+}
+
 /// A new name in the same directory. It is a random one: what a killed process has left may be of a process with this one's
-/// number, as always in a container.
+/// number, as always in a container. Its length doesn't depend on the file's name, which may have any length.
 fn beside(file: &Path) -> PathBuf {
-    let mut name = OsString::from(".linerate.");
-    name.push(file.file_name().unwrap_or_default());
-    name.push(format!(".{:016x}", RandomState::new().build_hasher().finish()));
+    let name = format!(".linerate.new.{:016x}", RandomState::new().build_hasher().finish());
     file.parent().unwrap_or(Path::new("")).join(name)
 }
 
@@ -225,6 +229,15 @@ mod tests {
         replace(&file, b"new").unwrap();
         assert_eq!((fs::read(&file).unwrap(), fs::read(&left).unwrap()), (b"new".to_vec(), b"left".to_vec()));
         assert_ne!(beside(&file), beside(&file));
+    }
+
+    #[test]
+    fn a_name_may_have_the_greatest_length() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("x".repeat(255));
+        may_replace(&file).unwrap();
+        replace(&file, b"new").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! A run that is recorded: its metrics by `--metrics`, its events by `--log-file` and in systemd's journal.
 
+use linerate_sys::replace::is_replaced;
+use linerate_wire::path::printable;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,13 +24,34 @@ pub fn logging(
     work: impl FnOnce(&Arc<RunMetrics>) -> Result<Code, Failure>,
 ) -> Result<Code, Failure> {
     let (command, style) = (names.command.clone(), names.style);
-    let begun = log::begin(log, names).inspect_err(|failure| Output::new(style).failed(failure));
+    let apart = keep_apart(log, figures);
+    let figures = figures.filter(|_| apart.is_ok());
+    let begun =
+        apart.and_then(|()| log::begin(log, names)).inspect_err(|failure| Output::new(style).failed(failure));
     let outcome = metrics::recording(figures, &command, |metrics| begun.and_then(|()| work(metrics)));
     match &outcome {
         Ok(code) => log::end(None, if is_lost() { Code::Failed } else { *code }),
         Err(Failure(message, code)) => log::end(Some(message), *code),
     }
     outcome
+}
+
+/// Refuses metrics that would replace the log.
+fn keep_apart(log: Option<&Path>, figures: Option<&Path>) -> Result<(), Failure> {
+    let (Some(log), Some(figures)) = (log, figures) else { return Ok(()) };
+    let resolved = |path: &Path| {
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(above.canonicalize().ok()?.join(path.file_name()?))
+    };
+    let replaced = resolved(figures).filter(|_| is_replaced(figures));
+    // The log follows a link in its name, and the metrics replace it.
+    if replaced.is_some() && (resolved(log) == replaced || log.canonicalize().ok() == replaced) {
+        let shown = printable(figures.as_os_str().as_bytes());
+        return Err(Failure::usage(format!(
+            "--metrics {shown}: it would replace the log, which is the same file: name another file"
+        )));
+    }
+    Ok(())
 }
 
 /// Records a run that can't begin.

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::common::config::keys::{ConfigKey, KEYS, KeyKind};
-use crate::common::config::{Configuration, ConfiguredValue, OFF, is_off, paths};
+use crate::common::config::{Configuration, ConfiguredValue, OFF, is_off, paths, shown};
 use crate::common::failure::Failure;
 use crate::common::spec::host_of;
 use crate::exit::{Code, FAILED, Meaning, USAGE, table};
@@ -168,10 +168,6 @@ fn place(found: &ConfiguredValue<'_>) -> ConfigPlaceObject {
 
 fn is_read(configuration: &Configuration, path: &Path) -> bool {
     configuration.files().any(|file| file == path)
-}
-
-fn shown(path: &Path) -> String {
-    printable(path.as_os_str().as_bytes())
 }
 
 #[cfg(test)]

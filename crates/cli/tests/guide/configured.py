@@ -28,7 +28,6 @@ bwlimit = "500mbit"
 no-pacing = true
 retry = 1
 timeout = 30
-safe-links = true
 port = 22
 identity = "{identity}"
 ssh-config = "{ssh_config}"

@@ -59,7 +59,7 @@ class Place:
         for name in ("data", "d", "mnt", "srv", "etc", "lustre", "scratch", "share", "home", "var", "work"):
             shutil.rmtree(directory / name, ignore_errors=True)
         for name in ("data/copy", "d/tree", "mnt/copy", "mnt/backup", "srv/tree", "srv/data", "srv/www", "lustre/data",
-                     "scratch", "home/bin", "home/.ssh", "home/.config/fish/completions", "share/bash-completion/completions", "share/zsh/site-functions",
+                     "scratch", "home/bin", "home/.ssh", "share",
                      "var/lib/prometheus/node-exporter", "var/log", "etc/systemd/system", "work/tree/sub", "work/logs", "work/DIR"):
             (directory / name).mkdir(parents=True)
         for name in ("a", "b", "big", "tree/file", "tree/sub/file", "logs/1.gz", "logs/today", "DIR/file"):

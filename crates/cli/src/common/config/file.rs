@@ -12,6 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::{ConfigKey, KEYS, KeyKind, KeyUse, find};
 use super::pattern::HostPattern;
+use super::shown;
 
 /// The most bytes of a file that are read: more than anybody writes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -62,7 +63,7 @@ impl ConfigFile {
     /// # Errors
     /// A message with the file and the line.
     pub fn read(path: &Path, owner: ConfigOwner, cp: &Command) -> Result<Option<Self>, String> {
-        let said = |why: String| format!("{}: {why}", path.display());
+        let said = |why: String| format!("{}: {why}", shown(path));
         let Some(text) = text(path, owner).map_err(said)? else { return Ok(None) };
         let reader = ConfigReader { path, text: &text, cp };
         Ok(Some(Self { path: path.to_owned(), sections: reader.sections()? }))
@@ -229,7 +230,7 @@ impl ConfigReader<'_> {
     }
 
     fn at_line(&self, line: usize, why: &str) -> String {
-        format!("{}:{line}: {why}", self.path.display())
+        format!("{}:{line}: {why}", shown(self.path))
     }
 
     fn line(&self, span: &Range<usize>) -> usize {

@@ -57,7 +57,7 @@ const fn key(
 }
 
 /// All keys, in the order in which they are shown.
-pub const KEYS: [ConfigKey; 19] = {
+pub const KEYS: [ConfigKey; 18] = {
     use KeyKind::{Flag, List, Value};
     use KeyUse::{Data, Login, Ssh};
     [
@@ -69,7 +69,6 @@ pub const KEYS: [ConfigKey; 19] = {
         key("no-pacing", "no_pacing", Flag, Data, "false"),
         key("retry", "retry", Value, Data, "0"),
         key("timeout", "timeout", Value, Data, "30, and 150 for the login"),
-        key("safe-links", "safe_links", Flag, Data, "false"),
         key("port", "port", Value, Ssh, "ssh's"),
         key("identity", "identity", List, Ssh, "ssh's"),
         key("ssh-config", "config", Value, Ssh, "ssh's"),

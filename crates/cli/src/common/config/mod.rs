@@ -7,7 +7,9 @@ pub mod precedence;
 pub mod words;
 
 use clap::{ArgMatches, Command};
+use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -47,7 +49,7 @@ pub struct ConfigOrigin<'a> {
 impl ConfigOrigin<'_> {
     /// `FILE:LINE`.
     pub fn place(&self) -> String {
-        format!("{}:{}", self.file.display(), self.line)
+        format!("{}:{}", shown(self.file), self.line)
     }
 
     /// A message about what is written here.
@@ -76,6 +78,11 @@ pub fn paths() -> Vec<PathBuf> {
     user.into_iter().chain([system]).collect()
 }
 
+/// The path of a file as messages name it.
+pub fn shown(path: &Path) -> String {
+    printable(path.as_os_str().as_bytes())
+}
+
 /// True if the environment switches the configuration files off.
 pub fn is_off() -> bool {
     std::env::var_os(OFF).is_some_and(|value| !value.is_empty())
@@ -102,6 +109,18 @@ pub fn apply(given: &ArgMatches, command: &Command, cp: &Command) -> Result<Vec<
     // There is one command line.
     let _ = CURRENT.set(configuration);
     Ok(words)
+}
+
+/// Reads the configuration for a command that finishes a line of another one. `cp` is the command that has all options.
+///
+/// # Errors
+/// If a file can't be read, or has an error.
+pub fn apply_to_login(cp: &Command) -> Result<(), Failure> {
+    if !is_off() {
+        // There is one command line.
+        let _ = CURRENT.set(Configuration::load(cp)?);
+    }
+    Ok(())
 }
 
 impl Configuration {
