@@ -135,6 +135,7 @@ impl Sending<'_> {
         drop(far);
         Ok(Summary {
             landed: Totals { bytes, ..Totals::default() },
+            there: Totals::default(),
             payload_seconds,
             window: Some(window),
             elapsed_seconds: begun.elapsed().as_secs_f64(),

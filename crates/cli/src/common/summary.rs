@@ -20,6 +20,9 @@ use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
 pub struct Summary {
     /// The entries in place.
     pub landed: Totals,
+    /// Entries of `landed` that the destination already had, from other copies or from an interrupted run of this one; the
+    /// bytes include chunks that it had.
+    pub there: Totals,
     /// From the first data connection to the last message, in seconds.
     pub payload_seconds: f64,
     /// The time of the payload by the clock of this host; only for measurements without files.
@@ -67,8 +70,6 @@ pub enum Ends {
 /// Sync's changes other than moved data.
 #[derive(Clone, Copy, Debug)]
 pub struct Synced {
-    /// Files that the destination already had; the bytes include chunks that it had.
-    pub unchanged: Totals,
     /// Bytes of changed files that the destination already had, and that weren't sent.
     pub matched: u64,
     /// Bytes of links' texts, and of files' further names, which only rsync counts.
@@ -121,7 +122,7 @@ impl Summary {
 
     /// The moved data, without data that the destination already had.
     pub fn moved(&self) -> Totals {
-        let there = self.synced.map(|synced| synced.unchanged).unwrap_or_default();
+        let there = self.there;
         Totals {
             files: self.landed.files.saturating_sub(there.files),
             directories: self.landed.directories.saturating_sub(there.directories),
@@ -185,11 +186,8 @@ impl Summary {
             (Payload::Discarded, _) => "files to memory".to_owned(),
             (Payload::Files, files) => show_counted(files, "file", "files"),
         };
-        let what = match self.synced {
-            None => what,
-            Some(synced) => format!("{what} of {}{}", show_count(self.landed.files), deleted(synced.deleted)),
-        };
-        format!("{what}, {}, {}; {}; {limiter:#}", self.rate(), self.way(), self.cpu(bytes))
+        let of_all = self.of_all();
+        format!("{what}{of_all}, {}, {}; {}; {limiter:#}", self.rate(), self.way(), self.cpu(bytes))
     }
 
     /// The result for a log.
@@ -218,12 +216,18 @@ impl Summary {
             Some(synced) if synced.dry_run => {
                 format!("would send {}, {}", show_counted(files, "file", "files"), show_bytes(bytes))
             }
-            Some(synced) => {
-                let all = show_count(self.landed.files);
-                let files = show_counted(files, "file", "files");
-                format!("{files} of {all}{}, {}", deleted(synced.deleted), self.rate())
-            }
-            None => format!("{}, {}", show_counted(files, "file", "files"), self.rate()),
+            _ => format!("{}{}, {}", show_counted(files, "file", "files"), self.of_all(), self.rate()),
+        }
+    }
+
+    /// The number of all files if some may not have been moved, and the deletions, in words.
+    fn of_all(&self) -> String {
+        let of_all = || format!(" of {}", show_count(self.landed.files));
+        match self.synced {
+            Some(synced) => of_all() + &deleted(synced.deleted),
+            // An interrupted run of the same copy has moved the others.
+            None if self.there != Totals::default() => of_all(),
+            None => String::new(),
         }
     }
 
@@ -301,8 +305,8 @@ impl Summary {
             synced: self.synced.map(|synced| SyncFields {
                 dry_run: synced.dry_run,
                 deleted: synced.deleted,
-                unchanged_files: synced.unchanged.files,
-                unchanged_bytes: synced.unchanged.bytes,
+                unchanged_files: self.there.files,
+                unchanged_bytes: self.there.bytes,
                 matched_bytes: synced.matched,
             }),
         })

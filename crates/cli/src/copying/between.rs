@@ -132,7 +132,6 @@ impl Copy {
         let (of_sender, of_receiver) = (carried.sender.tally, carried.receiver.tally);
         let turned_away = [of_sender.turned_away, of_receiver.turned_away];
         let synced = self.task.options.sync.as_ref().map(|sync| Synced {
-            unchanged: of_sender.unchanged,
             matched: of_sender.matched,
             further: 0,
             deleted: self.output.deleted(),
@@ -140,6 +139,7 @@ impl Copy {
         });
         let summary = Summary {
             landed: carried.landed,
+            there: of_sender.unchanged,
             payload_seconds: carried.payload_seconds,
             window: None,
             elapsed_seconds: self.elapsed_seconds(),

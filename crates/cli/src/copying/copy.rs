@@ -186,6 +186,7 @@ impl Copy {
         };
         let summary = Summary {
             landed: moved.landed,
+            there: self.meters.local.unchanged.get(),
             payload_seconds,
             window: None,
             elapsed_seconds: self.elapsed_seconds(),
@@ -208,7 +209,6 @@ impl Copy {
 
     fn synced(&self) -> Option<Synced> {
         self.task.options.sync.as_ref().map(|sync| Synced {
-            unchanged: self.meters.local.unchanged.get(),
             matched: self.meters.local.matched.load(Ordering::Relaxed),
             further: self.meters.local.found.further_bytes(),
             deleted: self.output.deleted(),

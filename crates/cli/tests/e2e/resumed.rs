@@ -113,6 +113,41 @@ fn little_is_sent_again() {
 }
 
 #[test]
+fn a_run_that_goes_on_counts_only_its_own_bytes() {
+    for way in [Way::Push, Way::Pull] {
+        let Some(case) = case() else { return };
+        let midway = Midway::begin(&case, way);
+        midway.running.signal(Signal::TERM);
+        let (_, source, destination) = midway.end();
+        let mut list = args!["--log-file", "log", "--metrics", "x.prom"];
+        list.extend(if way == Way::Push { again(&case) } else { args!["-r", case.b("tree"), "to"] });
+        let run = case.cp(list).exits(0);
+        assert_alike(&source, &destination);
+        let text = |name: &str| fs::read_to_string(case.near.join(name)).unwrap();
+        let (log, metrics) = (text("log"), text("x.prom"));
+        let after = |text: &str, name: &str| {
+            let number = text.split_once(name).unwrap_or_else(|| panic!("{name}: {text}")).1;
+            number
+                .split([' ', '\n'])
+                .next()
+                .unwrap_or_default()
+                .parse::<f64>()
+                .unwrap_or_else(|_| panic!("{name}: {text}"))
+        };
+        let of = |name: &str| after(&metrics, &format!("linerate_transfer_{name}{{task=\"x\"}} "));
+        let (moved, in_place) = (of("bytes"), of("in_place_bytes"));
+        assert!(of("files") < 25.0 && moved < in_place && moved > 0.0, "{metrics}");
+        // Frames add a little; a part that was torn off is sent again.
+        let wire = of("wire_bytes");
+        assert!(wire >= moved && wire < 1.1 * moved, "{way:?}: {wire} for {moved}");
+        assert_eq!((after(&log, " bytes="), after(&log, " files=")), (moved, of("files")), "{log}");
+        let rate = after(&log, " rate=");
+        assert!((rate * of("payload_seconds") / 8.0 / moved - 1.0).abs() < 0.01, "{log}\n{metrics}");
+        assert!(run.err.contains(&format!("{} files of 25, ", of("files"))), "{run}");
+    }
+}
+
+#[test]
 fn journals_and_partial_files_of_another_user_are_not_believed() {
     let Some(case) = case() else { return };
     let (source, destination) = cut_off(&case);
