@@ -187,7 +187,8 @@ impl FarEnd {
         }
         let lacks = if lacks.is_empty() { String::new() } else { format!(" ({})", lacks.join("; ")) };
         format!(
-            "{} ({}) has no linerate {}: bringing {} ({:.1} MB) into ~/.cache/linerate there{lacks}",
+            "{} ({}) has no linerate {}: bringing {} ({:.1} MB) into that account's cache directory \
+             (~/.cache/linerate, or below its XDG_CACHE_HOME){lacks}",
             printable(self.host.as_bytes()),
             binary.machine,
             env!("CARGO_PKG_VERSION"),

@@ -27,6 +27,10 @@ pub fn identity() -> String {
 const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 -exec rm -f {} + 2>/dev/null; \
                     find \"$d\" -type f -name \".new.*\" -mtime +0 -exec rm -f {} + 2>/dev/null";
 
+/// Sets `$d`, the cache directory. The XDG Base Directory Specification says to ignore a relative path.
+const CACHE: &str =
+    "case $XDG_CACHE_HOME in /*) d=$XDG_CACHE_HOME;; *) d=$HOME/.cache;; esac; d=$d/linerate;";
+
 /// Sets `$i`, this user's number, as far as possible without another process.
 const USER: &str = "i=; while read -r k z i p; do case $k in Uid:) break;; esac; done 2>/dev/null </proc/self/status; \
     [ \"$i\" ] || i=$(id -u);";
@@ -47,7 +51,7 @@ fn each_copy(binaries: &Binaries, part: FarPart, action: &str) -> String {
         fit.iter().map(|Binary { id, .. }| &**id).collect::<Vec<_>>().join(" ")
     };
     let own = names(&binaries.own.machine);
-    let mut line = format!("d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; c=\"{own}\"; ");
+    let mut line = format!("{CACHE} c=\"{own}\"; ");
     let others = binaries.other_machines();
     if !others.is_empty() {
         line.push_str("case $(uname -sm) in ");
@@ -256,6 +260,23 @@ mod tests {
         let cache = home.path().join(".cache/linerate");
         std::fs::set_permissions(&cache, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         assert_eq!(again(home.path()), "");
+    }
+
+    #[test]
+    fn the_cache_is_where_an_absolute_path_says() {
+        let home = tempfile::tempdir().unwrap();
+        let (_, binaries) = script("");
+        let directory = |cache: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("{CACHE} echo $d")]).current_dir(home.path());
+            shell.env("HOME", "/home/me").env("XDG_CACHE_HOME", cache);
+            String::from_utf8(shell.output().unwrap().stdout).unwrap()
+        };
+        assert!(bootstrap(&binaries, FarPart::Agent, true).contains(CACHE));
+        assert_eq!(directory("/var/cache/me"), "/var/cache/me/linerate\n");
+        for ignored in ["", "cache", "./cache", "~/cache"] {
+            assert_eq!(directory(ignored), "/home/me/.cache/linerate\n", "{ignored}");
+        }
     }
 
     #[test]

@@ -14,4 +14,4 @@ pub mod sealed;
 pub mod stages;
 
 /// The version of everything in this crate. Two ends with different versions don't communicate.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;

@@ -50,6 +50,7 @@ mod slow;
 mod stalled;
 mod surroundings;
 mod sync_contents;
+mod sync_kinds;
 mod syncs;
 mod treated;
 mod tree;

@@ -77,7 +77,7 @@ pub(super) fn told<'a>(
     problem: &'a (dyn Fn(Problem) + Sync),
 ) -> impl Fn(Problem) + Sync + 'a {
     |told: Problem| {
-        // With rsync's names, the receiver is told about skipped entries.
+        // With sync, the receiver gets the names of skipped entries.
         if !matches!(told.kind, ProblemKind::Skipped | ProblemKind::Remark) || !selection.names_skipped {
             whole.store(false, Ordering::Release);
         }

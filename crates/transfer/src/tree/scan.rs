@@ -430,15 +430,22 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             self.tell(source, &entry.path, ProblemKind::NotKept, message);
         }
         let seen = Seen { whole, ..Seen::of(&entry.kind, stat) };
-        let Some(held) = &mut self.held else { return self.take(entry, seen) };
+        // Only rsync counts entries that aren't sent.
+        let is_counted = !is_mere_name || self.scanner.selection.like_rsync;
+        let Some(held) = &mut self.held else { return self.take(entry, seen, is_counted) };
         let is_kept = entry.path.is_root() && self.scanner.sources[source].source.name.is_root();
         let ready = if is_kept { vec![(entry, seen)] } else { held.ready(entry, seen) };
-        ready.into_iter().try_for_each(|(entry, seen)| self.take(entry, seen))
+        ready.into_iter().try_for_each(|(entry, seen)| {
+            let is_counted = is_counted || entry.kind == Kind::Directory;
+            self.take(entry, seen, is_counted)
+        })
     }
 
-    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
-        self.scanner.found.entry(&entry.kind);
-        self.scanner.found.further(&entry.kind, seen.size);
+    fn take(&mut self, entry: Entry, seen: Seen, is_counted: bool) -> Result<(), Stopped> {
+        if is_counted {
+            self.scanner.found.entry(&entry.kind);
+            self.scanner.found.further(&entry.kind, seen.size);
+        }
         self.taker.take(entry, seen)
     }
 

@@ -93,7 +93,7 @@ impl Selection {
             safe_links: options.safe_links,
             no_links: options.no_links,
             one_file_system: options.one_file_system,
-            names_skipped: options.sync.as_ref().is_some_and(|sync| sync.into),
+            names_skipped: options.sync.is_some(),
             like_rsync: options.sync.as_ref().is_some_and(|sync| sync.into),
         }
     }

@@ -192,8 +192,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Ok(self.act(sync, &admitted, there.as_ref(), decision))
     }
 
-    /// With rsync's names, a sender also offers entries whose kind isn't kept, so that they are counted and nothing of
-    /// their names is deleted.
+    /// A sender also offers entries whose kind isn't kept, so that nothing of their names is deleted, and with rsync's names
+    /// they are counted.
     fn is_mere_name(&self, entry: &Entry) -> bool {
         let Settings { keep, no_links, safe_links, .. } = self.shared.settings;
         let is_kept = match &entry.kind {
@@ -203,18 +203,21 @@ impl<'a, 'b> Comparer<'a, 'b> {
             Kind::Device { .. } => keep.devices,
             Kind::File { .. } | Kind::Directory | Kind::HardLink { .. } => true,
         };
-        !is_kept && self.sync.is_some_and(|sync| sync.into)
+        !is_kept && self.sync.is_some()
     }
 
     fn leads_out(&self, entry: &Entry, target: &[u8]) -> bool {
-        self.shared.ground.landing.place(entry).is_some_and(|place| leads_out(&place, target))
+        let place = self.shared.ground.landing.place(entry);
+        place.is_some_and(|place| leads_out(self.shared.ground.terms.seen(&place, &entry.path), target))
     }
 
     fn keep_name(&mut self, entry: &Entry) -> Result<Want, TransferError> {
         let place = self.shared.ground.landing.place(entry);
         let place = place.ok_or_else(|| breach("a name that doesn't fit what was announced"))?;
         self.remember(&place, NameOf::Other)?;
-        self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
+        if self.rules.sync.into {
+            self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
+        }
         Ok(Want::LeftAlone)
     }
 
