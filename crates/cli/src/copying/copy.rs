@@ -178,12 +178,6 @@ impl Copy {
         written.map_err(Failure::failed)?;
         let here = (self.meters.local.stages(), process_usage());
         let (sender, receiver) = if pushed { (here, there) } else { (there, here) };
-        let ends = match (end, self.hosts.clone()) {
-            (Here::Receiver, Some((from, to))) => Ends::Between { from, to, through: false },
-            (Here::Receiver, None) => Ends::Pull,
-            (Here::Both, _) => Ends::Within,
-            (Here::Sender | Here::Neither, _) => Ends::Push,
-        };
         let summary = Summary {
             landed: moved.landed,
             there: self.meters.local.unchanged.get(),
@@ -194,12 +188,21 @@ impl Copy {
             cipher: cipher.map(str::to_owned),
             sender,
             receiver,
-            ends,
+            ends: self.ends(end),
             turned_away,
             kind: Payload::Files,
             synced: self.synced(),
         };
         self.finish(&summary, moved.sent)
+    }
+
+    fn ends(&self, end: Here) -> Ends {
+        match (end, self.hosts.clone()) {
+            (Here::Receiver, Some((from, to))) => Ends::Between { from, to, through: false },
+            (Here::Receiver, None) => Ends::Pull,
+            (Here::Both, _) => Ends::Within,
+            (Here::Sender | Here::Neither, _) => Ends::Push,
+        }
     }
 
     /// Seconds since the command began.
