@@ -126,6 +126,14 @@ impl Attempt {
         }
     }
 
+    /// The host that receives, as in `dtn1:/data` or `u@[::1]:data`; `None` within one host, where the destination is absolute.
+    pub fn receiver(&self) -> Option<&str> {
+        let colon = self.to.find(':').filter(|_| !self.to.starts_with('/'))?;
+        let is_in_brackets = self.to[..colon].contains('[');
+        let end = if is_in_brackets { self.to.find("]:")? + 1 } else { colon };
+        Some(&self.to[..end])
+    }
+
     /// Adds the bytes that it has sent by now to its history.
     pub fn note_history(&mut self) {
         self.history.note(now().saturating_sub(self.begun), self.progress.sent_bytes);
@@ -209,6 +217,14 @@ mod tests {
         let contained = AttemptMaker { namespace: "pid:[1]".into(), ..of_child.clone() };
         assert!(!contained.is_gone(&here));
         assert!(AttemptMaker { boot: "before".into(), ..of_child }.is_gone(&here));
+    }
+
+    #[test]
+    fn the_receiver_is_in_front_of_the_path() {
+        let receiver = |to: &str| Attempt::begin(to.to_owned()).receiver().map(str::to_owned);
+        let hosts = [("h:/a:b", "h"), ("u@h:a[1]:b", "u@h"), ("u@[::1]:/a", "u@[::1]"), ("h:", "h")];
+        hosts.into_iter().for_each(|(to, host)| assert_eq!(receiver(to).as_deref(), Some(host), "{to}"));
+        assert_eq!((receiver("/a:b"), receiver("")), (None, None));
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl RunRates {
         let mut hosts = BTreeMap::<(bool, &str), Vec<f64>>::new();
         for attempt in attempts {
             let spread = attempt.history.spread(attempt.begun.saturating_sub(begun), interval, count);
-            let to = attempt.to.rsplit_once(':').map(|(host, _)| (true, host));
+            let to = attempt.receiver().map(|host| (true, host));
             for key in [(false, &*attempt.maker.host)].into_iter().chain(to) {
                 let sums = hosts.entry(key).or_insert_with(|| vec![0.0; count]);
                 sums.iter_mut().zip(&spread).for_each(|(sum, bytes)| *sum += bytes);

@@ -142,7 +142,7 @@ fn straggler(part: FleetPart, attempt: &Attempt) -> Straggler {
 fn hosts<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> Vec<HostShare> {
     let mut hosts = BTreeMap::<(bool, String), HostShare>::new();
     for attempt in attempts {
-        let to = attempt.to.rsplit_once(':').map(|(host, _)| (true, host.to_owned()));
+        let to = attempt.receiver().map(|host| (true, host.to_owned()));
         for (receives, host) in [(false, attempt.maker.host.clone())].into_iter().chain(to) {
             let share = hosts.entry((receives, host.clone())).or_default();
             (share.host, share.receives) = (host, receives);

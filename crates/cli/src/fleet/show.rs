@@ -237,7 +237,7 @@ fn part_line(
     let (names, of) = plan.part(part).map_or((0, 0), |planned| (planned.files, planned.bytes));
     let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| printable(text.as_bytes()));
     let progress = attempt.map(|attempt| &attempt.progress);
-    let to = attempt.and_then(|attempt| attempt.to.rsplit_once(':')).map(|(host, _)| host);
+    let to = attempt.and_then(Attempt::receiver);
     // The list of the directories has no files.
     let of_shard = |files: Option<u64>| {
         files.filter(|_| part != FleetPart::Directories).map_or_else(|| "-".into(), show_count)

@@ -117,12 +117,21 @@ impl EndedCopy {
     }
 }
 
+/// The sums of all copies.
+pub struct FanEnd {
+    /// Bytes that were read here.
+    pub read: u64,
+    pub begun: Instant,
+    /// Nothing was changed.
+    pub is_dry: bool,
+}
+
 /// Prints a row for each copy, and the last event; returns the worst exit code.
-pub fn show_all(output: &Output, ended: &[EndedCopy], read_bytes: u64, begun: Instant) -> Code {
+pub fn show_all(output: &Output, ended: &[EndedCopy], end: &FanEnd) -> Code {
     output.clear();
     let code = ended.iter().map(|one| one.code).max_by_key(|code| code.severity()).unwrap_or(Code::Done);
     let done = ended.iter().filter(|one| one.code == Code::Done).count();
-    let last = last_line(done, ended.len(), read_bytes);
+    let last = last_line(done, ended.len(), end);
     let numbers = vec![("destinations", ended.len() as u64), ("done", done as u64)];
     log::sum_up(RunFigures { text: last.clone(), numbers });
     match output.style() {
@@ -132,8 +141,8 @@ pub fn show_all(output: &Output, ended: &[EndedCopy], read_bytes: u64, begun: In
             output.event(&Event::FanOut {
                 destinations: ended.len(),
                 done,
-                read_bytes,
-                elapsed_seconds: begun.elapsed().as_secs_f64(),
+                read_bytes: end.read,
+                elapsed_seconds: end.begun.elapsed().as_secs_f64(),
                 cpu_seconds: usage.cpu_seconds,
                 peak_rss_bytes: usage.peak_rss_bytes,
                 exit: code.number(),
@@ -150,9 +159,10 @@ pub fn show_all(output: &Output, ended: &[EndedCopy], read_bytes: u64, begun: In
     code
 }
 
-fn last_line(done: usize, all: usize, read_bytes: u64) -> String {
-    let read = show_bytes(read_bytes);
+fn last_line(done: usize, all: usize, end: &FanEnd) -> String {
+    let read = show_bytes(end.read);
     match all - done {
+        0 if end.is_dry => format!("all {all} destinations were compared; nothing was changed"),
         0 => format!("all {all} destinations have everything; {read} read here"),
         _ => format!(
             "{done} of {all} destinations have everything; {read} read here; run the same command again for the others"

@@ -29,7 +29,7 @@ use crate::common::spec::Spec;
 use crate::exit::Code;
 use args::FanPlaces;
 use chain::{ChainedPush, OutOfChain};
-use ended::{CopyWay, EndedCopy};
+use ended::{CopyWay, EndedCopy, FanEnd};
 use roll::ChainRoll;
 
 /// One of the hosts, and the path there.
@@ -134,7 +134,9 @@ impl FanRun {
         });
         drop(progress);
         let read = self.reading.read() + self.read.load(Ordering::Relaxed);
-        ended::show_all(&self.output, &ended, read, self.begun)
+        let sync = self.task.options.sync.as_ref();
+        let end = FanEnd { read, begun: self.begun, is_dry: sync.is_some_and(|sync| sync.dry_run) };
+        ended::show_all(&self.output, &ended, &end)
     }
 
     fn to_one(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> EndedCopy {

@@ -101,6 +101,9 @@ fn people_get_a_row_for_each_host() {
         "all 2 destinations have everything; 3.15 MB read here",
     ]);
     fs::remove_file(fleet.at(1).join("to/file")).unwrap();
+    let dry = fleet.start("sync", args!["-n", "tree"]).end().exits(0);
+    dry.says(&["h1  would send 1 file", "all 2 destinations were compared; nothing was changed"]);
+    assert_eq!(names(&fleet.at(1).join("to")), [""; 0]);
     let run = fleet.start("sync", args!["--itemize-changes", "tree"]).end().exits(0);
     assert!(run.out.contains("h1: ") && run.out.contains("f+++++++++ file"), "{run}");
     run.says(&["h0  0 files of 1, ", "h1  1 file of 1, "]);
