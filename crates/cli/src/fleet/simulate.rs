@@ -37,7 +37,9 @@ pub struct SimulateArgs {
     /// Files, bytes, shards and processor time of this plan
     #[arg(long, value_name = "DIR")]
     plan: Option<PathBuf>,
-    /// Shards, of at most a million files [default: the plan's, or 16 for each node]
+    /// Shards [default: the plan's, or 16 for each node]
+    ///
+    /// A shard has at most a million files.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     shards: Option<u32>,
     /// The largest file that isn't divided among shards
