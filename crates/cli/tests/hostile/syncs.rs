@@ -154,9 +154,10 @@ fn offer(far: &mut Far, entries: Vec<Entry>) -> Result<Vec<Want>, linerate_wire:
 fn offers_of_what_was_not_announced_are_refused() {
     let elsewhere = Entry { source: 7, ..file("x", 1) };
     let many = (0..=MAX_OFFERS).map(|number| file(&format!("{number}"), 1)).collect();
-    for entries in [vec![elsewhere], many] {
+    let device = entry("null", Kind::Device { block: false, major: 1, minor: 3 });
+    for entries in [vec![elsewhere], many, vec![device]] {
         let ground = Ground::new();
-        let run = pull(&ground, &[], |far| {
+        let run = pull(&ground, &["--no-devices"], |far| {
             offer(far, entries)?;
             far.hear_all()
         });

@@ -200,7 +200,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
             Kind::Symlink { target } if safe_links && self.leads_out(entry, target) => false,
             Kind::Symlink { .. } => !no_links,
             Kind::Fifo | Kind::Socket => keep.specials,
-            Kind::Device { .. } => keep.devices,
+            // Only the name of a device is offered with these numbers.
+            Kind::Device { major, minor, .. } => keep.devices || (*major, *minor) != (0, 0),
             Kind::File { .. } | Kind::Directory | Kind::HardLink { .. } => true,
         };
         !is_kept && self.sync.is_some()
