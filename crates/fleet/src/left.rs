@@ -3,30 +3,27 @@
 
 use anyhow::Context;
 use linerate_sys::replace::replace;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::attempt::AttemptState;
 use crate::plan::{FleetPart, PlanDirectory};
 use crate::status::FleetStatus;
 
 /// The entries that done shards have brought.
 pub struct Brought {
-    shards: HashMap<u32, LeftNames>,
-    is_all_done: bool,
-}
-
-/// The names that an attempt left out.
-enum LeftNames {
-    These(HashSet<Vec<u8>>),
-    /// It left something out, but no file lists it.
-    Any,
+    /// Shards of which all names are known that they left out.
+    shards: HashSet<u32>,
+    left: HashSet<Vec<u8>>,
+    /// All parts are done, and all names are known.
+    is_all: bool,
 }
 
 /// Lists the names that attempt `number` at a part left out, each ended by a zero byte. `paths` are those of problems, below the
-/// plan's source. A path elsewhere counts as any name.
+/// plan's source; one elsewhere has an empty name, which stands for any name.
 ///
 /// # Errors
 /// If it can't be written.
@@ -36,20 +33,17 @@ pub fn note(
     number: u32,
     paths: &[Vec<u8>],
 ) -> anyhow::Result<()> {
+    if paths.is_empty() {
+        return Ok(());
+    }
     let source = Path::new(&directory.plan.source);
     let below = |path: &Vec<u8>| {
-        use std::os::unix::ffi::{OsStrExt, OsStringExt};
-        let path = Path::new(std::ffi::OsStr::from_bytes(path)).strip_prefix(source).ok()?;
-        Some([path.as_os_str().to_owned().into_vec(), vec![0]].concat())
+        let name = Path::new(OsStr::from_bytes(path)).strip_prefix(source).unwrap_or(Path::new(""));
+        [name.as_os_str().as_bytes(), b"\0"].concat()
     };
-    let names: Option<Vec<_>> = paths.iter().map(below).collect();
-    match names {
-        Some(names) if !names.is_empty() => {
-            let file = file(&directory.round(), part, number);
-            replace(&file, &names.concat()).with_context(|| format!("writing {}", file.display()))
-        }
-        _ => Ok(()),
-    }
+    let names: Vec<_> = paths.iter().map(below).collect();
+    let file = file(&directory.round(), part, number);
+    replace(&file, &names.concat()).with_context(|| format!("writing {}", file.display()))
 }
 
 fn file(round: &Path, part: FleetPart, number: u32) -> PathBuf {
@@ -62,45 +56,46 @@ impl Brought {
     /// # Errors
     /// If that can't be read.
     pub fn read(directory: &PlanDirectory, status: &FleetStatus) -> anyhow::Result<Self> {
-        let mut shards = HashMap::new();
+        let mut brought = Self { shards: HashSet::new(), left: HashSet::new(), is_all: status.is_done_all() };
         for (part, number, attempt) in status.done() {
-            if let (FleetPart::Shard(shard), AttemptState::Done) = (part, attempt.state) {
-                let has_left = attempt.progress.changed > 0;
-                shards.insert(shard, LeftNames::read(&file(&directory.round(), part, number), has_left)?);
+            if let FleetPart::Shard(shard) = part {
+                let names = names(&file(&directory.round(), part, number))?;
+                brought.add(shard, names, attempt.progress.changed > 0);
             }
         }
-        Ok(Self { shards, is_all_done: status.is_done_all() })
+        Ok(brought)
+    }
+
+    /// Adds a done shard with the names that it left out. Without a list, it left out something if `has_left`: an earlier version
+    /// wrote none.
+    fn add(&mut self, shard: u32, names: Option<Vec<u8>>, has_left: bool) {
+        let text = names.unwrap_or_else(|| if has_left { b"\0".to_vec() } else { Vec::new() });
+        let names =
+            || text.split_inclusive(|byte| *byte == 0).map(|name| name.strip_suffix(b"\0").unwrap_or(name));
+        if names().any(<[u8]>::is_empty) {
+            self.is_all = false;
+        } else {
+            self.left.extend(names().map(<[u8]>::to_vec));
+            self.shards.insert(shard);
+        }
     }
 
     /// True if the shard has brought this entry.
     pub fn by_shard(&self, shard: u32, path: &[u8]) -> bool {
-        self.shards.get(&shard).is_some_and(|left| !left.has(path))
+        self.shards.contains(&shard) && !self.left.contains(path)
     }
 
     /// True if all shards together, and the part of the directories, have brought this entry.
     pub fn by_all(&self, path: &[u8]) -> bool {
-        self.is_all_done && self.shards.values().all(|left| !left.has(path))
+        self.is_all && !self.left.contains(path)
     }
 }
 
-impl LeftNames {
-    fn read(file: &Path, has_left: bool) -> anyhow::Result<Self> {
-        match fs::read(file) {
-            Ok(names) => {
-                let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-                Ok(Self::These(names.map(<[u8]>::to_vec).collect()))
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound && has_left => Ok(Self::Any),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::These(HashSet::new())),
-            Err(error) => Err(error).with_context(|| format!("reading {}", file.display())),
-        }
-    }
-
-    fn has(&self, path: &[u8]) -> bool {
-        match self {
-            Self::These(names) => names.contains(path),
-            Self::Any => true,
-        }
+fn names(file: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    match fs::read(file) {
+        Ok(names) => Ok(Some(names)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("reading {}", file.display())),
     }
 }
 
@@ -110,12 +105,18 @@ mod tests {
 
     #[test]
     fn what_an_attempt_left_is_known_by_name_or_not_at_all() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("00000.1.left");
-        assert!(!LeftNames::read(&file, false).unwrap().has(b"a"));
-        assert!(LeftNames::read(&file, true).unwrap().has(b"a"), "an earlier version wrote no list");
-        fs::write(&file, b"a\n\0d/b\0").unwrap();
-        let left = LeftNames::read(&file, true).unwrap();
-        assert!(left.has(b"a\n") && left.has(b"d/b") && !left.has(b"a") && !left.has(b""));
+        let has = |names: Option<&[u8]>, has_left, path: &[u8]| {
+            let mut brought = Brought { shards: HashSet::new(), left: HashSet::new(), is_all: true };
+            brought.add(3, names.map(<[u8]>::to_vec), has_left);
+            assert_eq!(brought.by_shard(3, path), brought.by_all(path));
+            assert!(!brought.by_shard(4, path), "another shard");
+            !brought.by_shard(3, path)
+        };
+        assert!(!has(None, false, b"a"));
+        assert!(has(None, true, b"a"), "an earlier version wrote no list");
+        let names: &[u8] = b"a\n\0d/b\0";
+        assert!(has(Some(names), true, b"a\n") && has(Some(names), true, b"d/b"));
+        assert!(!has(Some(names), true, b"a") && !has(Some(names), true, b""));
+        assert!(has(Some(b"a\0\0"), false, b"x"), "a path that isn't below the source");
     }
 }

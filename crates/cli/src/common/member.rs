@@ -106,9 +106,9 @@ impl MemberOutput {
         }
     }
 
-    /// The paths of the entries that were left out so far.
+    /// Takes the paths of the entries that were left out.
     pub fn left(&self) -> Vec<Vec<u8>> {
-        lock(&self.left).clone()
+        std::mem::take(&mut lock(&self.left))
     }
 
     /// The changes so far.
