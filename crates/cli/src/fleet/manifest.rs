@@ -3,13 +3,13 @@
 use clap::Args;
 use linerate_fleet::manifest::{hashes, line};
 use linerate_fleet::plan::PlanDirectory;
-use linerate_quantity::counted;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use crate::common::failure::Failure;
 use crate::exit::Code;
 use crate::say::note_loss;
+use crate::units::show_counted;
 
 /// Arguments of `linerate fleet manifest`.
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub fn run(args: &ManifestArgs) -> Result<Code, Failure> {
     }
     tell!(
         "linerate: {}: no task has brought it yet, or one of a plan without --manifest; 'b3sum {}/FILE' computes the hash at the destination",
-        counted(missing, "file has no hash", "files have no hash"),
+        show_counted(missing, "file has no hash", "files have no hash"),
         directory.plan.destination
     );
     Ok(Code::Some)

@@ -56,22 +56,17 @@ fn ended(job: &SubmittedJob, tasks: &ScheduledTasks, status: &FleetStatus) -> Op
         state != PartState::Done && !(state == PartState::Running && is_of_other)
     };
     let shards = job.shards();
-    let mut left = 0;
-    for (part, state, attempt, _) in status.parts() {
-        match part {
-            FleetPart::Shard(number) if shards.contains(&number) => {
-                left += usize::from(is_left(state, attempt));
-            }
-            FleetPart::Shard(_) => {}
-            // They come last.
-            FleetPart::Directories => {
-                let is_theirs =
-                    status.parts().all(|(other, state, ..)| other == part || state == PartState::Done);
-                return (left > 0 || is_theirs && is_left(state, attempt)).then_some(left);
-            }
-        }
-    }
-    (left > 0).then_some(left)
+    let is_its = |part| matches!(part, FleetPart::Shard(number) if shards.contains(&number));
+    let of_job =
+        status.parts().filter(|(part, state, attempt, _)| is_its(*part) && is_left(*state, *attempt));
+    let left = of_job.count();
+    let are_only_directories = || {
+        status.parts().all(|(part, state, attempt, _)| match part {
+            FleetPart::Shard(_) => state == PartState::Done,
+            FleetPart::Directories => is_left(state, attempt),
+        })
+    };
+    (left > 0 || are_only_directories()).then_some(left)
 }
 
 #[cfg(test)]

@@ -75,6 +75,14 @@ impl<'a> Fleet<'a> {
         serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"))
     }
 
+    /// Starts a run, and kills its process once the first shard has more bytes than that.
+    fn kill_midway(&self, options: Vec<OsString>, bytes: u64) {
+        let killed = self.start_run(options);
+        assert!(within(PATIENCE, || self.bytes_of(0) > bytes), "{}", killed.said());
+        killed.signal(Signal::KILL);
+        assert_eq!(killed.end().signal, Some(9));
+    }
+
     /// The states of all parts, with the numbers of their attempts.
     fn states(&self) -> Vec<(String, u64)> {
         let status = self.status();
@@ -167,11 +175,7 @@ fn a_task_that_is_killed_is_begun_again_and_nothing_is_half_written() {
     write(fleet.source.join("large"), noise(1, 30_000_000));
     fleet.plan(args!["--shards", "1"]).exits(0);
     let slow = args!["--shard", "0", "--lease", "2", "--bwlimit", "8mb", "--streams", "1"];
-    let killed = fleet.start_run(slow);
-    let is_midway = || fleet.bytes_of(0) > 4_000_000;
-    assert!(within(PATIENCE, is_midway), "{}", killed.said());
-    killed.signal(Signal::KILL);
-    assert_eq!(killed.end().signal, Some(9));
+    fleet.kill_midway(slow, 4_000_000);
     assert_real_names_are_whole(&fleet.source, &fleet.copy);
     assert_eq!(fleet.states()[0].0, "running", "nobody could write down more");
     fleet.run(args!["--shard", "0"]).exits(0);
@@ -328,10 +332,7 @@ fn a_file_that_a_killed_task_left_half_is_finished_by_the_next_round() {
     let fleet = Fleet::new(&case).with_tree();
     write(fleet.source.join("large"), noise(1, 30_000_000));
     fleet.plan(args!["--shards", "1"]).exits(0);
-    let killed = fleet.start_run(args!["--shard", "0", "--bwlimit", "8mb", "--streams", "1"]);
-    assert!(within(PATIENCE, || fleet.bytes_of(0) > 12_000_000), "{}", killed.said());
-    killed.signal(Signal::KILL);
-    killed.end();
+    fleet.kill_midway(args!["--shard", "0", "--bwlimit", "8mb", "--streams", "1"], 12_000_000);
     fleet.plan(args!["--shards", "1"]).exits(0);
     fleet.run(args![]).exits(0);
     fleet.assert_done();

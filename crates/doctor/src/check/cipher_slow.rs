@@ -22,7 +22,7 @@ pub(super) const CHECK: Check = Check {
 fn of(host: &Host<'_>) -> Option<Finding> {
     let cpu = &host.facts.cpu;
     let (aes, blake) = (cpu.aes_128_gcm.get()?, cpu.blake3.get()?);
-    let cores = cpu.cores.get().or(cpu.threads().get())?;
+    let cores = cpu.cores_at_most()?;
     if aes <= 0.0 || blake <= 0.0 {
         return None;
     }

@@ -55,7 +55,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
 fn by_rate(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     let cpu = &host.facts.cpu;
     let one = cpu.aes_128_gcm.get().filter(|bytes| *bytes > 0.0)? * 8.0;
-    let cores = cpu.cores.get().or(cpu.threads().get())?;
+    let cores = cpu.cores_at_most()?;
     let all = one * f64::from(cores);
     let title = format!("all cores together encrypt at most {} for {}", gbit(all), fs.path);
     (all < host.rate()).then(|| {

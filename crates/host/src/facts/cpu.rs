@@ -77,6 +77,11 @@ impl CpuFacts {
         self.online.as_ref().map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX))
     }
 
+    /// The number of cores, or of logical processors if the cores are unknown.
+    pub fn cores_at_most(&self) -> Option<u32> {
+        self.cores.get().or(self.threads().get())
+    }
+
     /// The number of cores that these processors belong to; `None` if the threads of the cores are unknown.
     pub fn cores_of(&self, cpus: &[u32]) -> Option<u32> {
         let cores = self.siblings.known()?;

@@ -278,8 +278,7 @@ impl BlockDevice {
             let source = mount.source.strip_prefix("/dev/").unwrap_or_default();
             let mapped = source.strip_prefix("mapper/").and_then(|mapping| mapped(root, mapping));
             match mapped.as_deref().unwrap_or(source) {
-                "" => Fact::NotApplicable,
-                name if name.contains(['/', ' ']) => Fact::NotApplicable,
+                name if name.is_empty() || name.contains(['/', ' ']) => Fact::NotApplicable,
                 name => root.real(&format!("sys/class/block/{name}")),
             }
         } else {
@@ -295,6 +294,7 @@ impl BlockDevice {
         let path = |file: &str| format!("sys/class/block/{name}/{file}");
         let sectors: Fact<u64> = number(root, &path("size"));
         let count = |names: Vec<String>| u32::try_from(names.len()).unwrap_or(u32::MAX);
+        let all = with_parts(root, &name);
         let some =
             |names: Vec<String>| if names.is_empty() { Fact::NotApplicable } else { Fact::Known(names) };
         Self {
@@ -308,9 +308,9 @@ impl BlockDevice {
             queues: root.names(&path("mq")).map(count),
             raid: root.text(&path("md/level")),
             number: root.text(&path("dev")),
-            pci: pci(root, &name),
+            pci: pci(root, &all),
             made_of: root.names(&path("slaves")).and_then(some),
-            encrypted: encrypted(root, &name),
+            encrypted: encrypted(root, &all),
             name,
         }
     }
@@ -325,10 +325,10 @@ fn mapped(root: &Root, mapping: &str) -> Option<String> {
     devices.into_iter().filter(|name| name.starts_with("dm-")).find(is_named)
 }
 
-/// The PCI devices of a block device and its component devices.
-fn pci(root: &Root, name: &str) -> Vec<Pci> {
+/// The PCI devices of a block device [with its parts](with_parts).
+fn pci(root: &Root, all: &[(String, Vec<String>)]) -> Vec<Pci> {
     let mut found = Vec::<Pci>::new();
-    for (name, parts) in with_parts(root, name) {
+    for (name, parts) in all {
         let real = root.real(&format!("sys/class/block/{name}"));
         let device = real.known().filter(|_| parts.is_empty()).map(|real| Pci::of(root, real));
         let new = device.and_then(|pci| pci.known().cloned());
@@ -337,9 +337,9 @@ fn pci(root: &Root, name: &str) -> Vec<Pci> {
     found
 }
 
-fn encrypted(root: &Root, name: &str) -> Fact<EncryptedDevice> {
-    let mut all = with_parts(root, name).into_iter().map(|(name, _)| EncryptedDevice::read(root, &name));
-    all.find(|found| *found != Fact::NotApplicable).unwrap_or(Fact::NotApplicable)
+fn encrypted(root: &Root, all: &[(String, Vec<String>)]) -> Fact<EncryptedDevice> {
+    let mut each = all.iter().map(|(name, _)| EncryptedDevice::read(root, name));
+    each.find(|found| *found != Fact::NotApplicable).unwrap_or(Fact::NotApplicable)
 }
 
 /// A block device and, recursively, its component devices, for example those of a logical volume on a RAID; each with the names of
@@ -416,7 +416,8 @@ mod tests {
             parts.iter().for_each(|part| make(&format!("{dir}/slaves/{part}")));
         }
         let of = |name| {
-            let found = pci(&Root::files(root.path()), name);
+            let root = Root::files(root.path());
+            let found = pci(&root, &with_parts(&root, name));
             found.into_iter().map(|pci| pci.address).collect::<Vec<_>>()
         };
         assert_eq!(of("dm-0"), ["0000:00:00.0", "0000:01:00.0"]);

@@ -6,7 +6,6 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use super::{Fleet, done};
@@ -84,11 +83,7 @@ fn a_task_that_is_killed_within_its_pieces_goes_on_from_the_last_one_that_is_the
     fleet.divide(2);
     fleet.shard(1).exits(0);
     assert!(!fleet.large().exists(), "half of it is there");
-    let killed = fleet.start_run(args!["--shard", "0", "--bwlimit", "8mb", "--streams", "1", "--lease", "2"]);
-    let is_midway = || fleet.bytes_of(0) > 12 * MIB;
-    assert!(within(PATIENCE, is_midway), "{}", killed.said());
-    killed.signal(Signal::KILL);
-    assert_eq!(killed.end().signal, Some(9));
+    fleet.kill_midway(args!["--shard", "0", "--bwlimit", "8mb", "--streams", "1", "--lease", "2"], 12 * MIB);
     assert!(!fleet.large().exists());
     fleet.shard(0).exits(0);
     fleet.assert_done();

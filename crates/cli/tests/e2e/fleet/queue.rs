@@ -1,5 +1,6 @@
 //! Jobs of a fleet that fail, wait or are refused by Slurm.
 
+use std::ffi::OsString;
 use std::fs;
 
 use serde_json::Value;
@@ -10,6 +11,12 @@ use crate::bed::args;
 use crate::support::{PATIENCE, within};
 use crate::tree::{noise, write};
 
+/// Submits with these words; the job's number.
+fn submitted(slurm: &Slurm<'_>, words: Vec<OsString>) -> String {
+    let said = slurm.fleet(words).exits(0).out;
+    said.split([' ', ':']).nth(1).expect("job NUMBER: shards ...").to_owned()
+}
+
 #[test]
 fn status_names_the_job_whose_tasks_could_not_begin() {
     let Some(case) = case_with_slurm() else { return };
@@ -17,8 +24,7 @@ fn status_names_the_job_whose_tasks_could_not_begin() {
     let slurm = Slurm::of(&case);
     fleet.plan(args!["--shards", "3", "--hosts", "s2h2"]).exits(0);
     let failing = args!["submit", "plan", "--partition", "site1", "--program", "/nope"];
-    let job = slurm.fleet(failing.clone()).exits(0).out;
-    let job = job.split([' ', ':']).nth(1).unwrap().to_owned();
+    let job = submitted(&slurm, failing.clone());
     assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
     let status = slurm.fleet(args!["status", "plan"]).exits(3);
     let ended = format!("job {job} has ended, but 3 of its shards aren't done: see plan/round-1/slurm-*.out");
@@ -36,10 +42,9 @@ fn status_names_the_job_whose_tasks_could_not_begin() {
         "{waited}"
     );
     // Tasks that never begin because somebody cancels them.
-    let held = slurm.fleet(args!["submit", "plan", "--sbatch=--hold"]).exits(0).out;
-    let held = held.split([' ', ':']).nth(1).unwrap();
+    let held = submitted(&slurm, args!["submit", "plan", "--sbatch=--hold"]);
     slurm.fleet(args!["status", "plan"]).exits(0);
-    slurm.say("scancel", args![held]);
+    slurm.say("scancel", args![&held]);
     assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
     let status = slurm.fleet(args!["status", "plan"]).exits(3);
     assert!(status.out.contains(&format!("job {held} has ended")), "{status}");
@@ -87,13 +92,12 @@ fn tasks_of_an_earlier_round_refuse_a_submission() {
     let fleet = Fleet::new(&case).with_tree();
     let slurm = Slurm::of(&case);
     fleet.plan(args!["--shards", "2", "--hosts", "s2h2"]).exits(0);
-    let held = slurm.fleet(args!["submit", "plan", "--sbatch=--hold"]).exits(0).out;
-    let held = held.split([' ', ':']).nth(1).unwrap();
+    let held = submitted(&slurm, args!["submit", "plan", "--sbatch=--hold"]);
     fleet.plan(args!["--shards", "2", "--hosts", "s2h2"]).exits(0);
     assert!(!case.near.join("plan/round-2/submitted.json").exists());
     let refused = slurm.fleet(args!["submit", "plan"]).exits(1);
     assert!(refused.err.contains(&format!("job {held} of this plan still has 2 tasks")), "{refused}");
-    slurm.say("scancel", args![held]);
+    slurm.say("scancel", args![&held]);
     assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
     slurm.submit();
     assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
