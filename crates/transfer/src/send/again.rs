@@ -28,12 +28,13 @@ pub enum ResendVerdict {
 ///
 /// # Errors
 /// If the receiver gave up, went away or breaks the protocol.
-pub fn verdict(session: &mut Session) -> Result<ResendVerdict, TransferError> {
+pub fn verdict(session: &mut Session, shared: &Transmission<'_>) -> Result<ResendVerdict, TransferError> {
     loop {
-        match session.receive()? {
+        match session.awaiting("its word that everything is in place", Session::receive)? {
             Message::Committed(landed) => return Ok(ResendVerdict::Committed(landed)),
             Message::Again(names) => return Ok(ResendVerdict::Again(names)),
-            Message::Skip { .. } => {}
+            // It may have crossed the last of the data on its way.
+            Message::Skip { file } => shared.skip(file)?,
             _ => return Err(out_of_turn()),
         }
     }

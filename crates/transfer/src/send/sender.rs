@@ -306,7 +306,7 @@ impl<'a> Rounds<'a> {
     where
         'a: 'scope,
     {
-        let names = match session.awaiting("its word that everything is in place", again::verdict)? {
+        let names = match again::verdict(session, self.shared)? {
             ResendVerdict::Committed(landed) => return Ok((landed, used)),
             // The other hosts have the files.
             ResendVerdict::Again(_) if self.chain.is_some() => {
@@ -326,7 +326,10 @@ impl<'a> Rounds<'a> {
         let mut answers = Answers { answered: None, state: self.state, blocks: Vec::new() };
         let number = Streams::fixed(streams);
         let used = self.round(scope, session, units, number, &mut answers, (streams, used))?;
-        Ok((session.wait_for_commit()?, used))
+        match again::verdict(session, self.shared)? {
+            ResendVerdict::Committed(landed) => Ok((landed, used)),
+            ResendVerdict::Again(_) => Err(out_of_turn()),
+        }
     }
 
     /// Sends one round's units: opens `more` streams, and returns the total number of streams, including those
@@ -355,9 +358,7 @@ impl<'a> Rounds<'a> {
                     crew.hire(stream);
                 }
                 Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-                // If one host needs nothing more of a file, the others may still need it.
-                Event::Message(Message::Skip { .. }) if shared.chain.is_some() => {}
-                Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
+                Event::Message(Message::Skip { file }) => shared.skip(file)?,
                 Event::Message(Message::Blocks(sums)) => answers.gather(sums)?,
                 Event::Message(Message::Wanted(wants)) => answers.hand_on(wants)?,
                 Event::Message(_) => return Err(out_of_turn()),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use crate::base::problem::TransferError;
 use crate::net::chain::ChainSource;
 use crate::net::clock::Counters;
 use crate::net::pace::Pace;
@@ -64,6 +65,15 @@ impl Transmission<'_> {
         self.working.store(0, Ordering::Release);
         self.links.clear();
         self.compressing.iter().for_each(Compressing::begin_round);
+    }
+
+    /// Handles the receiver's message that it needs nothing more of a file. It is ignored if the data is for several
+    /// hosts, since the others may still need the file.
+    ///
+    /// # Errors
+    /// If nothing of such a file was ever sent.
+    pub fn skip(&self, file: u64) -> Result<(), TransferError> {
+        if self.chain.is_some() { Ok(()) } else { self.under_way.skip(file) }
     }
 
     /// True once for each worker that should leave; never for the last worker, or the last worker on its link.

@@ -157,11 +157,15 @@ ODD = {
 }
 
 
-def odd_word(kind, body):
+def odd_word(kind, body, late=False):
+    """Says it before the data comes, or when all of it has come."""
     def speak(far):
         receiver.accept(far)
-        far.say(kind, body)
+        if not late:
+            far.say(kind, body)
         counts = receiver.read_data(far)
+        if late:
+            far.say(kind, body)
         far.say(p.COMMITTED, counts)
         far.say(p.REPORT, p.report())
         far.wait_for_the_end()
@@ -170,6 +174,7 @@ def odd_word(kind, body):
 
 for label, (kind, body) in ODD.items():
     receives(name=f"receiver-says-{label}", brief=True)(odd_word(kind, body))
+    receives(name=f"receiver-says-late-{label}", brief=True)(odd_word(kind, body, late=True))
 
 
 @receives(may_succeed=True)

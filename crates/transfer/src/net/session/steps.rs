@@ -99,17 +99,15 @@ impl Session {
         }
     }
 
-    /// The sender: waits until everything is in place; returns the totals that are in place.
+    /// The sender of data that is no file: waits until all of it has arrived; returns the totals that the receiver
+    /// counted.
     ///
     /// # Errors
     /// If the receiver gave up or goes away.
     pub fn wait_for_commit(&mut self) -> Result<Totals, TransferError> {
-        loop {
-            match self.awaiting("its word that everything is in place", Self::receive)? {
-                Message::Committed(landed) => return Ok(landed),
-                Message::Skip { .. } => {}
-                _ => return Err(out_of_turn()),
-            }
+        match self.awaiting("its word that everything is in place", Self::receive)? {
+            Message::Committed(landed) => Ok(landed),
+            _ => Err(out_of_turn()),
         }
     }
 
