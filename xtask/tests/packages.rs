@@ -49,9 +49,8 @@ fn program(directory: &Path) -> Option<PathBuf> {
         return None;
     }
     let script = directory.join("linerate");
-    fs::write(&script, format!("#!/bin/sh\n# {}\nexec '{}' \"$@\"\n", named_commit(), built.display()))
-        .unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\n# {}\nexec '{}' \"$@\"\n", named_commit(), built.display());
+    linerate_testing::write_script(&script, &text);
     Some(script)
 }
 

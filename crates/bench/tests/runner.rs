@@ -469,8 +469,7 @@ fn a_generator_is_tested_alone_and_runs_near_its_limit_are_marked() {
     let linerate = trial.dir.path().join("linerate");
     let script = "#!/bin/sh\nif [ $1 = serve ]; then echo listening on it; exec sleep 30; fi\nsleep 0.1\n\
                   echo '{\"bytes\":125000000,\"bytes_back\":0,\"seconds\":0.1,\"connections\":[],\"window\":{\"begin\":1,\"end\":2}}'\n";
-    std::fs::write(&linerate, script).unwrap();
-    std::fs::set_permissions(&linerate, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    linerate_testing::write_script(&linerate, script);
     let mut setup = trial.setup(&study, &work, &out);
     setup.linerate = &linerate;
     let runner = Runner::new(setup, beds(), &mut |_| {}).unwrap();

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use linerate_remote::packed;
+use linerate_testing::{copy_program, write_script};
 use support::{Run, Running, directory};
 use tempfile::TempDir;
 
@@ -26,7 +27,7 @@ impl Installation {
             fs::create_dir_all(installation.path(directory)).unwrap();
         }
         let program = installation.path("usr/bin/linerate");
-        fs::hard_link(PROGRAM, &program).or_else(|_| fs::copy(PROGRAM, &program).map(drop)).unwrap();
+        fs::hard_link(PROGRAM, &program).unwrap_or_else(|_| copy_program(Path::new(PROGRAM), &program));
         let home = installation.path("home").display().to_string();
         // Nothing but the program's own directory may have a linerate.
         let shell = format!("shift\nHOME={home} XDG_CACHE_HOME= PATH=/usr/bin:/bin exec sh -c \"$*\"");
@@ -40,8 +41,7 @@ impl Installation {
     }
 
     fn script(&self, name: &str, text: &str) {
-        fs::write(self.path(name), format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&self.path(name), &format!("#!/bin/sh\n{text}\n"));
     }
 
     /// Leaves the far host only the tools that the far line needs, and `more`. Its shell keeps what it reads in the file `sent`.

@@ -44,8 +44,7 @@ impl Ground {
     }
 
     fn script(&self, name: &str, text: &str) {
-        fs::write(self.path(name), format!("#!/bin/sh\n{text}")).unwrap();
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        linerate_testing::write_script(&self.path(name), &format!("#!/bin/sh\n{text}"));
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -487,7 +486,7 @@ fn a_file_that_a_stranger_may_write_is_refused() {
     fs::set_permissions(ground.home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // The program may be where only root comes.
     let program = ground.path("bin/linerate");
-    fs::copy(PROGRAM, &program).unwrap();
+    linerate_testing::copy_program(Path::new(PROGRAM), &program);
     for (name, owner, by_root, by_user) in [
         (files[0], 0, 0, 0),
         (files[1], 0, 0, 0),

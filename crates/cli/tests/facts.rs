@@ -155,7 +155,7 @@ fn an_ordinary_user_is_told_less_and_nothing_else() {
 fn as_nobody(directory: &tempfile::TempDir, arguments: &[&str]) -> Run {
     let program = directory.path().join("linerate");
     if !program.exists() {
-        fs::copy(PROGRAM, &program).unwrap();
+        linerate_testing::copy_program(Path::new(PROGRAM), &program);
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut command = Command::new(program);

@@ -3,7 +3,6 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -69,8 +68,7 @@ fn far_host() -> tempfile::TempDir {
         "#!/bin/sh\nprintf '%s|' \"$@\" > words\nfor last; do :; done\ncd '{}'\nexec sh -c \"$last\"\n",
         home.display()
     );
-    fs::write(&ssh, script).unwrap();
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    linerate_testing::write_script(&ssh, &script);
     std::os::unix::fs::symlink(PROGRAM, here.path().join("linerate")).unwrap();
     here
 }

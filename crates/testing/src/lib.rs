@@ -1,4 +1,5 @@
-//! Lets a test of any crate report that it can't run on this machine. No program depends on this crate.
+//! What the tests of all crates share: reports that a test can't run on this machine, and programs that a test makes and
+//! runs. No program depends on this crate.
 //!
 //! Each requirement has a name: that of a program (`rsync`), or `root`, `tun`, `xattrs` and others. If a requirement
 //! isn't met, the test prints `skipped: ...` and passes. With `LINERATE_TEST_ALL=1` it fails instead, unless
@@ -7,6 +8,7 @@
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Directories of programs that an ordinary user's `PATH` may lack.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -75,6 +77,34 @@ pub fn has_tun() -> bool {
         skip("tun", "this machine has no /dev/net/tun");
     }
     there
+}
+
+/// Writes an executable script. A process of its own writes it: if this process did, a child that another test starts
+/// meanwhile could inherit the descriptor, and the system runs no file that is open for writing.
+///
+/// # Panics
+/// If the script can't be written.
+#[track_caller]
+pub fn write_script(path: &Path, text: &str) {
+    let mut writing = Command::new("sh")
+        .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("every Linux has sh");
+    let written = writing.stdin.take().expect("it is piped").write_all(text.as_bytes());
+    let ended = writing.wait().expect("our child");
+    assert!(written.is_ok() && ended.success(), "writing {}", path.display());
+}
+
+/// Copies a program that is then run, as [`write_script`] writes a script.
+///
+/// # Panics
+/// If it can't be copied.
+#[track_caller]
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status().expect("every Linux has cp");
+    assert!(copied.success(), "copying {} to {}", from.display(), to.display());
 }
 
 #[cfg(test)]

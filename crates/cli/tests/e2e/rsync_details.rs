@@ -221,8 +221,7 @@ fn links_are_munged_where_the_end_says_so() {
 fn assert_restricted(case: &Case) {
     let agent = format!("{} agent --below {}", case.bed.program().display(), case.far.display());
     let shell = case.near.join("restricted.sh");
-    write(shell.clone(), format!("#!/bin/sh\nexec {agent}\n"));
-    fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    linerate_testing::write_script(&shell, &format!("#!/bin/sh\nexec {agent}\n"));
     let line = format!("-aK -e {} src/ x:plain/", shell.display());
     let run = case.start_with(args![case.bed.program(), "rsync"], words(&line, "")).end();
     assert_ne!(run.code, Some(0), "{run}");

@@ -210,8 +210,7 @@ fn the_agent_is_called_by_a_line_of_the_users() {
     let Some(case) = case() else { return };
     make_source(&case.near.join("src"));
     let script = case.aside("bin").join("as");
-    crate::tree::write(script.clone(), "#!/bin/sh\necho \"$0 $1\" >called\nexec \"$@\"\n");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    linerate_testing::write_script(&script, "#!/bin/sh\necho \"$0 $1\" >called\nexec \"$@\"\n");
     let aside = script.parent().unwrap().display().to_string();
     let calls = |option: &str| {
         let _ = fs::remove_file(script.with_file_name("called"));

@@ -171,8 +171,7 @@ pub fn path_with_linerate(case: &Case, config: &Path) -> String {
         case.bed.program().display(),
         config.display(),
     );
-    fs::write(bin.join("linerate"), script).unwrap();
-    fs::set_permissions(bin.join("linerate"), fs::Permissions::from_mode(0o755)).unwrap();
+    linerate_testing::write_script(&bin.join("linerate"), &script);
     format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
 }
 

@@ -11,7 +11,7 @@ mod racer;
 mod tree;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -135,8 +135,7 @@ impl Track {
         make_original(&top.path().join("in/tree"), ENTRIES);
         // As ssh does, it gives the far shell one line; the far host is this one.
         let shell = top.path().join("bin/rsh");
-        fs::write(&shell, "#!/bin/sh\nfor line; do :; done\nexec sh -c \"$line\"\n").expect("writable");
-        fs::set_permissions(&shell, PermissionsExt::from_mode(0o755)).expect("our own");
+        linerate_testing::write_script(&shell, "#!/bin/sh\nfor line; do :; done\nexec sh -c \"$line\"\n");
         symlink(program(), top.path().join("bin/linerate")).expect("writable");
         Self { top }
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,8 +54,7 @@ impl Ground {
         }
         for name in ["bin/ssh", "bin/sudo"] {
             let script = if name == "bin/ssh" { SHELL } else { "#!/bin/sh\nexec \"$@\"\n" };
-            fs::write(ground.path(name), script).expect("writable");
-            fs::set_permissions(ground.path(name), PermissionsExt::from_mode(0o755)).expect("our own");
+            linerate_testing::write_script(&ground.path(name), script);
         }
         trees::make(&ground.path("start"));
         ground
