@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use linerate_testing::{has, is_root, skip};
+use linerate_wire::identity::{IDENTITY, STAMP};
 use tempfile::TempDir;
 
 const DATE: &str = "1700000000";
@@ -49,7 +50,7 @@ fn program(directory: &Path) -> Option<PathBuf> {
         return None;
     }
     let script = directory.join("linerate");
-    let text = format!("#!/bin/sh\n# {}\nexec '{}' \"$@\"\n", named_commit(), built.display());
+    let text = format!("#!/bin/sh\n# {STAMP} {}\nexec '{}' \"$@\"\n", named_commit(), built.display());
     linerate_testing::write_script(&script, &text);
     Some(script)
 }
@@ -72,7 +73,7 @@ fn release(program: &Path, out: &Path) {
     // A script stands for the agent, and the beginning of an ELF file for the binaries of the other machine.
     let directory = tempfile::tempdir().unwrap();
     let (script, elf) = (directory.path().join("script"), directory.path().join("elf"));
-    fs::write(&script, format!("#!/bin/sh\n# {}\n", named_commit())).unwrap();
+    fs::write(&script, format!("#!/bin/sh\n# {STAMP} {}\n", named_commit())).unwrap();
     fs::write(&elf, other_elf()).unwrap();
     let other = for_other(&elf);
     let agent = std::env::var_os("LINERATE_TEST_AGENT").unwrap_or_else(|| script.into());
@@ -93,9 +94,13 @@ fn xtask_release(program: &Path, out: &Path) -> Command {
     xtask
 }
 
-/// An ELF file of nothing but a header and the commit, elf(5): EM_X86_64 is 62, EM_AARCH64 183.
+/// An ELF file of nothing but a header, what it speaks and the commit, elf(5): EM_X86_64 is 62, EM_AARCH64 183.
 fn other_elf() -> Vec<u8> {
-    let mut elf = [vec![0; 64], named_commit().into_bytes()].concat();
+    elf_with(STAMP)
+}
+
+fn elf_with(stamp: &str) -> Vec<u8> {
+    let mut elf = [vec![0; 64], stamp.as_bytes().to_vec(), named_commit().into_bytes()].concat();
     elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
     elf[18] = if OTHER == "aarch64" { 183 } else { 62 };
     elf
@@ -445,17 +450,57 @@ fn a_binary_of_another_commit_is_refused_and_one_without_a_commit_has_none_in_it
     let directory = tempfile::tempdir().unwrap();
     let Some(program) = program(directory.path()) else { return };
     let (agent, out) = (directory.path().join("agent"), directory.path().join("out"));
-    fs::write(&agent, format!("#!/bin/sh\n# (commit {})\n", "1".repeat(40))).unwrap();
+    fs::write(&agent, format!("#!/bin/sh\n# {STAMP} (commit {})\n", "1".repeat(40))).unwrap();
     let pack = || xtask_release(&program, &out).arg("--agent").arg(&agent).output().unwrap();
     let refused = pack();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && why.contains("agent was built from commit 11111"), "{why}");
     assert!(!out.exists(), "nothing is written");
-    fs::write(&agent, "#!/bin/sh\n").unwrap();
+    fs::write(&agent, format!("#!/bin/sh\n# {STAMP}\n")).unwrap();
     let packed = pack();
     assert!(packed.status.success() && text(&packed).contains("doesn't name its commit"), "{packed:?}");
     let list = list_of_parts(&out, HERE);
     let packages = list["packages"].as_array().unwrap();
     let agent = packages.iter().find(|package| package["name"] == "linerate-agent").unwrap();
     assert_eq!(agent.get("sourceInfo"), None);
+}
+
+#[test]
+fn a_binary_of_another_protocol_or_that_tells_none_is_refused_also_one_that_can_not_run_here() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = program(directory.path()) else { return };
+    let (binary, out) = (directory.path().join("binary"), directory.path().join("out"));
+    let older = "linerate 0.0.1 protocol 3";
+    let told = format!("binary is of {older}, and this source is {IDENTITY}");
+    let cases = [("", "doesn't tell which protocol it speaks"), (&format!("(speaks {older})"), &told)];
+    for (stamp, why) in cases {
+        let script = format!("#!/bin/sh\n# {stamp} {}\n", named_commit()).into_bytes();
+        let here = (binary.clone().into_os_string(), script);
+        for (file, bytes) in [here, (for_other(&binary), elf_with(stamp))] {
+            fs::write(&binary, bytes).unwrap();
+            for option in ["--agent", "--program"] {
+                let refused = xtask_release(&program, &out).arg(option).arg(&file).output().unwrap();
+                let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+                assert!(!refused.status.success() && said.contains(why), "{option}: {said}");
+                assert!(said.contains("build it anew"), "{said}");
+                assert!(!out.exists(), "nothing is written");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_agent_without_a_program_for_its_machine_must_be_of_this_commit_too() {
+    if commit().is_none() {
+        skip("git", "this source is no git checkout");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = program(directory.path()) else { return };
+    let (agent, out) = (directory.path().join("agent"), directory.path().join("out"));
+    fs::write(&agent, format!("#!/bin/sh\n# {STAMP} (commit {})\n", "1".repeat(40))).unwrap();
+    let refused = xtask_release(&program, &out).arg("--agent").arg(for_other(&agent)).output().unwrap();
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("agent was built from commit 11111"), "{why}");
+    assert!(!out.exists(), "nothing is written");
 }

@@ -1,11 +1,12 @@
 //! The worked examples of docs/protocol.md are what this program says.
 
 use linerate_remote::binary::{Binaries, Binary, FarPart};
-use linerate_remote::install::{bootstrap, identity};
+use linerate_remote::install::bootstrap;
 use linerate_wire::batch;
 use linerate_wire::control::{self, ChainNext, Job, Listening, LostNext, Message, Options, Sampling, Source};
 use linerate_wire::entry::{Chunk, Entry, Kind, Origin, Timestamp};
 use linerate_wire::frame::{FrameKind, Header};
+use linerate_wire::identity::IDENTITY;
 use linerate_wire::path::RelPath;
 
 fn page() -> String {
@@ -107,8 +108,7 @@ fn the_far_shell_gets_the_line_that_is_shown() {
     let binaries = Binaries { own, others: Vec::new(), agents: Vec::new(), unfit: Vec::new() };
     for install in [false, true] {
         let line = bootstrap(&binaries, FarPart::Agent, install);
-        let line =
-            line.replace(&identity(), &format!("linerate VERSION protocol {}", linerate_wire::PROTOCOL));
+        let line = line.replace(IDENTITY, &format!("linerate VERSION protocol {}", linerate_wire::PROTOCOL));
         assert!(page().contains(&format!("```text\n{line}\n```")), "not on the page: {line}");
     }
 }

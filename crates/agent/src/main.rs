@@ -2,6 +2,7 @@
 
 use linerate_agent::{LocalHost, VERSION, serve_client};
 use linerate_transfer::permit::Permit;
+use linerate_wire::identity::STAMP;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -14,7 +15,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if !is("agent") {
-        eprintln!("{USAGE}");
+        eprintln!("{USAGE} {STAMP}");
         return ExitCode::from(2);
     }
     match serve_client(&LocalHost, Ok(Permit::all())) {

@@ -3,6 +3,7 @@
 use linerate_host::{CpuTimes, Snapshot, sample::Recording};
 use linerate_remote::host_agent::{HostAgent, Sampling};
 use linerate_remote::place::Place;
+use linerate_wire::identity::{IDENTITY, told_by};
 use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate-agent");
@@ -26,4 +27,11 @@ fn it_has_no_other_command() {
         assert_eq!(output.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&output.stderr).contains("only the far end"), "{output:?}");
     }
+}
+
+#[test]
+fn its_file_tells_what_it_speaks() {
+    assert_eq!(told_by(&std::fs::read(PROGRAM).unwrap()), Some(IDENTITY));
+    let output = Command::new(PROGRAM).output().unwrap();
+    assert_eq!(told_by(&output.stderr), Some(IDENTITY), "{output:?}");
 }

@@ -54,7 +54,7 @@ impl AgentArgs {
 /// None: the client reports the failure, and this end's standard error is its terminal.
 pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     if args.id {
-        say!("{}", linerate_remote::install::identity());
+        say!("{}", linerate_wire::identity::IDENTITY);
         return Ok(Code::Done);
     }
     if args.background {

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use linerate_remote::packed;
 use linerate_testing::{copy_program, write_script};
+use linerate_wire::identity::{IDENTITY, told_by};
 use support::{Run, Running, directory};
 use tempfile::TempDir;
 
@@ -79,7 +80,7 @@ impl Installation {
 
     /// Packs a script that stands for the agent; `note` makes it another one.
     fn pack_agent(&self, note: &str) -> PathBuf {
-        self.script("agent", &format!("# {note}\nexec {PROGRAM} \"$@\""));
+        self.script("agent", &format!("# {note} (speaks {IDENTITY})\nexec {PROGRAM} \"$@\""));
         let packed = self.path("usr/lib/linerate").join(format!(
             "{}{}{}",
             packed::NAME,
@@ -195,6 +196,13 @@ fn what_an_agent_can_not_do_is_done_by_the_whole_program() {
     let jobs = installation.run(&["status", "far"]).exits(0);
     assert_eq!(jobs.err.matches("bringing").count(), 0);
     assert_eq!(installation.kept(), [length(&installation.path("agent")), length(Path::new(PROGRAM))]);
+}
+
+#[test]
+fn the_program_s_file_tells_what_it_speaks() {
+    assert_eq!(told_by(&fs::read(PROGRAM).unwrap()), Some(IDENTITY));
+    let asked = Command::new(PROGRAM).args(["agent", "--id"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&asked.stdout), format!("{IDENTITY}\n"));
 }
 
 /// A packed agent with a byte of its checksum changed, which is before the length at its end.

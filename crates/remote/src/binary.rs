@@ -313,6 +313,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_wire::identity::IDENTITY;
 
     /// Changes an ELF file's notes to another type.
     fn without_notes(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -382,7 +383,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         for name in ["linerate-aarch64", "linerate-riscv64"] {
-            fs::write(at(name), "#!program").unwrap();
+            fs::write(at(name), format!("#!program (speaks {IDENTITY})")).unwrap();
         }
         for name in ["agent-x86_64.gz", "agent-aarch64.gz", "agent-s390x.gz"] {
             packed::write(&at("linerate-aarch64"), &mut File::create(at(name)).unwrap()).unwrap();
@@ -414,8 +415,8 @@ mod tests {
     fn a_packed_agent_travels_as_it_is_or_packed_anew() {
         let directory = tempfile::tempdir().unwrap();
         let (file, plain) = (directory.path().join("agent-x.gz"), directory.path().join("agent"));
-        let bytes = include_bytes!("binary.rs");
-        fs::write(&plain, bytes).unwrap();
+        let bytes = [format!("(speaks {IDENTITY})").as_bytes(), include_bytes!("binary.rs")].concat();
+        fs::write(&plain, &bytes).unwrap();
         packed::write(&plain, &mut File::create(&file).unwrap()).unwrap();
         let agent = packed::read(&machine("x"), &file).unwrap();
         let hash = sha256(&bytes[..]).unwrap();
@@ -435,7 +436,7 @@ mod tests {
         let zstd = Unpackers { gzip: false, zstd: true };
         assert!(brought(zstd) == ([line.as_bytes(), &packed].concat(), packed.len() as u64));
         let line = format!("{hash}\n");
-        assert!(brought(Unpackers::default()) == ([line.as_bytes(), bytes].concat(), bytes.len() as u64));
+        assert!(brought(Unpackers::default()) == ([line.as_bytes(), &bytes].concat(), bytes.len() as u64));
         assert_eq!(agent.id, Binary::of(machine("x"), plain).unwrap().id);
     }
 

@@ -8,6 +8,7 @@
 
 use crate::binary::{Binaries, Binary, FarPart};
 use crate::command::AgentCommand;
+use linerate_wire::identity::IDENTITY;
 use std::ffi::OsString;
 
 /// Printed by the line when it waits for the binary. The system and machine follow, and then those programs of that
@@ -15,11 +16,6 @@ use std::ffi::OsString;
 pub const WANTED: &str = "linerate-agent wanted";
 /// Printed by the line when no agent could be started.
 pub const FAILED: &str = "linerate-agent failed";
-
-/// The output of `linerate agent --id`. Two ends understand each other if their outputs are equal.
-pub fn identity() -> String {
-    format!("linerate {} protocol {}", env!("CARGO_PKG_VERSION"), linerate_wire::PROTOCOL)
-}
 
 /// Removes binaries that were not used for 30 days, and leftovers of installations that were interrupted at least a day
 /// ago. A running process keeps its binary until it ends. The command runs after an installation; a failure does no
@@ -85,7 +81,7 @@ pub fn bootstrap_by(binaries: &Binaries, part: FarPart, install: bool, command: 
     let start = format!(
         "{copies}if [ \"$(linerate agent --id 2>/dev/null)\" = \"{id}\" ]; then {installed}; fi; ",
         copies = each_copy(binaries, part, &if_whole),
-        id = identity(),
+        id = IDENTITY,
     );
     let bring = format!(
         "echo; echo {WANTED} $(uname -sm) $(for p in zstd gzip; do command -v $p >/dev/null && echo $p; done); \

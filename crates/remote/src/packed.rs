@@ -3,12 +3,12 @@
 
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use linerate_wire::identity::{IDENTITY, told_by};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::binary::{Binary, sha256};
-use crate::install::identity;
 use crate::program;
 
 /// The beginning of a packed agent's file name; the machine follows, as `uname -m` prints it.
@@ -16,16 +16,22 @@ pub const NAME: &str = "agent-";
 /// The end of a packed agent's file name.
 pub const END: &str = ".gz";
 
-/// Packs a binary of this version's agent.
+/// Why a binary can't be packed, as a sentence.
+pub const SILENT: &str =
+    "it doesn't tell which protocol it speaks: it is no linerate, or an older one; build it anew";
+
+/// Packs the binary of an agent. Its description has the version and protocol that the binary itself tells: this program may
+/// speak another protocol, and can't run a binary for another kind of machine.
 ///
 /// # Errors
-/// If the binary can't be read, or the packed agent can't be written.
+/// If the binary can't be read or doesn't tell its protocol, or the packed agent can't be written.
 pub fn write(binary: &Path, packed: &mut impl Write) -> io::Result<()> {
     let id = Binary::of(String::new(), binary.to_owned())?.id;
-    let hash = sha256(File::open(binary)?)?;
-    let comment = format!("{}, {id}, {hash}", identity());
+    let bytes = fs::read(binary)?;
+    let told = told_by(&bytes).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, SILENT))?;
+    let comment = format!("{told}, {id}, {}", sha256(&bytes[..])?);
     let mut gzip = GzBuilder::new().comment(comment).write(packed, Compression::best());
-    io::copy(&mut File::open(binary)?, &mut gzip)?;
+    gzip.write_all(&bytes)?;
     gzip.finish()?.flush()
 }
 
@@ -38,8 +44,8 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
     let (comment, head) = begin(BufReader::new(&opened)).ok_or("it is no packed agent")?;
     let mut words = comment.splitn(3, ", ");
     let (of, id, hash) = (words.next(), words.next(), words.next());
-    if of != Some(&identity()) {
-        return Err(format!("it belongs to {}, not to {}", of.unwrap_or_default(), identity()));
+    if of != Some(IDENTITY) {
+        return Err(format!("it belongs to {}, not to {IDENTITY}", of.unwrap_or_default()));
     }
     let size = id.and_then(|id| id.rsplit_once('-')?.1.parse().ok());
     if size.is_some_and(|size| stated_length(&mut opened).is_ok_and(|stated| stated != size as u32)) {
@@ -96,7 +102,7 @@ mod tests {
 
     #[test]
     fn only_an_agent_of_this_version_is_taken() {
-        let ours = identity();
+        let ours = IDENTITY;
         let agent = with_comment(&format!("{ours}, abc-6, 0123")).unwrap();
         assert_eq!((&*agent.id, agent.size, agent.packed.as_deref()), ("abc-6", 6, Some("0123")));
         let older = with_comment("linerate 0.0.1 protocol 1, abc-6, 0123").unwrap_err();
@@ -136,13 +142,29 @@ mod tests {
     #[test]
     fn gzip_gives_back_the_same_bytes_and_packing_is_repeatable() {
         let mut binary = tempfile::NamedTempFile::new().unwrap();
-        binary.write_all(include_bytes!("packed.rs")).unwrap();
+        let bytes = [format!("(speaks {IDENTITY})").as_bytes(), include_bytes!("packed.rs")].concat();
+        binary.write_all(&bytes).unwrap();
         let [mut first, mut second] = [Vec::new(), Vec::new()];
         write(binary.path(), &mut first).unwrap();
         write(binary.path(), &mut second).unwrap();
-        assert!(first == second && first.len() < include_bytes!("packed.rs").len());
+        assert!(first == second && first.len() < bytes.len());
         let mut unpacked = Vec::new();
         MultiGzDecoder::new(&first[..]).read_to_end(&mut unpacked).unwrap();
-        assert!(unpacked == include_bytes!("packed.rs"));
+        assert!(unpacked == bytes);
+    }
+
+    #[test]
+    fn a_packed_agent_has_the_protocol_that_its_binary_tells_and_no_other() {
+        let mut older = tempfile::NamedTempFile::new().unwrap();
+        older.write_all(b"#!/bin/sh\n# (speaks linerate 0.0.1 protocol 1)\n").unwrap();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        write(older.path(), &mut file).unwrap();
+        let why = read("Linux x", file.path()).unwrap_err();
+        assert!(why.contains("belongs to linerate 0.0.1 protocol 1, not to linerate "), "{why}");
+        let mut silent = tempfile::NamedTempFile::new().unwrap();
+        silent.write_all(b"#!/bin/sh\n").unwrap();
+        let mut packed = Vec::new();
+        let refused = write(silent.path(), &mut packed).unwrap_err();
+        assert!(refused.to_string().contains("doesn't tell which protocol it speaks") && packed.is_empty());
     }
 }

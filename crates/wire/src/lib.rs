@@ -3,15 +3,23 @@
 //! This crate opens no socket, file or clock, so two ends can be tested in memory. `docs/protocol.md` specifies the
 //! bytes.
 
+/// The number of the protocol, also as a part of a text.
+macro_rules! protocol_number {
+    () => {
+        17
+    };
+}
+
 pub mod batch;
 mod bounded;
 pub mod control;
 pub mod entry;
 pub mod filter;
 pub mod frame;
+pub mod identity;
 pub mod path;
 pub mod sealed;
 pub mod stages;
 
 /// The version of everything in this crate. Two ends with different versions don't communicate.
-pub const PROTOCOL: u32 = 17;
+pub const PROTOCOL: u32 = protocol_number!();

@@ -35,10 +35,11 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
         program.insert(built.program);
         agents.insert(Machine::here(), built.agent);
     }
+    let source = ReleaseSource { repository, seconds: date(repository)?, commit: commit(repository)? };
     for (machine, file) in programs.iter().chain(&agents) {
         machine.check(file)?;
+        product::check(&source, file)?;
     }
-    let source = ReleaseSource { repository, seconds: date(repository)?, commit: commit(repository)? };
     let texts = product::texts(&programs[&Machine::here()])?;
     let mut packages = Vec::new();
     for (machine, program) in &programs {

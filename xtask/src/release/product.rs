@@ -1,9 +1,10 @@
 //! The product that is released: the files that every package installs, and the packages made of them.
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use flate2::{Compression, GzBuilder};
 use linerate_remote::binary::{BESIDE, LIBRARY, NAME};
-use linerate_remote::packed;
+use linerate_remote::packed::{self, SILENT};
+use linerate_wire::identity::{IDENTITY, told_by};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -69,12 +70,12 @@ impl Product {
         agent: Option<&Path>,
         texts: &[InstalledFile],
     ) -> anyhow::Result<Self> {
-        let ReleaseSource { repository, seconds, commit } = source;
+        let ReleaseSource { repository, seconds, .. } = source;
         let parts = Parts::read(repository, [machine])?;
         let bytes = read(program)?;
-        let mut built = BTreeMap::from([("linerate", built_from(commit.as_deref(), program, &bytes)?)]);
+        let mut built = BTreeMap::from([("linerate", built_binary(&bytes))]);
         if let Some(agent) = agent {
-            built.insert("linerate-agent", built_from(commit.as_deref(), agent, &read(agent)?)?);
+            built.insert("linerate-agent", built_binary(&read(agent)?));
         }
         let binaries = Binaries { machine, built, rust: rust_of(&bytes) };
         let sbom = sbom::document(&parts, *seconds, &binaries)?;
@@ -208,23 +209,37 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     fs::read(file).with_context(|| format!("reading {}", file.display()))
 }
 
-/// Describes a binary, which must be of this commit if it names one: its manual pages, licences and list of parts are made
-/// from this source.
-fn built_from(commit: Option<&str>, file: &Path, bytes: &[u8]) -> anyhow::Result<BuiltBinary> {
-    let named = commit_of(bytes);
-    match (named, commit) {
+/// Checks that a binary speaks this source's protocol, and that it is of this commit if it names one: its manual pages,
+/// licences and list of parts are made from this source, and far hosts get it as one that understands the others.
+///
+/// # Errors
+/// The binary, what is wrong with it, and what to do.
+pub fn check(source: &ReleaseSource, file: &Path) -> anyhow::Result<()> {
+    let (bytes, shown) = (read(file)?, file.display());
+    match told_by(&bytes) {
+        Some(IDENTITY) => {}
+        Some(told) => {
+            bail!(
+                "{shown} is of {told}, and this source is {IDENTITY}: build it anew, or check out its source"
+            )
+        }
+        None => bail!("{shown} can't be packed: {SILENT} by cargo xtask dist"),
+    }
+    match (commit_of(&bytes), source.commit.as_deref()) {
         (Some(named), Some(commit)) => ensure!(
             named == commit,
-            "{} was built from commit {named}, and this source is commit {commit}: build it anew, or check out its commit",
-            file.display()
+            "{shown} was built from commit {named}, and this source is commit {commit}: build it anew, or check out its commit",
         ),
         (Some(_), None) => {}
         (None, _) => println!(
-            "{} doesn't name its commit (cargo xtask dist puts it in): the list of parts won't either",
-            file.display()
+            "{shown} doesn't name its commit (cargo xtask dist puts it in): the list of parts won't either"
         ),
     }
-    Ok(BuiltBinary { sha256: hexadecimal(bytes), commit: named.map(str::to_owned) })
+    Ok(())
+}
+
+fn built_binary(bytes: &[u8]) -> BuiltBinary {
+    BuiltBinary { sha256: hexadecimal(bytes), commit: commit_of(bytes).map(str::to_owned) }
 }
 
 /// The version that rustc notes in the section `.comment` of the programs that it builds.

@@ -1,0 +1,79 @@
+//! The version and protocol that two ends must have in common, and how a binary's file tells its own.
+
+/// Before the identity in a binary.
+const BEGIN: &str = "(speaks ";
+/// Behind the identity in a binary, one byte.
+const END: u8 = b')';
+/// The identity as it stands in every binary that uses it. The brackets keep it apart from the texts beside it.
+pub const STAMP: &str =
+    concat!("(speaks linerate ", env!("CARGO_PKG_VERSION"), " protocol ", protocol_number!(), ")");
+/// More bytes than an identity has.
+const MOST_BYTES: usize = 96;
+
+/// The output of `linerate agent --id`. Two ends understand each other if their outputs are equal.
+pub const IDENTITY: &str = STAMP.split_at(STAMP.len() - 1).0.split_at(BEGIN.len()).1;
+
+/// The identity that a binary's bytes tell: what [`IDENTITY`] was where the binary was built. So a program for another
+/// kind of machine, which can't be run here, is asked too. None for a binary that doesn't tell it.
+#[must_use]
+pub fn told_by(binary: &[u8]) -> Option<&str> {
+    let mut places = binary.windows(BEGIN.len()).enumerate().filter(|(_, bytes)| *bytes == BEGIN.as_bytes());
+    places.find_map(|(at, _)| {
+        let behind = &binary[at + BEGIN.len()..];
+        let length = behind.iter().take(MOST_BYTES).position(|byte| *byte == END)?;
+        str::from_utf8(&behind[..length]).ok().filter(|text| is_identity(text))
+    })
+}
+
+/// True for `linerate VERSION protocol NUMBER`.
+fn is_identity(text: &str) -> bool {
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_graphic());
+    match *text.split(' ').collect::<Vec<_>>() {
+        ["linerate", version, "protocol", number] => is_word(version) && number.parse::<u32>().is_ok(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_identity_is_the_version_and_the_protocol() {
+        let expected = format!("linerate {} protocol {}", env!("CARGO_PKG_VERSION"), crate::PROTOCOL);
+        assert_eq!((IDENTITY, told_by(STAMP.as_bytes())), (&*expected, Some(IDENTITY)));
+    }
+
+    #[test]
+    fn only_a_whole_identity_counts() {
+        let old = b"\x7fELF(speaks (speaks for itself)(speaks linerate 0.0.1 protocol 3)5 streams";
+        assert_eq!(told_by(old), Some("linerate 0.0.1 protocol 3"));
+        let others: [&[u8]; 8] = [
+            b"",
+            b"(speaks ",
+            b"(speaks linerate 1 protocol 3",
+            b"(speaks linerate 1 protocol )",
+            b"(speaks linerate 1 protocol -3)",
+            b"(speaks linerate  protocol 3)",
+            b"(speaks linerate 1\0 protocol 3)",
+            b"linerate 1 protocol 3)",
+        ];
+        for other in others {
+            assert_eq!(told_by(other), None, "{}", String::from_utf8_lossy(other));
+        }
+        assert_eq!(
+            told_by(&[b"(speaks linerate 1 protocol 3".as_slice(), &[b' '; 200], b")"].concat()),
+            None
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_may_be_around_it(before in prop::collection::vec(any::<u8>(), 0..99), behind in ".*") {
+            let with = |stamp: &str| [&before, stamp.as_bytes(), behind.as_bytes()].concat();
+            let (stamped, begun) = (with(STAMP), with(BEGIN));
+            prop_assert_eq!((told_by(&stamped), told_by(&begun)), (Some(IDENTITY), None));
+        }
+    }
+}
