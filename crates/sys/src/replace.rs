@@ -1,6 +1,6 @@
 //! Writes files as a whole or not at all.
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -47,19 +47,60 @@ fn replace_with(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> 
     renamed.inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
-/// Checks in advance whether [`replace`] can write `file`. The file isn't changed.
+/// Checks in advance whether [`replace`] can write `file`. The file isn't changed, and none is there for a moment where
+/// there was none.
 ///
 /// # Errors
-/// The error of creating a file in the same directory; `EISDIR` for a directory; an error if `file` is a disk.
+/// The error of creating a file in the same directory, or of taking the name from the file that has it; `EISDIR` for a
+/// directory, or a path that can only name one; `ENAMETOOLONG`; an error if `file` is a disk or a mount point; the error of
+/// writing to a device or a descriptor.
 pub fn may_replace(file: &Path) -> io::Result<()> {
     if is_descriptor(file) || is_device(file)? {
-        return Ok(());
+        return Ok(rustix::fs::accessat(CWD, file, Access::WRITE_OK, AtFlags::EACCESS)?);
     }
-    if file.is_dir() {
+    if file.is_dir() || names_directory(file) {
         return Err(io::ErrorKind::IsADirectory.into());
     }
+    let directory = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A new file there could not be removed again.
+    if has_attribute(directory, StatxAttributes::APPEND) {
+        return Err(Errno::PERM.into());
+    }
+    may_take_name(file)?;
     let beside = beside(file);
     File::create_new(&beside).and_then(|_| fs::remove_file(&beside))
+}
+
+/// True for a path that no file can have: an empty one, or one whose end is a slash, `.` or `..`.
+fn names_directory(file: &Path) -> bool {
+    let last = file.as_os_str().as_encoded_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    matches!(last, b"" | b"." | b"..")
+}
+
+/// Checks whether a file may be renamed to the name of `file`, apart from the rights to its directory.
+fn may_take_name(file: &Path) -> io::Result<()> {
+    match file.symlink_metadata() {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    if has_attribute(file, StatxAttributes::MOUNT_ROOT) {
+        let why = "it is a mount point, which can't be replaced: mount its directory instead";
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
+    }
+    // The kernel looks whether the name may be taken away (the sticky bit and the owner, immutable and append-only files)
+    // before it refuses to remove a file as a directory. So this asks by its own rules, and removes nothing.
+    match rustix::fs::unlinkat(CWD, file, AtFlags::REMOVEDIR) {
+        Err(Errno::PERM) => Err(Errno::PERM.into()),
+        _ => Ok(()),
+    }
+}
+
+/// True if the file has the attribute; false if the kernel doesn't tell. A link isn't followed.
+fn has_attribute(file: &Path, attribute: StatxAttributes) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let stat = rustix::fs::statx(CWD, file, flags, StatxFlags::empty());
+    stat.is_ok_and(|stat| stat.stx_attributes.contains(attribute))
 }
 
 /// False for a device or a descriptor, to which [`replace`] writes.
@@ -249,6 +290,57 @@ mod tests {
         replace_readable(&file, b"new").unwrap();
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o7777, 0o644);
         assert_eq!(fs::read(&file).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_path_that_no_file_can_have_is_refused_in_advance() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("file"), "kept").unwrap();
+        let long = "x".repeat(256);
+        for name in ["new/", "file/", "new/.", "new/..", "file/x", "", &long] {
+            let path = PathBuf::from(format!("{}/{name}", directory.path().display()));
+            assert!(may_replace(&path).is_err() && replace(&path, b"new").is_err(), "{name}");
+        }
+        assert!(may_replace(Path::new("")).is_err());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert_eq!(fs::read(at("file")).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn what_no_descriptor_or_device_takes_is_refused_in_advance() {
+        may_replace(Path::new("/dev/null")).unwrap();
+        for missing in ["/dev/fd/99999", "/proc/self/fd/99999"] {
+            assert!(may_replace(Path::new(missing)).is_err(), "{missing}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_taken_away_is_refused_in_advance_and_stays() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "kept").unwrap();
+        let attribute = |flag: &str, of: &Path| {
+            std::process::Command::new("chattr")
+                .arg(flag)
+                .arg(of)
+                .status()
+                .is_ok_and(|status| status.success())
+        };
+        for (set, unset, of) in [("+i", "-i", &*file), ("+a", "-a", &file), ("+a", "-a", directory.path())] {
+            if !attribute(set, of) {
+                continue;
+            }
+            let refused = may_replace(&file).map_err(|error| error.raw_os_error());
+            let count = fs::read_dir(directory.path()).unwrap().count();
+            assert!(attribute(unset, of));
+            assert_eq!((refused, count), (Err(Some(Errno::PERM.raw_os_error())), 1), "{set} {of:?}");
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"kept");
+        may_replace(&file).unwrap();
     }
 
     #[test]

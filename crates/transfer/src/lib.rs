@@ -29,4 +29,4 @@ pub use memory::feed;
 pub use net::{clock, link, pulse, routes, session};
 pub use receive::{admission, leftovers, near::NO_TEMP_DIR, receiver, remove::NOT_ALL_READ};
 pub use send::{ahead, chain, fan, sender, survey};
-pub use tree::{bounds, charsets, digest, filter, itemize, pattern, root};
+pub use tree::{bounds, charsets, digest, filter, itemize, own_files, pattern, root};

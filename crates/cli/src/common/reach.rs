@@ -152,7 +152,7 @@ fn agent_command(line: &str) -> Result<AgentCommand, String> {
 }
 
 /// ssh takes an IPv6 address without the brackets that separate it from a path.
-fn bare_host(host: &OsStr) -> OsString {
+pub fn bare_host(host: &OsStr) -> OsString {
     let bytes = host.as_bytes();
     let at = bytes.iter().rposition(|&b| b == b'@').map_or(0, |at| at + 1);
     match bytes[at..].strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")) {

@@ -1,12 +1,13 @@
 //! `--manifest`: the digests of delivered files, in a file that b3sum reads.
 
-use linerate_sys::replace::replace;
+use linerate_sys::replace::{is_replaced, may_replace, replace};
 use linerate_transfer::digest::ledger::Told;
 use linerate_transfer::digest::manifest::Manifest;
 use linerate_transfer::lock::lock;
+use linerate_transfer::own_files;
 use linerate_transfer::problem::Observer;
 use linerate_wire::control::{Change, Digest, Problem, ProblemKind};
-use linerate_wire::path::RelPath;
+use linerate_wire::path::{RelPath, printable};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -41,15 +42,10 @@ impl Delivered {
     /// A message if it could not be written.
     pub fn new(file: Option<&OsStr>, output: Arc<Output>) -> Result<Self, String> {
         let file = file.map(PathBuf::from);
-        if let Some(file) = &file {
-            let why = match (parent(file).is_dir(), file.is_dir()) {
-                (true, false) => None,
-                (_, true) => Some("it is a directory; name a file"),
-                (false, _) => Some("no such directory"),
-            };
-            if let Some(why) = why {
-                return Err(format!("the manifest can't be written to {}: {why}", file.display()));
-            }
+        let fault = file.as_deref().and_then(|file| Some((file, fault(file)?)));
+        if let Some((file, why)) = fault {
+            let shown = printable(file.as_os_str().as_bytes());
+            return Err(format!("the manifest can't be written to {shown}: {why}"));
         }
         Ok(Self { file, output, files: Mutex::default(), failed: Mutex::default() })
     }
@@ -164,6 +160,21 @@ impl Observer for Delivered {
     fn note(&self, note: &str) {
         self.output.note(note);
     }
+}
+
+/// The reason why a manifest can't be written to `file`, if it is known before the copy. From now on the run leaves the file
+/// as it is until the manifest replaces it.
+fn fault(file: &Path) -> Option<String> {
+    match (parent(file).is_dir(), file.is_dir()) {
+        (_, true) => return Some("it is a directory; name a file".into()),
+        (false, _) => return Some("no such directory".into()),
+        (true, false) => {}
+    }
+    if let Err(error) = may_replace(file) {
+        return Some(error.to_string());
+    }
+    let taken = own_files::keep(file, "--manifest").err().filter(|_| is_replaced(file));
+    taken.map(|option| format!("{option} names the same file; name another"))
 }
 
 /// A file's digest, perhaps by way of another name.

@@ -3,7 +3,8 @@
 use linerate_host::sample::{MOST_BYTES, Recorder, Recording, RecordingError, SamplerOptions};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
-use linerate_sys::replace::{may_replace, replace};
+use linerate_sys::replace::{is_replaced, may_replace, replace};
+use linerate_transfer::own_files;
 use linerate_wire::control::Sampling;
 use linerate_wire::path::printable;
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::common::failure::Failure;
-use crate::common::reach::not_started;
+use crate::common::reach::{bare_host, not_started};
 use crate::exit::Code;
 
 /// One host that is being sampled.
@@ -169,9 +170,17 @@ impl SampleSource {
     }
 }
 
-/// Checks before the start that a recording can be saved in `out` at the end.
-pub fn may_keep(out: &Path) -> Result<(), Failure> {
-    may_replace(out).map_err(|error| not_kept(out, &error))
+/// Checks before the start that the recordings of this host and of `hosts` can be saved in `out` and beside it at the end.
+pub fn may_keep(out: &Path, hosts: &[OsString]) -> Result<(), Failure> {
+    let others = hosts.iter().map(|host| beside(out, &printable(bare_host(host).as_bytes())));
+    [out.to_owned()].into_iter().chain(others).try_for_each(|file| {
+        may_replace(&file).map_err(|error| not_kept(&file, &error))?;
+        let taken = own_files::keep(&file, "--out").err().filter(|_| is_replaced(&file));
+        let shown = || printable(file.as_os_str().as_bytes());
+        taken.map_or(Ok(()), |option| {
+            Err(Failure::usage(format!("--out {}: {option} names the same file; name another", shown())))
+        })
+    })
 }
 
 fn not_kept(path: &Path, error: &io::Error) -> Failure {

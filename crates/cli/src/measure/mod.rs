@@ -126,7 +126,7 @@ pub fn run(args: MeasureArgs) -> Result<Code, Failure> {
 }
 
 fn measure(args: &MeasureArgs, metrics: &RunMetrics) -> Result<Code, Failure> {
-    args.out.as_deref().map_or(Ok(()), host::may_keep)?;
+    args.out.as_deref().map_or(Ok(()), |out| host::may_keep(out, &args.hosts))?;
     let signals = Signals::catch(args.command.is_empty())?;
     let mut hosts = args.start_hosts(&signals)?;
     let ended = args.work(&mut hosts, &signals);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::common::log::LineFile;
+use crate::common::log::{LineFile, keep_own};
 use crate::say::fit_bytes;
 
 /// An open log.
@@ -19,7 +19,10 @@ impl LogFile {
     /// Opens a file to append to it. If that fails, this is reported, and there is no log.
     pub fn open(path: &OsStr) -> Option<Self> {
         match LineFile::open(Path::new(path)) {
-            Ok(file) => Some(Self(Mutex::new(file))),
+            Ok(file) => {
+                keep_own(Path::new(path));
+                Some(Self(Mutex::new(file)))
+            }
             Err(error) => {
                 let shown = linerate_wire::path::printable(path.as_bytes());
                 tell!("rsync: [client] failed to open log-file {shown}: {}", reason(&error));

@@ -108,7 +108,8 @@ pub struct SyncArgs {
     same_places: bool,
     /// Delete entries at DST that aren't in SRC
     ///
-    /// They are deleted after everything else is in place. If SRC could not be read completely, nothing is deleted.
+    /// They are deleted after everything else is in place. If SRC could not be read completely, nothing is deleted. This command's
+    /// own files (--log-file, --metrics, --manifest) stay.
     #[arg(long)]
     delete: bool,
     /// Delete at most N entries

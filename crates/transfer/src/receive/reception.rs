@@ -26,6 +26,7 @@ use crate::receive::spool::Spool;
 use crate::tree::landing::Landing;
 use crate::tree::metadata::holes;
 use crate::tree::metadata::write::MetadataWriter;
+use crate::tree::own_files;
 use crate::tree::places::Places;
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Names, timestamps};
@@ -157,6 +158,12 @@ impl<'a> Reception<'a> {
 }
 
 impl Reception<'_> {
+    /// The option that names the file at `place`, if this command itself writes it.
+    pub fn own_file(&self, place: &RelPath) -> Option<&'static str> {
+        let (parent, name) = place.split()?;
+        own_files::option_of(name, || self.ground.landing.root.directory(&parent).ok())
+    }
+
     /// Keeps the entry that has the name, if backups are requested.
     ///
     /// # Errors

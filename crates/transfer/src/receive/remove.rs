@@ -20,6 +20,7 @@ use crate::receive::wanted::{OfferedNames, change};
 use crate::tree::filter::{Filter, FilterError, Scope, Side, merge_file};
 use crate::tree::itemize::Item;
 use crate::tree::metadata::write::let_in;
+use crate::tree::own_files;
 use crate::tree::root::Directory;
 use crate::tree::temporary::is_reserved;
 
@@ -184,6 +185,9 @@ impl<'a> Remover<'a> {
         found: Vec<Child>,
     ) -> Result<(), String> {
         let in_the_way = "a directory that isn't empty is in the way at the destination";
+        if own_files::belong_in(&directory.fd) {
+            return Err("a directory for this command's own files is in the way at the destination".into());
+        }
         if found.is_empty() {
             return Ok(());
         }
@@ -324,8 +328,9 @@ impl<'a> Remover<'a> {
     }
 
     fn remove_at(&mut self, path: &RelPath, parent: BorrowedFd<'_>, found: Child, scope: &Scope) -> bool {
-        // Another transfer may be writing it; `clean` removes temporary files that no transfer will finish.
-        if is_reserved(&found.name) {
+        // Another transfer may be writing it, and `clean` removes temporary files that no transfer will finish; or it is
+        // this command's own log.
+        if is_reserved(&found.name) || own_files::option_of(&found.name, || Some(parent)).is_some() {
             return false;
         }
         let emptied = if found.directory { self.empty(path, parent, &found.name, scope) } else { None };
@@ -399,6 +404,8 @@ impl<'a> Remover<'a> {
         let inside = scope.enter(path, &mut |name| merge_file(directory.fd.as_fd(), name));
         let inside = inside.inspect_err(|error| self.tell(path, unknown(error)));
         let gone = inside.is_ok_and(|inside| self.remove_all(path, &directory, found, &inside));
+        // The metrics may come into it at the end.
+        let gone = gone && !own_files::belong_in(&directory.fd);
         if !gone {
             directory.close_again();
         }

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 
 use crate::base::lock::lock;
 use crate::base::problem::problem;
+use crate::tree::own_files;
 use crate::tree::root::Root;
 use crate::tree::scan::Seen;
 use crate::tree::source_root::SourceRoot;
@@ -50,6 +51,11 @@ impl Removable {
         for sent in sent {
             let source = &sources[sent.source as usize];
             let path = source.full_path(&sent.path);
+            if let Some(option) = sent.own_file(&source.root, &path) {
+                let stays = format!("is this command's own file ({option}), and stays");
+                tell(problem(source.shown(&sent.path), ProblemKind::Noted, stays));
+                continue;
+            }
             let failed = match sent.remove(&source.root, &path) {
                 Ok(true) => continue,
                 Ok(false) => "has changed since it was sent, and stays".to_owned(),
@@ -61,6 +67,12 @@ impl Removable {
 }
 
 impl RemovableEntry {
+    /// The option that names the entry's file, if this command itself writes it.
+    fn own_file(&self, root: &Root, path: &RelPath) -> Option<&'static str> {
+        let (parent, name) = path.split()?;
+        own_files::option_of(name, || root.directory(&parent).ok())
+    }
+
     /// Removes the entry; false if it isn't the entry that was sent.
     fn remove(&self, root: &Root, path: &RelPath) -> Result<bool, Errno> {
         let (parent, name) = path.split().ok_or(Errno::ISDIR)?;

@@ -10,6 +10,7 @@ pub mod itemize;
 pub mod landing;
 pub mod metadata;
 pub mod modes;
+pub mod own_files;
 pub mod pattern;
 pub mod places;
 pub mod prune;

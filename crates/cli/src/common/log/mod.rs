@@ -8,6 +8,7 @@ mod journal;
 use clap::Args;
 use linerate_sys::replace::is_descriptor;
 use linerate_transfer::lock::lock;
+use linerate_transfer::own_files;
 use linerate_wire::path::{printable, printable_path};
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -118,6 +119,15 @@ pub fn begin(file: Option<&Path>, names: RunNames) -> Result<(), Failure> {
         log.start();
     }
     Ok(())
+}
+
+/// Keeps a log from being deleted or replaced by the run that writes it; if its name is a link, also the file there.
+pub fn keep_own(file: &Path) {
+    let there = file.canonicalize().ok();
+    for file in [Some(file), there.as_deref()].into_iter().flatten() {
+        // If another option names the same file, the file is kept as well.
+        let _ = own_files::keep(file, "--log-file");
+    }
 }
 
 /// True if there is a file for the events.
@@ -281,6 +291,7 @@ impl LoggedFile {
         let lines = opened(path).map_err(|why| {
             Failure::usage(format!("--log-file {shown} can't be opened: {why}; nothing was done"))
         })?;
+        keep_own(path);
         Ok(Self { lines: Mutex::new(lines), shown, is_faulty: AtomicBool::new(false) })
     }
 

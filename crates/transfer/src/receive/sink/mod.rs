@@ -42,6 +42,7 @@ use crate::receive::reception::Reception;
 use crate::receive::wanted::is_left_alone;
 use crate::tree::metadata::read::At;
 use crate::tree::metadata::write::{Loss, MetadataTarget, set_mode};
+use crate::tree::own_files;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 use directories::Planned;
@@ -184,8 +185,13 @@ impl<'a> ReceiveWorker<'a> {
         self.shared.settings.mode(entry)
     }
 
-    /// True, after reporting it, if the user wants the existing file left unchanged.
+    /// True, after reporting it, if the user wants the existing file left unchanged, or this command itself writes it.
     fn leaves_alone(&self, admitted: &Admitted<'_>) -> bool {
+        if let Some(option) = self.shared.own_file(admitted.place()) {
+            let (shown, message) = (self.shown(admitted.place()), own_files::refusal(option));
+            (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, message));
+            return true;
+        }
         let (Some(sync), Some((parent, name))) = (&self.shared.settings.leaves, admitted.place().split())
         else {
             return false;

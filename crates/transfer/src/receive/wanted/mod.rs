@@ -36,6 +36,7 @@ use crate::receive::sink::FIRST_NAMES;
 use crate::tree::itemize::{self, Changes, Item};
 use crate::tree::metadata::compare::Comparing;
 use crate::tree::metadata::read::At;
+use crate::tree::own_files;
 use crate::tree::places::{Places, Recent};
 use crate::tree::reading::hash;
 use crate::tree::safe_link::leads_out;
@@ -165,14 +166,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
             _ => NameOf::Other,
         };
         self.remember(place, name)?;
-        let origin = Origin { inode, ctime };
-        if let Some(want) = self.divided(&admitted, digest, origin) {
+        if let Some(want) = self.uncompared(&admitted, digest, Origin { inode, ctime }) {
             return Ok(want);
-        }
-        match self.shared.ground.past.and_then(|past| resume::want(self.shared, past, &admitted, origin)) {
-            Some(Want::Nothing) => return Ok(self.done(entry, place)),
-            Some(want) => return Ok(want),
-            None => {}
         }
         let Some(sync) = self.sync else { return Ok(Want::Whole) };
         let there = self.here.look_for(entry, place);
@@ -190,6 +185,28 @@ impl<'a, 'b> Comparer<'a, 'b> {
             return Ok(want);
         }
         Ok(self.act(sync, &admitted, there.as_ref(), decision))
+    }
+
+    /// The answer for an entry whose place isn't looked at: this command's own file is there, its file is divided, or an earlier
+    /// run has brought it or a part of it.
+    fn uncompared(
+        &mut self,
+        admitted: &Admitted<'_>,
+        digest: Option<Digest>,
+        origin: Origin,
+    ) -> Option<Want> {
+        if let Some(option) = self.shared.own_file(admitted.place()) {
+            self.tell(admitted.place(), own_files::refusal(option));
+            return Some(Want::Nothing);
+        }
+        if let Some(want) = self.divided(admitted, digest, origin) {
+            return Some(want);
+        }
+        let past = self.shared.ground.past?;
+        Some(match resume::want(self.shared, past, admitted, origin)? {
+            Want::Nothing => self.done(admitted.entry(), admitted.place()),
+            want => want,
+        })
     }
 
     /// A sender also offers entries whose kind isn't kept, so that nothing of their names is deleted, and with rsync's names

@@ -1,0 +1,110 @@
+//! Files that this process itself writes while it moves a tree, or at its end: its log, its metrics, its manifest. A
+//! transfer leaves them as they are: it neither deletes nor replaces them, whatever its source has.
+
+use rustix::fs::Stat;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+
+static OWN_FILES: RwLock<OwnFiles> =
+    RwLock::new(OwnFiles { by_name: BTreeMap::new(), directories: BTreeSet::new() });
+
+/// All of these files.
+struct OwnFiles {
+    by_name: BTreeMap<OsString, Vec<OwnFile>>,
+    /// The device and inode numbers of their directories.
+    directories: BTreeSet<(u64, u64)>,
+}
+
+/// A file that this process writes.
+struct OwnFile {
+    /// The device and inode number of its directory.
+    directory: (u64, u64),
+    /// The option that names the file.
+    option: &'static str,
+}
+
+/// Keeps the file of this path, which an option names, for the rest of this process. A path without a directory that is there
+/// names no file.
+///
+/// # Errors
+/// The other option that names the same file.
+pub fn keep(file: &Path, option: &'static str) -> Result<(), &'static str> {
+    let above = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (Some(name), Ok(directory)) = (file.file_name(), fs::metadata(above)) else { return Ok(()) };
+    let directory = (directory.dev(), directory.ino());
+    let mut files = OWN_FILES.write().unwrap_or_else(PoisonError::into_inner);
+    files.directories.insert(directory);
+    let named = files.by_name.entry(name.to_owned()).or_default();
+    match named.iter().find(|own| own.directory == directory) {
+        Some(own) if own.option != option => Err(own.option),
+        Some(_) => Ok(()),
+        None => {
+            named.push(OwnFile { directory, option });
+            Ok(())
+        }
+    }
+}
+
+/// The option that names the file of this name in a directory, if it is a file of this process. The directory is opened only
+/// where such a file has the name.
+pub fn option_of<D: AsFd>(name: &OsStr, directory: impl FnOnce() -> Option<D>) -> Option<&'static str> {
+    let files = OWN_FILES.read().unwrap_or_else(PoisonError::into_inner);
+    let named = files.by_name.get(name)?;
+    let directory = identity(directory()?)?;
+    named.iter().find(|own| own.directory == directory).map(|own| own.option)
+}
+
+/// True for the directory of such a file, which may not be there yet.
+pub fn belong_in(directory: impl AsFd) -> bool {
+    let files = OWN_FILES.read().unwrap_or_else(PoisonError::into_inner);
+    let is_one = |directory| files.directories.contains(&directory);
+    !files.directories.is_empty() && identity(directory).is_some_and(is_one)
+}
+
+fn identity(directory: impl AsFd) -> Option<(u64, u64)> {
+    let Stat { st_dev, st_ino, .. } = rustix::fs::fstat(directory).ok()?;
+    Some((st_dev, st_ino))
+}
+
+/// Why an entry that would take the name of such a file isn't copied.
+pub fn refusal(option: &str) -> String {
+    format!("isn't copied: this command writes its own file of that name ({option}); name another file there")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn a_file_is_known_by_its_name_in_its_directory_however_the_directory_is_reached() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        fs::create_dir(at("one")).unwrap();
+        fs::create_dir(at("two")).unwrap();
+        std::os::unix::fs::symlink("one", at("link")).unwrap();
+        keep(&at("link/run.log"), "--log-file").unwrap();
+        keep(&at("missing/run.log"), "--metrics").unwrap();
+        let option =
+            |directory: &str, name: &str| option_of(name.as_ref(), || File::open(at(directory)).ok());
+        assert_eq!(option("one", "run.log"), Some("--log-file"));
+        assert_eq!(option("link", "run.log"), Some("--log-file"));
+        assert_eq!((option("two", "run.log"), option("one", "other.log")), (None, None));
+        let belong = |name: &str| belong_in(File::open(at(name)).unwrap());
+        assert!(belong("one") && belong("link") && !belong("two") && !belong("."));
+    }
+
+    #[test]
+    fn two_options_can_not_name_one_file() {
+        let top = tempfile::tempdir().unwrap();
+        let file = top.path().join("both");
+        keep(&file, "--metrics").unwrap();
+        keep(&file, "--metrics").unwrap();
+        assert_eq!(keep(&top.path().join(".").join("both"), "--manifest"), Err("--metrics"));
+    }
+}
