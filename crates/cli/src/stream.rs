@@ -140,6 +140,7 @@ impl Sending<'_> {
             window: Some(window),
             elapsed_seconds: begun.elapsed().as_secs_f64(),
             streams,
+            encrypted: cipher.is_some(),
             cipher: cipher.map(str::to_owned),
             sender: (meters.local.stages(), process_usage()),
             receiver,

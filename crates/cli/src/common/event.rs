@@ -155,6 +155,7 @@ pub struct CopySummary {
     pub gbit_per_second: f64,
     pub wire_bytes: u64,
     pub encrypted: bool,
+    /// Also unknown if another host sent the data.
     pub cipher: Option<String>,
     pub within_host: bool,
     pub streams: u32,
@@ -179,6 +180,8 @@ pub struct DestinationFields {
     pub result: &'static str,
     /// The reason, if the copy failed as a whole.
     pub message: Option<String>,
+    /// An agent has answered there.
+    pub reached: bool,
     /// The destination was slower than the others, and the source was read separately for it.
     pub left_behind: bool,
     /// The destination got everything through a chain or tree of hosts.

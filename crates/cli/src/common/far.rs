@@ -12,7 +12,7 @@ use linerate_wire::control::{DetachedJob, Job, Progress};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::process::ChildStdout;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -167,10 +167,11 @@ fn start(
     silence: Option<u32>,
     near: NearEnd,
 ) -> Result<(FarProcess, ChildStdout, PatientInput, Client), Failure> {
-    let NearEnd { interrupted, observer, meters: _, interfaces } = near;
+    let NearEnd { interrupted, observer, meters, interfaces } = near;
     let agent = far_end
         .start(&|note| observer.note(note), &interrupted)
         .map_err(|error| not_started(&error, &interrupted))?;
+    meters.local.reached.store(true, Ordering::Relaxed);
     let (shell, reader, mut writer) = agent.into_parts();
     let shell = FarProcess::Shell(shell);
     let silence = silence.map(|seconds| Duration::from_secs(seconds.into()));

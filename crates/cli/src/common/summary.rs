@@ -31,7 +31,9 @@ pub struct Summary {
     pub elapsed_seconds: f64,
     /// Streams that carried data.
     pub streams: u32,
-    /// The encryption of the data on its way; `None` for clear text.
+    /// The data was encrypted on its way.
+    pub encrypted: bool,
+    /// By this cipher; `None` also if it isn't known here.
     pub cipher: Option<String>,
     /// The sender's stages and process.
     pub sender: (Stages, Usage),
@@ -240,7 +242,7 @@ impl Summary {
 
     /// The way of the data in words: encryption, streams or workers, and bytes on the wire.
     fn way(&self) -> String {
-        let cipher = if self.cipher.is_some() { "encrypted" } else { "NOT ENCRYPTED" };
+        let cipher = if self.encrypted { "encrypted" } else { "NOT ENCRYPTED" };
         match (self.is_within(), u64::from(self.streams)) {
             (true, workers) => format!("within this host, {}", show_counted(workers, "worker", "workers")),
             (false, streams) => {
@@ -290,7 +292,7 @@ impl Summary {
             elapsed_seconds: self.elapsed_seconds,
             gbit_per_second: self.moved().bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
             wire_bytes: self.wire().unwrap_or_default(),
-            encrypted: self.cipher.is_some(),
+            encrypted: self.encrypted,
             cipher: self.cipher.clone(),
             within_host: self.is_within(),
             streams: self.streams,

@@ -144,6 +144,7 @@ impl Copy {
             window: None,
             elapsed_seconds: self.elapsed_seconds(),
             streams: carried.streams,
+            encrypted: of_sender.cipher.is_some(),
             cipher: of_sender
                 .cipher
                 .map(|cipher| printable(cipher.as_bytes()).chars().take(CIPHER).collect()),

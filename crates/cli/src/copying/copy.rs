@@ -171,6 +171,8 @@ impl Copy {
         });
         let (moved, there, payload_seconds) = worked.map_err(|error| self.gave_up(error))?;
         let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
+        // What comes through other hosts is encrypted unless all data is in clear.
+        let is_encrypted = cipher.is_some() || far.session.is_chained() && !self.task.options.clear;
         // Its remote shell is counted below.
         drop(far);
         let reporter = self.reporter();
@@ -185,6 +187,7 @@ impl Copy {
             window: None,
             elapsed_seconds: self.elapsed_seconds(),
             streams: moved.streams,
+            encrypted: is_encrypted,
             cipher: cipher.map(str::to_owned),
             sender,
             receiver,

@@ -241,6 +241,8 @@ pub struct Counters {
     windows: AtomicU64,
     /// When the first worker started.
     first: Mutex<Option<Instant>>,
+    /// True once an agent has answered at the far end.
+    pub reached: AtomicBool,
     /// Entries that the scanner found.
     pub found: SharedTotals,
     /// True once the scanner is done.

@@ -59,6 +59,7 @@ fn events() -> Vec<Event> {
             destination: text(),
             result: "done",
             message: None,
+            reached: true,
             left_behind: false,
             chained: false,
             landed: Totals::default().into(),

@@ -22,12 +22,14 @@ use crate::copying::copy::{Copy, Moved};
 use crate::copying::manifest::Landed;
 use crate::exit::Code;
 
-/// The reason why a host gets nothing through other hosts.
+/// The reason why a host gets nothing, or nothing more, through other hosts.
 pub enum OutOfChain {
     /// It is in no chain or tree, or the host before it has failed: this host sends the data that it lacks.
     Direct(String),
-    /// It gets nothing at all.
-    Failed(Failure),
+    /// It failed before it had a place.
+    Outside(Failure),
+    /// It failed at its place.
+    Inside(Failure),
 }
 
 /// The sources, and where they go.
@@ -52,7 +54,7 @@ impl Copy {
     /// If the host isn't in one, or no longer.
     pub fn push_chained(&self, push: ChainedPush<'_>, member: &RollMember<'_>) -> Result<Code, OutOfChain> {
         let place = Arc::new(OnceLock::<RollPlace>::new());
-        let mut far = self.log_in_chained(push, &place).map_err(OutOfChain::Failed)?;
+        let mut far = self.log_in_chained(push, &place).map_err(OutOfChain::Outside)?;
         let announced = sender::announce(&mut far.session, push.found, &self.task.options);
         let announced = announced.map_err(|error| self.given_up(&mut far.session, error))?;
         if announced.offers {
@@ -79,7 +81,7 @@ impl Copy {
             chain.lead.breaks_behind(own.place, &format!("{} failed: {message}", chain.name(own.place)));
             // The other copies end too, and this one may notice that first.
             if code == Code::Interrupted || self.interrupted.load(Ordering::Relaxed) {
-                return OutOfChain::Failed(self.gave_up(TransferError::Interrupted));
+                return OutOfChain::Inside(self.gave_up(TransferError::Interrupted));
             }
             OutOfChain::Direct(message)
         })
@@ -107,7 +109,7 @@ impl Copy {
     }
 
     fn given_up(&self, session: &mut Session, error: TransferError) -> OutOfChain {
-        OutOfChain::Failed(self.gave_up(session.give_up(error)))
+        OutOfChain::Outside(self.gave_up(session.give_up(error)))
     }
 
     /// Sends the agent its place, and lets it connect to the hosts to which it forwards.
@@ -121,8 +123,13 @@ impl Copy {
         let listening = session.link(own.link().ok_or_else(no_place)?)?;
         let mut next = Vec::new();
         for (place, there) in member.listens(own, listening.clone()) {
-            let candidates = there.map(|there| handed_on(&there, &listening, self.task.options.ports));
-            match candidates.filter(|found| !found.is_empty()).and_then(|found| own.next(place, found)) {
+            let Some(there) = there else {
+                self.out_of_reach(own, place, "its copy has ended");
+                continue;
+            };
+            let candidates = handed_on(&there, &listening, self.task.options.ports);
+            match Some(candidates).filter(|found| !found.is_empty()).and_then(|found| own.next(place, found))
+            {
                 Some(named) => next.push(named),
                 None => self.out_of_reach(own, place, "it has no address for data"),
             }

@@ -24,6 +24,8 @@ pub struct EndedCopy {
     /// The reason why it failed as a whole.
     message: Option<String>,
     way: CopyWay,
+    /// An agent has answered there.
+    reached: bool,
     code: Code,
 }
 
@@ -36,6 +38,8 @@ pub enum CopyWay {
     LeftBehind,
     /// Through other hosts.
     HandedOn(HandingOn),
+    /// It failed before it was one of the hosts that hand on.
+    Outside(HandingOn),
 }
 
 impl EndedCopy {
@@ -48,15 +52,16 @@ impl EndedCopy {
         let (member, meters) = (target.output.member(), lock(&target.meters).clone());
         let done = member.and_then(|member| member.done());
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (came, sent) = (lock(&meters.remote).landed, meters.local.stages().bytes);
+        let reached = meters.local.reached.load(Ordering::Relaxed);
         let fields = DestinationFields {
             destination: target.written.clone(),
             result: result_name(code, message.is_some()),
             message: message.clone(),
+            reached,
             left_behind: way == CopyWay::LeftBehind,
-            chained: matches!(way, CopyWay::HandedOn(_)),
-            landed: done.as_ref().map_or(came, |done| done.landed).into(),
-            sent_bytes: sent,
+            chained: matches!(way, CopyWay::HandedOn(_)) && message.is_none(),
+            landed: done.as_ref().map_or_else(|| target.in_place(), |done| done.landed).into(),
+            sent_bytes: meters.local.stages().bytes,
             elapsed_seconds: elapsed.as_secs_f64(),
             failed: count(&meters.local.failed),
             changed: count(&meters.local.changed),
@@ -67,7 +72,7 @@ impl EndedCopy {
         let (row, summary) = done.map(|done| (done.line, done.summary)).unzip();
         let event = Event::Destination(Box::new(DestinationFields { summary, ..fields }));
         let name = member.map_or_else(String::new, |member| member.name.clone());
-        Self { event, name, row, message, way, code }
+        Self { event, name, row, message, way, reached, code }
     }
 
     /// A copy whose thread has failed.
@@ -89,11 +94,15 @@ impl EndedCopy {
     }
 
     fn logged(&self) -> LoggedEvent {
-        let text = self.message.clone().unwrap_or_else(|| self.text());
+        let text = match (&self.message, self.way_in_words()) {
+            (None, _) => self.text(),
+            (Some(why), None) => why.clone(),
+            (Some(why), Some(way)) => format!("{way}: {why}"),
+        };
         LoggedEvent::destination(&self.name, &text, self.code)
     }
 
-    /// Prints its row; the journal already has the row of a failure.
+    /// Prints its row; the journal already has that of a failure.
     fn show_row(&self, width: usize) {
         let is_taken = log::takes_result() && (self.message.is_some() || log::to_journal(&self.logged()));
         if !is_taken {
@@ -106,14 +115,23 @@ impl EndedCopy {
         let ended = match (self.code, &self.message) {
             (Code::Done, _) => "done".to_owned(),
             (code, None) => format!("not complete (exit code {})", code.number()),
-            (code, Some(_)) => format!("failed (exit code {})", code.number()),
+            (Code::Interrupted, Some(_)) => format!("interrupted (exit code {})", self.code.number()),
+            (code, Some(why)) => format!("failed (exit code {}): {why}", code.number()),
         };
-        let way = match self.way {
+        row.chain(self.way_in_words()).chain([ended]).collect::<Vec<_>>().join("; ")
+    }
+
+    fn way_in_words(&self) -> Option<String> {
+        match self.way {
+            _ if !self.reached => Some("not reached".to_owned()),
             CopyWay::Shared => None,
             CopyWay::LeftBehind => Some("left behind the others".to_owned()),
-            CopyWay::HandedOn(shape) => Some(format!("through the {}", shape.name())),
-        };
-        row.chain(way).chain([ended]).collect::<Vec<_>>().join("; ")
+            CopyWay::HandedOn(shape) if self.message.is_none() => {
+                Some(format!("through the {}", shape.name()))
+            }
+            CopyWay::HandedOn(shape) => Some(format!("in the {}", shape.name())),
+            CopyWay::Outside(shape) => Some(format!("not in the {}", shape.name())),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use linerate_transfer::lock::lock;
 use linerate_transfer::problem::Observer;
 use linerate_transfer::sender::SourceRoot;
 use linerate_transfer::session::Meters;
+use linerate_wire::control::Totals;
 use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -41,6 +42,8 @@ struct FanTarget {
     output: Arc<Output>,
     /// The counters of its last try.
     meters: Arc<Mutex<Meters>>,
+    /// What earlier tries have put in place.
+    landed: Mutex<Totals>,
 }
 
 /// The state that all copies share.
@@ -101,7 +104,8 @@ fn targets(output: &Output, destinations: &[OsString]) -> Vec<FanTarget> {
         let is_one = hosts.iter().filter(|(other, _)| other == host).count() == 1;
         let name = if is_one { printable(host.as_bytes()) } else { written.clone() };
         let output = Arc::new(output.of_member(MemberOutput::to(name)));
-        FanTarget { written, host: host.clone(), path: path.clone(), output, meters: Arc::default() }
+        let (meters, landed) = (Arc::default(), Mutex::default());
+        FanTarget { written, host: host.clone(), path: path.clone(), output, meters, landed }
     };
     destinations.iter().zip(&hosts).map(target).collect()
 }
@@ -110,6 +114,14 @@ fn names(targets: &[FanTarget]) -> Vec<String> {
     let name =
         |target: &FanTarget| target.output.member().map_or_else(String::new, |member| member.name.clone());
     targets.iter().map(name).collect()
+}
+
+impl FanTarget {
+    /// The entries that are known to be in place.
+    fn in_place(&self) -> Totals {
+        let (before, now) = (*lock(&self.landed), lock(&lock(&self.meters).remote).landed);
+        if before.entries() > now.entries() { before } else { now }
+    }
 }
 
 impl FanRun {
@@ -142,9 +154,8 @@ impl FanRun {
     fn to_one(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> EndedCopy {
         let begun = Instant::now();
         let chained = self.roll.as_ref().and_then(|roll| self.in_chain(roll, found, target, number));
-        let shape = chained.as_ref().and(self.roll.as_ref()).map(ChainRoll::shape);
-        let way = shape.map_or(CopyWay::Shared, CopyWay::HandedOn);
-        let result = chained.unwrap_or_else(|| self.directly(found, target, number));
+        let directly = || (CopyWay::Shared, self.directly(found, target, number));
+        let (way, result) = chained.unwrap_or_else(directly);
         let result = result.inspect_err(|_| target.output.losses());
         let way = if self.reading.was_left_behind(number) { CopyWay::LeftBehind } else { way };
         EndedCopy::new(target, result, way, begun.elapsed())
@@ -154,10 +165,13 @@ impl FanRun {
         Copy::interruptible(self.task.clone(), target.output.clone(), self.interrupted.clone())
     }
 
-    /// The counters of a new try.
+    /// The counters of a new try. What earlier tries have reached and put in place counts for all of them.
     fn begins(&self, copy: &Copy, target: &FanTarget) {
-        copy.meters.local.failed.fetch_add(self.not_found, Ordering::Relaxed);
-        *lock(&target.meters) = copy.meters.clone();
+        let counters = &copy.meters.local;
+        counters.failed.fetch_add(self.not_found, Ordering::Relaxed);
+        *lock(&target.landed) = target.in_place();
+        let before = std::mem::replace(&mut *lock(&target.meters), copy.meters.clone());
+        counters.reached.fetch_or(before.local.reached.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     fn directly(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> Result<Code, Failure> {
@@ -181,19 +195,21 @@ impl FanRun {
         found: &[SourceRoot],
         target: &FanTarget,
         number: usize,
-    ) -> Option<Result<Code, Failure>> {
+    ) -> Option<(CopyWay, Result<Code, Failure>)> {
         let member = roll.member(number);
+        let (inside, outside) = (CopyWay::HandedOn(roll.shape()), CopyWay::Outside(roll.shape()));
         let copy = match self.copy(target) {
             Ok(copy) => copy,
-            Err(failure) => return Some(Err(failure)),
+            Err(failure) => return Some((outside, Err(failure))),
         };
         self.begins(&copy, target);
         let (host, destination) = (OsStr::new(&target.host), &target.path[..]);
         let reading = self.reading.latecomer(number);
         let push = ChainedPush { found, host, destination, reading: &reading, read: &self.read };
         match copy.push_chained(push, &member) {
-            Ok(code) => Some(Ok(code)),
-            Err(OutOfChain::Failed(failure)) => Some(Err(failure)),
+            Ok(code) => Some((inside, Ok(code))),
+            Err(OutOfChain::Inside(failure)) => Some((inside, Err(failure))),
+            Err(OutOfChain::Outside(failure)) => Some((outside, Err(failure))),
             Err(OutOfChain::Direct(why)) => {
                 target.output.note(&format!("{why}; this host sends the missing data directly"));
                 None

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::ground::{Fleet, fleet, fleet_with_link};
 use super::{ends, goes_on_after_an_interruption};
 use crate::bed::args;
-use crate::json::u64_at;
+use crate::json::{events, u64_at};
 use crate::mounts::Mounted;
 use crate::support::{Run, within};
 use crate::tree::{assert_alike, make_mixed, names, noise, temporaries, write};
@@ -38,7 +39,8 @@ fn a_tree_goes_through_four_hosts_and_leaves_this_one_once() {
     for (number, host) in hosts.iter().enumerate() {
         assert_alike(&tree, &fleet.at(number).join("to"));
         assert_eq!((&host["result"], u64_at(host, "/exit")), (&"done".into(), 0), "{host}");
-        assert!(host["chained"] == true, "{host}");
+        assert!(host["chained"] == true && host["reached"] == true, "{host}");
+        assert!(host["summary"]["encrypted"] == true, "{host}");
         assert_eq!((u64_at(host, "/bytes"), u64_at(host, "/summary/bytes")), (size, size));
         assert_eq!(temporaries(&fleet.at(number)).len(), 0);
     }
@@ -52,6 +54,8 @@ fn two_hosts_can_be_a_chain_and_one_that_is_not_there_is_none_of_it() {
     make_mixed(&tree);
     let run = chained(&fleet, &["--no-encrypt", "--compress=3", "--to", "nowhere:x"]).exits(5);
     assert!(is_chained(&run), "{run}");
+    let (hosts, _) = ends(&fleet, &run.out);
+    assert!(hosts.iter().all(|host| host["summary"]["encrypted"] == false), "{run}");
     (0..2).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to")));
     // Again, onto what is there.
     write(tree.join("more"), noise(3, 100_000));
@@ -60,6 +64,80 @@ fn two_hosts_can_be_a_chain_and_one_that_is_not_there_is_none_of_it() {
     assert!(is_chained(&run), "{run}");
     run.says(&["data connection: from here to ", "data connection: from h0"]);
     (0..2).for_each(|number| assert_alike(&tree, &fleet.at(number).join("to/tree")));
+}
+
+/// The event of the destination that begins with this.
+#[track_caller]
+fn end_of(run: &Run, destination: &str) -> Value {
+    let is_it =
+        |event: &Value| event["destination"].as_str().is_some_and(|name| name.starts_with(destination));
+    let mut found =
+        events(&run.out).into_iter().filter(|event| event["type"] == "destination" && is_it(event));
+    found.next().unwrap_or_else(|| panic!("no event of {destination}: {run}"))
+}
+
+#[test]
+fn a_host_that_never_came_into_a_chain_is_not_shown_as_one_of_it() {
+    let Some(fleet) = fleet(3) else { return };
+    let tree = fleet.case.near.join("tree");
+    make_mixed(&tree);
+    let to = |path: &str| {
+        let refused = format!("h2:/proc/none/{path}");
+        args![
+            "--to",
+            fleet.place(0, path),
+            "--to",
+            fleet.place(1, path),
+            "--to",
+            refused,
+            "--to",
+            "nowhere:x"
+        ]
+    };
+    let line = |shape, path| [args!["-r", "tree", format!("--fan-out={shape}")], to(path)].concat();
+    for shape in ["chain", "tree"] {
+        let log = fleet.case.near.join(format!("{shape}.log"));
+        let logged = [args!["--log-file", &log], line(shape, shape)].concat();
+        let run = fleet.start_only("cp", logged).end().exits(2).says(&[
+            &format!(
+                "h2       not in the {shape}; failed (exit code 2): the destination /proc/none/{shape} can't"
+            ),
+            "nowhere  not reached; failed (exit code 5): no agent could be started at the far end",
+        ]);
+        assert_eq!(run.err.matches(&format!("through the {shape}; done")).count(), 2, "{run}");
+        let log = std::fs::read_to_string(log).unwrap();
+        for wanted in [
+            &format!("destination: \"h2\" exit_code=2: not in the {shape}: the destination /proc/none/"),
+            "destination: \"nowhere\" exit_code=5: not reached: no agent could be started",
+        ] {
+            assert!(log.contains(wanted), "{wanted}: {log}");
+        }
+    }
+    let run = fleet.start_only("cp", [args!["--json"], line("chain", "json")].concat()).end().exits(2);
+    for (name, reached, chained) in [("h0", true, true), ("h2", true, false), ("nowhere", false, false)] {
+        let end = end_of(&run, &format!("{name}:"));
+        assert_eq!((&end["reached"], &end["chained"]), (&reached.into(), &chained.into()), "{end}");
+        assert_eq!(end["message"].is_null(), chained, "{end}");
+    }
+}
+
+#[test]
+fn a_host_that_is_lost_for_good_has_what_came_through_the_chain() {
+    let Some(fleet) = fleet_with_link(3, "400mbit") else { return };
+    let tree = fleet.case.near.join("tree");
+    (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 5 << 20)));
+    let running = fleet.start("cp", args!["--json", "--compress=off", "--fan-out=chain", "-r", "tree"]);
+    fleet.wait_for_files(&running, 2, "to", 12);
+    fleet.lose(2);
+    fleet.signal(2, Signal::KILL);
+    let run = running.end().exits(5);
+    let (hosts, _) = ends(&fleet, &run.out);
+    let lost = &hosts[2];
+    assert_eq!(
+        (&lost["result"], &lost["reached"], &lost["chained"]),
+        (&"failed".into(), &true.into(), &false.into())
+    );
+    assert!(u64_at(lost, "/files") > 0, "{run}");
 }
 
 #[test]

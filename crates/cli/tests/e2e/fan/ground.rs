@@ -132,6 +132,13 @@ impl Fleet {
         fs::write(self.config(), config.replace(&host, &with_key)).expect("writable");
     }
 
+    /// No login to a host succeeds from now on.
+    pub fn lose(&self, number: usize) {
+        let config = fs::read_to_string(self.config()).expect("written");
+        let host = format!("Host h{number}\n");
+        fs::write(self.config(), config.replace(&host, &format!("{host}    Port 9\n"))).expect("writable");
+    }
+
     fn config(&self) -> PathBuf {
         self.directory.join("ssh_config")
     }
