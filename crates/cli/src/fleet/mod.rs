@@ -3,6 +3,8 @@
 mod export;
 mod figures;
 mod manifest;
+#[cfg(test)]
+mod options_test;
 mod page;
 mod part;
 mod plan;

@@ -57,7 +57,7 @@ pub struct Filtering {
     cvs_exclude: bool,
     /// Names and rules in files end in zero bytes, not newlines
     ///
-    /// This applies to the files of --exclude-from, --include-from and --files-from.
+    /// This applies to each file in which an option finds patterns or names.
     #[arg(short = '0', long)]
     from0: bool,
 }

@@ -327,6 +327,35 @@ fn a_task_that_does_not_see_the_source_fails_and_what_it_left_out_is_planned_aga
 }
 
 #[test]
+fn a_directory_that_became_a_link_has_vanished_and_what_is_in_its_way_is_named_with_what_to_do() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    fleet.plan(args!["--shards", "1"]).exits(0);
+    fleet.run(args![]).exits(0);
+    write(fleet.source.join("d5/new"), "new");
+    fleet.plan(args!["--shards", "1"]).exits(0);
+    fs::rename(fleet.source.join("d5"), fleet.source.join("moved")).unwrap();
+    symlink("moved", fleet.source.join("d5")).unwrap();
+    let is_in_the_way = |run: Run, part: &str| {
+        let run = run.exits(3);
+        let why = "d5: a directory that isn't empty is in the way at the destination; remove it there";
+        assert!(run.err.contains(part) && run.err.contains(why), "{run}");
+        assert!(!run.err.contains("--delete"), "{run}");
+        run
+    };
+    let run = is_in_the_way(fleet.run(args![]), "the directories: ");
+    run.says(&["d5/new: vanished since it was listed"]);
+    assert_eq!(fleet.states()[0], done(1), "the next plan has what vanished");
+    fleet.plan(args!["--shards", "1"]).exits(0);
+    is_in_the_way(fleet.run(args![]), "shard 0: ");
+    fs::remove_dir_all(fleet.copy.join("d5")).unwrap();
+    fleet.run(args![]).exits(0);
+    set_time(&fleet.copy, Duration::from_secs(1));
+    set_time(&fleet.source, Duration::from_secs(1));
+    fleet.assert_done();
+}
+
+#[test]
 fn a_file_that_a_killed_task_left_half_is_finished_by_the_next_round() {
     let Some(case) = case() else { return };
     let fleet = Fleet::new(&case).with_tree();

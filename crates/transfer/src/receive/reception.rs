@@ -74,6 +74,8 @@ pub struct Settings {
     pub leaves_modes: bool,
     /// As `leaves_modes`, except for the execute bits, which follow the sender's file.
     pub executability: bool,
+    /// Only entries on a list of files come, and commands with such a list may have no option to delete.
+    pub listed: bool,
     /// Symbolic links aren't kept.
     pub no_links: bool,
     /// Links that point outside the tree aren't kept.
@@ -189,6 +191,7 @@ impl Settings {
             dry_run: sync.is_some_and(|sync| sync.dry_run),
             unpacks: (options.compression.level != CompressionLevel::Off)
                 .then(|| LongWindow::new(longest_window())),
+            listed: options.listed,
             leaves_modes: !options.keep.perms && sync.is_some_and(|sync| sync.into),
             executability: options.details.executability && !options.keep.perms,
             no_links: options.no_links,

@@ -192,7 +192,8 @@ impl<'a> Remover<'a> {
             return Ok(());
         }
         if !self.sync.delete && !self.sync.force {
-            return Err(format!("{in_the_way}; --delete removes it"));
+            let advice = if self.shared.settings.listed { "remove it there" } else { "--delete removes it" };
+            return Err(format!("{in_the_way}; {advice}"));
         }
         let scope = self.scope_in(path, place, &directory.fd).map_err(|error| unknown(&error))?;
         if self.remove_all(path, directory, found, &scope) { Ok(()) } else { Err(in_the_way.into()) }

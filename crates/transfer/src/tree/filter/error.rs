@@ -42,9 +42,7 @@ pub enum FilterError {
         file: String,
     },
     /// The rules exceed a limit.
-    #[error(
-        "too much to filter by: {0}; put patterns together with wildcards, or list files with --files-from"
-    )]
+    #[error("too much to filter by: {0}; put patterns together with wildcards")]
     Rules(#[from] BadRules),
 }
 

@@ -25,7 +25,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             };
             match (parent.and_then(|parent| parent.stat(name)), self.scanner.selection.missing) {
                 (Ok(_), _) | (Err(Errno::NOENT), MissingPath::Ignored) => {}
-                (Err(Errno::NOENT), MissingPath::Vanished) => {
+                // A directory on the way may also have become something else.
+                (Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP), MissingPath::Vanished) => {
                     self.tell(
                         source,
                         &listed.path,
