@@ -346,10 +346,10 @@ fn range_of(file: &PlannedFile, part: FleetPart) -> Option<&PieceRange> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn plan(hosts: &[&str]) -> FleetPlan {
+    pub fn plan(hosts: &[&str]) -> FleetPlan {
         FleetPlan {
             schema: SCHEMA,
             linerate: "0.1.0".into(),

@@ -14,7 +14,7 @@ use crate::plan::{PlanDirectory, SCHEMA, round_path};
 use crate::shards::MAX_SHARDS;
 
 /// The format of `squeue` that [`queued`] reads, with `--noheader --array --states=all`.
-pub const QUEUE_FORMAT: &str = "%K|%T|%r|%N";
+pub const QUEUE_FORMAT: &str = "%F|%K|%T|%r|%N";
 /// The format of `sacct` that [`accounted`] reads, with `--noheader --parsable2`.
 pub const ACCOUNT_FORMAT: &str = "JobID,State,NodeList,ExitCode";
 
@@ -29,11 +29,16 @@ pub struct SubmittedJob {
     pub submitted: u64,
     /// Its shards, in the format of `sbatch --array`.
     pub array: String,
+    /// The numbers of the jobs that were submitted before it for the same round, the oldest first.
+    #[serde(default)]
+    pub earlier: Vec<String>,
 }
 
 /// A task as the scheduler sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ScheduledTask {
+    /// The number of its array job.
+    pub job: String,
     /// Slurm's word: `PENDING`, `RUNNING`, `FAILED`, `NODE_FAIL`.
     pub state: String,
     /// The reason for which it waits, or the exit code and the signal with which it ended.
@@ -67,6 +72,9 @@ impl ScheduledTask {
 /// By shards.
 pub type ScheduledTasks = BTreeMap<u32, ScheduledTask>;
 
+/// The tasks of several jobs, by the jobs' numbers and the shards.
+pub type TasksOfJobs = BTreeMap<(String, u32), ScheduledTask>;
+
 impl SubmittedJob {
     /// The job that was submitted for a plan's round; `None` if it was run in another way.
     ///
@@ -76,13 +84,20 @@ impl SubmittedJob {
         Self::read(&directory.round())
     }
 
-    /// The jobs that were submitted for a plan, of all rounds, the newest first.
+    /// The numbers of all jobs that were submitted for a plan, of all rounds, the newest first.
     ///
     /// # Errors
-    /// If one can't be read.
-    pub fn of_rounds(directory: &PlanDirectory) -> anyhow::Result<Vec<Self>> {
+    /// If a record can't be read.
+    pub fn all(directory: &PlanDirectory) -> anyhow::Result<Vec<String>> {
         let rounds = (1..=directory.plan.round).rev();
-        rounds.filter_map(|round| Self::read(&round_path(&directory.path, round)).transpose()).collect()
+        let read = |round| Self::read(&round_path(&directory.path, round)).transpose();
+        let of_rounds = rounds.filter_map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(of_rounds.into_iter().flat_map(|last| last.numbers().into_iter().rev()).collect())
+    }
+
+    /// The numbers of this job and of those before it, the oldest first.
+    fn numbers(self) -> Vec<String> {
+        self.earlier.into_iter().chain([self.job]).collect()
     }
 
     fn read(round: &Path) -> anyhow::Result<Option<Self>> {
@@ -111,7 +126,8 @@ impl SubmittedJob {
         let job = said.trim().split(';').next().unwrap_or_default().to_owned();
         let is_number = !job.is_empty() && job.chars().all(|c| c.is_ascii_digit());
         anyhow::ensure!(is_number, "sbatch hasn't printed a job's number: '{}'", said.trim());
-        let submitted = Self { schema: SCHEMA, job, submitted: now(), array: array.to_owned() };
+        let earlier = Self::of(directory)?.map_or_else(Vec::new, Self::numbers);
+        let submitted = Self { schema: SCHEMA, job, submitted: now(), array: array.to_owned(), earlier };
         let file = directory.round().join("submitted.json");
         replace(&file, &serde_json::to_vec(&submitted)?)
             .with_context(|| format!("job {} is submitted; writing {}", submitted.job, file.display()))?;
@@ -143,14 +159,31 @@ fn range(text: &str) -> Option<RangeInclusive<u32>> {
 }
 
 /// Reads `squeue`'s lines in [`QUEUE_FORMAT`].
-pub fn queued(text: &str) -> ScheduledTasks {
+pub fn queued(text: &str) -> TasksOfJobs {
     let task = |line: &str| {
         let mut fields = line.trim().split('|');
-        let shard = fields.next()?.parse().ok()?;
+        let (job, shard) = (fields.next()?.to_owned(), fields.next()?.parse().ok()?);
         let mut field = || fields.next().map(str::to_owned);
-        Some((shard, ScheduledTask { state: field()?, reason: field()?, node: field()? }))
+        let task = ScheduledTask { job: job.clone(), state: field()?, reason: field()?, node: field()? };
+        Some(((job, shard), task))
     };
     text.lines().filter_map(task).collect()
+}
+
+/// The task of each shard. Of the tasks of several `jobs`, the newest first, an active one counts, otherwise that of `last`: what
+/// became of other jobs' tasks says nothing about this round.
+pub fn by_shard(tasks: &TasksOfJobs, jobs: &[String], last: Option<&SubmittedJob>) -> ScheduledTasks {
+    let mut of_shards = ScheduledTasks::new();
+    let mut newer = |is_one: &dyn Fn(&ScheduledTask) -> bool| {
+        for job in jobs {
+            for ((_, shard), task) in tasks.iter().filter(|((of, _), task)| of == job && is_one(task)) {
+                of_shards.entry(*shard).or_insert_with(|| task.clone());
+            }
+        }
+    };
+    newer(&ScheduledTask::is_active);
+    newer(&|task| last.is_some_and(|last| last.job == task.job));
+    of_shards
 }
 
 /// Escapes a path for `sbatch --output`, which replaces `%` and letters.
@@ -168,14 +201,16 @@ pub fn output_path(path: &str) -> anyhow::Result<String> {
 }
 
 /// Reads `sacct`'s lines in [`ACCOUNT_FORMAT`]; steps of a task are ignored.
-pub fn accounted(text: &str) -> ScheduledTasks {
+pub fn accounted(text: &str) -> TasksOfJobs {
     let task = |line: &str| {
         let mut fields = line.trim().split('|');
-        let shard = fields.next()?.split_once('_')?.1.parse().ok()?;
+        let (job, shard) = fields.next()?.split_once('_')?;
+        let (job, shard) = (job.to_owned(), shard.parse().ok()?);
         // CANCELLED by 1000
         let state = fields.next()?.split(' ').next()?.to_owned();
         let node = fields.next()?.to_owned();
-        Some((shard, ScheduledTask { state, reason: fields.next()?.to_owned(), node }))
+        let task = ScheduledTask { job: job.clone(), state, reason: fields.next()?.to_owned(), node };
+        Some(((job, shard), task))
     };
     text.lines().filter_map(task).collect()
 }
@@ -187,8 +222,8 @@ mod tests {
     #[test]
     fn a_task_is_active_until_slurm_names_a_final_state() {
         let is_active = |state: &str| {
-            let task = ScheduledTask { state: state.into(), reason: String::new(), node: String::new() };
-            task.is_active()
+            let (job, reason, node) = (String::new(), String::new(), String::new());
+            ScheduledTask { job, state: state.into(), reason, node }.is_active()
         };
         // The states of squeue's manual page.
         let active = "CONFIGURING COMPLETING PENDING RUNNING RESV_DEL_HOLD REQUEUE_FED REQUEUE_HOLD REQUEUED \
@@ -202,7 +237,8 @@ mod tests {
     #[test]
     fn a_job_has_the_shards_of_its_array() {
         let of = |array: &str| {
-            let job = SubmittedJob { schema: SCHEMA, job: "7".into(), submitted: 0, array: array.into() };
+            let (job, array) = ("7".into(), array.into());
+            let job = SubmittedJob { schema: SCHEMA, job, submitted: 0, array, earlier: Vec::new() };
             job.shards().into_iter().collect::<Vec<_>>()
         };
         assert_eq!(of("0-3,7,9-10"), [0, 1, 2, 3, 7, 9, 10]);
@@ -228,13 +264,53 @@ mod tests {
     /// As Slurm 22.05 prints it.
     #[test]
     fn tasks_are_read_and_lines_of_another_form_passed_over() {
-        let queue = "2|PENDING|JobArrayTaskLimit|\n0|RUNNING|None|n1\nN/A|RUNNING|None|n1\n\nslurm_load_jobs error: x\n3-9|PENDING|x|\n";
+        let queue = "7|2|PENDING|JobArrayTaskLimit|\n7|0|RUNNING|None|n1\n8|N/A|RUNNING|None|n1\n\nslurm_load_jobs error: x\n7|3-9|PENDING|x|\n6|0|PENDING|x|\n";
         let tasks = queued(queue);
-        assert_eq!(tasks.keys().copied().collect::<Vec<_>>(), [0, 2]);
-        assert_eq!((tasks[&0].node.as_str(), tasks[&2].reason.as_str()), ("n1", "JobArrayTaskLimit"));
+        let key = |job: &str, shard: u32| (job.to_owned(), shard);
+        assert_eq!(tasks.keys().cloned().collect::<Vec<_>>(), [key("6", 0), key("7", 0), key("7", 2)]);
+        let (first, second) = (&tasks[&key("7", 0)], &tasks[&key("7", 2)]);
+        assert_eq!((first.node.as_str(), second.reason.as_str()), ("n1", "JobArrayTaskLimit"));
         let account = "7_0|COMPLETED|n1|0:0\n7_0.batch|COMPLETED|n1|0:0\n7_1|CANCELLED by 0|n2|0:15\n7_[4-5]|PENDING||0:0\n7|x|x|x\n";
         let tasks = accounted(account);
-        assert_eq!(tasks.keys().copied().collect::<Vec<_>>(), [0, 1]);
-        assert_eq!((tasks[&1].state.as_str(), tasks[&1].reason.as_str()), ("CANCELLED", "0:15"));
+        assert_eq!(tasks.keys().cloned().collect::<Vec<_>>(), [key("7", 0), key("7", 1)]);
+        let second = &tasks[&key("7", 1)];
+        assert_eq!((second.state.as_str(), second.reason.as_str()), ("CANCELLED", "0:15"));
+    }
+
+    #[test]
+    fn of_several_jobs_an_active_task_counts_and_otherwise_the_last_jobs() {
+        let tasks = queued(
+            "7|0|RUNNING|None|n1\n7|1|FAILED|x|n1\n7|2|PENDING|x|\n8|0|FAILED|x|n2\n8|2|RUNNING|None|n2\n8|3|FAILED|x|n2\n",
+        );
+        let last = |job: &str| {
+            let (job, array) = (job.into(), "0-3".into());
+            SubmittedJob { schema: SCHEMA, job, submitted: 0, array, earlier: Vec::new() }
+        };
+        let jobs = ["8", "7"].map(str::to_owned);
+        let seen = |last: Option<&SubmittedJob>| {
+            let tasks = by_shard(&tasks, &jobs, last);
+            tasks
+                .into_iter()
+                .map(|(shard, task)| format!("{shard}:{} {}", task.job, task.state))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(seen(Some(&last("8"))), ["0:7 RUNNING", "2:8 RUNNING", "3:8 FAILED"]);
+        assert_eq!(seen(None), ["0:7 RUNNING", "2:8 RUNNING"], "the last round has no job");
+    }
+
+    #[test]
+    fn all_jobs_of_a_plan_are_recorded_also_those_of_the_same_round() {
+        let top = tempfile::tempdir().unwrap();
+        let mut plan = PlanDirectory { path: top.path().to_owned(), plan: crate::plan::tests::plan(&[]) };
+        for (round, jobs) in [(1, vec!["3"]), (2, vec![]), (3, vec!["5", "9;cluster", "12"])] {
+            plan.plan.round = round;
+            fs::create_dir(plan.round()).unwrap();
+            jobs.iter().for_each(|job| drop(SubmittedJob::note(&plan, job, "0-1").unwrap()));
+        }
+        assert_eq!(SubmittedJob::all(&plan).unwrap(), ["12", "9", "5", "3"]);
+        // As versions before wrote it.
+        let old = r#"{"schema":2,"job":"4","submitted":1,"array":"0"}"#;
+        fs::write(plan.round().join("submitted.json"), old).unwrap();
+        assert_eq!(SubmittedJob::all(&plan).unwrap(), ["4", "3"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Slurm's programs.
 
-use linerate_fleet::slurm::{ACCOUNT_FORMAT, QUEUE_FORMAT, ScheduledTasks, SubmittedJob, accounted, queued};
+use linerate_fleet::slurm::{ACCOUNT_FORMAT, QUEUE_FORMAT, TasksOfJobs, accounted, queued};
 use linerate_wire::path::printable;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,13 +12,13 @@ use crate::exit::Code;
 /// How sbatch refuses an array with too large numbers.
 const ARRAY_REFUSED: &str = "Invalid job array specification";
 
-/// The states of a job's tasks, from the queue, otherwise from the accounts. A site may have only one of the two.
+/// The states of the tasks of jobs, from the queue, otherwise from the accounts. A site may have only one of the two.
 ///
 /// # Errors
 /// The reason why neither can be read.
-pub fn tasks(job: &SubmittedJob) -> Result<ScheduledTasks, String> {
-    let queue = queue(job);
-    let account = ["--noheader", "--parsable2", "--jobs", &job.job, "--format", ACCOUNT_FORMAT];
+pub fn tasks(jobs: &[String]) -> Result<TasksOfJobs, String> {
+    let (queue, jobs) = (queue(jobs), jobs.join(","));
+    let account = ["--noheader", "--parsable2", "--jobs", &jobs, "--format", ACCOUNT_FORMAT];
     let account = call("sacct", &account).map(|text| accounted(&text));
     match (queue, account) {
         (Err(queue), Err(_)) => Err(queue),
@@ -35,15 +35,16 @@ pub fn tasks(job: &SubmittedJob) -> Result<ScheduledTasks, String> {
 }
 
 /// The tasks that Slurm's controller knows: those in the queue, and for some minutes (`MinJobAge`) those that have ended; none if
-/// it doesn't know the job any more.
+/// it doesn't know the jobs any more.
 ///
 /// # Errors
 /// The reason why the queue can't be read.
-pub fn queue(job: &SubmittedJob) -> Result<ScheduledTasks, String> {
-    let words = ["--noheader", "--array", "--states=all", "--jobs", &job.job, "--format", QUEUE_FORMAT];
+pub fn queue(jobs: &[String]) -> Result<TasksOfJobs, String> {
+    let jobs = jobs.join(",");
+    let words = ["--noheader", "--array", "--states=all", "--jobs", &jobs, "--format", QUEUE_FORMAT];
     match call("squeue", &words) {
         Ok(text) => Ok(queued(&text)),
-        Err(said) if said.contains("Invalid job id") => Ok(ScheduledTasks::new()),
+        Err(said) if said.contains("Invalid job id") => Ok(TasksOfJobs::new()),
         Err(said) => Err(said),
     }
 }

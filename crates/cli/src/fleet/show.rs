@@ -39,12 +39,25 @@ pub struct SeenFleet<'a> {
     pub directory: &'a PlanDirectory,
     /// The tasks' records.
     pub status: &'a FleetStatus,
-    /// The job that was submitted to Slurm.
+    /// The job that was submitted to Slurm last for this round.
     pub job: Option<&'a SubmittedJob>,
-    /// The states of its tasks.
+    /// The other ones that still have tasks in the queue.
+    pub others: Vec<OtherJob>,
+    /// The states of their tasks.
     pub tasks: &'a ScheduledTasks,
     /// If the job has ended although shards of it aren't done: their number; 0 if only the directories aren't.
     pub ended: Option<usize>,
+}
+
+/// A job of this plan that was submitted before the last one, and has tasks in the queue.
+#[derive(Clone, Serialize)]
+pub struct OtherJob {
+    /// Its number.
+    pub job: String,
+    /// How many of its tasks are in the queue.
+    pub tasks: usize,
+    /// Their shards, in the format of `sbatch --array`.
+    pub array: String,
 }
 
 /// The state of a plan as a line of JSON.
@@ -54,7 +67,8 @@ pub struct StatusFields<'a> {
     plan: PlanFields<'a>,
     done: bool,
     job: Option<&'a SubmittedJob>,
-    /// The job has ended, and shards of it or the directories aren't done.
+    other_jobs: Vec<OtherJob>,
+    /// All tasks have ended, and shards of it or the directories aren't done.
     ended: bool,
     parts: Vec<PartFields<'a>>,
 }
@@ -94,6 +108,7 @@ pub fn plan_fields(directory: &PlanDirectory) -> PlanFields<'_> {
 /// The fields of a state.
 pub fn status_fields<'a>(seen: &SeenFleet<'a>) -> StatusFields<'a> {
     let SeenFleet { directory, status, job, ended, .. } = *seen;
+    let other_jobs = seen.others.clone();
     let parts = status.parts().map(|(part, state, attempt, attempts)| {
         let planned = directory.plan.part(part);
         PartFields {
@@ -108,7 +123,8 @@ pub fn status_fields<'a>(seen: &SeenFleet<'a>) -> StatusFields<'a> {
         }
     });
     let plan = PlanFields { r#type: "status", ..plan_fields(directory) };
-    StatusFields { plan, done: status.is_done_all(), job, ended: ended.is_some(), parts: parts.collect() }
+    let (done, ended, parts) = (status.is_done_all(), ended.is_some(), parts.collect());
+    StatusFields { plan, done, job, other_jobs, ended, parts }
 }
 
 /// The contents of a plan, in lines for people.
@@ -163,7 +179,9 @@ impl<'a> SeenFleet<'a> {
         let task = self.task(part).filter(|_| state != PartState::Done)?;
         let words = [&task.state, &task.reason, &task.node].map(|word| printable(word.as_bytes()));
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty() && word != "None").collect();
-        Some(format!("{part}: Slurm: {}", words.join(", ")))
+        let is_last = self.job.is_some_and(|job| job.job == task.job);
+        let of = if is_last { String::new() } else { format!(" job {},", printable(task.job.as_bytes())) };
+        Some(format!("{part}: Slurm:{of} {}", words.join(", ")))
     }
 
     /// The advice if the job has ended too early.
@@ -191,6 +209,14 @@ pub fn status_lines(seen: &SeenFleet<'_>) -> Vec<String> {
         sums(plan, status),
     ];
     lines.extend(seen.job.map(|job| format!("job {} of Slurm: shards {}", job.job, job.array)));
+    lines.extend(seen.others.iter().map(|other| {
+        let tasks = show_counted(other.tasks as u64, "task", "tasks");
+        let job = printable(other.job.as_bytes());
+        format!(
+            "job {job} of Slurm, submitted before, still has {tasks} in the queue: shards {}",
+            other.array
+        )
+    }));
     lines.push(String::new());
     lines.push(row(HEAD.map(str::to_owned)));
     lines.extend(

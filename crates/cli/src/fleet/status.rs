@@ -3,12 +3,12 @@
 use clap::Args;
 use linerate_fleet::attempt::Attempt;
 use linerate_fleet::plan::{FleetPart, PlanDirectory};
-use linerate_fleet::slurm::{ScheduledTask, ScheduledTasks, SubmittedJob};
+use linerate_fleet::slurm::{ScheduledTask, SubmittedJob, TasksOfJobs, array_of, by_shard};
 use linerate_fleet::status::{FleetStatus, PartState};
 use std::path::PathBuf;
 
 use super::scheduler;
-use super::show::{SeenFleet, status_fields, status_lines};
+use super::show::{OtherJob, SeenFleet, status_fields, status_lines};
 use crate::common::failure::Failure;
 use crate::exit::Code;
 
@@ -25,9 +25,9 @@ pub struct StatusArgs {
 /// Shows the state.
 pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
-    let job = SubmittedJob::of(&directory)?;
+    let (job, jobs) = (SubmittedJob::of(&directory)?, SubmittedJob::all(&directory)?);
     // Before the files of the tasks: a task that has ended by now has written its last state.
-    let tasks = job.as_ref().map(scheduler::tasks).transpose();
+    let tasks = (!jobs.is_empty()).then(|| scheduler::tasks(&jobs)).transpose();
     if let Err(why) = &tasks {
         tell!("linerate: the scheduler's states are missing: {why}");
     }
@@ -35,7 +35,9 @@ pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     let status = FleetStatus::read(&directory)?;
     let ended = job.as_ref().zip(tasks.as_ref()).and_then(|(job, tasks)| ended(job, tasks, &status));
     let tasks = tasks.unwrap_or_default();
-    let seen = SeenFleet { directory: &directory, status: &status, job: job.as_ref(), tasks: &tasks, ended };
+    let (others, tasks) = (others(&jobs, job.as_ref(), &tasks), by_shard(&tasks, &jobs, job.as_ref()));
+    let (directory, status, job) = (&directory, &status, job.as_ref());
+    let seen = SeenFleet { directory, status, job, others, tasks: &tasks, ended };
     match args.json {
         true => crate::say::json(&status_fields(&seen)),
         false => status_lines(&seen).iter().for_each(|line| say!("{line}")),
@@ -45,9 +47,20 @@ pub fn run(args: &StatusArgs) -> Result<Code, Failure> {
     Ok(if is_bad { Code::Some } else { Code::Done })
 }
 
-/// The number of the shards of a job that aren't done although all its tasks have ended, 0 if only the directories aren't; `None` if
+/// The jobs of the plan, the newest first, that still have tasks in the queue, without the last round's last one.
+fn others(jobs: &[String], last: Option<&SubmittedJob>, tasks: &TasksOfJobs) -> Vec<OtherJob> {
+    let others = jobs.iter().filter(|job| last.is_none_or(|last| last.job != **job));
+    let of = |job: &String| {
+        let active = tasks.iter().filter(|((of, _), task)| of == job && task.is_active());
+        let shards: Vec<u32> = active.map(|((_, shard), _)| *shard).collect();
+        OtherJob { job: job.clone(), tasks: shards.len(), array: array_of(&shards) }
+    };
+    others.map(of).filter(|other| other.tasks > 0).collect()
+}
+
+/// The number of the shards of a job that aren't done although all tasks of the plan have ended, 0 if only the directories aren't; `None` if
 /// there is nothing to do about it. A part that somebody runs without Slurm counts as one at work.
-fn ended(job: &SubmittedJob, tasks: &ScheduledTasks, status: &FleetStatus) -> Option<usize> {
+fn ended(job: &SubmittedJob, tasks: &TasksOfJobs, status: &FleetStatus) -> Option<usize> {
     if tasks.values().any(ScheduledTask::is_active) {
         return None;
     }
@@ -75,13 +88,39 @@ mod tests {
     use linerate_fleet::attempt::{AttemptState, SchedulerJob};
     use std::collections::BTreeMap;
 
+    fn job(array: &str) -> SubmittedJob {
+        let (job, array) = ("7".into(), array.into());
+        SubmittedJob { schema: 2, job, submitted: 0, array, earlier: Vec::new() }
+    }
+
+    /// The tasks of a job, from shard 0 on; those without a state aren't known.
+    fn tasks(job: &str, states: [&str; 3]) -> TasksOfJobs {
+        let task = |state: &str| {
+            let (reason, node) = (String::new(), String::new());
+            ScheduledTask { job: job.into(), state: state.into(), reason, node }
+        };
+        let known = (0..).zip(states).filter(|(_, state)| !state.is_empty());
+        known.map(|(shard, state)| ((job.to_owned(), shard), task(state))).collect()
+    }
+
+    #[test]
+    fn other_jobs_are_those_with_tasks_in_the_queue() {
+        let mut all = tasks("7", ["PENDING", "", ""]);
+        all.extend(tasks("5", ["FAILED", "RUNNING", "PENDING"]));
+        all.extend(tasks("6", ["FAILED", "FAILED", "FAILED"]));
+        let jobs = ["7", "6", "5"].map(str::to_owned);
+        let seen = |last: Option<&SubmittedJob>| {
+            let others = others(&jobs, last, &all).into_iter();
+            others.map(|other| (other.job, other.tasks, other.array)).collect::<Vec<_>>()
+        };
+        let (fifth, seventh) = (("5".into(), 2, "1-2".into()), ("7".into(), 1, "0".into()));
+        assert_eq!(seen(Some(&job("0-2"))), [fifth.clone()]);
+        assert_eq!(seen(None), [seventh, fifth]);
+    }
+
     /// The result for a job with shards 0 to 2, if shard 0 has no attempt, 1 is done, 2 runs, and their tasks have these states.
     fn left(states: [&str; 3], is_of_slurm: bool) -> Option<usize> {
-        let job = SubmittedJob { schema: 2, job: "7".into(), submitted: 0, array: "0-2".into() };
-        let task =
-            |state: &str| ScheduledTask { state: state.into(), reason: String::new(), node: String::new() };
-        let tasks = (0..).zip(states).filter(|(_, state)| !state.is_empty());
-        let tasks: ScheduledTasks = tasks.map(|(shard, state)| (shard, task(state))).collect();
+        let (tasks, job) = (tasks("7", states), job("0-2"));
         let attempt = |state| {
             let mut attempt = Attempt::begin("b:/x".into());
             attempt.state = state;
@@ -96,13 +135,13 @@ mod tests {
 
     #[test]
     fn directories_without_an_attempt_are_left_once_all_shards_are_done() {
-        let job = SubmittedJob { schema: 2, job: "7".into(), submitted: 0, array: "0".into() };
+        let job = job("0");
         let mut attempt = Attempt::begin("b:/x".into());
         attempt.state = AttemptState::Done;
         let done = BTreeMap::from([(1, Some(attempt))]);
         let with = |directories| {
             let parts = [(FleetPart::Shard(0), done.clone()), (FleetPart::Directories, directories)];
-            ended(&job, &ScheduledTasks::new(), &FleetStatus::of(parts.into()))
+            ended(&job, &TasksOfJobs::new(), &FleetStatus::of(parts.into()))
         };
         assert_eq!((with(BTreeMap::new()), with(done.clone())), (Some(0), None));
     }

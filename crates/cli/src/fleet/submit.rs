@@ -90,15 +90,17 @@ pub fn left(directory: &PlanDirectory) -> Result<Vec<u32>, Failure> {
 /// Refuses a second job while tasks of one of the plan's jobs haven't ended. Those of an earlier round would run the shards of this
 /// round.
 fn refuse_twice(directory: &PlanDirectory) -> Result<(), Failure> {
-    for job in SubmittedJob::of_rounds(directory)? {
-        let tasks = scheduler::queue(&job).map_err(Failure::failed)?;
-        let active = tasks.values().filter(|task| task.is_active()).count();
+    let jobs = SubmittedJob::all(directory)?;
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let tasks = scheduler::queue(&jobs).map_err(Failure::failed)?;
+    for job in jobs {
+        let active = tasks.values().filter(|task| task.job == job && task.is_active()).count();
         if active > 0 {
             return Err(Failure::failed(format!(
-                "job {} of this plan still has {} in the queue: wait for its end, or 'scancel {}'",
-                job.job,
+                "job {job} of this plan still has {} in the queue: wait for its end, or 'scancel {job}'",
                 show_counted(active as u64, "task", "tasks"),
-                job.job
             )));
         }
     }

@@ -105,6 +105,48 @@ fn tasks_of_an_earlier_round_refuse_a_submission() {
 }
 
 #[test]
+fn status_shows_tasks_of_jobs_before_the_last_one() {
+    let Some(case) = case_with_slurm() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    let slurm = Slurm::of(&case);
+    let plan = || drop(fleet.plan(args!["--shards", "2", "--hosts", "s2h2"]).exits(0));
+    let shows = |words: &[&str]| {
+        let status = slurm.fleet(args!["status", "plan"]).exits(0);
+        words.iter().for_each(|wanted| assert!(status.out.contains(wanted), "{wanted}: {status}"));
+    };
+    plan();
+    let held = submitted(&slurm, args!["submit", "plan", "--sbatch=--hold"]);
+    plan();
+    let queued = format!("job {held} of Slurm, submitted before, still has 2 tasks in the queue: shards 0-1");
+    shows(&[&queued, &format!("shard 1: Slurm: job {held}, PENDING, JobHeldUser")]);
+    let status = fleet.status();
+    assert_eq!((&status["job"], &status["ended"]), (&Value::Null, &false.into()), "{status}");
+    assert_eq!(
+        (&status["other_jobs"][0]["job"], &status["parts"][0]["task"]["job"]),
+        (&held.as_str().into(), &held.as_str().into())
+    );
+    slurm.say("scancel", args![&held]);
+    assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
+    // Two jobs of one round, of which Slurm takes up the first again.
+    let first = submitted(&slurm, args!["submit", "plan", "--partition", "site1", "--program", "/nope"]);
+    assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
+    let second = submitted(&slurm, args!["submit", "plan", "--sbatch=--hold"]);
+    slurm.say("scontrol", args!["requeuehold", format!("{first}_1")]);
+    slurm.say("scancel", args![&second]);
+    let left = || slurm.say("squeue", args!["--noheader", "--format", "%F"]);
+    assert!(within(PATIENCE, || left().trim() == first), "{}", slurm.said());
+    shows(&[&format!("job {first} of Slurm, submitted before, still has 1 task in the queue: shards 1")]);
+    slurm.fleet(args!["submit", "plan"]).exits(1).says(&[&format!("'scancel {first}'")]);
+    slurm.say("scancel", args![&first]);
+    assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
+    let status = slurm.fleet(args!["status", "plan"]).exits(3);
+    assert!(status.out.contains(&format!("job {second} has ended")), "{status}");
+    slurm.submit();
+    assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
+    fleet.assert_done();
+}
+
+#[test]
 fn an_array_that_is_too_large_for_slurm_is_refused_with_advice() {
     let Some(case) = case_with_slurm() else { return };
     let fleet = Fleet::new(&case);
