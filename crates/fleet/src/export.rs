@@ -1,9 +1,6 @@
-//! A plan for schedulers: a script or a manifest in which each task runs one shard.
+//! A plan for schedulers: a script in which each task runs one shard.
 
 use anyhow::Context;
-use serde_json::{Value, json};
-
-use crate::plan::FleetPlan;
 
 /// The command that every task runs.
 #[derive(Clone, Debug)]
@@ -43,7 +40,7 @@ impl ExportedTask {
     }
 
     /// The same for a shell; `number` isn't quoted.
-    fn line(&self, number: &str) -> anyhow::Result<String> {
+    pub fn line(&self, number: &str) -> anyhow::Result<String> {
         let words = self.words("\u{1}");
         let quoted = words.iter().map(|word| match word.as_str() {
             "\u{1}" => Ok(number.to_owned()),
@@ -129,59 +126,6 @@ pub fn slurm_script(task: &ExportedTask, shape: &JobShape) -> anyhow::Result<Str
     Ok(lines.join("\n") + "\n")
 }
 
-/// The script of a container. Kubernetes replaces `$(NAME)` in it, and takes `$$` for `$`.
-fn kubernetes_script(task: &ExportedTask) -> anyhow::Result<String> {
-    Ok(format!("exec {}", task.line("\"$JOB_COMPLETION_INDEX\"")?).replace('$', "$$"))
-}
-
-/// An indexed Job of Kubernetes, as JSON, which `kubectl apply -f -` takes. The volume claims `linerate-plan` and `linerate-source`
-/// have the plan and the source, the secret `linerate-ssh` the files of ~/.ssh.
-///
-/// # Errors
-/// None yet.
-pub fn kubernetes_job(
-    task: &ExportedTask,
-    shape: &JobShape,
-    image: &str,
-    plan: &FleetPlan,
-) -> anyhow::Result<String> {
-    let command = ["/bin/sh", "-c"].map(str::to_owned);
-    let script = kubernetes_script(task)?;
-    let mount = |name: &str, path: &str, read_only: bool| json!({ "name": name, "mountPath": path, "readOnly": read_only });
-    let volume = |name: &str| json!({ "name": name, "persistentVolumeClaim": { "claimName": format!("linerate-{name}") } });
-    let job: Value = json!({
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": { "name": format!("linerate-fleet-{}-{}", plan.id.get(..8).unwrap_or("plan"), plan.round) },
-        "spec": {
-            "completionMode": "Indexed",
-            "completions": shape.shards,
-            "parallelism": shape.at_once,
-            "backoffLimitPerIndex": 3,
-            "template": { "spec": {
-                "restartPolicy": "Never",
-                "containers": [{
-                    "name": "linerate",
-                    "image": image,
-                    "command": command,
-                    "args": [script],
-                    "volumeMounts": [
-                        mount("plan", &task.plan, false),
-                        mount("source", &plan.source, true),
-                        mount("ssh", "/root/.ssh", true),
-                    ],
-                }],
-                "volumes": [
-                    volume("plan"),
-                    volume("source"),
-                    { "name": "ssh", "secret": { "secretName": "linerate-ssh", "defaultMode": 0o600 } },
-                ],
-            } },
-        },
-    });
-    Ok(serde_json::to_string_pretty(&job)? + "\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,14 +148,6 @@ mod tests {
         }
         let wrong = ExportedTask { plan: "a\0b".into(), ..task() };
         assert!(gnu_parallel(&wrong, &JobShape::default()).is_err());
-    }
-
-    #[test]
-    fn kubernetes_replaces_nothing_in_the_words_of_a_task() {
-        let script = kubernetes_script(&ExportedTask { plan: "/p/$(HOME)$$(x)".into(), ..task() }).unwrap();
-        assert!(!script.replace("$$", "").contains('$'), "no $ is left for a reference: {script}");
-        let replaced = script.replace("$$", "$");
-        assert!(replaced.contains("'/p/$(HOME)$$(x)' --shard \"$JOB_COMPLETION_INDEX\""), "{replaced}");
     }
 
     /// Runs GNU parallel if there is one, with a program that prints its words.

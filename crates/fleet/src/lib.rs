@@ -10,6 +10,7 @@ pub mod claim;
 pub mod divide;
 pub mod export;
 pub mod history;
+pub mod kubernetes;
 pub mod left;
 pub mod manifest;
 pub mod plan;

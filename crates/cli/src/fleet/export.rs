@@ -1,7 +1,8 @@
 //! `linerate fleet export`: a plan for a scheduler.
 
 use clap::{Args, ValueEnum};
-use linerate_fleet::export::{ExportedTask, JobShape, gnu_parallel, kubernetes_job, slurm_script};
+use linerate_fleet::export::{ExportedTask, JobShape, gnu_parallel, slurm_script};
+use linerate_fleet::kubernetes::{JobPlace, JobVolume, JobVolumes, kubernetes_job};
 use linerate_fleet::plan::PlanDirectory;
 use std::path::{Path, PathBuf, absolute};
 
@@ -23,6 +24,12 @@ pub struct ExportArgs {
     /// The image of a task's container, which has linerate and ssh
     #[arg(long, value_name = "IMAGE", required_if_eq("scheduler", "k8s-job"))]
     image: Option<String>,
+    /// For k8s-job: a volume: plan=CLAIM, source=/PATH, destination=...
+    ///
+    /// CLAIM is a PersistentVolumeClaim, and /PATH a directory of each node. The default is the claim linerate-plan, linerate-source or
+    /// linerate-destination. The destination has a volume only if DST is a path.
+    #[arg(long, value_name = "NAME=VOLUME", value_parser = JobPlace::parse)]
+    volume: Vec<(JobPlace, JobVolume)>,
     /// The plan's directory
     plan: PathBuf,
     /// Options of each 'linerate fleet run'
@@ -47,17 +54,32 @@ pub fn run(args: &ExportArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let plan = plan_path(&args.plan)?;
     let task = ExportedTask { program: args.program.clone(), plan, options: args.options.clone() };
+    let volumes = args.volumes()?;
     let shape = JobShape { shards: directory.plan.shards.len(), at_once: args.tasks, ..JobShape::default() };
     let text = match args.scheduler {
         Scheduler::GnuParallel => gnu_parallel(&task, &shape),
         Scheduler::Slurm => slurm_script(&task, &shape),
         Scheduler::KubernetesJob => {
             let image = args.image.clone().unwrap_or_default();
-            kubernetes_job(&task, &shape, &image, &directory.plan)
+            kubernetes_job(&task, &shape, &image, &directory.plan, &volumes)
         }
     };
     say!("{}", text.map_err(Failure::from)?.trim_end());
     Ok(Code::Done)
+}
+
+impl ExportArgs {
+    /// The volumes that the user names, each once.
+    fn volumes(&self) -> Result<JobVolumes, Failure> {
+        if !self.volume.is_empty() && !matches!(self.scheduler, Scheduler::KubernetesJob) {
+            return Err(Failure::usage("--volume is for --for k8s-job: leave it out".into()));
+        }
+        let volumes: JobVolumes = self.volume.iter().cloned().collect();
+        match volumes.len() == self.volume.len() {
+            true => Ok(volumes),
+            false => Err(Failure::usage("--volume names a volume twice".into())),
+        }
+    }
 }
 
 /// The plan's absolute path, for scripts.
