@@ -48,6 +48,10 @@ BY_REASON = {
     ],
     "a job of another run, which e2e::between::detached has": ["linerate attach --cancel hostB:3f9c01d2"],
     "a guest of the lab in the line before it, which has ended": ["ssh -F $LINERATE_LAB_SSH_CONFIG g0 'uname -a; rsync --version'"],
+    "a cluster of Kubernetes": [
+        "kubectl create secret generic linerate-ssh --from-file $HOME/.ssh",
+        "kubectl apply -f job.json",
+    ],
     "it waits for a client; without --once it serves the other lines": ["linerate serve rr --listen 0.0.0.0:5300 --once"],
 }
 
