@@ -274,6 +274,15 @@ impl FleetPlan {
         self.divided.iter().filter_map(of_others).sum()
     }
 
+    /// The number of those files that count as files of other parts: each belongs to the part with its first piece.
+    pub fn files_of_others(&self, part: FleetPart) -> u64 {
+        let is_of_other = |file: &&PlannedFile| match range_of(file, part) {
+            Some(range) => range.first > 0,
+            None => part == FleetPart::Directories,
+        };
+        self.divided.iter().filter(is_of_other).count() as u64
+    }
+
     /// All parts, the directories last.
     pub fn parts(&self) -> impl Iterator<Item = FleetPart> {
         (0..).take(self.shards.len()).map(FleetPart::Shard).chain([FleetPart::Directories])

@@ -126,7 +126,7 @@ impl FleetModel {
         let rate = costs.payload * self.link / 8.0;
         let by_cpu = costs.processors / costs.cpu_per_gb.max(1e-12) * 1e9;
         let divided = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };
-        let limits = vec![
+        let mut limits = vec![
             (Bottleneck::NodeLinks, self.bytes / rate / nodes),
             (Bottleneck::Processors, self.bytes / by_cpu / nodes),
             (Bottleneck::Files, self.files * costs.per_file / nodes),
@@ -141,10 +141,11 @@ impl FleetModel {
         let of_nodes = |limit: &(Bottleneck, f64)| limit.1 * nodes / shards;
         let own = limits[..3].iter().map(of_nodes).fold(0.0, f64::max);
         let evenness = (self.largest / (self.bytes / shards).max(1.0)).max(1.0);
-        let by_turns = turns * (own + costs.per_task);
+        let (by_turns, starts) = (turns * (own + costs.per_task), turns * costs.per_task);
         let seconds = (slowest + costs.per_task).max(by_turns);
-        let bottleneck =
-            if by_turns > (slowest + costs.per_task) * 1.1 { Bottleneck::Scheduling } else { common };
+        let is_scheduling = starts > slowest || by_turns > (slowest + costs.per_task) * 1.1;
+        let bottleneck = if is_scheduling { Bottleneck::Scheduling } else { common };
+        limits.push((Bottleneck::Scheduling, starts));
         SimulatedFleet {
             seconds,
             bits_per_second: self.bytes * 8.0 / seconds,
@@ -202,6 +203,8 @@ mod tests {
         assert_eq!(of(FleetModel { shards: 65, ..model() }), Bottleneck::Scheduling);
         let small = FleetModel { bytes: 1e9, files: 100.0, largest: 0.0, shards: 10_000, ..model() };
         assert_eq!(of(small), Bottleneck::Scheduling);
+        let tiny = FleetModel { bytes: 4e7, files: 50.0, largest: 0.0, shards: 2, ..model() };
+        assert_eq!(of(tiny), Bottleneck::Scheduling, "its one turn takes longer than all else");
     }
 
     #[test]

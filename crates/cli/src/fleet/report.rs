@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use clap::Args;
+use linerate_doctor::limiter::Limiter;
 use linerate_fleet::history::HostRates;
 use linerate_fleet::plan::PlanDirectory;
 use linerate_fleet::report::{FleetReport, HostShare, LimiterShare, STRAGGLES, Straggler};
@@ -92,8 +93,16 @@ pub fn does(receives: bool) -> &'static str {
 /// A limiter with its parts and bytes.
 pub fn limiter_text(share: &LimiterShare) -> String {
     let parts = if share.parts == 1 { "part" } else { "parts" };
-    let limiter = printable(share.limiter.as_bytes());
+    let limiter = limiter_name(&share.limiter);
     format!("{limiter}: {} {parts}, {}", share.parts, Bytes::of(share.sent_bytes))
+}
+
+/// The name of a limiter, or what copies say in place of one.
+fn limiter_name(limiter: &str) -> String {
+    match limiter == Limiter::TooShort.name() {
+        true => Limiter::TooShort.to_string(),
+        false => printable(limiter.as_bytes()),
+    }
 }
 
 /// A sentence about a shard that took long.
@@ -106,7 +115,7 @@ pub fn straggler_line(report: &FleetReport, late: &Straggler) -> String {
         Bytes::of(late.sent_bytes),
         printable(late.host.as_bytes()),
         printable(late.to.as_bytes()),
-        printable(late.limiter.as_bytes()),
+        limiter_name(&late.limiter),
     )
 }
 

@@ -232,8 +232,11 @@ impl ShardTask<'_> {
         let done = output.member().and_then(|member| member.done());
         note_end(&mut claim.attempt, &result, &watched, done.as_ref(), within);
         // Each task that has pieces of a divided file counts the whole file once it is in place.
-        let of_others = done.as_ref().map_or(0, |_| self.directory.plan.bytes_of_others(part));
-        claim.attempt.progress.bytes = claim.attempt.progress.bytes.saturating_sub(of_others);
+        if done.is_some() {
+            let (plan, progress) = (&self.directory.plan, &mut claim.attempt.progress);
+            progress.bytes = progress.bytes.saturating_sub(plan.bytes_of_others(part));
+            progress.files = progress.files.saturating_sub(plan.files_of_others(part));
+        }
         self.count(&claim.attempt.progress, done.as_ref());
         claim.attempt.note_history();
         let written = self.note_left(part, number, &output).and_then(|()| claim.write());

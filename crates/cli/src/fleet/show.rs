@@ -1,5 +1,6 @@
 //! Plans and their states, for people and as JSON. docs/formats.md specifies the latter.
 
+use linerate_doctor::limiter::Limiter;
 use linerate_fleet::attempt::Attempt;
 use linerate_fleet::plan::{FleetPart, FleetPlan, FoundSums, PlanDirectory};
 use linerate_fleet::slurm::{ScheduledTask, ScheduledTasks, SubmittedJob};
@@ -157,13 +158,22 @@ pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
         lines.push(format!("{count} divided among several shards"));
     } else if bytes > 1.1 && found.largest > burden.bytes / (shards.len() as u64).max(1) {
         lines.push(format!(
-            "the largest file has {}, more than a mean shard, and is not divided: about {} shards would be more even",
+            "the largest file has {}, more than a mean shard, and is not divided: about {} would be more even",
             show_bytes(found.largest),
-            show_count((burden.bytes / found.largest.max(1)).max(1)),
+            show_counted((burden.bytes / found.largest.max(1)).max(1), "shard", "shards"),
         ));
     }
-    lines.push(format!("run them: linerate fleet run {} --shard K", directory.path.display()));
+    lines.push(next_step(directory));
     lines
+}
+
+/// What to do with a new plan.
+fn next_step(directory: &PlanDirectory) -> String {
+    let path = directory.path.display();
+    match directory.plan.burden().files {
+        0 => format!("nothing but the directories, their modes and times: linerate fleet run {path}"),
+        _ => format!("run them: linerate fleet run {path} --shard K"),
+    }
 }
 
 impl<'a> SeenFleet<'a> {
@@ -282,7 +292,7 @@ fn part_line(
         of_shard(progress.map(|progress| progress.files)),
         of_shard(Some(names)),
         progress.map_or_else(|| "-".into(), |progress| format!("{:.3}", progress.gbit_per_second())),
-        progress.filter(|progress| !progress.limiter.is_empty()).map_or_else(|| "-".into(), share),
+        progress.filter(|progress| is_known(&progress.limiter)).map_or_else(|| "-".into(), share),
     ])
 }
 
@@ -291,6 +301,11 @@ fn row(cells: [String; 11]) -> String {
     format!(
         "{part:<11} {state:<11} {attempts:>7} {host:<12} {to:<12} {bytes:>9} {of:>9} {files:>9} {names:>9} {rate:>7}  {limiter}"
     )
+}
+
+/// False for a limiter of an attempt that was over too soon to have one.
+fn is_known(limiter: &str) -> bool {
+    !["", Limiter::TooShort.name()].contains(&limiter)
 }
 
 fn named(state: PartState) -> &'static str {

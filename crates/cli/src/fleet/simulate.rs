@@ -201,9 +201,9 @@ fn measured(directory: &PlanDirectory) -> Result<Option<f64>, Failure> {
 fn lines(model: &FleetModel, run: &SimulatedFleet) -> Vec<String> {
     let mut lines = vec![
         format!(
-            "{} in {:.3e} files by {} pairs of nodes: {}, {}, {:.0} files/s",
+            "{} in {} files by {} pairs of nodes: {}, {}, {:.0} files/s",
             Bytes(model.bytes),
-            model.files,
+            if model.files < 1e6 { format!("{:.0}", model.files) } else { format!("{:.3e}", model.files) },
             model.nodes,
             Seconds(run.seconds),
             BitRate(run.bits_per_second),

@@ -67,6 +67,11 @@ fn four_tasks_bring_one_file_at_the_same_time_and_holes_stay_holes() {
     let tasks: Vec<_> = (0..4).map(|shard| fleet.start_run(args!["--shard", shard.to_string()])).collect();
     tasks.into_iter().for_each(|task| drop(task.end().exits(0)));
     fleet.assert_done();
+    let status = fleet.status();
+    for part in status["parts"].as_array().unwrap() {
+        let (planned, come) = (&part["planned_files"], &part["attempt"]["progress"]["files"]);
+        assert!(planned == come || part["part"] == "directories" && *come == 0, "{status}");
+    }
     let meta = fs::metadata(fleet.copy.join("sparse")).unwrap();
     assert!(meta.blocks() * 512 < 4 * MIB, "{} blocks", meta.blocks());
     let sent: u64 = (0..4).map(|shard| fleet.sent_by(shard)).sum();
