@@ -114,7 +114,7 @@ mod tests {
             others.map(|other| (other.job, other.tasks, other.array)).collect::<Vec<_>>()
         };
         let (fifth, seventh) = (("5".into(), 2, "1-2".into()), ("7".into(), 1, "0".into()));
-        assert_eq!(seen(Some(&job("0-2"))), [fifth.clone()]);
+        assert_eq!(seen(Some(&job("0-2"))), vec![fifth.clone()]);
         assert_eq!(seen(None), [seventh, fifth]);
     }
 
