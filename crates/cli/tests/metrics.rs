@@ -3,6 +3,8 @@
 mod support;
 
 use std::fs;
+use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -308,6 +310,24 @@ fn a_place_that_cannot_be_written_is_refused_before_anything_is_copied() {
     }
     assert!(!here.path().join("b").exists() && !here.path().join("t.prom").exists());
     run(here.path(), &["cp", "--metrics", "t.txt", "a", "b"]).exits(0).says(&["end in .prom"]);
+}
+
+#[test]
+fn standard_output_may_be_a_socket_and_what_is_not_open_is_refused_before_anything_is_copied() {
+    let here = directory("linerate-metrics-");
+    fs::write(here.path().join("a"), "x").unwrap();
+    let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut copy = Command::new(PROGRAM);
+    copy.args(["cp", "--metrics", "/dev/stdout", "a", "b"]).current_dir(here.path());
+    let status = copy.stdout(OwnedFd::from(writer)).status().unwrap();
+    // The command holds the other end of the socket.
+    drop(copy);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert!(status.success());
+    assert_eq!(value(&text, r#"linerate_run_exit_code{task="stdout"}"#), 0.0);
+    run(here.path(), &["cp", "--metrics", "/dev/fd/99", "a", "c"]).exits(2).says(&["--metrics /dev/fd/99"]);
+    assert!(here.path().join("b").exists() && !here.path().join("c").exists());
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub fn replace_readable(file: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn replace_with(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     if is_descriptor(file) {
-        return open_existing(file, OFlags::APPEND)?.write_all(bytes);
+        return opened_descriptor(file)?.write_all(bytes);
     }
     let device = if is_device(file)? { opened_device(file)? } else { None };
     if let Some(mut device) = device {
@@ -55,7 +55,10 @@ fn replace_with(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> 
 /// directory, or a path that can only name one; `ENAMETOOLONG`; an error if `file` is a disk or a mount point; the error of
 /// writing to a device or a descriptor.
 pub fn may_replace(file: &Path) -> io::Result<()> {
-    if is_descriptor(file) || is_device(file)? {
+    if is_descriptor(file) {
+        return opened_descriptor(file).map(drop);
+    }
+    if is_device(file)? {
         return Ok(rustix::fs::accessat(CWD, file, Access::WRITE_OK, AtFlags::EACCESS)?);
     }
     if file.is_dir() || names_directory(file) {
@@ -147,6 +150,20 @@ pub fn duplicate(file: &Path) -> io::Result<Option<File>> {
     }
     // SAFETY: the number is new, and nobody else has it.
     Ok(Some(unsafe { File::from_raw_fd(duplicated) }))
+}
+
+/// A descriptor of this process, to write to it. A socket can't be opened again, nor a file that this user may no longer
+/// write: then its duplicate is taken.
+fn opened_descriptor(file: &Path) -> io::Result<File> {
+    match open_existing(file, OFlags::APPEND) {
+        Ok(opened) => Ok(opened),
+        Err(Errno::NXIO | Errno::ACCESS) => {
+            let duplicate = duplicate(file)?.ok_or(Errno::BADF)?;
+            let is_written = rustix::fs::fcntl_getfl(&duplicate)?.intersects(OFlags::WRONLY | OFlags::RDWR);
+            if is_written { Ok(duplicate) } else { Err(Errno::BADF.into()) }
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// True for a device that takes a stream of bytes; a disk is refused with an error.
@@ -258,6 +275,18 @@ mod tests {
         for other in ["/proc/self/cwd/1", "/dev/fd/../x/1", "/proc/self/fd/1/x", "/dev/stdout/x", "1"] {
             assert!(!is_descriptor(Path::new(other)), "{other}");
         }
+    }
+
+    #[test]
+    fn a_socket_of_this_process_is_written_to() {
+        let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let name = Path::new("/dev/fd").join(writer.as_raw_fd().to_string());
+        may_replace(&name).unwrap();
+        replace(&name, b"x").unwrap();
+        drop(writer);
+        let mut read = String::new();
+        io::Read::read_to_string(&mut reader, &mut read).unwrap();
+        assert_eq!(read, "x");
     }
 
     #[test]
