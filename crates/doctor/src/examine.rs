@@ -1,15 +1,9 @@
 //! Runs the checks, and orders their findings.
 
+use crate::cause::explained;
 use crate::check::CHECKS;
 use crate::remedy::{Remedy, Setting, commands, undo_commands};
 use crate::{Finding, Host, Path};
-
-/// The check that reports how fast a path was, and its fix if no other finding explains that rate.
-const RATE: &str = "path-rate";
-const UNEXPLAINED: &str = "none of the other findings explains it, and the ends can't see the devices between them. Ask the owners of \
-    the path about shapers, policers and full lines; linerate stream --streams 8 shows whether more streams help";
-/// A ceiling explains a rate if it isn't above it by more than this factor.
-const NEAR: f64 = 1.5;
 
 /// The findings of all checks on a host, the costliest first.
 pub fn examine_host(host: &Host<'_>) -> Vec<Finding> {
@@ -27,28 +21,7 @@ pub fn examine_path(path: &Path<'_>) -> Vec<Finding> {
 pub fn examine_path_and_ends(path: &Path<'_>) -> Vec<Finding> {
     let mut found = examine_path(path);
     found.extend(path.ends().iter().flat_map(examine_host));
-    ordered(explained(found))
-}
-
-/// The finding about a path's rate names the findings that explain the rate, or says that there are none.
-fn explained(mut findings: Vec<Finding>) -> Vec<Finding> {
-    let Some(rate) = findings.iter().find(|finding| finding.check == RATE).and_then(|rate| rate.ceiling)
-    else {
-        return findings;
-    };
-    let explains = |finding: &&Finding| {
-        finding.check != RATE
-            && finding.loss.is_some()
-            && finding.ceiling.is_some_and(|most| most <= rate * NEAR)
-    };
-    let mut names: Vec<&str> = findings.iter().filter(explains).map(|finding| finding.check).collect();
-    names.dedup();
-    let fix = match names.as_slice() {
-        [] => UNEXPLAINED.to_owned(),
-        names => format!("see {}, which allows no higher rate", names.join(", ")),
-    };
-    findings.iter_mut().filter(|finding| finding.check == RATE).for_each(|rate| rate.fix = Some(fix.clone()));
-    findings
+    ordered(explained(found, path))
 }
 
 /// The finding without the changes that its host can't make: sysctls that belong to a container's host.
@@ -84,8 +57,8 @@ pub fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{changed, fixture};
-    use crate::{Need, PathMeasurements, Severity};
+    use crate::testing::changed;
+    use crate::{Need, Severity};
     use linerate_host::Fact;
 
     #[test]
@@ -105,35 +78,6 @@ mod tests {
         let none = found(&["net.core.rmem_max", "net.core.wmem_max"]);
         assert!(none.remedies.is_empty());
         assert!(none.fix.unwrap().starts_with("on the host below"), "{half:?}");
-    }
-
-    #[test]
-    fn a_paths_rate_points_at_what_explains_it() {
-        let fix = |rule: Option<u64>| {
-            let facts = changed("stock-10g", |facts| {
-                facts.tcp.rule_rates = Fact::Known(Vec::new());
-                let Fact::Known(ports) = &mut facts.ports else { panic!("none") };
-                ports[0].qdiscs = Fact::Known(vec![linerate_host::facts::Qdisc {
-                    kind: "tbf".into(),
-                    root: true,
-                    rate: rule,
-                    ..Default::default()
-                }]);
-            });
-            let other = fixture("stock-10g");
-            let host = |name, facts| Host { name, facts, need: Need::OfPorts };
-            let measured = PathMeasurements {
-                rate: Some(0.95e9),
-                rtt: Some(1e-4),
-                streams: Some(4),
-                ..PathMeasurements::default()
-            };
-            let all =
-                examine_path_and_ends(&Path { from: host("a", &facts), to: host("b", &other), measured });
-            all.into_iter().find(|finding| finding.check == RATE).unwrap().fix.unwrap()
-        };
-        assert_eq!(fix(Some(1_000_000_000)), "see rate-limit, which allows no higher rate");
-        assert!(fix(None).starts_with("none of the other findings explains it"));
     }
 
     #[test]

@@ -27,6 +27,15 @@ pub enum Severity {
     Critical,
 }
 
+/// The direction in which a limit slows a host's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Only what the host sends.
+    Sends,
+    /// Only what the host receives.
+    Receives,
+}
+
 /// A document behind a check's advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Citation {
@@ -49,6 +58,9 @@ pub struct Finding {
     pub severity: Severity,
     /// One short sentence.
     pub title: String,
+    /// The only direction that it slows; none for both, or if that isn't known.
+    #[serde(skip)]
+    pub way: Option<Way>,
     /// Facts behind it, one a line.
     pub evidence: Vec<String>,
     /// The remaining rate, in bits a second.
@@ -122,6 +134,7 @@ impl Finding {
             place: None,
             severity,
             title: title.into(),
+            way: None,
             evidence: Vec::new(),
             ceiling: None,
             loss: None,
@@ -146,6 +159,11 @@ impl Finding {
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self
+    }
+
+    /// The only direction that it slows.
+    pub(crate) fn only(self, way: Way) -> Self {
+        Self { way: Some(way), ..self }
     }
 
     /// Adds a line of evidence.

@@ -3,6 +3,7 @@
 //! [`examine_host`] and [`examine_path`] run all [`check::CHECKS`], and order the findings by their cost.
 
 mod along;
+mod cause;
 pub mod check;
 mod examine;
 mod finding;

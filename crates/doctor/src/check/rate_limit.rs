@@ -1,6 +1,7 @@
 //! Limits of the rate that somebody has set: shapers and policers on the ports, and rules of the packet filter.
 
 use super::{Check, CheckRun, work};
+use crate::finding::Way;
 use crate::formula::gbit;
 use crate::{Citation, Finding, Host};
 use linerate_host::facts::{Port, Qdisc};
@@ -51,7 +52,9 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
             qdisc.kind
         ),
     };
-    let finding = Finding::leaves(rate, need, title).at(&port.name).evidence(format!(
+    // A discipline delays what its port sends; a filter may have redirected received packets to that port.
+    let way = if detour.is_some_and(|(_, verb)| verb == "receives") { Way::Receives } else { Way::Sends };
+    let finding = Finding::leaves(rate, need, title).only(way).at(&port.name).evidence(format!(
         "qdisc {}: {}, {} packets above it waited or were dropped",
         qdisc.kind,
         gbit(rate),
@@ -79,12 +82,16 @@ fn redirected<'a>(host: &Host<'a>, over: &Port) -> Option<(&'a str, &'static str
 
 fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let Some(policers) = port.policers.known() else { return Vec::new() };
-    let each = [(policers.inwards, "receives", "ingress"), (policers.outwards, "sends", "egress")];
-    let of = |(rate, verb, hook): (Option<u64>, &str, &str)| {
+    let each = [
+        (policers.inwards, Way::Receives, "receives", "ingress"),
+        (policers.outwards, Way::Sends, "sends", "egress"),
+    ];
+    let of = |(rate, way, verb, hook): (Option<u64>, Way, &str, &str)| {
         let rate = rate.map(|rate| rate as f64).filter(|rate| *rate < host.rate())?;
         let title =
             format!("{} {verb} at most {}: a policer drops packets above that rate", port.name, gbit(rate));
         let finding = Finding::leaves(rate, host.rate(), title)
+            .only(way)
             .at(&port.name)
             .evidence(format!("a filter on its {hook} has a policer of {}", gbit(rate)))
             .evidence("dropped packets are sent again, and each drop slows its connection: TCP stays well below the limit");

@@ -3,6 +3,7 @@
 use linerate_host::facts::{Irq, Pause, Port};
 
 use crate::Finding;
+use crate::finding::Way;
 use crate::formula::{cpu, gbit};
 use crate::remedy::{Remedy, Setting};
 
@@ -26,7 +27,7 @@ pub fn short_of(port: &Port, cores: u32, need: f64, title: &str) -> Option<Findi
         gbit(ceiling),
         gbit(need)
     );
-    Some(Finding::leaves(ceiling, need, title).at(&port.name).evidence(evidence))
+    Some(Finding::leaves(ceiling, need, title).only(Way::Receives).at(&port.name).evidence(evidence))
 }
 
 /// A mask as the kernel reads it: words of 32 bits, the highest first.

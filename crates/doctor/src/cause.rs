@@ -1,0 +1,258 @@
+//! The cause of a path's measured rate: the limiter that the measurement itself found at an end, or findings whose ceilings are near
+//! that rate.
+
+use crate::finding::Way;
+use crate::limiter::Limiter;
+use crate::{Finding, Path, Severity};
+
+/// The check that reports how fast a path was.
+const RATE: &str = "path-rate";
+const UNEXPLAINED: &str = "none of the other findings explains it, and the ends can't see the devices between them. Ask the owners of \
+    the path about shapers, policers and full lines; linerate stream --streams 8 shows whether more streams help";
+/// A ceiling explains a rate if it isn't above it by more than this factor. A short measurement counts as all of a ceiling from 0.9
+/// of it on (`path-rate`), and ceilings are themselves good to about a tenth: 1 / 0.9 / 0.9.
+const NEAR: f64 = 1.25;
+/// A rate that is above a ceiling by more than this factor refutes it. The ceiling of a core is the lower end of a band of 1 to 2.
+const REFUTED: f64 = 2.0;
+/// Checks of what the data of a measurement from memory to memory doesn't pass.
+const STORAGE: [&str; 10] = [
+    "disk-slower-than-link",
+    "disk-link",
+    "disk-encryption",
+    "io-limit",
+    "file-system-full",
+    "tmpfs-room",
+    "network-file-system",
+    "mount-sync",
+    "write-back",
+    "memory-limit",
+];
+/// Checks that report fewer processors than the host has.
+const WITHHELD: [&str; 2] = ["cpuset", "cpu-quota"];
+/// Other checks of what processors can do.
+const PROCESSORS: [&str; 17] = [
+    "cipher-slow",
+    "no-aes",
+    "no-vaes",
+    "queues-vs-cores",
+    "irq-one-cpu",
+    "irq-smt-siblings",
+    "irq-far-node",
+    "rps-off-one-queue",
+    "virtio-one-queue",
+    "vmxnet3-one-queue",
+    "offload-off",
+    "numa-remote",
+    "governor",
+    "frequency-cap",
+    "turbo-off",
+    "steal",
+    "pressure-cpu",
+];
+
+/// The finding about a path's rate names what explains the rate, or says that nothing does. Limits of the other direction say so.
+pub(crate) fn explained(mut findings: Vec<Finding>, path: &Path<'_>) -> Vec<Finding> {
+    for finding in findings.iter_mut().filter(|finding| is_against(finding, path)) {
+        let (from, to) = (path.from.name, path.to.name);
+        finding.evidence.insert(0, format!("it limits {to} -> {from}; {from} -> {to} was measured"));
+    }
+    let rate = findings.iter().find(|finding| finding.check == RATE).and_then(|rate| rate.ceiling);
+    if let Some(rate) = rate {
+        let fix = Measured { findings: &findings, rate, path }.fix();
+        findings.iter_mut().filter(|finding| finding.check == RATE).for_each(|it| it.fix = Some(fix.clone()));
+    }
+    findings
+}
+
+/// True if the finding limits only what travels against the measured direction.
+fn is_against(finding: &Finding, path: &Path<'_>) -> bool {
+    let measured = if finding.host == path.from.name { Way::Sends } else { Way::Receives };
+    finding.way.is_some_and(|way| way != measured)
+}
+
+/// A path's findings, and the rate on the wire that it had.
+struct Measured<'a> {
+    findings: &'a [Finding],
+    rate: f64,
+    path: &'a Path<'a>,
+}
+
+impl Measured<'_> {
+    fn fix(&self) -> String {
+        let (from, to) = (self.path.from.name, self.path.to.name);
+        let name = self.path.measured.limiter;
+        match Limiter::ALL.into_iter().find(|limiter| Some(limiter.name()) == name) {
+            Some(Limiter::SenderCpu) => self.processors(from),
+            Some(Limiter::ReceiverCpu) => self.processors(to),
+            Some(Limiter::CpuQuota) => {
+                format!("a CPU quota limited it, not the path: {}", self.withheld(|_| true).unwrap_or_else(|| "see cpu-quota".into()))
+            }
+            Some(Limiter::OneThread) => {
+                "one thread at an end limited it, not the path: linerate stream --streams 8 shows whether more streams help".into()
+            }
+            Some(Limiter::Window) => self.buffer(&format!("{to}'s receive window"), "tcp_rmem", to),
+            Some(Limiter::SendBuffer) => self.buffer(&format!("{from}'s send buffer"), "tcp_wmem", from),
+            _ => self.near().unwrap_or_else(|| UNEXPLAINED.into()),
+        }
+    }
+
+    /// What helps if the processors of an end are the limit.
+    fn processors(&self, end: &str) -> String {
+        let of_end = |finding: &Finding| finding.host == end;
+        let cause = self.withheld(of_end).or_else(|| self.slow(end));
+        let help = cause.unwrap_or_else(|| {
+            "end other programs there, or use faster processors; in a trusted network --no-encrypt saves the cipher's work".into()
+        });
+        format!("{end}'s processors limited it, not the path: {help}")
+    }
+
+    /// The findings that say that linerate may use fewer processors than there are.
+    fn withheld(&self, is_wanted: impl Fn(&Finding) -> bool) -> Option<String> {
+        let all = self.findings.iter().filter(|it| WITHHELD.contains(&it.check) && is_wanted(it));
+        let titles: Vec<String> =
+            all.map(|finding| format!("{}: {} ({})", finding.host, finding.title, finding.check)).collect();
+        (!titles.is_empty()).then(|| titles.join("; "))
+    }
+
+    /// The findings on an end that say why its processors do little.
+    fn slow(&self, end: &str) -> Option<String> {
+        let is_felt = |finding: &Finding| match finding.ceiling {
+            Some(_) => self.is_near(finding),
+            None => finding.severity >= Severity::Minor,
+        };
+        let names = self.names(|it| it.host == end && PROCESSORS.contains(&it.check) && is_felt(it));
+        (!names.is_empty()).then(|| format!("see {}", names.join(", ")))
+    }
+
+    fn buffer(&self, what: &str, sysctl: &str, end: &str) -> String {
+        let names = self.names(|it| ["window-vs-bdp", "tcp-buffers", "core-buffers"].contains(&it.check));
+        let help = match names.as_slice() {
+            [] => format!("raise the maximum of net.ipv4.{sysctl} on {end}, or use more streams"),
+            names => format!("see {}", names.join(", ")),
+        };
+        format!("{what} limited it: {help}")
+    }
+
+    /// The findings whose ceilings are near the measured rate.
+    fn near(&self) -> Option<String> {
+        let names = self.names(|finding| self.is_near(finding));
+        (!names.is_empty())
+            .then(|| format!("see {}: nearly that rate is all that it allows", names.join(", ")))
+    }
+
+    fn is_near(&self, finding: &Finding) -> bool {
+        let least = self.rate / REFUTED;
+        let most = self.rate * NEAR;
+        finding.check != RATE
+            && !STORAGE.contains(&finding.check)
+            && !is_against(finding, self.path)
+            && finding.loss.is_some()
+            && finding.ceiling.is_some_and(|ceiling| (least..=most).contains(&ceiling))
+    }
+
+    fn names(&self, is_wanted: impl Fn(&Finding) -> bool) -> Vec<&'static str> {
+        let mut names: Vec<&str> =
+            self.findings.iter().filter(|it| is_wanted(it)).map(|finding| finding.check).collect();
+        names.dedup();
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::facts::{Policers, Qdisc};
+    use linerate_host::{Fact, Facts};
+
+    use super::*;
+    use crate::testing::{changed, edited, fixture};
+    use crate::{Host, Need, PathMeasurements, examine_path_and_ends};
+
+    fn all(from: &Facts, to: &Facts, rate: f64, limiter: Option<&'static str>) -> Vec<Finding> {
+        let host = |name, facts| Host { name, facts, need: Need::OfPorts };
+        let measured = PathMeasurements {
+            rate: Some(rate),
+            rtt: Some(1e-4),
+            streams: Some(4),
+            limiter,
+            ..PathMeasurements::default()
+        };
+        examine_path_and_ends(&Path { from: host("a", from), to: host("b", to), measured })
+    }
+
+    fn fix(from: &Facts, to: &Facts, rate: f64, limiter: Option<&'static str>) -> String {
+        let all = all(from, to, rate, limiter);
+        all.into_iter().find(|finding| finding.check == RATE).unwrap().fix.unwrap()
+    }
+
+    fn shaped(rate: Option<u64>) -> Facts {
+        edited("stock-10g", "eno1", |port| {
+            let tbf = Qdisc { kind: "tbf".into(), root: true, rate, ..Qdisc::default() };
+            port.qdiscs = Fact::Known(vec![tbf]);
+        })
+    }
+
+    #[test]
+    fn a_paths_rate_points_at_what_explains_it() {
+        let other = fixture("stock-10g");
+        let of = |limit, rate| fix(&shaped(limit), &other, rate, None);
+        assert!(of(Some(1_000_000_000), 0.95e9).starts_with("see rate-limit:"));
+        assert!(of(None, 0.95e9).starts_with("none of the other findings explains it"));
+        let far_above = of(Some(9_400_000_000), 6.42e9);
+        assert!(!far_above.contains("rate-limit"), "{far_above}");
+        let far_below = of(Some(1_000_000_000), 4e9);
+        assert!(!far_below.contains("rate-limit"), "{far_below}");
+    }
+
+    #[test]
+    fn an_ends_processors_are_told_and_not_the_paths_owners() {
+        let host = fixture("stock-10g");
+        let of = |limiter| fix(&host, &host, 2e9, Some(limiter));
+        assert!(of("sender-cpu").starts_with("a's processors limited it, not the path: "));
+        let tuned = fixture("mlx5-25g-tuned");
+        assert!(
+            fix(&tuned, &tuned, 5e9, Some("sender-cpu")).contains("not the path: end other programs there")
+        );
+        assert!(of("receiver-cpu").starts_with("b's processors limited it"));
+        assert!(of("window").starts_with("b's receive window limited it"));
+        assert!(of("send-buffer").starts_with("a's send buffer limited it"));
+        for limiter in ["sender-cpu", "receiver-cpu", "cpu-quota", "one-thread", "window", "send-buffer"] {
+            assert!(!of(limiter).contains("owners"), "{limiter}");
+        }
+        assert!(of("network").contains("owners") && of("not-explained").contains("owners"));
+    }
+
+    #[test]
+    fn processors_that_are_kept_from_linerate_are_the_cause() {
+        let host = fixture("stock-10g");
+        let few = changed("stock-10g", |facts| {
+            (facts.groups.allowed, facts.groups.cpuset) = (Fact::Known(vec![0]), Fact::Known(vec![0]));
+        });
+        let cause = "b: linerate may run on 1 of ";
+        let of = |from, to, limiter| fix(from, to, 2e9, Some(limiter));
+        assert!(of(&host, &few, "receiver-cpu").contains(cause));
+        assert!(!of(&host, &few, "sender-cpu").contains("linerate may run"), "the other end's");
+    }
+
+    /// A shaper delays what its port sends: at the far end that is the way back.
+    #[test]
+    fn limits_of_the_other_direction_are_no_cause_and_say_so() {
+        let host = fixture("stock-10g");
+        let against = "it limits b -> a; a -> b was measured";
+        let told = |from: &Facts, to: &Facts| {
+            let all = all(from, to, 0.95e9, None);
+            let limit = all.iter().find(|finding| finding.check == "rate-limit").unwrap();
+            let rate = all.iter().find(|finding| finding.check == RATE).unwrap();
+            (
+                limit.evidence.iter().any(|line| line == against),
+                rate.fix.as_ref().unwrap().contains("rate-limit"),
+            )
+        };
+        assert_eq!(told(&shaped(Some(1_000_000_000)), &host), (false, true));
+        assert_eq!(told(&host, &shaped(Some(1_000_000_000))), (true, false));
+        let policed = |policers| edited("stock-10g", "eno1", |port| port.policers = Fact::Known(policers));
+        let inwards = policed(Policers { inwards: Some(1_000_000_000), ..Policers::default() });
+        assert_eq!(told(&host, &inwards), (false, true));
+        let outwards = policed(Policers { outwards: Some(1_000_000_000), ..Policers::default() });
+        assert_eq!(told(&host, &outwards), (true, false));
+    }
+}
