@@ -33,11 +33,15 @@ fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
     // In a guest the hypervisor orders the requests anyway.
     let is_fast = device.name.starts_with("nvme") || is_guest || !turns;
     let better = match (is_fast, now) {
-        (true, "bfq" | "cfq") => "none",
-        (true, "mq-deadline" | "kyber" | "deadline") if device.name.starts_with("nvme") => "none",
-        (false, "none" | "noop") => "mq-deadline",
+        (true, "bfq" | "cfq") => ["none", "noop"],
+        (true, "mq-deadline" | "kyber" | "deadline") if device.name.starts_with("nvme") => ["none", "noop"],
+        (false, "none" | "noop") => ["mq-deadline", "deadline"],
         _ => return None,
     };
+    // Before Linux 5.0, disks without queues of their own have other schedulers; mq-deadline may also be a module.
+    let offered = device.schedulers.known();
+    let better =
+        better.into_iter().find(|name| offered.is_none_or(|all| all.iter().any(|other| other == name)))?;
     let file = format!("/sys/block/{}/queue/scheduler", device.name);
     let severity = if matches!(now, "bfq" | "cfq") { Severity::Minor } else { Severity::Note };
     let finding = Finding::new(severity, format!("the I/O scheduler of {} is {now}", device.name))
@@ -90,6 +94,22 @@ mod tests {
         }
         *all = vec![all[0].clone(), other, all[0].clone()];
         assert_eq!(lines(&found(&CHECK, &facts)), ["io-scheduler sda minor -", "io-scheduler sdb minor -"]);
+    }
+
+    #[test]
+    fn only_what_the_kernel_offers_is_proposed() {
+        let fix = |now: &str, turns, offered: &[&str]| {
+            let facts = with_device("stock-10g", |device| {
+                (device.scheduler, device.rotational) = (Fact::Known(now.into()), Fact::Known(turns));
+                device.schedulers = Fact::Known(offered.iter().map(|name| (*name).to_owned()).collect());
+                device.name = "sda".into();
+            });
+            found(&CHECK, &facts).first().map(|finding| finding.fix.clone().unwrap())
+        };
+        let old = ["noop", "deadline", "cfq"];
+        assert_eq!(fix("cfq", false, &old).unwrap(), "echo noop > /sys/block/sda/queue/scheduler");
+        assert_eq!(fix("noop", true, &old).unwrap(), "echo deadline > /sys/block/sda/queue/scheduler");
+        assert_eq!(fix("none", true, &["none"]), None, "nothing better is there");
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! An IOMMU that removes the mapping of each buffer at once.
 
 use super::{Check, CheckRun};
+use crate::formula::buffer::version;
 use crate::source::PARAMETERS;
 use crate::{Citation, Finding, Host, Severity};
 
 /// Below this rate a core has enough time for the flushes: a core becomes full at about 10 Gbit/s (`queues-vs-cores`).
 const FAST: f64 = 10e9;
+
+/// From this version on, the type `DMA-FQ` tells lazy mappings from strict ones; before, both are `DMA`.
+const TOLD: (u32, u32) = (5, 15);
 
 pub(super) const CHECK: Check = Check {
     name: "iommu-strict",
@@ -25,6 +29,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if host.facts.machine.guest.get() == Some(true) {
         return None;
     }
+    host.facts.kernel.known().and_then(|release| version(release)).filter(|version| *version >= TOLD)?;
     let is_strict = |iommu: &str| iommu == "DMA";
     let ports: Vec<&str> = host
         .hardware()
@@ -58,6 +63,7 @@ mod tests {
             pci.iommu = Fact::Known(iommu.into());
         });
         facts.machine.guest = Fact::Known(guest);
+        facts.kernel = Fact::Known("6.1.0-18-amd64".into());
         lines(&found(&CHECK, &facts))
     }
 
@@ -69,9 +75,23 @@ mod tests {
     }
 
     #[test]
+    fn older_kernels_dont_tell_lazy_mappings_from_strict_ones() {
+        let by = |release: &str| {
+            let mut facts = edited("bare-gen1-x4", "eth2", |port| {
+                let Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+                pci.iommu = Fact::Known("DMA".into());
+            });
+            facts.kernel = Fact::Known(release.into());
+            found(&CHECK, &facts).len()
+        };
+        assert_eq!([by("5.4.0-150-generic"), by("5.14.0-427.el9.x86_64"), by("5.15.0-100-generic")], [0, 0, 1]);
+    }
+
+    #[test]
     fn slow_ports_and_hosts_without_an_iommu_are_not() {
         assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty());
         let mut slow = fixture("bare-gen1-x4");
+        slow.kernel = Fact::Known("6.1.0-18-amd64".into());
         let port = port_of(&mut slow, "eth2");
         port.speed_mbps = Fact::Known(1000);
         let Fact::Known(pci) = &mut port.pci else { panic!("no device") };

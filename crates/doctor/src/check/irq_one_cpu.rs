@@ -61,8 +61,10 @@ fn busiest(port: &Port) -> Option<(u32, f64)> {
 
 /// A fix that spreads the interrupts over the card's local processors, or over all if those are unknown.
 fn spread(finding: Finding, irqs: &[Irq], port: &Port, online: &[u32]) -> Finding {
-    let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).filter(|cpus| !cpus.is_empty());
-    let cpus = local.map_or(online, Vec::as_slice);
+    // The kernel may also list processors that the slot's node could have.
+    let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).into_iter().flatten();
+    let local: Vec<u32> = local.filter(|cpu| online.contains(cpu)).copied().collect();
+    let cpus = if local.is_empty() { online } else { local.as_slice() };
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
     let new = some.zip(cpus.iter().cycle()).filter_map(|(irq, cpu)| work::bind(irq, &[*cpu]));
     finding.remedied_or(new, "bind each interrupt to another processor").conflict(
@@ -83,6 +85,17 @@ mod tests {
         let fix = found[0].fix.as_deref().unwrap();
         assert!(fix.starts_with("echo 1 > /proc/irq/61/smp_affinity_list; echo 2 > /proc/irq/62/"), "{fix}");
         assert!(found[0].undo.as_deref().unwrap().contains("/proc/irq/61/smp_affinity_list "));
+    }
+
+    #[test]
+    fn interrupts_are_bound_to_processors_that_are_online() {
+        let far = crate::testing::edited("irq-one-cpu", "eth0", |port| {
+            let linerate_host::Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+            pci.local_cpus = linerate_host::Fact::Known(vec![1, 64, 65]);
+        });
+        let fix = found(&CHECK, &far).remove(0).fix.unwrap();
+        assert!(fix.contains("echo 1 > ") || fix.contains("do echo 1 > "), "{fix}");
+        assert!(!fix.contains("echo 64") && !fix.contains("echo 65"), "{fix}");
     }
 
     #[test]

@@ -18,11 +18,15 @@ const TUNNELS: [(&str, u32); 11] = [
     ("sit", 20),
     ("ip6tnl", 40),
     ("wireguard", 60),
-    ("xfrm", 40),
+    // ESP in a tunnel, with AES-GCM: 20 for IP, 8 for ESP, 8 for the nonce, 2 for padding and 16 for the tag.
+    (XFRM, 54),
     ("ovpn", 50),
 ];
+/// An interface of IPsec. Its MTU doesn't count: the kernel knows the room that each cipher leaves, and tells it to the connections
+/// of this host, and by ICMP to others (net/xfrm/xfrm_interface_core.c).
+const XFRM: &str = "xfrm";
 /// Kinds whose packets the kernel encrypts.
-const SEALED: [&str; 3] = ["wireguard", "xfrm", "ovpn"];
+const SEALED: [&str; 3] = ["wireguard", XFRM, "ovpn"];
 
 pub(super) const CHECK: Check = Check {
     name: "overlay",
@@ -38,16 +42,25 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let mtu = port.mtu.get()?;
     let below = layer.below.as_deref().and_then(|name| host.facts.port(name));
     let outer = below.and_then(|port| port.mtu.get());
-    if let (Some(below), Some(outer)) = (below, outer.filter(|outer| mtu + header > *outer)) {
+    if let (Some(below), Some(outer)) =
+        (below, outer.filter(|outer| kind != XFRM && mtu.saturating_add(*header) > *outer))
+    {
         return Some(too_large(port, kind, mtu, *header, below, outer));
     }
+    // Packets of xfrm are as large as the port below allows.
+    let mtu = outer.filter(|_| kind == XFRM).map_or(mtu, |outer| mtu.min(outer.saturating_sub(*header)));
     let share = Segments::usual(mtu).share() * f64::from(mtu) / f64::from(mtu + header);
     let over = layer.below.as_deref().map_or(String::new(), |name| format!(" over {name}"));
     let title =
         format!("{} wraps each packet ({kind}{over}): {} of the rate is payload", port.name, percent(share));
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
-        .evidence(format!("MTU {mtu}; {kind} adds {header} bytes to each packet"))
+        .evidence(format!(
+            "{} {mtu}{}; {kind} adds {header} bytes to each packet{}",
+            if kind == XFRM { "packets of" } else { "MTU" },
+            if kind == XFRM { " bytes" } else { "" },
+            if kind == XFRM { " with AES-GCM; it depends on the cipher" } else { "" }
+        ))
         .evidence(if SEALED.contains(&kind) {
             "the kernel encrypts each packet a second time: linerate's streams are already encrypted"
         } else {
@@ -116,6 +129,15 @@ mod tests {
         assert!(found(&CHECK, &with("wireguard", 1420))[0].evidence[1].contains("encrypts"));
         assert!(found(&CHECK, &with("bridge", 1500)).is_empty());
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+
+    /// The kernel itself makes the packets of IPsec small enough, whatever the interface's MTU is.
+    #[test]
+    fn the_mtu_of_ipsec_is_no_fault() {
+        let ipsec = found(&CHECK, &with("xfrm", 1500));
+        assert_eq!(lines(&ipsec), ["overlay flannel.1 note -"]);
+        assert!(ipsec[0].evidence[0].starts_with("packets of 1446 bytes"), "{ipsec:?}");
+        assert!(!ipsec[0].fix.as_ref().unwrap().contains("mtu"), "{ipsec:?}");
     }
 
     #[test]

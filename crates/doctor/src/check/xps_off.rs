@@ -20,20 +20,21 @@ pub(super) const CHECK: Check = Check {
 fn run(host: &Host<'_>) -> Vec<Finding> {
     host.hardware()
         .filter(|port| host.rate_of(port).is_some_and(|need| need >= SLOW))
-        .filter_map(of)
+        .filter_map(|port| of(host, port))
         .collect()
 }
 
-fn of(port: &Port) -> Option<Finding> {
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let queues = port.tx_queues.known().filter(|queues| queues.len() > 1)?;
     let is_empty = |cpus: &Vec<u32>| cpus.is_empty();
     if !queues.iter().all(|queue| queue.xps_cpus.known().is_some_and(is_empty)) {
         return None;
     }
-    // Each queue gets the processor of its number.
-    let one = |queue: &TxQueue| {
+    // Each queue gets the next processor that there is; from the last one it begins again.
+    let online = host.facts.cpu.online.known().map(Vec::as_slice).unwrap_or_default();
+    let one = |(queue, cpu): (&TxQueue, &u32)| {
         let setting = Setting::Xps { port: port.name.clone(), queue: queue.number };
-        Remedy::of(setting, 0, work::mask(&[queue.number]))
+        Remedy::of(setting, 0, work::mask(&[*cpu]))
     };
     let finding = Finding::new(
         Severity::Note,
@@ -41,7 +42,7 @@ fn of(port: &Port) -> Option<Finding> {
     )
     .at(&port.name)
     .evidence("xps_cpus is empty for each queue: processors wait for each other's locks")
-    .remedied(queues.iter().filter_map(one))
+    .remedied_or(queues.iter().zip(online.iter().cycle()).filter_map(one), "give each queue processors of its own")
     .conflict(
         "this needs as many queues as processors; \
         with fewer, give each queue the processors that share a cache",
@@ -66,6 +67,22 @@ mod tests {
         assert_eq!(lines(&found), ["xps-off eno1 note -"]);
         let fix = found[0].fix.as_deref().unwrap();
         assert!(fix.starts_with("echo 1 > /sys/class/net/eno1/queues/tx-0/xps_cpus; echo 2 > "), "{fix}");
+    }
+
+    #[test]
+    fn more_queues_than_processors_share_those_that_there_are() {
+        let mut host = edited("stock-10g", "eno1", |port| {
+            let Fact::Known(queues) = &mut port.tx_queues else { panic!("no queues") };
+            queues.truncate(3);
+            queues.iter_mut().for_each(|queue| queue.xps_cpus = Fact::Known(Vec::new()));
+        });
+        host.cpu.online = Fact::Known(vec![0, 2]);
+        let fix = found(&CHECK, &host).remove(0).fix.unwrap();
+        let queue = |queue: u32| format!("/sys/class/net/eno1/queues/tx-{queue}/xps_cpus");
+        assert_eq!(
+            fix,
+            format!("echo 1 > {}; echo 4 > {}; echo 1 > {}", queue(0), queue(1), queue(2))
+        );
     }
 
     #[test]

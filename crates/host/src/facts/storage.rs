@@ -53,6 +53,8 @@ pub struct BlockDevice {
     pub size: Fact<u64>,
     /// The active scheduler.
     pub scheduler: Fact<String>,
+    /// The schedulers that the kernel offers for it.
+    pub schedulers: Fact<Vec<String>>,
     /// Bytes of read-ahead.
     pub read_ahead: Fact<u64>,
     /// `write back` or `write through`.
@@ -303,6 +305,7 @@ impl BlockDevice {
             // A sector is 512 bytes here, whatever the device's size of sectors.
             size: sectors.map(|sectors| sectors.saturating_mul(512)),
             scheduler: root.text(&path("queue/scheduler")).map(|text| in_force(&text)),
+            schedulers: root.text(&path("queue/scheduler")).map(|text| offered(&text)),
             read_ahead: number(root, &path("queue/read_ahead_kb")).map(|kib: u64| kib.saturating_mul(1024)),
             write_cache: root.text(&path("queue/write_cache")),
             queues: root.names(&path("mq")).map(count),
@@ -377,6 +380,11 @@ impl EncryptedDevice {
 fn in_force(text: &str) -> String {
     let marked = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     marked.map_or(text, |(name, _)| name).to_owned()
+}
+
+/// All words of `none [mq-deadline] kyber`.
+fn offered(text: &str) -> Vec<String> {
+    text.split_whitespace().map(|name| name.trim_matches(['[', ']']).to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -471,6 +479,7 @@ mod tests {
         assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("ext4", "/dev/root"));
         assert_eq!(mount.options, ["rw", "noatime", "errors=continue"]);
         assert!(Mount::parse("36 35 - x").is_none());
+        assert_eq!(offered("noop deadline [cfq]"), ["noop", "deadline", "cfq"]);
         assert_eq!(
             (in_force("none [mq-deadline] kyber"), in_force("none")),
             ("mq-deadline".into(), "none".into())
