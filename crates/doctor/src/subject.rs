@@ -101,18 +101,29 @@ impl<'a> Host<'a> {
         match (&port.speed_mbps, self.need) {
             (Fact::Unreadable(_), _) => None,
             (Fact::NotApplicable, _) => Some(self.rate()),
+            (Fact::Known(_), Need::OfPorts) if self.is_lent(port) => Some(self.rate()),
+            (Fact::Known(_), Need::Target(rate)) if self.is_lent(port) => Some(rate),
             (Fact::Known(_), Need::Target(rate)) => speed(port).map(|own| own.min(rate)),
             (Fact::Known(_), Need::OfPorts) => speed(port),
         }
     }
 
-    /// Bits a second of the fastest port with a link and a known speed; at the receiving end of a path, of the ports by which packets
+    /// True for a port in a guest that reports the speed of the physical card, which the host and its other guests use too: Hyper-V's,
+    /// and virtual functions. How much of it is this guest's isn't known.
+    pub(crate) fn is_lent(&self, port: &Port) -> bool {
+        let is_guest = self.facts.machine.guest.get() == Some(true);
+        let is_hyper_vs = port.driver.known().is_some_and(|driver| driver == "hv_netvsc");
+        is_hyper_vs || (is_guest && port.kind.get() == Some(PortKind::VirtualFunction))
+    }
+
+    /// Bits a second of the fastest port with a link and a known speed of its own; at the receiving end of a path, of the ports by which packets
     /// arrive.
     pub fn fastest(&self) -> Option<f64> {
         if let Some(mbps) = self.facts.route.known().and_then(|route| route.arrives_mbps) {
             return Some(mbps as f64 * 1e6);
         }
-        self.linked().filter(|port| is_line(port)).filter_map(speed).max_by(f64::total_cmp)
+        let own = self.linked().filter(|port| is_line(port) && !self.is_lent(port));
+        own.filter_map(speed).max_by(f64::total_cmp)
     }
 
     /// The time in which the host counted its losses, as words after a number.
@@ -184,5 +195,29 @@ pub(crate) fn is_up(port: &Port) -> bool {
     match (state, port.carrier.get()) {
         (Some(state), carrier) => state && carrier != Some(false),
         (None, carrier) => carrier == Some(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{edited, fixture};
+
+    #[test]
+    fn the_speed_of_a_card_that_others_use_too_is_no_need() {
+        let needs = |facts: &Facts, name: &str, need| {
+            let host = Host { name: "h", facts, need };
+            let port = facts.port(name).unwrap();
+            (host.fastest(), host.rate(), host.rate_of(port))
+        };
+        let usual = (None, USUAL_RATE, Some(USUAL_RATE));
+        assert_eq!(needs(&fixture("hv-netvsc"), "eth0", Need::OfPorts), usual);
+        let mut function = edited("stock-10g", "eno1", |port| {
+            (port.kind, port.speed_mbps) = (Fact::Known(PortKind::VirtualFunction), Fact::Known(100_000));
+        });
+        assert_eq!(needs(&function, "eno1", Need::OfPorts), (Some(100e9), 100e9, Some(100e9)));
+        function.machine.guest = Fact::Known(true);
+        assert_eq!(needs(&function, "eno1", Need::OfPorts), usual);
+        assert_eq!(needs(&function, "eno1", Need::Target(40e9)), (None, 40e9, Some(40e9)));
     }
 }

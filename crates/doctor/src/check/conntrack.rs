@@ -5,6 +5,10 @@ use crate::formula::percent;
 use crate::remedy::Remedy;
 use crate::{Citation, Finding, Host, Severity};
 
+/// Bytes of an entry.
+const ENTRY: u64 = 320;
+/// The kernel takes no larger value.
+const LARGEST: u64 = i32::MAX as u64;
 /// Share of the table from which it may soon be full.
 const NEARLY: f64 = 0.9;
 
@@ -26,11 +30,17 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let severity = if tracked >= most { Severity::Major } else { Severity::Minor };
+    // An eighth of the memory at most.
+    let bears = host.facts.memory.total.get().map_or(LARGEST, |total| total / 8 / ENTRY);
+    let larger = most.saturating_mul(2).min(bears).min(LARGEST);
     let title = format!("{} of the table of tracked connections is in use", percent(share));
     let finding = Finding::new(severity, title)
         .evidence(format!("nf_conntrack_count {tracked}, nf_conntrack_max {most}"))
         .evidence("when it is full, the first packets of new connections are dropped; established connections lose none")
-        .remedied(Remedy::sysctl("net.netfilter.nf_conntrack_max", most, most.saturating_mul(2)))
+        .remedied_or(
+            Remedy::sysctl("net.netfilter.nf_conntrack_max", most, larger),
+            "exempt connections from tracking (notrack), or let them end sooner (net.netfilter.nf_conntrack_tcp_timeout_*)",
+        )
         .conflict("an entry takes about 300 bytes; packets that a notrack rule exempts from tracking need no entry");
     Some(finding)
 }
@@ -53,5 +63,20 @@ mod tests {
         assert_eq!(with(60_000), ["conntrack - minor -"]);
         assert!(with(1_000).is_empty());
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty(), "no table");
+    }
+
+    #[test]
+    fn the_table_stays_within_the_memory_and_the_kernels_numbers() {
+        let fix = |most: u64, memory: u64| {
+            let host = changed("stock-10g", |facts| {
+                (facts.tcp.tracked, facts.tcp.most_tracked) = (Fact::Known(most), Fact::Known(most));
+                facts.memory.total = Fact::Known(memory);
+            });
+            found(&CHECK, &host).remove(0).fix.unwrap()
+        };
+        assert!(fix(65_536, 1 << 34).ends_with("nf_conntrack_max=131072"));
+        assert!(fix(300_000, 1 << 30).ends_with("nf_conntrack_max=419430"));
+        assert!(fix(1 << 30, 1 << 30).starts_with("exempt connections"));
+        assert!(fix(1 << 30, 1 << 50).ends_with("nf_conntrack_max=2147483647"));
     }
 }

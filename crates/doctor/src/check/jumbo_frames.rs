@@ -1,5 +1,6 @@
 //! The cost of headers and packets at the port's MTU, compared with that of jumbo packets.
 
+use linerate_host::Fact;
 use linerate_host::facts::Port;
 
 use super::{Check, CheckRun};
@@ -8,19 +9,32 @@ use crate::formula::{cpu, gbit, percent};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET_MTU, RED_HAT};
 use crate::subject::speed;
-use crate::{Finding, Host, Need, Severity};
+use crate::{Citation, Finding, Host, Need, Severity};
 
 /// The usual size of jumbo packets.
 const JUMBO: u32 = 9000;
 /// The size that Google advises for large flows: a packet fits into a page. Google's network takes up to 8,896.
 const GOOGLES: u32 = 4082;
+/// Azure's largest size over Mellanox cards; over its own (mana) it is 9000.
+const AZURES: u32 = 3900;
 /// From this MTU on, packets count as jumbo ones: clouds have 8,896 and similar.
 const ENOUGH: u32 = 8000;
 
 pub(super) const CHECK: Check = Check {
     name: "jumbo-frames",
     about: "more packets a second than one core handles one by one",
-    sources: &[ESNET_MTU, RED_HAT],
+    sources: &[
+        ESNET_MTU,
+        RED_HAT,
+        Citation {
+            name: "Google Compute Engine, Maximum transmission unit",
+            url: "https://cloud.google.com/vpc/docs/mtu",
+        },
+        Citation {
+            name: "Azure, Maximum Transmission Unit for virtual machines: 3900 over Mellanox, 9000 over MANA",
+            url: "https://learn.microsoft.com/en-us/azure/virtual-network/how-to-virtual-machine-mtu",
+        },
+    ],
     run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
@@ -29,8 +43,10 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let (mtu, need) = (port.mtu.get()?, host.rate_of(port)?);
-    let is_googles = port.driver.known().is_some_and(|driver| driver == "gve");
-    let (jumbo, enough) = if is_googles { (GOOGLES, GOOGLES) } else { (JUMBO, ENOUGH) };
+    let (jumbo, enough) = match of_cloud(host, port) {
+        Some(size) => (size, size),
+        None => (JUMBO, ENOUGH),
+    };
     // No more than the driver takes.
     let most = port.layer.known().and_then(|layer| layer.max_mtu).unwrap_or(jumbo);
     let (jumbo, enough) = (jumbo.min(most), enough.min(most));
@@ -63,10 +79,25 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
          linerate doctor --apply --mtu, which undoes the change unless you confirm it",
     )
     .conflict(
-        "ESnet advises 9000 everywhere; the internet takes 1500, Azure mostly 1500, Google Cloud 8896 (it advises 4082); \
+        "ESnet advises 9000 everywhere; the internet takes 1500, Azure 3900 or 9000 within a virtual network, by the card, and else 1500, Google Cloud 8896 (it advises 4082); \
          with segmentation offload and GRO, the processor gains little",
     );
     Some(finding)
+}
+
+/// The size that a cloud advises or takes, if it is below the usual one. Amazon takes 9001.
+fn of_cloud(host: &Host<'_>, port: &Port) -> Option<u32> {
+    let is = |fact: &Fact<String>, name: &str| fact.known().is_some_and(|value| value.starts_with(name));
+    let machine = &host.facts.machine;
+    let is_googles = is(&port.driver, "gve") || is(&machine.vendor, "Google") || is(&machine.product, "Google Compute Engine");
+    // Azure's guests have a function of the card as a member of Hyper-V's port.
+    let is_mellanox = host.facts.ports.known().into_iter().flatten().any(|other| is(&other.driver, "mlx"));
+    let is_azures = is(&machine.vendor, "Microsoft") && is(&machine.product, "Virtual Machine") && is_mellanox;
+    match (is_googles, is_azures) {
+        (true, _) => Some(GOOGLES),
+        (false, true) => Some(AZURES),
+        (false, false) => None,
+    }
 }
 
 /// True for a port with another one as its master, whose MTU it has: Hyper-V's virtual function has that of the synthetic port.
@@ -130,5 +161,23 @@ mod tests {
     fn googles_port_gets_googles_size() {
         let found = found(&CHECK, &fixture("gve"));
         assert!(found[0].fix.as_ref().is_some_and(|fix| fix.contains("mtu 4082")), "{found:?}");
+    }
+
+    /// A cloud gives its guests several kinds of ports.
+    #[test]
+    fn clouds_are_known_by_their_machines() {
+        let fix = |vendor: &str, product: &str, beside: &str| {
+            let facts = crate::testing::changed("virtio-one-queue", |facts| {
+                facts.machine.vendor = Fact::Known(vendor.into());
+                facts.machine.product = Fact::Known(product.into());
+                let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+                ports.push(Port { name: "f".into(), driver: Fact::Known(beside.into()), ..Port::default() });
+            });
+            found(&CHECK, &facts).remove(0).fix.unwrap()
+        };
+        assert!(fix("Google", "Google Compute Engine", "").contains("mtu 4082"));
+        assert!(fix("Microsoft Corporation", "Virtual Machine", "mlx5_core").contains("mtu 3900"));
+        assert!(fix("Microsoft Corporation", "Virtual Machine", "mana").contains("mtu 9000"));
+        assert!(fix("Amazon EC2", "c5n.2xlarge", "").contains("mtu 9000"));
     }
 }

@@ -44,9 +44,16 @@ fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("MTU of {}: {above}; of {}: {below}", upper.name, lower.name))
         .evidence("small segments pass, full ones are dropped or cut: connections are made, and then hang")
-        .fix(format!("ip link set {} mtu {above}", lower.name))
-        .undo(format!("ip link set {} mtu {below}", lower.name));
-    Some(finding)
+        ;
+    // The lower port may not take as much: then the upper one must send less.
+    let most = lower.layer.known().and_then(|layer| layer.max_mtu).unwrap_or(u32::MAX);
+    let (name, now, then) =
+        if above <= most { (&lower.name, below, above) } else { (&upper.name, above, below) };
+    Some(
+        finding
+            .fix(format!("ip link set {name} mtu {then}"))
+            .undo(format!("ip link set {name} mtu {now}")),
+    )
 }
 
 /// Containers behind a bridge send smaller packets than the host's port allows.
@@ -70,11 +77,10 @@ fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     .at(&bridge.name)
     .evidence(format!("MTU of {} is {own}, of {} {outer}", bridge.name, outside.name))
     .fix(format!(
-        "set the bridge's MTU where the bridge is configured (docker: \"mtu\": {outer} in daemon.json); \
-         ip link set {} mtu {outer}",
-        bridge.name
+        "set MTU {outer} where the containers' network is configured, and create the containers anew (docker: \"mtu\": {outer} in \
+         daemon.json; a network of its own: --opt com.docker.network.driver.mtu={outer})"
     ))
-    .undo(format!("ip link set {} mtu {own}", bridge.name));
+    .conflict("not by ip link on the bridge alone: running containers keep their MTU, and full packets to them are then lost");
     Some(finding)
 }
 
@@ -103,6 +109,29 @@ mod tests {
             (master.driver, master.mtu) = (Fact::Known("vrf".into()), Fact::Known(65_575));
         });
         assert!(found(&CHECK, &vrf).is_empty());
+    }
+
+    #[test]
+    fn a_port_that_cant_take_more_is_left_as_it_is() {
+        let fix = |most| {
+            let small = edited("bond-layer2", "eth1", |port| {
+                let layer = port.layer.known().cloned().unwrap_or_default();
+                port.mtu = Fact::Known(1500);
+                port.layer = Fact::Known(linerate_host::facts::PortLayer { max_mtu: Some(most), ..layer });
+            });
+            found(&CHECK, &small).remove(0).fix.unwrap()
+        };
+        assert!(fix(9600).starts_with("ip link set eth1 mtu "), "{}", fix(9600));
+        assert_eq!(fix(1500), "ip link set bond0 mtu 1500");
+    }
+
+    /// With a larger bridge, the host would send packets that a running container doesn't take.
+    #[test]
+    fn a_bridge_of_running_containers_isnt_changed() {
+        let found = found(&CHECK, &fixture("veth-host"));
+        let fix = found[0].fix.as_ref().unwrap();
+        assert!(!fix.contains("ip link") && fix.contains("daemon.json"), "{fix}");
+        assert_eq!(found[0].undo, None);
     }
 
     #[test]

@@ -44,6 +44,8 @@ const PROGRAMS: [&str; 14] = [
 /// Types whose files are on the host of this guest.
 const OF_HOSTS: [&str; 3] = ["9p", "virtiofs", "vboxsf"];
 
+/// Parts of the names of clouds' servers, none of which has NFS 4.2, and whether they take several connections from a mount.
+const CLOUDS: [(&str, bool); 2] = [(".efs.", false), (".file.core.windows.net:", true)];
 /// The largest request of Linux's client, in bytes (nfs(5)).
 const LARGEST: u64 = 1 << 20;
 
@@ -77,7 +79,8 @@ fn of(fs: &FileSystem) -> Option<Finding> {
         ))
         .evidence("each byte crosses the network twice, and each file waits for the server's answers");
     let (finding, mut options) = if is_nfs { nfs(finding, fs) } else { (finding, Vec::new()) };
-    if is_nfs && !several {
+    let takes_several = CLOUDS.iter().all(|(cloud, takes)| *takes || !source.contains(cloud));
+    if is_nfs && !several && takes_several {
         options.push("nconnect=8 (Linux 5.3)".to_owned());
     }
     let elsewhere = "copy from or to the server itself";
@@ -103,10 +106,14 @@ fn nfs(mut finding: Finding, fs: &FileSystem) -> (Finding, Vec<String>) {
             better.push(format!("{key}={LARGEST}"));
         }
     }
-    if let Some(version) = value("vers").filter(|version| *version != "4.2") {
+    // Version 3 is another protocol, with other locks and names of users: the doctor doesn't propose to leave it.
+    if let Some(version) = value("vers").filter(|version| ["4", "4.0", "4.1"].contains(version)) {
         finding = finding
             .evidence(format!("version {version}: before 4.2, a copy within the server crosses the network"));
-        better.push("vers=4.2".to_owned());
+        let source = fs.source.known().map_or("", String::as_str);
+        if !CLOUDS.iter().any(|(cloud, _)| source.contains(cloud)) {
+            better.push("vers=4.2 (if the server has it)".to_owned());
+        }
     }
     (finding, better)
 }
@@ -141,9 +148,20 @@ mod tests {
             fs.options = Fact::Known(options.map(str::to_owned).to_vec());
         });
         assert!(
-            found(&CHECK, &small)[0].fix.as_ref().unwrap().contains("or add rsize=1048576, vers=4.2 to"),
+            found(&CHECK, &small)[0].fix.as_ref().unwrap().contains("or add rsize=1048576 to"),
             "{small:?}"
         );
+        let of = |source: &str, version: &str| {
+            let nfs = with("stock-10g", |fs| {
+                (fs.kind, fs.source) = (Fact::Known("nfs4".into()), Fact::Known(source.into()));
+                fs.options = Fact::Known(vec![format!("vers={version}")]);
+            });
+            found(&CHECK, &nfs).remove(0).fix.unwrap()
+        };
+        assert!(of("s:/x", "4.1").contains("add vers=4.2 (if the server has it), nconnect=8 "));
+        assert!(!of("s:/x", "3").contains("4.2"), "another protocol");
+        assert!(!of("a.file.core.windows.net:/a/x", "4.1").contains("4.2"));
+        assert_eq!(of("fs-1.efs.eu-west-1.amazonaws.com:/", "4.1"), "copy from or to the server itself");
         for kind in ["fuse.s3fs", "fuse.juicefs", "beegfs", "gpfs"] {
             let far = found(&CHECK, &with("stock-10g", |fs| fs.kind = Fact::Known(kind.into())));
             assert!(far[0].title.ends_with("on another host"), "{kind}");

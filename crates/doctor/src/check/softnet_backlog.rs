@@ -9,6 +9,10 @@ use crate::{Finding, Host, Severity};
 
 /// The backlog that ESnet sets for 10 Gbit/s and more.
 const LARGE: u32 = 250_000;
+/// Bytes of a packet that waits, with the kernel's own data about it.
+const PACKET: u64 = 4096;
+/// The kernel takes no larger value.
+const LARGEST: u32 = i32::MAX as u32;
 /// Share of dropped packets above which connections slow down.
 const FELT: f64 = 1e-4;
 const FLOW_LIMIT: &str = "net.core.flow_limit_cpu_bitmap";
@@ -31,11 +35,17 @@ fn full(host: &Host<'_>, softnet: &SoftnetFacts) -> Option<Finding> {
         (cpus.iter().map(|c| c.dropped).sum::<u64>(), cpus.iter().map(|c| c.processed).sum::<u64>());
     let backlog = softnet.max_backlog.get().filter(|_| dropped > 0)?;
     let severity = if dropped as f64 >= processed as f64 * FELT { Severity::Major } else { Severity::Minor };
-    let larger = backlog.saturating_mul(2).max(LARGE.min(backlog.saturating_mul(10)));
+    // One processor's backlog has an eighth of the memory at most.
+    let bears = host.facts.memory.total.get().map_or(u64::MAX, |total| total / 8 / PACKET);
+    let bears = u32::try_from(bears).unwrap_or(LARGEST).min(LARGEST);
+    let larger = backlog.saturating_mul(2).max(LARGE.min(backlog.saturating_mul(10))).min(bears);
     let finding =
         Finding::new(severity, format!("{dropped} received packets found their processor's backlog full"))
             .evidence(format!("of {processed} packets {}; netdev_max_backlog is {backlog}", host.since()))
-            .remedied(Remedy::sysctl("net.core.netdev_max_backlog", backlog, larger))
+            .remedied_or(
+                Remedy::sysctl("net.core.netdev_max_backlog", backlog, larger),
+                "spread the packets over more processors: more receive queues, or RPS",
+            )
             .conflict(
                 "ESnet sets 250000 at once, Red Hat doubles the value while the counter grows; \
              only RPS and virtual ports use the backlog, and a long one adds delay",
@@ -80,6 +90,21 @@ mod tests {
         assert_eq!(with(|cpu| cpu.dropped = 5), ["softnet-backlog - minor -"]);
         assert_eq!(with(|cpu| cpu.dropped = cpu.processed), ["softnet-backlog - major -"]);
         assert_eq!(with(|cpu| cpu.flow_limit = 5), ["softnet-backlog - minor -"]);
+    }
+
+    #[test]
+    fn the_backlog_stays_within_the_memory_and_the_kernels_numbers() {
+        let fix = |backlog: u32, memory: u64| {
+            let mut host = fixture("stock-10g");
+            let Fact::Known(cpus) = &mut host.softnet.cpus else { panic!("no processors") };
+            cpus[0].dropped = 5;
+            (host.softnet.max_backlog, host.memory.total) = (Fact::Known(backlog), Fact::Known(memory));
+            found(&CHECK, &host).remove(0).fix.unwrap()
+        };
+        assert!(fix(1000, 1 << 34).ends_with("netdev_max_backlog=10000"));
+        assert!(fix(30_000, 1 << 30).ends_with("netdev_max_backlog=32768"));
+        assert!(fix(40_000, 1 << 30).starts_with("spread the packets"));
+        assert!(fix(1_500_000_000, 1 << 50).ends_with("netdev_max_backlog=2147483647"));
     }
 
     #[test]

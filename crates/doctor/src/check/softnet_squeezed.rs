@@ -13,6 +13,8 @@ const OFTEN: f64 = 1e-4;
 const SOME: u64 = 100_000;
 /// Twice the kernel's default, as Red Hat sets it. The budget's time depends on the kernel's ticks, so its present value is doubled.
 const BUDGET: u32 = 600;
+/// The kernel takes no larger values.
+const LARGEST: u32 = i32::MAX as u32;
 
 pub(super) const CHECK: Check = Check {
     name: "softnet-squeezed",
@@ -31,8 +33,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let changes = [
-        Remedy::sysctl("net.core.netdev_budget", budget, budget.saturating_mul(2).max(BUDGET)),
-        Remedy::sysctl("net.core.netdev_budget_usecs", usecs, usecs.saturating_mul(2)),
+        Remedy::sysctl("net.core.netdev_budget", budget, budget.saturating_mul(2).clamp(BUDGET, LARGEST)),
+        Remedy::sysctl("net.core.netdev_budget_usecs", usecs, usecs.saturating_mul(2).min(LARGEST)),
     ];
     let title = format!("processor {} postponed received packets {} times", worst.cpu, worst.squeezed);
     let finding = Finding::new(Severity::Minor, title)
@@ -61,6 +63,16 @@ mod tests {
         let now = host.softnet.budget_usecs.get().unwrap_or(2000);
         let fix = format!("netdev_budget=600 net.core.netdev_budget_usecs={}", 2 * now);
         assert!(found[0].fix.as_ref().is_some_and(|found| found.contains(&fix)), "{found:?}");
+    }
+
+    #[test]
+    fn the_kernel_takes_the_values() {
+        let mut host = fixture("stock-10g");
+        let Fact::Known(cpus) = &mut host.softnet.cpus else { panic!("no processors") };
+        cpus[2].squeezed = cpus[2].processed / 1000;
+        (host.softnet.budget, host.softnet.budget_usecs) = (Fact::Known(1 << 30), Fact::Known(1 << 30));
+        let fix = found(&CHECK, &host).remove(0).fix.unwrap();
+        assert_eq!(fix.matches("=2147483647").count(), 2, "{fix}");
     }
 
     #[test]

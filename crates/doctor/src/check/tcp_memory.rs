@@ -8,6 +8,8 @@ use crate::{Finding, Host, Severity};
 
 /// Connections of a usual transfer.
 const STREAMS: f64 = 8.0;
+/// A limit that is nearly enough, or that could grow only a little, isn't worth a change.
+const NEARLY: f64 = 0.9;
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-memory",
@@ -21,12 +23,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let ([low, pressure, most], one) = (tcp.mem.get()?, tcp.rmem.get()?[2] as f64);
     let page = host.facts.memory.page.get()? as f64;
     let (all, wanted) = (pressure as f64 * page, one * STREAMS);
-    if all >= wanted {
+    if all >= wanted * NEARLY {
         return None;
     }
-    // Half of the memory at most.
-    let bears = host.facts.memory.total.get().map_or(f64::INFINITY, |total| total as f64 / 2.0);
-    let pages = (wanted.min(bears) / page).ceil() as u64;
+    // Half of the memory at most, and two thirds of that before the kernel begins to save memory.
+    let bears = host.facts.memory.total.get().map_or(f64::INFINITY, |total| total as f64 / 2.0 / page);
+    let pages = (wanted / page).min(bears / 1.5).floor();
+    let is_much = pressure as f64 <= pages * NEARLY;
     let finding = Finding::new(
         Severity::Note,
         "the memory limit stops buffers before eight connections reach their maximum",
@@ -38,8 +41,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     ))
     .conflict("the kernel's default is a share of the memory; set no more than half of the free memory");
     let value = |pages: u64, most: u64| format!("{low} {pages} {most}");
-    let more = value(pages, most.max(pages.saturating_mul(3) / 2));
-    let change = Remedy::sysctl("net.ipv4.tcp_mem", value(pressure, most), more);
+    let more = value(pages as u64, most.max((pages * 1.5) as u64));
+    let change = Remedy::sysctl("net.ipv4.tcp_mem", value(pressure, most), more).filter(|_| is_much);
     Some(finding.remedied_or(
         change,
         "use fewer connections at a time, or add memory: the limit is a reasonable share of it",
@@ -71,5 +74,20 @@ mod tests {
         });
         let found = found(&CHECK, &small);
         assert!(found[0].undo.is_none() && !found[0].fix.as_ref().unwrap().contains("sysctl"), "{found:?}");
+    }
+
+    #[test]
+    fn the_largest_value_is_half_of_the_memory_and_a_page_more_is_nothing() {
+        let fix = |pressure: u64, one: u64| {
+            let host = changed("stock-10g", |facts| {
+                facts.memory.total = Fact::Known(1 << 30);
+                (facts.tcp.mem, facts.tcp.rmem) =
+                    (Fact::Known([1, pressure, pressure + 1]), Fact::Known([4096, 131_072, one]));
+            });
+            found(&CHECK, &host).first().map(|finding| finding.fix.clone().unwrap())
+        };
+        assert_eq!(fix(8192, 1 << 30).unwrap(), "sysctl -w net.ipv4.tcp_mem='1 87381 131071'");
+        assert_eq!(fix(2196, 2197 * 512), None, "one page less than eight connections need");
+        assert!(fix(87_000, 1 << 30).unwrap().starts_with("use fewer connections"));
     }
 }
