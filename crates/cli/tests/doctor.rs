@@ -124,6 +124,17 @@ fn the_file_system_of_the_data_is_looked_at() {
     );
 }
 
+/// A directory that isn't there has no findings, and the doctor doesn't call that well.
+#[test]
+fn a_directory_of_the_data_that_is_missing_is_told() {
+    let directory = support::directory("linerate-doctor-");
+    let missing = directory.path().join("missing");
+    let missing = missing.to_str().unwrap();
+    let run = doctor(&["--at", missing]).exits(1);
+    assert!(run.err.contains(&format!("local: --at {missing}: ")), "{run}");
+    assert!(run.err.to_lowercase().contains("no such file"), "{run}");
+}
+
 #[test]
 fn a_check_is_explained() {
     let run = doctor(&["explain", "window-vs-bdp"]).exits(0);

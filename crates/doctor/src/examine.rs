@@ -5,6 +5,10 @@ use crate::check::CHECKS;
 use crate::remedy::{Remedy, Setting, commands, undo_commands};
 use crate::{Finding, Host, Path};
 
+const BELOW: &str = "on the host below, because it can't be changed here";
+const START: &str = "where the container is started, because /proc/sys can't be written here (Kubernetes: the pod's \
+    securityContext.sysctls; a container on the host's own network: on the host)";
+
 /// The findings of all checks on a host, the costliest first.
 pub fn examine_host(host: &Host<'_>) -> Vec<Finding> {
     let all = CHECKS.iter().flat_map(|check| check.on_host(host));
@@ -24,27 +28,61 @@ pub fn examine_path_and_ends(path: &Path<'_>) -> Vec<Finding> {
     ordered(explained(found, path))
 }
 
-/// The finding without the changes that its host can't make: sysctls that belong to a container's host.
+/// The finding without the changes that its host can't make: sysctls that belong to a container's host, or that only the start of a
+/// container sets.
 fn possible(mut finding: Finding, hosts: &[Host<'_>]) -> Finding {
+    let key = |remedy: &Remedy| match &remedy.setting {
+        Setting::Sysctl { key } => Some(key.clone()),
+        _ => None,
+    };
     let is_fixed = |remedy: &Remedy| {
-        let Setting::Sysctl { key } = &remedy.setting else { return false };
         let own = hosts.iter().find(|host| host.name == remedy.host);
-        own.and_then(|host| host.facts.machine.fixed.known()).is_some_and(|fixed| fixed.contains(key))
+        let fixed = own.and_then(|host| host.facts.machine.fixed.known());
+        key(remedy).is_some_and(|key| fixed.is_some_and(|fixed| fixed.contains(&key)))
     };
     let (fixed, free): (Vec<_>, Vec<_>) = finding.remedies.drain(..).partition(is_fixed);
     if fixed.is_empty() {
         return Finding { remedies: free, ..finding };
     }
-    let bare = |remedies: &[Remedy]| remedies.iter().map(|remedy| remedy.clone().on("")).collect::<Vec<_>>();
-    let below = format!("on the host below, because it can't be changed here: {}", commands(&bare(&fixed)));
-    let fix = if free.is_empty() { below } else { format!("{}; {below}", commands(&bare(&free))) };
-    let undo = undo_commands(&bare(&fixed));
-    let undo = if free.is_empty() {
-        format!("on the host below: {undo}")
-    } else {
-        format!("{}; on the host below: {undo}", undo_commands(&bare(&free)))
+    let bare = |remedies: Vec<Remedy>| remedies.into_iter().map(|remedy| remedy.on("")).collect::<Vec<_>>();
+    let (inner, below): (Vec<_>, Vec<_>) =
+        bare(fixed).into_iter().partition(|remedy| key(remedy).is_some_and(|key| is_of_namespace(&key)));
+    let free_bare = bare(free.clone());
+    let fix = [commands(&free_bare), at_start(&inner), marked(BELOW, &commands(&below))];
+    let undo = [
+        undo_commands(&free_bare),
+        at_start_as_before(&inner),
+        marked("on the host below", &undo_commands(&below)),
+    ];
+    Finding { fix: Some(joined(fix)), undo: Some(joined(undo)), remedies: free, ..finding }
+}
+
+/// True for a sysctl that each network namespace has for itself: no command on the host changes a container's.
+fn is_of_namespace(key: &str) -> bool {
+    let is_tcps = key.starts_with("net.ipv4.") && key != "net.ipv4.tcp_mem";
+    is_tcps || key == "net.core.somaxconn"
+}
+
+/// The way in which a container gets sysctls of its own.
+fn at_start(remedies: &[Remedy]) -> String {
+    let part = |remedy: &Remedy| {
+        let command = remedy.setting.command(&remedy.new);
+        command.strip_prefix("sysctl -w ").map(|set| format!("--sysctl {set}"))
     };
-    Finding { fix: Some(fix), undo: Some(undo), remedies: free, ..finding }
+    let parts: Vec<String> = remedies.iter().filter_map(part).collect();
+    marked(START, &if parts.is_empty() { String::new() } else { format!("docker run {}", parts.join(" ")) })
+}
+
+fn at_start_as_before(remedies: &[Remedy]) -> String {
+    if remedies.is_empty() { String::new() } else { "start the container without these sysctls".into() }
+}
+
+fn marked(where_: &str, command: &str) -> String {
+    if command.is_empty() { String::new() } else { format!("{where_}: {command}") }
+}
+
+fn joined(parts: [String; 3]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// The costliest first: by severity, by the lost share, then in the order of the checks.
@@ -78,6 +116,34 @@ mod tests {
         let none = found(&["net.core.rmem_max", "net.core.wmem_max"]);
         assert!(none.remedies.is_empty());
         assert!(none.fix.unwrap().starts_with("on the host below"), "{half:?}");
+    }
+
+    /// A container's network has its own values, which nobody can change from the host.
+    #[test]
+    fn sysctls_of_a_network_namespace_are_set_where_the_container_is_started() {
+        let with = |fixed: &[&str]| {
+            let facts = changed("stock-10g", |facts| {
+                facts.machine.fixed = Fact::Known(fixed.iter().map(|key| (*key).to_owned()).collect());
+                facts.tcp.rmem = Fact::Known([4096, 131_072, 1 << 20]);
+                facts.tcp.wmem = Fact::Known([4096, 16_384, 1 << 20]);
+            });
+            let all = examine_host(&Host { name: "h", facts: &facts, need: Need::OfPorts });
+            all.into_iter().find(|finding| finding.check == "tcp-buffers").unwrap()
+        };
+        let all = with(&["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"]);
+        let fix = all.fix.unwrap();
+        assert!(fix.contains("docker run --sysctl net.ipv4.tcp_rmem='4096 131072 "), "{fix}");
+        assert!(
+            fix.contains("' --sysctl net.ipv4.tcp_wmem='") && fix.contains("securityContext.sysctls"),
+            "{fix}"
+        );
+        assert!(!fix.contains("on the host below") && !fix.contains("sysctl -w"), "{fix}");
+        assert_eq!(all.undo.as_deref(), Some("start the container without these sysctls"));
+        let half = with(&["net.ipv4.tcp_rmem"]).fix.unwrap();
+        assert!(
+            half.starts_with("sysctl -w net.ipv4.tcp_wmem=") && half.contains("; where the container"),
+            "{half}"
+        );
     }
 
     #[test]

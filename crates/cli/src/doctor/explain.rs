@@ -96,6 +96,74 @@ mod tests {
         assert!(text(named("drops-by-cause").unwrap()).contains("wrong     "));
     }
 
+    /// What is found by one check isn't what is found by another. The settings of processors are found alike.
+    #[test]
+    fn a_check_has_a_row_of_its_own() {
+        let shared: Vec<_> = rows(CHECKED)
+            .map(|row| row[0])
+            .filter(|names| names.contains(", ") && !names.contains("governor"))
+            .collect();
+        assert!(shared.is_empty(), "{shared:?}");
+        assert!(!text(named("xps-off").unwrap()).contains("too few queues"));
+        assert!(!text(named("module-heat").unwrap()).contains("light"));
+        assert!(!text(named("pcie-payload").unwrap()).contains("narrowest link"));
+    }
+
+    /// Checks whose findings may be major or critical.
+    const SEVERE: [&str; 43] = [
+        "pcie-width",
+        "pcie-bridge",
+        "pcie-payload",
+        "disk-link",
+        "nic-model",
+        "nic-speed",
+        "module-speed",
+        "module-light",
+        "module-heat",
+        "fec",
+        "queues-vs-cores",
+        "irq-one-cpu",
+        "irq-far-node",
+        "rx-ring",
+        "softnet-backlog",
+        "drops-by-cause",
+        "rate-limit",
+        "vf-rate",
+        "overlay",
+        "conntrack",
+        "vm-emulated-nic",
+        "virtio-one-queue",
+        "accelerated-networking",
+        "cloud-allowance",
+        "no-vhost",
+        "steal",
+        "mtu-mismatch",
+        "fcoe-mtu",
+        "tcp-autotuning",
+        "tcp-window-scaling",
+        "no-aes",
+        "cipher-slow",
+        "disk-slower-than-link",
+        "disk-encryption",
+        "io-limit",
+        "file-system-full",
+        "mount-sync",
+        "cpu-quota",
+        "cpuset",
+        "mtu-black-hole",
+        "path-loss",
+        "window-vs-bdp",
+        "path-rate",
+    ];
+
+    #[test]
+    fn severe_checks_say_when_they_are_wrong() {
+        let silent: Vec<_> = SEVERE.iter().filter(|name| wrong(name).next().is_none()).collect();
+        assert!(silent.is_empty(), "{silent:?}");
+        let bare: Vec<_> = SEVERE.iter().filter(|name| formulas(name).next().is_none()).collect();
+        assert!(bare.is_empty(), "{bare:?}");
+    }
+
     /// Each name in the tables is a check's.
     #[test]
     fn nothing_else_is_explained() {

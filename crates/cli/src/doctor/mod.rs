@@ -286,6 +286,20 @@ impl Report {
 }
 
 impl NamedHost {
+    /// The host, unless a directory that the user named isn't there: without its facts, its checks would find nothing.
+    fn with_places(self) -> Result<Self, Failure> {
+        let all = self.facts.storage.file_systems.known().into_iter().flatten();
+        let Some(lacking) = all.into_iter().find(|place| place.total.known().is_none()) else {
+            return Ok(self);
+        };
+        let reason = match &lacking.total {
+            Fact::Unreadable(reason) => printable(reason.as_bytes()),
+            _ => "no such file or directory".into(),
+        };
+        let (name, path) = (printable(self.name.as_bytes()), printable(lacking.path.as_bytes()));
+        Err(Failure(format!("{name}: --at {path}: {reason}"), Code::Failed))
+    }
+
     fn view(&self, need: Need) -> Host<'_> {
         Host { name: &self.name, facts: &self.facts, need }
     }
@@ -296,7 +310,7 @@ impl Needed {
         let because = match (host.need, host.fastest()) {
             (Need::Target(_), _) => "as asked for",
             (Need::OfPorts, Some(_)) => "its fastest port's rate",
-            (Need::OfPorts, None) => "assumed: no port reports its speed",
+            (Need::OfPorts, None) => "assumed: no port reports a speed of its own",
         };
         Self {
             host: host.name.into(),
@@ -341,7 +355,8 @@ fn host(name: &OsStr, places: &Places<'_>) -> Result<NamedHost, Failure> {
         (true, at) => Facts::here(at),
         (false, at) => Facts::of_snapshot(&ask(name, at, places.reach)?),
     };
-    Ok(NamedHost { name: name.to_string_lossy().into_owned(), facts })
+    let host = NamedHost { name: name.to_string_lossy().into_owned(), facts };
+    if places.at.is_empty() { Ok(host) } else { host.with_places() }
 }
 
 /// A rate in bits a second.

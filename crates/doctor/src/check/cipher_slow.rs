@@ -67,8 +67,7 @@ mod tests {
     fn aes_instructions_arent_advised_where_they_are() {
         let fix = |features: &str| {
             let mut facts = fixture("virtio-one-queue");
-            facts.cpu.features =
-                linerate_host::Fact::Known(features.split(' ').map(str::to_owned).collect());
+            facts.cpu.features = linerate_host::Fact::Known(features.split(' ').map(str::to_owned).collect());
             found_for(&CHECK, &facts, Need::Target(100e9)).remove(0).fix.unwrap()
         };
         assert!(fix("fpu aes").ends_with("or more or faster cores"));

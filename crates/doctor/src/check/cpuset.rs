@@ -31,8 +31,12 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .known()
         .filter(|cpuset| !cpuset.is_empty() && online.iter().any(|cpu| !cpuset.contains(cpu)));
     let title = format!("linerate may run on {usable} of {} processors", online.len());
+    let is_open = matches!(groups.cpuset, Fact::Unreadable(_));
     let finding = leaves(host, usable as f64, title).evidence(match by_group {
         Some(cpuset) => format!("the cpuset of its control group has {} of them", cpuset.len()),
+        None if is_open => {
+            "the cpuset of its control group can't be read: that or its affinity excludes the others".into()
+        }
         None => "its affinity excludes the others; its control group doesn't".into(),
     });
     // systemd sets the cpusets of version 2 only.
@@ -45,6 +49,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             lifted(finding, group, "AllowedCPUs", "", &now.join(","), words)
         }
         (Some(_), None) => finding.fix("add processors to the cpuset.cpus of its control group"),
+        (None, _) if is_open => finding.fix(
+            "start linerate without taskset, numactl and CPUAffinity=; in a container, raise its cpuset where it is started",
+        ),
         (None, _) => {
             finding.fix("start linerate, or the ssh server, without taskset, numactl and CPUAffinity=")
         }
@@ -90,6 +97,11 @@ mod tests {
         );
         let by_affinity = found(&CHECK, &with(&[0, 1], &all));
         assert!(by_affinity[0].fix.as_ref().unwrap().contains("taskset"), "{by_affinity:?}");
+        let mut unread = with(&[0, 1], &all);
+        unread.groups.cpuset = Fact::Unreadable("/sys/fs/cgroup: permission denied".into());
+        let unread = found(&CHECK, &unread);
+        assert!(unread[0].evidence[1].contains("can't be read"), "{unread:?}");
+        assert!(unread[0].fix.as_ref().unwrap().contains("cpuset"), "{unread:?}");
         assert!(found(&CHECK, &with(&all, &all)).is_empty());
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty(), "unknown");
     }

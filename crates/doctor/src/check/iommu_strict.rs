@@ -84,7 +84,10 @@ mod tests {
             facts.kernel = Fact::Known(release.into());
             found(&CHECK, &facts).len()
         };
-        assert_eq!([by("5.4.0-150-generic"), by("5.14.0-427.el9.x86_64"), by("5.15.0-100-generic")], [0, 0, 1]);
+        assert_eq!(
+            [by("5.4.0-150-generic"), by("5.14.0-427.el9.x86_64"), by("5.15.0-100-generic")],
+            [0, 0, 1]
+        );
     }
 
     #[test]

@@ -89,10 +89,13 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
 fn of_cloud(host: &Host<'_>, port: &Port) -> Option<u32> {
     let is = |fact: &Fact<String>, name: &str| fact.known().is_some_and(|value| value.starts_with(name));
     let machine = &host.facts.machine;
-    let is_googles = is(&port.driver, "gve") || is(&machine.vendor, "Google") || is(&machine.product, "Google Compute Engine");
+    let is_googles = is(&port.driver, "gve")
+        || is(&machine.vendor, "Google")
+        || is(&machine.product, "Google Compute Engine");
     // Azure's guests have a function of the card as a member of Hyper-V's port.
     let is_mellanox = host.facts.ports.known().into_iter().flatten().any(|other| is(&other.driver, "mlx"));
-    let is_azures = is(&machine.vendor, "Microsoft") && is(&machine.product, "Virtual Machine") && is_mellanox;
+    let is_azures =
+        is(&machine.vendor, "Microsoft") && is(&machine.product, "Virtual Machine") && is_mellanox;
     match (is_googles, is_azures) {
         (true, _) => Some(GOOGLES),
         (false, true) => Some(AZURES),

@@ -43,17 +43,12 @@ fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
     let finding = Finding::new(Severity::Major, title)
         .at(&port.name)
         .evidence(format!("MTU of {}: {above}; of {}: {below}", upper.name, lower.name))
-        .evidence("small segments pass, full ones are dropped or cut: connections are made, and then hang")
-        ;
+        .evidence("small segments pass, full ones are dropped or cut: connections are made, and then hang");
     // The lower port may not take as much: then the upper one must send less.
     let most = lower.layer.known().and_then(|layer| layer.max_mtu).unwrap_or(u32::MAX);
     let (name, now, then) =
         if above <= most { (&lower.name, below, above) } else { (&upper.name, above, below) };
-    Some(
-        finding
-            .fix(format!("ip link set {name} mtu {then}"))
-            .undo(format!("ip link set {name} mtu {now}")),
-    )
+    Some(finding.fix(format!("ip link set {name} mtu {then}")).undo(format!("ip link set {name} mtu {now}")))
 }
 
 /// Containers behind a bridge send smaller packets than the host's port allows.

@@ -29,7 +29,11 @@ fn of(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let here = used.into_iter().filter_map(|(function, most)| {
         let user = used_by(host, function)?;
         let title = format!("{} sends at most {}: {} limits its function", user.name, gbit(most), port.name);
-        Some(written(Finding::leaves(most, need, title).only(Way::Sends).at(&user.name), port, &[(function, most)]))
+        Some(written(
+            Finding::leaves(most, need, title).only(Way::Sends).at(&user.name),
+            port,
+            &[(function, most)],
+        ))
     });
     here.chain(others(port, need, &lent)).collect()
 }

@@ -42,7 +42,10 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     )
     .at(&port.name)
     .evidence("xps_cpus is empty for each queue: processors wait for each other's locks")
-    .remedied_or(queues.iter().zip(online.iter().cycle()).filter_map(one), "give each queue processors of its own")
+    .remedied_or(
+        queues.iter().zip(online.iter().cycle()).filter_map(one),
+        "give each queue processors of its own",
+    )
     .conflict(
         "this needs as many queues as processors; \
         with fewer, give each queue the processors that share a cache",
@@ -79,10 +82,7 @@ mod tests {
         host.cpu.online = Fact::Known(vec![0, 2]);
         let fix = found(&CHECK, &host).remove(0).fix.unwrap();
         let queue = |queue: u32| format!("/sys/class/net/eno1/queues/tx-{queue}/xps_cpus");
-        assert_eq!(
-            fix,
-            format!("echo 1 > {}; echo 4 > {}; echo 1 > {}", queue(0), queue(1), queue(2))
-        );
+        assert_eq!(fix, format!("echo 1 > {}; echo 4 > {}; echo 1 > {}", queue(0), queue(1), queue(2)));
     }
 
     #[test]
