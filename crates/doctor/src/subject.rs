@@ -85,7 +85,29 @@ impl PathMeasurements {
     }
 }
 
+/// A cloud with limits of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cloud {
+    /// Amazon EC2.
+    Amazon,
+    /// Google Compute Engine.
+    Google,
+}
+
 impl<'a> Host<'a> {
+    /// The cloud whose guest this host is, by its machine, or by a port's driver: a cloud gives its guests several kinds of ports.
+    pub(crate) fn cloud(&self, port: &Port) -> Option<Cloud> {
+        let machine = &self.facts.machine;
+        let is = |fact: &Fact<String>, name: &str| fact.known().is_some_and(|value| value.starts_with(name));
+        if is(&port.driver, "gve")
+            || is(&machine.vendor, "Google")
+            || is(&machine.product, "Google Compute Engine")
+        {
+            return Some(Cloud::Google);
+        }
+        (is(&port.driver, "ena") || is(&machine.vendor, "Amazon EC2")).then_some(Cloud::Amazon)
+    }
+
     /// The rate that the host as a whole needs, in bits a second: the target, or the rate of its fastest port with a
     /// link.
     pub fn rate(&self) -> f64 {
@@ -112,8 +134,12 @@ impl<'a> Host<'a> {
     /// and virtual functions. How much of it is this guest's isn't known.
     pub(crate) fn is_lent(&self, port: &Port) -> bool {
         let is_guest = self.facts.machine.guest.get() == Some(true);
-        let is_hyper_vs = port.driver.known().is_some_and(|driver| driver == "hv_netvsc");
-        is_hyper_vs || (is_guest && port.kind.get() == Some(PortKind::VirtualFunction))
+        let is = |port: &Port| {
+            let is_hyper_vs = port.driver.known().is_some_and(|driver| driver == "hv_netvsc");
+            is_hyper_vs || (is_guest && port.kind.get() == Some(PortKind::VirtualFunction))
+        };
+        let members = port.bond.known().and_then(|bond| bond.slaves.known()).into_iter().flatten();
+        is(port) || members.filter_map(|name| self.facts.port(name)).any(is)
     }
 
     /// Bits a second of the fastest port with a link and a known speed of its own; at the receiving end of a path, of the ports by which packets
@@ -201,7 +227,7 @@ pub(crate) fn is_up(port: &Port) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{edited, fixture};
+    use crate::testing::{changed, edited, fixture, port_of};
 
     #[test]
     fn the_speed_of_a_card_that_others_use_too_is_no_need() {
@@ -219,5 +245,12 @@ mod tests {
         function.machine.guest = Fact::Known(true);
         assert_eq!(needs(&function, "eno1", Need::OfPorts), usual);
         assert_eq!(needs(&function, "eno1", Need::Target(40e9)), (None, 40e9, Some(40e9)));
+        let bond = changed("bond-layer2", |facts| {
+            facts.machine.guest = Fact::Known(true);
+            for name in ["eth0", "eth1"] {
+                port_of(facts, name).kind = Fact::Known(PortKind::VirtualFunction);
+            }
+        });
+        assert_eq!(needs(&bond, "bond0", Need::OfPorts), usual, "of two functions");
     }
 }

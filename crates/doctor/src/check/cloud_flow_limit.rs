@@ -4,6 +4,7 @@ use linerate_host::facts::Port;
 
 use super::{Check, CheckRun};
 use crate::formula::gbit;
+use crate::subject::Cloud;
 use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
@@ -23,18 +24,17 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let (flow, where_, conflict) = match port.driver.known()?.as_str() {
-        "ena" => (
+    let (flow, where_, conflict) = match host.cloud(port)? {
+        Cloud::Amazon => (
             5e9,
             "outside a cluster placement group",
             "10 Gbit/s within a placement group, 25 with ENA Express",
         ),
-        "gve" => (
+        Cloud::Google => (
             3e9,
             "to addresses outside the cloud",
             "within the cloud one flow may use the guest's whole rate",
         ),
-        _ => return None,
     };
     let need = host.rate_of(port)?;
     if flow >= need {
@@ -60,6 +60,20 @@ mod tests {
     fn both_clouds_are_found() {
         assert_eq!(lines(&found(&CHECK, &fixture("ena"))), ["cloud-flow-limit ens5 note 5.00 Gbit/s"]);
         assert_eq!(lines(&found(&CHECK, &fixture("gve"))), ["cloud-flow-limit ens4 note 3.00 Gbit/s"]);
+    }
+
+    /// Both clouds also have guests with other ports.
+    #[test]
+    fn a_clouds_guest_is_known_by_its_machine() {
+        let by = |vendor: &str| {
+            let guest = crate::testing::changed("virtio-one-queue", |facts| {
+                facts.machine.vendor = linerate_host::Fact::Known(vendor.into());
+            });
+            lines(&found(&CHECK, &guest))
+        };
+        assert_eq!(by("Google"), ["cloud-flow-limit eth0 note 3.00 Gbit/s"]);
+        assert_eq!(by("Amazon EC2"), ["cloud-flow-limit eth0 note 5.00 Gbit/s"]);
+        assert!(by("QEMU").is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::formula::goodput::Segments;
 use crate::formula::{cpu, gbit, percent};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET_MTU, RED_HAT};
-use crate::subject::speed;
+use crate::subject::{Cloud, speed};
 use crate::{Citation, Finding, Host, Need, Severity};
 
 /// The usual size of jumbo packets.
@@ -43,13 +43,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let (mtu, need) = (port.mtu.get()?, host.rate_of(port)?);
-    let (jumbo, enough) = match of_cloud(host, port) {
-        Some(size) => (size, size),
-        None => (JUMBO, ENOUGH),
-    };
-    // No more than the driver takes.
-    let most = port.layer.known().and_then(|layer| layer.max_mtu).unwrap_or(jumbo);
-    let (jumbo, enough) = (jumbo.min(most), enough.min(most));
+    let (jumbo, enough) = sizes(host, port);
     if mtu >= enough || cpu::receiving(mtu, false).low >= need {
         return None;
     }
@@ -85,21 +79,25 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(finding)
 }
 
+/// The size to propose, and the size from which nothing is proposed: no more than the driver takes.
+fn sizes(host: &Host<'_>, port: &Port) -> (u32, u32) {
+    let (jumbo, enough) = of_cloud(host, port).map_or((JUMBO, ENOUGH), |size| (size, size));
+    let most = port.layer.known().and_then(|layer| layer.max_mtu).unwrap_or(jumbo);
+    (jumbo.min(most), enough.min(most))
+}
+
 /// The size that a cloud advises or takes, if it is below the usual one. Amazon takes 9001.
 fn of_cloud(host: &Host<'_>, port: &Port) -> Option<u32> {
     let is = |fact: &Fact<String>, name: &str| fact.known().is_some_and(|value| value.starts_with(name));
     let machine = &host.facts.machine;
-    let is_googles = is(&port.driver, "gve")
-        || is(&machine.vendor, "Google")
-        || is(&machine.product, "Google Compute Engine");
     // Azure's guests have a function of the card as a member of Hyper-V's port.
     let is_mellanox = host.facts.ports.known().into_iter().flatten().any(|other| is(&other.driver, "mlx"));
     let is_azures =
         is(&machine.vendor, "Microsoft") && is(&machine.product, "Virtual Machine") && is_mellanox;
-    match (is_googles, is_azures) {
-        (true, _) => Some(GOOGLES),
-        (false, true) => Some(AZURES),
-        (false, false) => None,
+    match host.cloud(port) {
+        Some(Cloud::Google) => Some(GOOGLES),
+        _ if is_azures => Some(AZURES),
+        _ => None,
     }
 }
 

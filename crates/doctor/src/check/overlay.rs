@@ -25,6 +25,9 @@ const TUNNELS: [(&str, u32); 11] = [
 /// An interface of IPsec. Its MTU doesn't count: the kernel knows the room that each cipher leaves, and tells it to the connections
 /// of this host, and by ICMP to others (net/xfrm/xfrm_interface_core.c).
 const XFRM: &str = "xfrm";
+/// Tunnels of whole packets of IP. With path MTU discovery, which is their default, the kernel tells each connection the size that fits
+/// (tnl_update_pmtu in net/ipv4/ip_tunnel.c).
+const TELLING: [&str; 5] = ["gre", "ip6gre", "ipip", "sit", "ip6tnl"];
 /// Kinds whose packets the kernel encrypts.
 const SEALED: [&str; 3] = ["wireguard", XFRM, "ovpn"];
 
@@ -55,12 +58,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         format!("{} wraps each packet ({kind}{over}): {} of the rate is payload", port.name, percent(share));
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
-        .evidence(format!(
-            "{} {mtu}{}; {kind} adds {header} bytes to each packet{}",
-            if kind == XFRM { "packets of" } else { "MTU" },
-            if kind == XFRM { " bytes" } else { "" },
-            if kind == XFRM { " with AES-GCM; it depends on the cipher" } else { "" }
-        ))
+        .evidence(size(kind, mtu, *header))
         .evidence(if SEALED.contains(&kind) {
             "the kernel encrypts each packet a second time: linerate's streams are already encrypted"
         } else {
@@ -81,6 +79,15 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     )
 }
 
+fn size(kind: &str, mtu: u32, header: u32) -> String {
+    if kind == XFRM {
+        return format!(
+            "packets of {mtu} bytes; {kind} adds {header} bytes to each with AES-GCM; it depends on the cipher"
+        );
+    }
+    format!("MTU {mtu}; {kind} adds {header} bytes to each packet")
+}
+
 /// The finding that full packets, once wrapped, are too large for the port below.
 fn too_large(port: &Port, kind: &str, mtu: u32, header: u32, below: &Port, outer: u32) -> Finding {
     let fitting = outer.saturating_sub(header);
@@ -88,10 +95,18 @@ fn too_large(port: &Port, kind: &str, mtu: u32, header: u32, below: &Port, outer
         "{}'s packets of {mtu} bytes don't fit into {} with the {header} bytes that {kind} adds",
         port.name, below.name
     );
-    Finding::new(Severity::Major, title)
+    let (severity, effect) = if TELLING.contains(&kind) {
+        (
+            Severity::Minor,
+            "each connection's first full packets are refused, until it knows the size that fits; with nopmtudisc, full packets are cut",
+        )
+    } else {
+        (Severity::Major, "full packets are cut or dropped: connections are made, and are slow or hang")
+    };
+    Finding::new(severity, title)
         .at(&port.name)
         .evidence(format!("MTU of {}: {mtu}; of {}: {outer}", port.name, below.name))
-        .evidence("full packets are cut or dropped: connections are made, and are slow or hang")
+        .evidence(effect)
         .fix(format!("ip link set {} mtu {fitting}, at both ends of the tunnel", port.name))
         .undo(format!("ip link set {} mtu {mtu}", port.name))
 }
@@ -144,6 +159,11 @@ mod tests {
     fn packets_that_dont_fit_below_are_a_fault() {
         let large = found(&CHECK, &with("vxlan", 1500));
         assert_eq!(lines(&large), ["overlay flannel.1 major -"]);
+        for kind in TELLING {
+            let large = found(&CHECK, &with(kind, 1500));
+            assert_eq!(lines(&large), ["overlay flannel.1 minor -"], "{kind}");
+            assert!(!large[0].evidence[1].contains("hang"), "{large:?}");
+        }
         assert!(large[0].fix.as_ref().unwrap().starts_with("ip link set flannel.1 mtu 1450"), "{large:?}");
     }
 }
