@@ -14,6 +14,8 @@ use crate::check::word;
 const LONGEST_PORT: usize = 15;
 /// The trees of sysctls that may be changed.
 const TREES: [&str; 2] = ["net.", "vm."];
+/// The most processors that the kernel can have (NR_CPUS).
+const MOST_PROCESSORS: usize = 8192;
 
 /// One setting of a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -223,7 +225,8 @@ impl Setting {
             }
             Self::Qdisc { port } => format!("tc qdisc replace dev {port} root {}", word(value)),
             Self::Mtu { port } => format!("ip link set {port} mtu {}", self.part(value)),
-            Self::Rps { .. } | Self::Xps { .. } | Self::Governor | Self::IrqAffinity { .. } => {
+            Self::Governor => governors(value),
+            Self::Rps { .. } | Self::Xps { .. } | Self::IrqAffinity { .. } => {
                 format!("echo {} > {}", word(value), self.file().unwrap_or_default())
             }
         }
@@ -268,7 +271,7 @@ impl Setting {
             Self::Sysctl { key } => Some(format!("/proc/sys/{}", key.replace('.', "/"))),
             Self::Rps { port, queue } => Some(format!("/sys/class/net/{port}/queues/rx-{queue}/rps_cpus")),
             Self::Xps { port, queue } => Some(format!("/sys/class/net/{port}/queues/tx-{queue}/xps_cpus")),
-            Self::Governor => Some("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".into()),
+            Self::Governor => Some(governor_file("*")),
             Self::IrqAffinity { irq } => Some(format!("/proc/irq/{irq}/smp_affinity_list")),
             Self::Mtu { port } => Some(format!("/sys/class/net/{port}/mtu")),
             _ => None,
@@ -341,14 +344,53 @@ fn joined(remedies: &[Remedy], value: &impl Fn(&Remedy) -> &String) -> (usize, S
             remedies.iter().take_while(is_alike).map(|of| of.setting.part(value(of))).collect();
         return (parts.len(), format!("{shared} {}", parts.join(" ")));
     }
-    let is_echo = |of: &Remedy| of.setting.file().is_some() && !matches!(of.setting, Setting::Mtu { .. });
+    let is_echo = |of: &Remedy| {
+        of.setting.file().is_some() && !matches!(of.setting, Setting::Mtu { .. } | Setting::Governor)
+    };
     let is_alike =
         |other: &&Remedy| other.host == first.host && is_echo(other) && value(other) == value(first);
     let files: Vec<_> = remedies.iter().take_while(is_alike).filter_map(|of| of.setting.file()).collect();
-    if files.len() < 2 && first.setting != Setting::Governor {
+    if files.len() < 2 {
         return (1, first.setting.command(value(first)));
     }
-    (files.len(), format!("for f in {}; do echo {} > $f; done", files.join(" "), word(value(first))))
+    (files.len(), loop_over(&files.join(" "), value(first)))
+}
+
+/// The command that writes a value to each of these files: a shell expands no pattern after `>`.
+fn loop_over(files: &str, value: &str) -> String {
+    format!("for f in {files}; do echo {} > $f; done", word(value))
+}
+
+/// The command that sets one governor for all processors, or the governor of each group.
+fn governors(value: &str) -> String {
+    let words: Vec<_> = value.split_whitespace().collect();
+    let group = |pair: &[&str]| {
+        let set = processors(pair.get(1)?).filter(|set| set.len() <= MOST_PROCESSORS)?;
+        Some((pair.first()?.to_string(), set))
+    };
+    let groups: Option<Vec<_>> = words.chunks(2).map(group).collect();
+    match groups.filter(|groups| !groups.is_empty()) {
+        Some(groups) => {
+            let files = |set: &BTreeSet<u32>| {
+                set.iter().map(|cpu| governor_file(&cpu.to_string())).collect::<Vec<_>>().join(" ")
+            };
+            let loops: Vec<_> = groups.iter().map(|(name, set)| loop_over(&files(set), name)).collect();
+            loops.join("; ")
+        }
+        None => loop_over(&governor_file("*"), value),
+    }
+}
+
+fn governor_file(cpu: &str) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")
+}
+
+/// The command that notes in a file of root's what these files hold, and the command that sets them to it again: for values
+/// that differ from file to file.
+pub(crate) fn noted(files: &str, name: &str) -> (String, String) {
+    let note = format!("/root/linerate-{name}");
+    let back = format!("while IFS=: read -r f value; do echo $value > $f; done < {note}");
+    (format!("grep -H . {files} > {note}"), back)
 }
 
 fn is_key(key: &str) -> bool {

@@ -280,6 +280,30 @@ mod tests {
         assert_eq!((read(own).as_str(), third.kept().is_empty()), ("mine\n", true));
     }
 
+    /// systemd gives the line to a shell, and so does this.
+    #[test]
+    fn a_governor_is_set_at_the_next_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, shelf) =
+            (directory.path().join("root"), Shelf::open(&directory.path().join("state")).unwrap());
+        fs::create_dir_all(root.join(UNITS)).unwrap();
+        let file = |cpu: u32| root.join(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"));
+        for cpu in 0..2 {
+            fs::create_dir_all(file(cpu).parent().unwrap()).unwrap();
+            fs::write(file(cpu), "powersave\n").unwrap();
+        }
+        let (mut journal, _) = confirmed(&shelf, vec![step(Setting::Governor, "powersave", "performance")]);
+        System::below(&root).keep(&shelf, &mut journal).unwrap();
+        let unit = fs::read_to_string(root.join(UNITS).join(UNIT)).unwrap();
+        let word = unit.lines().find_map(|line| line.strip_prefix("ExecStart=-/bin/sh -c \"")).unwrap();
+        let line = word.strip_suffix('"').unwrap().replace("$$", "$").replace("%%", "%");
+        let line = line.replace("/sys/", &format!("{}/sys/", root.display()));
+        assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+        for cpu in 0..2 {
+            assert_eq!(fs::read_to_string(file(cpu)).unwrap(), "performance\n", "{line}");
+        }
+    }
+
     #[test]
     fn words_of_systemd_are_taken_as_they_are() {
         assert_eq!(quoted(r#"echo "a" 50% $f \ "#), r#""echo \"a\" 50%% $$f \\ ""#);

@@ -1,6 +1,7 @@
 //! Processors whose highest frequency is limited.
 
 use super::{Check, CheckRun};
+use crate::remedy::noted;
 use crate::{Citation, Finding, Host, Severity};
 
 /// Drivers round frequencies to a step of 100 MHz.
@@ -29,12 +30,27 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .filter(|(now, most)| now.saturating_add(STEP) < *most)
         .collect();
     let (now, most) = *capped.iter().min()?;
+    let (fix, undo) = commands(now, pairs().all(|(allowed, _)| *allowed == now));
     let finding = Finding::new(Severity::Minor, format!("processors may run at {} GHz at most; the hardware allows {} GHz", ghz(now), ghz(most)))
         .evidence(format!("scaling_max_freq of {} of {} processors", capped.len(), pairs().count()))
-        .fix("for f in /sys/devices/system/cpu/cpu*/cpufreq; do cat $f/cpuinfo_max_freq > $f/scaling_max_freq; done")
-        .undo(format!("for f in /sys/devices/system/cpu/cpu*/cpufreq; do echo {now} > $f/scaling_max_freq; done"))
+        .fix(fix)
+        .undo(undo)
         .conflict("a daemon (thermald, tuned, power-profiles-daemon) or somebody limits power or heat, and may set it again");
     Some(finding)
+}
+
+/// The command that lifts the limits, and the command that sets them again.
+fn commands(now: u64, is_same_everywhere: bool) -> (String, String) {
+    let lift =
+        "for f in /sys/devices/system/cpu/cpu*/cpufreq; do cat $f/cpuinfo_max_freq > $f/scaling_max_freq; done";
+    if is_same_everywhere {
+        let back = format!(
+            "for f in /sys/devices/system/cpu/cpu*/cpufreq; do echo {now} > $f/scaling_max_freq; done"
+        );
+        return (lift.into(), back);
+    }
+    let (note, back) = noted("/sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq", "frequencies");
+    (format!("{note}; {lift}"), back)
 }
 
 fn ghz(khz: u64) -> String {
@@ -64,6 +80,16 @@ mod tests {
             capped[0].title.contains("at 2.0 GHz at most") && capped[0].evidence[0].contains("1 of 2"),
             "{capped:?}"
         );
+    }
+
+    #[test]
+    fn limits_that_differ_come_back_as_they_were() {
+        let undo = |allowed: &[u64]| with(allowed, &[3_500_000; 2], true).remove(0).undo.unwrap();
+        assert!(undo(&[2_000_000, 2_000_000]).contains("echo 2000000 >"));
+        for differing in [[2_000_000, 3_000_000], [2_000_000, 3_500_000]] {
+            let undo = undo(&differing);
+            assert!(undo.ends_with("< /root/linerate-frequencies") && !undo.contains("2000000"), "{undo}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Frequency governors that keep processors slow, or raise their frequency late.
 
 use super::{Check, CheckRun};
-use crate::remedy::{Remedy, Setting};
+use crate::remedy::{Remedy, Setting, noted};
 use crate::source::{ESNET, RED_HAT};
 use crate::{Citation, Finding, Host, Severity};
 
@@ -57,7 +57,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
              by the kernel's guide, intel_pstate's powersave follows the load, \
              and so slows only the first milliseconds of a burst",
         );
-    Some(finding)
+    Some(if governors.len() > 1 { noting(finding) } else { finding })
+}
+
+/// The facts count governors, and don't say which processor has which: so the fix notes them first.
+fn noting(finding: Finding) -> Finding {
+    let (note, back) = noted(&Setting::Governor.file().unwrap_or_default(), "governors");
+    let fix = finding.fix.clone().unwrap_or_default();
+    finding.fix(format!("{note}; {fix}")).undo(back)
 }
 
 /// The preference between energy and speed that slows most.
@@ -100,6 +107,18 @@ mod tests {
         assert_eq!(preferring("balance_power"), ["governor - minor -"]);
         assert!(preferring("balance_performance").is_empty());
         assert!(with("performance", "acpi-cpufreq").is_empty() && with("schedutil", "x").is_empty());
+    }
+
+    #[test]
+    fn governors_that_differ_come_back_as_they_were() {
+        let mut host = fixture("stock-10g");
+        host.cpu.governors =
+            Fact::Known(BTreeMap::from([("ondemand".into(), 4), ("conservative".into(), 4)]));
+        host.cpu.frequency_driver = Fact::Known("acpi-cpufreq".into());
+        let finding = found(&CHECK, &host).remove(0);
+        let (fix, undo) = (finding.fix.unwrap(), finding.undo.unwrap());
+        assert!(fix.starts_with("grep -H . /sys/") && fix.ends_with("do echo performance > $f; done"), "{fix}");
+        assert!(undo.ends_with("done < /root/linerate-governors") && !undo.contains("conservative"), "{undo}");
     }
 
     #[test]

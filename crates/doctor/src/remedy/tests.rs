@@ -1,5 +1,8 @@
 use super::*;
 
+/// The start of the command that sets all governors.
+const LOOP: &str = "for f in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo ";
+
 fn sysctl(key: &str) -> Setting {
     Setting::Sysctl { key: key.into() }
 }
@@ -89,10 +92,118 @@ fn no_value_becomes_a_command() {
     for setting in all {
         for value in ["1;reboot", "1 '; reboot #", "$(reboot)", "1\nreboot"] {
             let line = setting.command(value);
+            // The loop itself isn't the value's.
+            let line = match setting {
+                Setting::Governor => {
+                    let inside = line.strip_prefix(LOOP).and_then(|line| line.strip_suffix(" > $f; done"));
+                    inside.unwrap_or_else(|| panic!("{line}")).to_owned()
+                }
+                _ => line,
+            };
             let bare = line.replace(r"'\''", "_").split('\'').step_by(2).collect::<String>();
             assert!(!bare.contains([';', '$', '`', '\n', '#']), "{line}");
         }
     }
+}
+
+/// A host's files in a directory, and programs that only note their arguments.
+struct Tree(tempfile::TempDir);
+
+impl Tree {
+    fn with(files: &[&str]) -> Self {
+        let tree = Self(tempfile::tempdir().unwrap());
+        for file in files {
+            let path = tree.0.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "none\n").unwrap();
+        }
+        std::fs::create_dir_all(tree.0.path().join("bin")).unwrap();
+        for name in ["sysctl", "ethtool", "tc", "ip"] {
+            let path = tree.0.path().join("bin").join(name);
+            let script =
+                format!("#!/bin/sh\nprintf '[%s]' {name} \"$@\" > {}/ran\n", tree.0.path().display());
+            std::fs::write(&path, script).unwrap();
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        tree
+    }
+
+    fn run(&self, line: &str) {
+        let root = self.0.path().display().to_string();
+        let line = ["/sys/", "/proc/", "/root/"]
+            .iter()
+            .fold(line.to_owned(), |line, top| line.replace(top, &format!("{root}{top}")));
+        let path = format!("{root}/bin:{}", std::env::var("PATH").unwrap());
+        let output =
+            std::process::Command::new("sh").args(["-ec", &line]).env("PATH", path).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{line}: {output:?}");
+    }
+
+    fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(file)).unwrap().trim().to_owned()
+    }
+}
+
+/// What is printed and kept is a line of a shell, so a shell runs it here.
+#[test]
+fn a_shell_sets_what_each_command_says() {
+    let governor = |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+    let governors: Vec<_> = (0..4).map(governor).collect();
+    let others = [
+        "sys/class/net/eth0/queues/rx-0/rps_cpus",
+        "sys/class/net/eth0/queues/tx-1/xps_cpus",
+        "proc/irq/24/smp_affinity_list",
+    ];
+    let all: Vec<&str> = governors.iter().map(String::as_str).chain(others).collect();
+    let tree = Tree::with(&all);
+    let port = || "eth0".to_owned();
+    let files = [
+        (Setting::Rps { port: port(), queue: 0 }, "00000000,0000000f", others[0]),
+        (Setting::Xps { port: port(), queue: 1 }, "f", others[1]),
+        (Setting::IrqAffinity { irq: 24 }, "0-3,8", others[2]),
+    ];
+    for (setting, value, file) in files {
+        tree.run(&setting.command(value));
+        assert_eq!(tree.read(file), value, "{setting}");
+    }
+    tree.run(&Setting::Governor.command("performance"));
+    assert!(governors.iter().all(|file| tree.read(file) == "performance"));
+    let remedy = Remedy::of(Setting::Governor, "ondemand 3 powersave 0-1,2", "performance").unwrap();
+    tree.run(&undo_commands(&[remedy]));
+    let now: Vec<_> = governors.iter().map(|file| tree.read(file)).collect();
+    assert_eq!(now, ["powersave", "powersave", "powersave", "ondemand"]);
+    let programs = [
+        (sysctl("net.ipv4.tcp_rmem"), "1 2 3", "[sysctl][-w][net.ipv4.tcp_rmem=1 2 3]"),
+        (Setting::Ring { port: port(), way: RingWay::Tx }, "512", "[ethtool][-G][eth0][tx][512]"),
+        (
+            Setting::Channels { port: port(), queues: Queues::Combined },
+            "4",
+            "[ethtool][-L][eth0][combined][4]",
+        ),
+        (Setting::Coalescing { port: port() }, "rx-usecs 8", "[ethtool][-C][eth0][rx-usecs][8]"),
+        (
+            Setting::Feature { port: port(), feature: "rx-gro".into() },
+            "on",
+            "[ethtool][-K][eth0][rx-gro][on]",
+        ),
+        (Setting::Qdisc { port: port() }, "fq", "[tc][qdisc][replace][dev][eth0][root][fq]"),
+        (Setting::Mtu { port: port() }, "9000", "[ip][link][set][eth0][mtu][9000]"),
+    ];
+    for (setting, value, ran) in programs {
+        tree.run(&setting.command(value));
+        assert_eq!(tree.read("ran"), ran);
+    }
+}
+
+#[test]
+fn values_that_differ_are_noted_and_come_back() {
+    let tree = Tree::with(&["sys/a/max", "sys/b/max", "root/x"]);
+    tree.run("echo 3000 > /sys/a/max; echo 2000 > /sys/b/max");
+    let (note, back) = noted("/sys/*/max", "caps");
+    tree.run(&format!("{note}; for f in /sys/*/max; do echo 5000 > $f; done"));
+    assert_eq!(tree.read("sys/a/max"), "5000");
+    tree.run(&back);
+    assert_eq!((tree.read("sys/a/max").as_str(), tree.read("sys/b/max").as_str()), ("3000", "2000"));
 }
 
 #[test]
