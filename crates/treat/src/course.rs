@@ -6,6 +6,8 @@ use crate::journal::{PlannedStep, TreatmentEvent, TreatmentJournal, TreatmentSta
 /// The most times that the settings are restored: restoring one may change another, as the number of queues
 /// changes their masks.
 const ROUNDS: usize = 3;
+/// A cause of [`TreatmentEvent::TakenBack`].
+const RESTART: &str = "restart";
 
 /// The result of making a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +126,7 @@ pub fn take_back(
 /// # Errors
 /// A sentence if the journal can't be written.
 pub fn ended_by_restart(journal: &mut TreatmentJournal) -> Result<(), String> {
-    journal.note(TreatmentEvent::TakenBack { by: "restart".into() })
+    journal.note(TreatmentEvent::TakenBack { by: RESTART.into() })
 }
 
 /// The steps that may have been made, and whose former values aren't surely restored, the last one first.
@@ -137,6 +139,12 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
     if journal.standing() != TreatmentStanding::TakenBack {
         return made.collect();
     }
+    let is_by_restart =
+        |event: &TreatmentEvent| matches!(event, TreatmentEvent::TakenBack { by } if by == RESTART);
+    // A restart undid everything, without an event for each step.
+    if journal.events.iter().any(|stamped| is_by_restart(&stamped.event)) {
+        return Vec::new();
+    }
     let last = |step: usize| {
         journal.events.iter().rev().find_map(|stamped| match &stamped.event {
             TreatmentEvent::Restored { step: of } if *of == step => Some(true),
@@ -144,12 +152,11 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
             _ => None,
         })
     };
-    // A restart undid everything, without an event for each step.
-    made.filter(|step| last(*step) == Some(false)).collect()
+    made.filter(|step| last(*step) != Some(true)).collect()
 }
 
 fn settled(journal: &TreatmentJournal, controls: &mut dyn Controls, taker: TakenBy) -> Vec<(usize, WayBack)> {
-    let steps = outstanding(journal);
+    let steps = [unseen(journal, controls), outstanding(journal)].concat();
     let mut ends = Vec::new();
     for _ in 0..ROUNDS {
         let before = ends;
@@ -161,22 +168,37 @@ fn settled(journal: &TreatmentJournal, controls: &mut dyn Controls, taker: Taken
     ends
 }
 
+/// Steps without an event, whose new values hold nevertheless, in a treatment that was cut off: the end of its journal may
+/// be lost. The last one comes first.
+fn unseen(journal: &TreatmentJournal, controls: &mut dyn Controls) -> Vec<usize> {
+    let is_cut_off = journal.standing() == TreatmentStanding::Applying && !journal.is_of_earlier_start();
+    let mut is_made = |PlannedStep { setting, before, new, .. }: &PlannedStep| {
+        controls.read(setting).is_ok_and(|now| setting.holds(&now, new) && !setting.is_same(&now, before))
+    };
+    let steps = journal.head.steps.iter().enumerate().rev();
+    let steps = steps.filter(|(step, _)| is_cut_off && !journal.knows(*step));
+    steps.filter(|(_, planned)| is_made(planned)).map(|(step, _)| step).collect()
+}
+
 fn give_back(
     journal: &TreatmentJournal,
     controls: &mut dyn Controls,
     step: usize,
     taker: TakenBy,
 ) -> WayBack {
-    let (planned, before) = (&journal.head.steps[step], journal.before(step).unwrap_or_default());
+    let planned = &journal.head.steps[step];
+    let before = journal.before(step).unwrap_or(&planned.before);
     match controls.read(&planned.setting) {
         Ok(now)
             if taker == TakenBy::User
                 && is_others(journal, step, &now)
                 && !planned.setting.is_same(&now, before) =>
         {
-            return WayBack::Left(format!(
-                "it is {now}, which somebody else has set since then; --force restores {before}"
-            ));
+            let who = match journal.holds(step) {
+                Some(_) => "which somebody else has set since then",
+                None => "and the journal is damaged where it says who set it",
+            };
+            return WayBack::Left(format!("it is {now}, {who}; --force restores {before}"));
         }
         // A setting that can't be read may still be written.
         _ => {}
@@ -191,8 +213,12 @@ fn give_back(
 /// false.
 fn is_others(journal: &TreatmentJournal, step: usize, now: &str) -> bool {
     let PlannedStep { setting, new, .. } = &journal.head.steps[step];
+    let is_held = match journal.holds(step) {
+        Some(holds) => setting.is_same(now, holds),
+        None => !journal.is_damaged(),
+    };
     // A driver that adapts its coalescing changes the other values by itself.
-    journal.holds(step).is_some_and(|holds| !setting.is_same(now, holds) && !setting.holds(now, new))
+    !is_held && !setting.holds(now, new)
 }
 
 fn restore(controls: &mut dyn Controls, step: &PlannedStep, before: &str) -> Result<(), String> {
@@ -351,6 +377,78 @@ mod tests {
             changed.map(|(setting, _)| setting.clone()).collect::<Vec<_>>(),
             [sysctl("net.ipv4.tcp_ecn")]
         );
+    }
+
+    /// The file of a treatment's journal, changed by `damage`.
+    fn damaged(shelf: &Shelf, id: &str, damage: impl Fn(&str) -> Vec<u8>) -> TreatmentJournal {
+        let path = shelf.path().join(id).join("journal.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, damage(&text)).unwrap();
+        shelf.journal(id).unwrap()
+    }
+
+    fn cut_after_the_first_line(text: &str) -> Vec<u8> {
+        text.as_bytes()[..text.find('\n').unwrap() + 6].to_vec()
+    }
+
+    fn zeros_in(word: &'static str) -> impl Fn(&str) -> Vec<u8> {
+        move |text| text.replace(word, &"\0".repeat(word.len())).into_bytes()
+    }
+
+    #[test]
+    fn a_damaged_journal_still_takes_everything_back() {
+        let damages: [(&str, &dyn Fn(&str) -> Vec<u8>); 6] = [
+            ("cut", &cut_after_the_first_line),
+            ("changing", &zeros_in("\"changing\"")),
+            ("changed", &zeros_in("\"changed\"")),
+            ("applied", &zeros_in("\"applied\"")),
+            ("lines are missing", &|text| {
+                let lines = text.lines().filter(|line| !line.contains("\"changing\""));
+                lines.collect::<Vec<_>>().join("\n").into_bytes()
+            }),
+            ("all lines are missing", &|text| text.lines().next().unwrap().as_bytes().to_vec()),
+        ];
+        for taker in [TakenBy::User, TakenBy::Switch, TakenBy::NextRun] {
+            for (name, damage) in &damages {
+                let (_directory, shelf) = shelf();
+                let mut host = Pretended::of(&steps());
+                let before = host.values.clone();
+                let (journal, _) = applied(&shelf, &mut host);
+                let mut journal = damaged(&shelf, &journal.id, damage);
+                let ends = take_back(&mut journal, &mut host, taker).unwrap();
+                assert_eq!((ends.len(), &host.values), (4, &before), "{name} {taker:?}: {ends:?}");
+                assert_eq!(outstanding(&shelf.journal(&journal.id).unwrap()), [0_usize; 0], "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_journal_never_hides_what_it_lost() {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&steps());
+        let before = host.values.clone();
+        let (journal, _) = applied(&shelf, &mut host);
+        // An end that nothing was restored for.
+        let mut journal = damaged(&shelf, &journal.id, cut_after_the_first_line);
+        journal.note(TreatmentEvent::TakenBack { by: "switch".into() }).unwrap();
+        host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
+        let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+        assert!(matches!(&ends[2], (1, WayBack::Left(why)) if why.contains("damaged")), "{ends:?}");
+        take_back(&mut journal, &mut host, TakenBy::InsistingUser).unwrap();
+        assert_eq!(host.values, before);
+    }
+
+    /// The switch has read the journal before the damage.
+    #[test]
+    fn what_a_process_knows_survives_the_file() {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&steps());
+        let (mut journal, _) = applied(&shelf, &mut host);
+        let known = journal.events.clone();
+        damaged(&shelf, &journal.id, cut_after_the_first_line).note(TreatmentEvent::Confirmed).unwrap();
+        journal.refresh().unwrap();
+        assert_eq!((&journal.events[..known.len()], journal.events.len()), (&known[..], known.len() + 1));
+        assert_eq!((journal.standing(), journal.is_damaged()), (TreatmentStanding::Confirmed, true));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct TreatmentJournal {
     pub head: JournalHead,
     /// The events since then, in their order.
     pub events: Vec<Stamped>,
+    /// Lines that couldn't be read.
+    unread: usize,
     file: File,
 }
 
@@ -329,9 +331,15 @@ impl TreatmentJournal {
         if head.steps.iter().any(|step| !step.setting.is_sound()) {
             return Err(io::Error::other("it names settings that no host has"));
         }
-        // A line that a power cut left incomplete is ignored: its step hadn't begun.
-        let events = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
-        Ok(Self { id: id.into(), head, events, file })
+        let (mut events, mut unread) = (Vec::new(), 0);
+        for line in lines.filter(|line| !line.is_empty()) {
+            match serde_json::from_slice(line) {
+                Ok(event) => events.push(event),
+                // A power cut may have left it incomplete, or something has damaged it.
+                Err(_) => unread += 1,
+            }
+        }
+        Ok(Self { id: id.into(), head, events, unread, file })
     }
 
     /// Adds an event. When this returns, it is on stable storage.
@@ -348,7 +356,7 @@ impl TreatmentJournal {
         Ok(())
     }
 
-    /// Reads the events that other processes have added.
+    /// Reads the events that other processes have added. Events that this process knows stay, even if the file has lost them.
     ///
     /// # Errors
     /// If it can't be read.
@@ -356,8 +364,22 @@ impl TreatmentJournal {
         use std::io::Seek;
         let mut file = self.file.try_clone()?;
         file.rewind()?;
-        self.events = Self::read(&self.id, file)?.events;
+        let found = Self::read(&self.id, file)?;
+        let new: Vec<_> = found.events.into_iter().filter(|event| !self.events.contains(event)).collect();
+        self.events.extend(new);
+        self.events.sort_by_key(|stamped| stamped.at);
+        self.unread = self.unread.max(found.unread);
         Ok(())
+    }
+
+    /// True if events are missing: then any step may have been made.
+    pub fn is_damaged(&self) -> bool {
+        let ended = |step: usize| self.holds(step).is_some() || self.is_refused(step);
+        let is_applied = self.events.iter().any(|stamped| stamped.event == TreatmentEvent::Applied);
+        let mut steps = 0..self.head.steps.len();
+        self.unread > 0
+            || steps.clone().any(|step| self.holds(step).is_some() && self.noted(step).is_none())
+            || is_applied && !steps.all(ended)
     }
 
     /// The treatment's state.
@@ -419,8 +441,24 @@ impl TreatmentJournal {
         steps.flatten().filter(|step| *step < self.head.steps.len()).collect()
     }
 
-    /// A step's value before, if it may have been changed.
+    /// A step's value before, if it may have been changed. If the events don't have it, the plan does.
     pub fn before(&self, step: usize) -> Option<&str> {
+        let planned = || self.head.steps.get(step).filter(|_| self.is_damaged());
+        self.noted(step).or_else(|| planned().map(|planned| planned.before.as_str()))
+    }
+
+    /// True if it says anything of a step, or may have lost that.
+    pub(crate) fn knows(&self, step: usize) -> bool {
+        self.before(step).is_some() || self.holds(step).is_some() || self.is_refused(step)
+    }
+
+    fn is_refused(&self, step: usize) -> bool {
+        let is_it =
+            |event: &TreatmentEvent| matches!(event, TreatmentEvent::Refused { step: of, .. } if *of == step);
+        self.events.iter().any(|stamped| is_it(&stamped.event))
+    }
+
+    fn noted(&self, step: usize) -> Option<&str> {
         self.events.iter().find_map(|stamped| match &stamped.event {
             TreatmentEvent::Changing { step: of, before } if *of == step => Some(before.as_str()),
             _ => None,

@@ -65,6 +65,9 @@ impl System {
     /// # Errors
     /// A sentence if the journal or a file can't be written, or a file that isn't ours has one of our names.
     pub fn keep(&self, shelf: &Shelf, journal: &mut TreatmentJournal) -> Result<Keeping, String> {
+        if journal.is_damaged() {
+            return Err(format!("the journal of {0} is damaged: --undo {0} takes it back", journal.id));
+        }
         let (owners, mut keeping) = (self.owners(), Keeping::default());
         for step in 0..journal.head.steps.len() {
             let Some(_) = journal.holds(step) else { continue };

@@ -210,6 +210,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
     let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = shelf.journal(id).map_err(Failure::failed)?;
+    tell_damage(&journal);
     System::below(&wanted.system).forget(&shelf, &mut journal).map_err(Failure::failed)?;
     if journal.is_of_earlier_start() && journal.ever_kept().is_empty() {
         if journal.standing() != TreatmentStanding::TakenBack {
@@ -229,6 +230,15 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     let taker = if wanted.force { TakenBy::InsistingUser } else { TakenBy::User };
     let ends = course::take_back(&mut journal, &mut LiveControls, taker).map_err(Failure::failed)?;
     Ok(undo_report(&journal, ends))
+}
+
+fn tell_damage(journal: &TreatmentJournal) {
+    if journal.is_damaged() {
+        tell!(
+            "linerate: the journal of {} is damaged; what it has lost is taken from the plan in its first line",
+            journal.id
+        );
+    }
 }
 
 fn undo_report(journal: &TreatmentJournal, ends: Vec<(usize, WayBack)>) -> UndoReport {
@@ -257,6 +267,7 @@ pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
     sweep(&wanted.state);
     let (journals, unread) = Shelf::existing(&wanted.state).map(|shelf| shelf.all()).unwrap_or_default();
     unread.iter().for_each(|why| tell!("linerate: {why}"));
+    journals.iter().for_each(tell_damage);
     let names = |journal: &TreatmentJournal, steps: &[usize]| {
         let steps = steps.iter().filter_map(|step| journal.head.steps.get(*step));
         steps.map(|step| step.setting.to_string()).collect()
@@ -307,8 +318,11 @@ fn sweep_one(shelf: &Shelf, id: &str) -> Result<(), String> {
     if journal.is_of_earlier_start() {
         return course::ended_by_restart(&mut journal);
     }
+    tell_damage(&journal);
     let ends = course::take_back(&mut journal, &mut LiveControls, TakenBy::NextRun)?;
-    tell!("linerate: {id} wasn't confirmed in time, and was taken back now: {} settings", ends.len());
+    let restored = ends.iter().filter(|(_, end)| *end == WayBack::Restored).count();
+    let restored = super::show::counted(restored, "setting");
+    tell!("linerate: {id} wasn't confirmed in time, and was taken back now: {restored}");
     for (step, end) in ends {
         if let WayBack::Left(why) = end {
             tell!("linerate: {} couldn't be restored: {why}", journal.head.steps[step].setting);
