@@ -97,6 +97,54 @@ fn what_was_applied_is_undone_exactly_and_again() {
     assert_eq!(host.json(&["--applied"])["treatments"][0]["standing"], "taken-back");
 }
 
+/// An MTU sets that of IPv6 by the way, and a congestion control may become one that everybody may use.
+#[test]
+fn what_is_changed_by_the_way_is_as_before() {
+    let Some(host) = Ill::host() else { return };
+    if !Path::new("/proc/sys/net/ipv6").exists() {
+        return skip("IPv6", "this kernel has none");
+    }
+    host.sh("ip link add link v0 name v0.7 type vlan id 7; ip link set v0.7 up; ip link set v0 mtu 9000
+         ip link set v0.7 mtu 1500; sysctl -qw net.ipv6.conf.v0.mtu=1400 net/ipv6/conf/v0.7/mtu=1300");
+    let mtu = |port: &str, before: &str, new: &str| json!({"checks": ["jumbo-frames"], "setting": {"kind": "mtu", "port": port}, "before": before, "new": new});
+    let steps = [mtu("v0", "9000", "9100"), mtu("v0.7", "1500", "9000")];
+    let plan =
+        json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": steps, "left": [], "advice": []});
+    let file = host.directory.path().join("mtu.json");
+    fs::write(&file, plan.to_string()).unwrap();
+    let before = host.settings();
+    let id = host.apply(&["--from-plan", file.to_str().unwrap()]);
+    let changed = host.differing(&before);
+    assert_eq!(changed.iter().filter(|line| line.contains("/ipv6/")).count(), 2, "{changed:?}");
+    host.doctor(&["--undo", &id]).end().exits(0);
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+}
+
+#[test]
+fn a_damaged_journal_is_named_and_takes_everything_back() {
+    let Some(host) = Ill::host() else { return };
+    let before = host.settings();
+    let plan = everything(&host);
+    let from = ["--from-plan", plan.to_str().unwrap()];
+    let cut = |id: &str| {
+        let path = host.state().join(id).join("journal.jsonl");
+        let text = fs::read(&path).unwrap();
+        let first = text.iter().position(|byte| *byte == b'\n').unwrap();
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(first as u64 + 6).unwrap();
+    };
+    // The switch knows what it has read.
+    let id = host.apply(&[&from[..], &["--confirm-within", "2"]].concat());
+    cut(&id);
+    assert!(within(DEADLINE, || host.differing(&before).is_empty()), "{:?}", host.differing(&before));
+    assert!(within(DEADLINE, || host.switches().is_empty()));
+    // Without the switch only the first line is left.
+    let id = host.apply(&from);
+    host.switches().into_iter().for_each(|pid| send(pid, Signal::KILL));
+    cut(&id);
+    host.doctor(&["--undo", &id]).end().exits(0).says(&["journal", "is damaged"]);
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+}
+
 #[test]
 fn without_a_confirmation_all_is_taken_back_in_time() {
     let Some(host) = Ill::host() else { return };
@@ -390,6 +438,8 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
         "set -e; g() {{ ssh -F $LINERATE_LAB_SSH_CONFIG g0 \"$@\"; }}; d=$LINERATE_LAB_DIR
          snap() {{ g \"{snap}\" > $d/$1 2>&1 || true; }}
          g 'ethtool -L eth0 combined 1; ethtool -K eth0 gro off tso off; sysctl -qw net.ipv4.tcp_rmem=\"4096 131072 262144\"'
+         g 'echo 2 > /sys/class/net/eth0/queues/tx-0/xps_cpus; for i in /sys/class/net/eth0/device/../msi_irqs/*; do
+                echo 1 > /proc/irq/${{i##*/}}/smp_affinity_list 2>/dev/null || true; done'
          snap before
          g {PROGRAM} doctor --apply --yes --json --target 10gbit --state /tmp/state --confirm-within 300 \\
              --only tcp-buffers,virtio-one-queue,offload-off,core-buffers,qdisc-pacing > $d/told || test $? = 3

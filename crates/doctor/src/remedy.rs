@@ -267,8 +267,10 @@ impl Setting {
     /// The file that holds the setting, if there is one; a pattern if there are several.
     pub fn file(&self) -> Option<String> {
         match self {
-            // In /proc/sys a dot within a port's name would be a slash; no sysctl here has one.
-            Self::Sysctl { key } => Some(format!("/proc/sys/{}", key.replace('.', "/"))),
+            Self::Sysctl { key } => Some(format!(
+                "/proc/sys/{}",
+                key.split('.').map(|part| part.replace('/', ".")).collect::<Vec<_>>().join("/")
+            )),
             Self::Rps { port, queue } => Some(format!("/sys/class/net/{port}/queues/rx-{queue}/rps_cpus")),
             Self::Xps { port, queue } => Some(format!("/sys/class/net/{port}/queues/tx-{queue}/xps_cpus")),
             Self::Governor => Some(governor_file("*")),
@@ -395,9 +397,11 @@ pub(crate) fn noted(files: &str, name: &str) -> (String, String) {
 
 fn is_key(key: &str) -> bool {
     let is_part = |part: &str| {
-        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-@:".contains(&b))
     };
-    TREES.iter().any(|tree| key.starts_with(tree)) && key.split('.').all(is_part)
+    // As sysctl(8) has it, a slash stands for a dot in the name of a file.
+    let is_name = |name: &str| name.split('/').all(is_part);
+    TREES.iter().any(|tree| key.starts_with(tree)) && key.split('.').all(is_name)
 }
 
 fn is_port(name: &str) -> bool {

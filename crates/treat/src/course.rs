@@ -1,6 +1,9 @@
 //! The course of a treatment: each step with its entries in the journal, and the undoing of all steps.
 
+use linerate_doctor::remedy::Setting;
+
 use crate::Controls;
+use crate::beside;
 use crate::journal::{PlannedStep, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 
 /// The most times that the settings are restored: restoring one may change another, as the number of queues
@@ -69,14 +72,16 @@ fn make(
         }
         Err(why) => return refused(journal, step, why),
     };
-    journal.note(TreatmentEvent::Changing { step, before: before.clone() })?;
+    let beside = beside::values(controls, &setting);
+    journal.note(TreatmentEvent::Changing { step, before: before.clone(), beside: beside.clone() })?;
     let written = controls.write(&setting, &new).and_then(|()| controls.read(&setting));
     match written {
         Ok(holds) if setting.is_same(&holds, &before) => {
             refused(journal, step, format!("the host accepted it, but kept {before}"))
         }
         Ok(holds) if !setting.lowers(&before, &holds) => {
-            journal.note(TreatmentEvent::Changed { step, holds: holds.clone() })?;
+            let after = beside::again(controls, &beside);
+            journal.note(TreatmentEvent::Changed { step, holds: holds.clone(), beside: after })?;
             Ok(StepFate::Holds(holds))
         }
         failed => {
@@ -84,7 +89,8 @@ fn make(
                 Ok(holds) => format!("the host set {holds} instead, which is less than before"),
                 Err(why) => why,
             };
-            match restore(controls, &journal.head.steps[step], &before) {
+            let back = restore(controls, &journal.head.steps[step].setting, &before);
+            match back.and_then(|()| beside::restore(controls, &beside)) {
                 Ok(()) => refused(journal, step, why),
                 Err(error) => {
                     refused(journal, step, format!("{why}; and {before} can't be set again: {error}"))
@@ -157,10 +163,23 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
 
 fn settled(journal: &TreatmentJournal, controls: &mut dyn Controls, taker: TakenBy) -> Vec<(usize, WayBack)> {
     let steps = [unseen(journal, controls), outstanding(journal)].concat();
-    let mut ends = Vec::new();
+    let beside: Vec<_> =
+        steps.iter().map(|step| beside::of_step(journal, controls, *step, taker == TakenBy::User)).collect();
+    let mut ends: Vec<(usize, WayBack)> = Vec::new();
     for _ in 0..ROUNDS {
         let before = ends;
-        ends = steps.iter().map(|step| (*step, give_back(journal, controls, *step, taker))).collect();
+        // What one round has restored is this program's, whatever a later one finds.
+        let was_restored = |at: usize| before.get(at).is_some_and(|(_, end)| *end == WayBack::Restored);
+        let taker = |at| if was_restored(at) { TakenBy::InsistingUser } else { taker };
+        ends = (0..)
+            .zip(&steps)
+            .map(|(at, step)| (*step, give_back(journal, controls, *step, taker(at))))
+            .collect();
+        for ((_, end), beside) in ends.iter_mut().zip(&beside) {
+            if let (WayBack::Restored, Err(why)) = (&end, beside.restore(controls)) {
+                *end = WayBack::Left(why);
+            }
+        }
         if before == ends {
             break;
         }
@@ -203,7 +222,7 @@ fn give_back(
         // A setting that can't be read may still be written.
         _ => {}
     }
-    match restore(controls, planned, before) {
+    match restore(controls, &planned.setting, before) {
         Ok(()) => WayBack::Restored,
         Err(why) => WayBack::Left(why),
     }
@@ -221,17 +240,12 @@ fn is_others(journal: &TreatmentJournal, step: usize, now: &str) -> bool {
     !is_held && !setting.holds(now, new)
 }
 
-fn restore(controls: &mut dyn Controls, step: &PlannedStep, before: &str) -> Result<(), String> {
-    if controls.read(&step.setting).is_ok_and(|now| step.setting.is_same(&now, before)) {
+pub(crate) fn restore(controls: &mut dyn Controls, setting: &Setting, before: &str) -> Result<(), String> {
+    if controls.check_back(setting, before).is_ok() {
         return Ok(());
     }
-    controls.write(&step.setting, before)?;
-    let now = controls.read(&step.setting)?;
-    if step.setting.is_same(&now, before) {
-        Ok(())
-    } else {
-        Err(format!("it is {now}, although {before} was set"))
-    }
+    controls.write(setting, before)?;
+    controls.check_back(setting, before)
 }
 
 impl TakenBy {
@@ -248,7 +262,7 @@ impl TakenBy {
 mod tests {
     use std::time::Duration;
 
-    use linerate_doctor::remedy::{Queues, Setting};
+    use linerate_doctor::remedy::Queues;
 
     use super::*;
     use crate::journal::Shelf;
@@ -449,6 +463,54 @@ mod tests {
         journal.refresh().unwrap();
         assert_eq!((&journal.events[..known.len()], journal.events.len()), (&known[..], known.len() + 1));
         assert_eq!((journal.standing(), journal.is_damaged()), (TreatmentStanding::Confirmed, true));
+    }
+
+    fn resetting(masks: &[(u32, &str)]) -> Pretended {
+        let mut host = Pretended::of(&steps());
+        let channels = Setting::Channels { port: "eth0".into(), queues: Queues::Combined };
+        for (queue, mask) in masks {
+            let xps = Setting::Xps { port: "eth0".into(), queue: *queue };
+            host.values.insert(xps.clone(), (*mask).into());
+            host.reset.push((channels.clone(), xps, "1".into()));
+        }
+        host
+    }
+
+    #[test]
+    fn what_a_step_changes_by_the_way_comes_back_too() {
+        let (_directory, shelf) = shelf();
+        let mut host = resetting(&[(0, "3"), (1, "c")]);
+        // A mask that is a step of its own was reset before that step.
+        let rps = Setting::Rps { port: "eth0".into(), queue: 0 };
+        host.reset.push((host.reset[0].0.clone(), rps, "0".into()));
+        let before = host.values.clone();
+        let (mut journal, fates) = applied(&shelf, &mut host);
+        assert!(matches!(fates[3], StepFate::Holds(_)) && host.values != before, "{fates:?}");
+        let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+        assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
+        assert_eq!(host.values, before);
+    }
+
+    #[test]
+    fn what_stays_changed_by_the_way_is_said() {
+        let (_directory, shelf) = shelf();
+        let mut host = resetting(&[(0, "3"), (1, "c")]);
+        let xps = |queue| Setting::Xps { port: "eth0".into(), queue };
+        let before = host.values.clone();
+        let (mut journal, _) = applied(&shelf, &mut host);
+        host.values.insert(xps(0), "f".into());
+        host.refused = Some(xps(1));
+        let of = |ends: &[(usize, WayBack)]| match ends.iter().find(|(step, _)| *step == 2) {
+            Some((_, WayBack::Left(why))) => why.clone(),
+            other => panic!("{other:?}"),
+        };
+        let why = of(&take_back(&mut journal, &mut host, TakenBy::User).unwrap());
+        assert!(why.contains("xps_cpus of eth0's queue 1 was c before: Invalid argument"), "{why}");
+        host.refused = None;
+        let why = of(&take_back(&mut journal, &mut host, TakenBy::User).unwrap());
+        assert!(why.contains("queue 0 is f, which somebody else has set"), "{why}");
+        take_back(&mut journal, &mut host, TakenBy::InsistingUser).unwrap();
+        assert_eq!(host.values, before);
     }
 
     #[test]

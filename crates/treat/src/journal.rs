@@ -113,6 +113,9 @@ pub enum TreatmentEvent {
         step: usize,
         /// The value before.
         before: String,
+        /// Other settings, which the change may change by the way, with their values before.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        beside: Vec<Beside>,
     },
     /// A step was made.
     Changed {
@@ -120,6 +123,9 @@ pub enum TreatmentEvent {
         step: usize,
         /// The value that was read back.
         holds: String,
+        /// The other settings, as they were read back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        beside: Vec<Beside>,
     },
     /// The host has refused a step; nothing changed, or the former value is set again.
     Refused {
@@ -158,6 +164,15 @@ pub enum TreatmentEvent {
         /// The cause: `user`, `switch`, `restart`, `next run`.
         by: String,
     },
+}
+
+/// A setting that a step may change by the way, and its value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The setting.
+    pub setting: Setting,
+    /// The value.
+    pub value: String,
 }
 
 /// The state of a treatment.
@@ -460,15 +475,33 @@ impl TreatmentJournal {
 
     fn noted(&self, step: usize) -> Option<&str> {
         self.events.iter().find_map(|stamped| match &stamped.event {
-            TreatmentEvent::Changing { step: of, before } if *of == step => Some(before.as_str()),
+            TreatmentEvent::Changing { step: of, before, .. } if *of == step => Some(before.as_str()),
             _ => None,
         })
+    }
+
+    /// The settings beside a step, with their values before it.
+    pub fn beside(&self, step: usize) -> &[Beside] {
+        let found = self.events.iter().find_map(|stamped| match &stamped.event {
+            TreatmentEvent::Changing { step: of, beside, .. } if *of == step => Some(beside.as_slice()),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
+    /// The value of a setting beside a step after it, if it was read.
+    pub fn beside_after(&self, step: usize, setting: &Setting) -> Option<&str> {
+        let after = self.events.iter().find_map(|stamped| match &stamped.event {
+            TreatmentEvent::Changed { step: of, beside, .. } if *of == step => Some(beside),
+            _ => None,
+        })?;
+        after.iter().find(|one| one.setting == *setting).map(|one| one.value.as_str())
     }
 
     /// The value that was read back when a step had been made.
     pub fn holds(&self, step: usize) -> Option<&str> {
         self.events.iter().find_map(|stamped| match &stamped.event {
-            TreatmentEvent::Changed { step: of, holds } if *of == step => Some(holds.as_str()),
+            TreatmentEvent::Changed { step: of, holds, .. } if *of == step => Some(holds.as_str()),
             _ => None,
         })
     }

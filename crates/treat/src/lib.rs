@@ -4,6 +4,7 @@
 //! [`course`] undoes all changes, and so does the [`dead_mans_switch`], a process that waits for a confirmation. The settings
 //! themselves are behind [`Controls`].
 
+mod beside;
 pub mod course;
 pub mod dead_mans_switch;
 pub mod journal;
@@ -32,6 +33,22 @@ pub trait Controls {
     /// # Errors
     /// The reason, as the end of a sentence.
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String>;
+
+    /// Checks that a former value holds again, as it did before.
+    ///
+    /// # Errors
+    /// The difference, as the end of a sentence.
+    fn check_back(&mut self, setting: &Setting, before: &str) -> Result<(), String> {
+        let now = self.read(setting)?;
+        if setting.is_same(&now, before) {
+            Ok(())
+        } else {
+            Err(format!("it is {now}, although {before} was set"))
+        }
+    }
+
+    /// Other settings, which the kernel or a driver may change by the way when this one is changed.
+    fn beside(&mut self, setting: &Setting) -> Vec<Setting>;
 
     /// Looks whether this host can have the new value; changes nothing.
     ///

@@ -20,6 +20,8 @@ pub struct Pretended {
     pub dies_after: Option<usize>,
     /// The settings that [`Controls::look`] refuses, with the reason.
     pub impossible: BTreeMap<Setting, String>,
+    /// Settings that a change of another one sets to a value by the way: the cause, the setting, the value.
+    pub reset: Vec<(Setting, Setting, String)>,
 }
 
 /// A sysctl's setting.
@@ -57,9 +59,20 @@ impl Controls for Pretended {
         }
         let rounded = self.rounded.take_if(|(of, _)| of == setting).map(|(_, value)| value);
         self.values.insert(setting.clone(), rounded.unwrap_or_else(|| value.to_owned()));
+        for (_, beside, value) in self.reset.iter().filter(|(cause, ..)| cause == setting) {
+            self.values.insert(beside.clone(), value.clone());
+        }
         // Death comes after the change and before its journal, too.
         self.live_on();
         Ok(())
+    }
+
+    fn beside(&mut self, setting: &Setting) -> Vec<Setting> {
+        self.reset
+            .iter()
+            .filter(|(cause, ..)| cause == setting)
+            .map(|(_, beside, _)| beside.clone())
+            .collect()
     }
 
     fn look(&mut self, setting: &Setting, _new: &str) -> Result<(), String> {

@@ -63,7 +63,19 @@ fn names_lead_nowhere_else() {
     for key in ["net.ipv4.tcp_rmem", "vm.dirty_ratio", "net.bridge.bridge-nf-call-iptables"] {
         assert!(sysctl(key).is_sound(), "{key}");
     }
-    for key in ["kernel.core_pattern", "net..x", "net./etc/passwd", "net.ipv4.x=1", "", "net.", "vm.x y"] {
+    for key in [
+        "kernel.core_pattern",
+        "net..x",
+        "net./etc/passwd",
+        "net.ipv4.x=1",
+        "",
+        "net.",
+        "vm.x y",
+        "net.ipv4/../x",
+        "net.x/",
+        "net./",
+        "net./.x",
+    ] {
         assert!(!sysctl(key).is_sound(), "{key}");
     }
     for port in ["..", "a/b", "", "a b", "-x", "0123456789abcdef"] {
@@ -71,6 +83,9 @@ fn names_lead_nowhere_else() {
         assert!(!Setting::Feature { port: port.into(), feature: "rx-gro".into() }.is_sound(), "{port}");
     }
     assert!(Setting::Mtu { port: "ens1f0.12".into() }.is_sound());
+    let vlan = sysctl("net.ipv6.conf.ens1f0/12.mtu");
+    assert!(vlan.is_sound());
+    assert_eq!(vlan.file().unwrap(), "/proc/sys/net/ipv6/conf/ens1f0.12/mtu");
 }
 
 /// Values are foreign where a snapshot or another host gave them; they stay words of the command.

@@ -29,7 +29,7 @@ pub fn can_write(path: &str) -> Result<(), String> {
 
 /// Checks that an interrupt can be bound, and stays bound.
 pub fn can_bind(path: &str) -> Result<(), String> {
-    if is_running(BALANCER) {
+    if is_balanced() {
         return Err(format!("{BALANCER} is running, and would change it again within seconds"));
     }
     can_write(path)
@@ -95,6 +95,11 @@ fn governor_files() -> Result<Vec<(u32, String)>, String> {
     let mut files: Vec<_> = entries.flatten().filter_map(|entry| file(entry.path())).collect();
     files.sort();
     if files.is_empty() { Err("the processors have no governor here".into()) } else { Ok(files) }
+}
+
+/// True if a program moves the interrupts.
+pub fn is_balanced() -> bool {
+    is_running(BALANCER)
 }
 
 /// True if a program of this name runs.

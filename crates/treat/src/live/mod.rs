@@ -10,6 +10,8 @@ use linerate_doctor::remedy::Setting;
 use crate::Controls;
 use crate::surroundings::is_apart;
 
+const CONTROL: &str = "net.ipv4.tcp_congestion_control";
+
 /// The settings of the host, as seen from this process's network namespace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LiveControls;
@@ -41,6 +43,32 @@ impl Controls for LiveControls {
         }
     }
 
+    fn check_back(&mut self, setting: &Setting, before: &str) -> Result<(), String> {
+        if let Setting::Qdisc { port } = setting {
+            sound(setting)?;
+            return queueing::check_back(port, before);
+        }
+        let now = self.read(setting)?;
+        if setting.is_same(&now, before) {
+            return Ok(());
+        }
+        Err(format!("it is {now}, although {before} was set"))
+    }
+
+    fn beside(&mut self, setting: &Setting) -> Vec<Setting> {
+        match setting {
+            Setting::Channels { port, .. } => ports::masks(port),
+            Setting::Mtu { port } => vec![Setting::Sysctl {
+                // In a sysctl's name the dots of a port are slashes.
+                key: format!("net.ipv6.conf.{}.mtu", port.replace('.', "/")),
+            }],
+            Setting::Sysctl { key } if key == CONTROL => {
+                vec![Setting::Sysctl { key: "net.ipv4.tcp_allowed_congestion_control".into() }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn look(&mut self, setting: &Setting, new: &str) -> Result<(), String> {
         sound(setting)?;
         if is_apart() && is_of_whole_host(setting) {
@@ -64,7 +92,7 @@ impl Controls for LiveControls {
             Setting::Mtu { port } => {
                 queueing::can_mtu(port, new).and_then(|()| files::can_write(&file(setting)?))
             }
-            Setting::Sysctl { key } if key == "net.ipv4.tcp_congestion_control" => {
+            Setting::Sysctl { key } if key == CONTROL => {
                 files::can_control(new).and_then(|()| files::can_write(&file(setting)?))
             }
             _ => files::can_write(&file(setting)?),

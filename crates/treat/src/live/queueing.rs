@@ -32,6 +32,10 @@ const QUEUES: &str = "mq ";
 /// A discipline that every kernel has. When it is removed, the kernel attaches its default.
 const ANY: &str = "pfifo";
 
+/// A virtual port's discipline, whatever the default is.
+const NONE: &str = "noqueue";
+const DEFAULT: &str = "/proc/sys/net/core/default_qdisc";
+
 /// A root discipline.
 pub struct RootQdisc {
     /// Its kind.
@@ -73,7 +77,11 @@ pub fn root(port: &str) -> Result<RootQdisc, String> {
 pub fn set_root(port: &str, kind: &str) -> Result<(), String> {
     let tcmsg = tcmsg(index(port)?);
     let remove = || talk(&request(DEL_QDISC, ACK, &tcmsg), |_| {}).map_err(failed);
-    if root(port)?.handle != 0 {
+    let now = root(port)?;
+    if now.kind == kind && !comes_back(kind) {
+        return Ok(());
+    }
+    if now.handle != 0 {
         remove()?;
         if root(port)?.kind == kind {
             return Ok(());
@@ -88,6 +96,30 @@ pub fn set_root(port: &str, kind: &str) -> Result<(), String> {
     attach(&tcmsg, kind)
 }
 
+/// Checks that a port has the discipline that the kernel attached by itself before.
+pub fn check_back(port: &str, before: &str) -> Result<(), String> {
+    let now = root(port)?;
+    if now.kind != before {
+        return Err(format!("it is {}, although {before} was set", now.kind));
+    }
+    if now.handle == 0 {
+        return Ok(());
+    }
+    let default = super::files::read(DEFAULT).unwrap_or_else(|_| "another one".into());
+    Err(format!(
+        "it is {before} again, but no longer by the kernel's own choice, which is {default} now; \
+         tc qdisc del dev {port} root leaves it to the kernel"
+    ))
+}
+
+/// True if the kernel attaches this discipline by itself, as far as that is known.
+fn comes_back(kind: &str) -> bool {
+    let kind = kind.trim_start_matches(QUEUES);
+    kind == NONE
+        || super::files::read(DEFAULT).is_ok_and(|default| default == kind)
+        || !fs::exists(DEFAULT).unwrap_or(false)
+}
+
 fn attach(tcmsg: &[u8], kind: &str) -> Result<(), String> {
     let text = [kind.as_bytes(), b"\0"].concat();
     let body = [tcmsg, &attribute(KIND, &text)].concat();
@@ -100,6 +132,9 @@ pub fn can_root(port: &str, kind: &str) -> Result<(), String> {
     let now = root(port)?;
     if now.handle != 0 {
         return Err(format!("somebody has chosen {} for it, perhaps with options", now.kind));
+    }
+    if !comes_back(&now.kind) {
+        return Err(format!("{} couldn't be restored: it is no longer the kernel's default", now.kind));
     }
     if now.kind.starts_with("mq") && !(now.kind.starts_with(QUEUES) && kind.starts_with(QUEUES)) {
         return Err("its queues have their own disciplines".into());

@@ -1,0 +1,96 @@
+//! Settings that a step changes by the way: they are read before it, and restored after it was undone.
+
+use linerate_doctor::remedy::Setting;
+
+use crate::Controls;
+use crate::course;
+use crate::journal::{Beside, TreatmentJournal};
+
+/// The most settings that are named when they differ.
+const NAMED: usize = 3;
+
+/// The settings beside a step that is about to be undone.
+pub struct BesideStep {
+    /// The values that they are to have: those before the step, or somebody else's.
+    wanted: Vec<Beside>,
+    /// Those that somebody else has changed since, as ends of sentences.
+    others: Vec<String>,
+}
+
+/// The settings beside this one that can be read, with their values.
+pub fn values(controls: &mut dyn Controls, setting: &Setting) -> Vec<Beside> {
+    let all = controls.beside(setting);
+    all.into_iter().filter_map(|setting| read(controls, setting)).collect()
+}
+
+/// The same settings, as they are now.
+pub fn again(controls: &mut dyn Controls, all: &[Beside]) -> Vec<Beside> {
+    all.iter().filter_map(|one| read(controls, one.setting.clone())).collect()
+}
+
+fn read(controls: &mut dyn Controls, setting: Setting) -> Option<Beside> {
+    let value = controls.read(&setting).ok()?;
+    Some(Beside { setting, value })
+}
+
+/// Restores values.
+///
+/// # Errors
+/// Those that differ nevertheless, as the end of a sentence.
+pub fn restore(controls: &mut dyn Controls, all: &[Beside]) -> Result<(), String> {
+    told(differing(controls, all))
+}
+
+fn differing(controls: &mut dyn Controls, all: &[Beside]) -> Vec<String> {
+    let back = |one: &Beside| {
+        let why = course::restore(controls, &one.setting, &one.value).err()?;
+        Some(format!("{} was {} before: {why}", one.setting, one.value))
+    };
+    all.iter().filter_map(back).collect()
+}
+
+fn told(differing: Vec<String>) -> Result<(), String> {
+    if differing.is_empty() {
+        return Ok(());
+    }
+    let more = differing.len().saturating_sub(NAMED);
+    let named: Vec<_> = differing.into_iter().take(NAMED).collect();
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    Err(format!("it is as before, but {}{more}", named.join("; ")))
+}
+
+/// The settings beside a step, before anything is undone. If `is_careful`, those stay that somebody else has changed.
+pub fn of_step(
+    journal: &TreatmentJournal,
+    controls: &mut dyn Controls,
+    step: usize,
+    is_careful: bool,
+) -> BesideStep {
+    let mut found = BesideStep { wanted: Vec::new(), others: Vec::new() };
+    for Beside { setting, value } in journal.beside(step) {
+        let after = journal.beside_after(step, setting).filter(|_| is_careful);
+        let is_steps = journal.head.steps.iter().any(|step| step.setting == *setting);
+        match controls.read(setting).ok().zip(after) {
+            Some((now, after))
+                if !is_steps && !setting.is_same(&now, after) && !setting.is_same(&now, value) =>
+            {
+                found.others.push(format!(
+                    "{setting} is {now}, which somebody else has set since then; --force restores {value}"
+                ));
+                found.wanted.push(Beside { setting: setting.clone(), value: now });
+            }
+            _ => found.wanted.push(Beside { setting: setting.clone(), value: value.clone() }),
+        }
+    }
+    found
+}
+
+impl BesideStep {
+    /// Restores them.
+    ///
+    /// # Errors
+    /// Those that differ nevertheless, as the end of a sentence.
+    pub fn restore(&self, controls: &mut dyn Controls) -> Result<(), String> {
+        told([differing(controls, &self.wanted), self.others.clone()].concat())
+    }
+}
