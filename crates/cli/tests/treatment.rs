@@ -58,6 +58,8 @@ fn everything(host: &Ill) -> PathBuf {
 fn a_plan_changes_nothing_and_nobody_is_asked_without_a_terminal() {
     let Some(host) = Ill::host() else { return };
     let before = host.settings();
+    let one = host.doctor(&["--only", "tcp-sack"]).end().exits(0);
+    assert!(one.out.contains("1 check: "), "{one}");
     let found = host.doctor(&[]).end().exits(0);
     assert!(found.out.contains(": linerate doctor --apply --plan shows how; "), "{found}");
     let run = host.doctor(&["--apply", "--plan"]).end().exits(0);
@@ -104,8 +106,8 @@ fn what_is_changed_by_the_way_is_as_before() {
     if !Path::new("/proc/sys/net/ipv6").exists() {
         return skip("IPv6", "this kernel has none");
     }
-    host.sh("ip link add link v0 name v0.7 type vlan id 7; ip link set v0.7 up; ip link set v0 mtu 9000
-         ip link set v0.7 mtu 1500; sysctl -qw net.ipv6.conf.v0.mtu=1400 net/ipv6/conf/v0.7/mtu=1300");
+    host.sh("ip link add v0.7 type veth peer name v8; ip link set v0.7 up; ip link set v0 mtu 9000
+         sysctl -qw net.ipv6.conf.v0.mtu=1400 net/ipv6/conf/v0.7/mtu=1300");
     let mtu = |port: &str, before: &str, new: &str| json!({"checks": ["jumbo-frames"], "setting": {"kind": "mtu", "port": port}, "before": before, "new": new});
     let steps = [mtu("v0", "9000", "9100"), mtu("v0.7", "1500", "9000")];
     let plan =
@@ -270,6 +272,29 @@ fn what_cannot_be_done_is_refused_and_said() {
 }
 
 #[test]
+fn a_namespace_sets_only_allowed_congestion_controls_and_keeps_nothing() {
+    let Some(host) = Ill::host() else { return };
+    let words = |name: &str| -> Vec<String> {
+        let text = host.sh(&format!("cat /proc/sys/net/ipv4/{name}"));
+        text.split_whitespace().map(str::to_owned).collect()
+    };
+    let plan = host.doctor(&["--apply", "--plan"]).end().exits(0);
+    assert!(plan.out.contains("until the host restarts") && !plan.out.contains("--persist"), "{plan}");
+    let allowed = words("tcp_allowed_congestion_control");
+    let other = words("tcp_available_congestion_control").into_iter().find(|one| !allowed.contains(one));
+    let Some(other) = other else { return skip("congestion controls", "all are allowed here") };
+    let now = words("tcp_congestion_control").remove(0);
+    let step = json!({"checks": ["congestion-control"], "setting": {"kind": "sysctl", "key": "net.ipv4.tcp_congestion_control"}, "before": now, "new": other});
+    let plan =
+        json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": [step], "left": [], "advice": []});
+    let file = host.directory.path().join("control.json");
+    fs::write(&file, plan.to_string()).unwrap();
+    let told = host.json(&["--apply", "--plan", "--from-plan", file.to_str().unwrap()]);
+    assert_eq!(told["steps"], json!([]));
+    assert!(told["left"][0]["why"].as_str().unwrap().contains("the kernel allows"), "{told}");
+}
+
+#[test]
 fn what_is_kept_lies_in_files_of_its_own_that_go_with_it() {
     let Some(host) = Ill::host() else { return };
     let root = host.directory.path().join("root");
@@ -417,6 +442,21 @@ fn another_host_is_treated_there() {
     let other = near(&["--applied", "--agent-command", "env FIRST=1 linerate"]).exits(0);
     assert!(other.out.contains("confirmed"), "{other}");
     near(&["--undo", id]).exits(0);
+    assert_eq!(host.differing(&before), Vec::<String>::new());
+    // What that host leaves out is said.
+    let step = |key: &str, before: &str, new: &str| json!({"checks": ["x"], "setting": {"kind": "sysctl", "key": key}, "before": before, "new": new});
+    let steps = [step("net.ipv4.tcp_sack", "0", "1"), step("vm.dirty_ratio", "20", "99")];
+    let plan =
+        json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": steps, "left": [], "advice": []});
+    let file = host.directory.path().join("two.json");
+    fs::write(&file, plan.to_string()).unwrap();
+    let run = near(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]).exits(3);
+    for part in ["made 1 of 2 changes", "vm.dirty_ratio is not changed: this is a container"] {
+        assert!(run.out.contains(part), "{part}: {run}");
+    }
+    let id = run.out.split("--confirm ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let run = near(&["--undo", id]).exits(0);
+    assert!(run.out.contains("taken back, 1 setting") && !run.out.contains("settings"), "{run}");
     assert_eq!(host.differing(&before), Vec::<String>::new());
     near(&["--undo", "zzzzzz"]).exits(1).says(&["there is no treatment"]);
 }

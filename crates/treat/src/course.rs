@@ -93,7 +93,9 @@ fn make(
             match back.and_then(|()| beside::restore(controls, &beside)) {
                 Ok(()) => refused(journal, step, why),
                 Err(error) => {
-                    refused(journal, step, format!("{why}; and {before} can't be set again: {error}"))
+                    let why = format!("{why}; and {before} can't be set again: {error}");
+                    journal.note(TreatmentEvent::Left { step, why: why.clone() })?;
+                    refused(journal, step, why)
                 }
             }
         }
@@ -124,7 +126,8 @@ pub fn take_back(
         noted = noted.and(journal.note(event));
     }
     noted.and(journal.note(TreatmentEvent::TakenBack { by: taker.name().into() }))?;
-    Ok(ends)
+    // A refused step had its former value already.
+    Ok(ends.into_iter().filter(|(step, end)| *end != WayBack::Restored || journal.was_made(*step)).collect())
 }
 
 /// Notes that a restart of the host undid the treatment.
@@ -354,6 +357,28 @@ mod tests {
         let (_, fates) = applied(&shelf, &mut host);
         assert!(matches!(&fates[0], StepFate::Refused(why) if why.contains("less than before")), "{fates:?}");
         assert_eq!(host.values[&sysctl("net.ipv4.tcp_rmem")], before[&sysctl("net.ipv4.tcp_rmem")]);
+    }
+
+    #[test]
+    fn what_was_refused_is_not_counted_when_the_rest_is_taken_back() {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&steps());
+        host.refused = Some(sysctl("net.ipv4.tcp_ecn"));
+        let (mut journal, _) = applied(&shelf, &mut host);
+        let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+        assert_eq!(ends.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [3, 2, 0]);
+        // A host that set less, and doesn't take the former value again: that one is still to be restored.
+        let mut host = Pretended::of(&steps());
+        host.rounded = Some((sysctl("net.ipv4.tcp_ecn"), "-1".into()));
+        host.refused_value = Some((sysctl("net.ipv4.tcp_ecn"), "0".into()));
+        let (mut journal, fates) = applied(&shelf, &mut host);
+        assert!(
+            matches!(&fates[1], StepFate::Refused(why) if why.contains("can't be set again")),
+            "{fates:?}"
+        );
+        host.refused_value = None;
+        let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+        assert_eq!((ends.len(), host.values[&sysctl("net.ipv4.tcp_ecn")].as_str()), (4, "0"));
     }
 
     #[test]

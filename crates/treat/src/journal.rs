@@ -467,6 +467,13 @@ impl TreatmentJournal {
         self.before(step).is_some() || self.holds(step).is_some() || self.is_refused(step)
     }
 
+    /// True if a step was made, or may have been made: it wasn't refused, or its former value couldn't be set again.
+    pub fn was_made(&self, step: usize) -> bool {
+        let is_left =
+            |event: &TreatmentEvent| matches!(event, TreatmentEvent::Left { step: of, .. } if *of == step);
+        !self.is_refused(step) || self.events.iter().any(|stamped| is_left(&stamped.event))
+    }
+
     fn is_refused(&self, step: usize) -> bool {
         let is_it =
             |event: &TreatmentEvent| matches!(event, TreatmentEvent::Refused { step: of, .. } if *of == step);

@@ -11,6 +11,7 @@ use linerate_doctor::remedy::Setting;
 
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 use crate::owner::{OWN_SYSCTLS, Owners};
+use crate::surroundings::is_apart;
 
 /// The first line of each of our files.
 const MARK: &str =
@@ -52,6 +53,9 @@ impl System {
     /// The reason, as the end of a sentence.
     pub fn place(&self, setting: &Setting, owners: &Owners) -> Result<String, String> {
         owners.allow(setting)?;
+        if self.0 == Path::new("/") && is_apart() {
+            return Err("the settings of a container or a network namespace end with it".into());
+        }
         match setting {
             Setting::Sysctl { .. } => Ok(format!("/{SYSCTLS}/{OWN_SYSCTLS}")),
             Setting::IrqAffinity { .. } => Err("interrupts have other numbers after a restart".into()),

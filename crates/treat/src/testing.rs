@@ -14,6 +14,8 @@ pub struct Pretended {
     pub values: BTreeMap<Setting, String>,
     /// A setting that can't be changed.
     pub refused: Option<Setting>,
+    /// A value that a setting can't have.
+    pub refused_value: Option<(Setting, String)>,
     /// A setting that gets this value instead of the one that was asked for.
     pub rounded: Option<(Setting, String)>,
     /// The number of accesses after which the program dies.
@@ -54,7 +56,8 @@ impl Controls for Pretended {
 
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
         self.live_on();
-        if self.refused.as_ref() == Some(setting) {
+        let is_refused = self.refused_value.as_ref().is_some_and(|(of, it)| of == setting && it == value);
+        if is_refused || self.refused.as_ref() == Some(setting) {
             return Err("Invalid argument".into());
         }
         let rounded = self.rounded.take_if(|(of, _)| of == setting).map(|(_, value)| value);

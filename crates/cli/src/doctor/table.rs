@@ -124,7 +124,8 @@ fn sum(report: &Report, shown: &[Shown<'_>], hidden: &[Shown<'_>]) -> String {
         1 => format!(", and a note (-v shows it): {}", names.join(", ")),
         count => format!(", and {count} notes (-v shows them): {}", names.join(", ")),
     };
-    format!("{} checks: {found}{notes}", report.checks)
+    let checks = if report.checks == 1 { "check" } else { "checks" };
+    format!("{} {checks}: {found}{notes}", report.checks)
 }
 
 fn row(out: &mut String, label: &str, text: &str) {

@@ -5,8 +5,12 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::surroundings::is_apart;
+
 const CPUS: &str = "/sys/devices/system/cpu";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+/// The only ones that namespaces other than the first may set.
+const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 /// A program that binds interrupts every ten seconds.
 const BALANCER: &str = "irqbalance";
 
@@ -38,8 +42,18 @@ pub fn can_bind(path: &str) -> Result<(), String> {
 /// Checks that the kernel has a congestion control.
 pub fn can_control(name: &str) -> Result<(), String> {
     let available = read(AVAILABLE)?;
-    let is_there = available.split(' ').any(|one| one == name);
-    if is_there { Ok(()) } else { Err(format!("this kernel has {available} only")) }
+    let is_among = |list: &str| list.split(' ').any(|one| one == name);
+    if !is_among(&available) {
+        return Err(format!("this kernel has {available} only"));
+    }
+    if !is_apart() {
+        return Ok(());
+    }
+    let allowed = read(ALLOWED)?;
+    if is_among(&allowed) {
+        return Ok(());
+    }
+    Err(format!("outside of the host's first network namespace the kernel allows {allowed} only"))
 }
 
 /// The governor of all processors, or `powersave 0,1 ondemand 2,3` if they differ.

@@ -281,7 +281,8 @@ fn text(gain: &GainReport) -> String {
     let changes =
         if gain.settings == 1 { "this change" } else { &format!("these {} changes", gain.settings) };
     let needless = gain.needless.iter().map(|left| format!("not made: {}: {}\n", left.setting, left.why));
-    let shown: Vec<String> = gain.treatments.iter().map(show::treatment).collect();
+    let shown: Vec<String> =
+        gain.treatments.iter().map(|treatment| show::treatment(treatment, &[])).collect();
     format!("{rates} by {changes}\n{}{}", needless.collect::<String>(), shown.join("\n"))
 }
 

@@ -287,10 +287,24 @@ fn apply(args: &DoctorArgs, host: &OsStr, plan: PlanReport) -> Result<Code, Fail
         say!("nothing was changed");
         return Ok(Code::Done);
     }
+    let shown = plan.steps.clone();
     let report = if host == HERE { here::apply(wanted, plan) } else { far::apply(args, host, &plan) }?;
-    print(args, &report, show::treatment);
-    let is_whole = report.steps.iter().all(|step| step.holds.is_some());
+    let dropped = dropped(&shown, &report);
+    print(args, &report, |report| show::treatment(report, &dropped));
+    let is_whole = dropped.is_empty() && report.steps.iter().all(|step| step.holds.is_some());
     Ok(if is_whole { Code::Done } else { Code::Some })
+}
+
+/// The steps that were shown, and that the host left out before it began.
+fn dropped(shown: &[PlannedStep], report: &TreatmentReport) -> Vec<LeftOut> {
+    let is_tried = |step: &&PlannedStep| report.steps.iter().any(|tried| tried.step.setting == step.setting);
+    let left = |step: &PlannedStep| {
+        let setting = step.setting.to_string();
+        let why = report.left.iter().find(|left| left.setting == setting).map(|left| left.why.clone());
+        let why = why.unwrap_or_else(|| "the host gives no reason".into());
+        LeftOut { check: step.checks.join(", "), setting, why }
+    };
+    shown.iter().filter(|step| !is_tried(step)).map(left).collect()
 }
 
 fn print<T: Serialize>(args: &DoctorArgs, report: &T, text: impl Fn(&T) -> String) {

@@ -34,19 +34,18 @@ pub fn plan(plan: &PlanReport) -> String {
     out.trim_end().to_owned()
 }
 
-/// The changes that were applied, and the next step.
-pub fn treatment(report: &TreatmentReport) -> String {
+/// The changes that were applied, those that the host dropped, and the next step.
+pub fn treatment(report: &TreatmentReport, dropped: &[LeftOut]) -> String {
     let mut out = String::new();
     report.steps.iter().for_each(|step| line(&mut out, &fate(step)));
+    dropped.iter().for_each(|left| line(&mut out, &format!("{} is not changed: {}", left.setting, left.why)));
     let made = report.steps.iter().filter(|step| step.holds.is_some()).count();
     let Some(id) = &report.id else {
         line(&mut out, &format!("{}: nothing was changed", report.host));
         return out.trim_end().to_owned();
     };
-    line(
-        &mut out,
-        &format!("\n{}: made {made} of {}, as {id}", report.host, counted(report.steps.len(), "change")),
-    );
+    let all = counted(report.steps.len() + dropped.len(), "change");
+    line(&mut out, &format!("\n{}: made {made} of {all}, as {id}", report.host));
     let host = if report.host == HERE { String::new() } else { format!(" {}", report.host) };
     line(
         &mut out,
