@@ -94,6 +94,14 @@ fn what_was_applied_is_undone_exactly_and_again() {
         host.doctor(&["--undo", id]).end().exits(0);
         assert_eq!(host.differing(&before), Vec::<String>::new());
     }
+    // The printed commands do the same.
+    let shown = host.doctor(&["--apply", "--plan", "--from-plan", plan.to_str().unwrap()]).end().exits(0);
+    let mut undo: Vec<_> = shown.out.lines().filter_map(|line| line.strip_prefix("   undo  ")).collect();
+    undo.reverse();
+    let id = host.apply(&["--from-plan", plan.to_str().unwrap()]);
+    host.sh(&undo.join("\n"));
+    assert_eq!((undo.len(), host.differing(&before)), (steps.len(), Vec::new()));
+    host.doctor(&["--undo", &id]).end().exits(0);
     // The switch has nothing to wait for.
     assert!(within(DEADLINE, || host.switches().is_empty()));
     assert_eq!(host.json(&["--applied"])["treatments"][0]["standing"], "taken-back");
@@ -464,11 +472,8 @@ fn another_host_is_treated_there() {
 /// A virtual machine has drivers' settings and those of a whole host. The program lies on its disk, as everything here does.
 #[test]
 fn a_virtual_machine_is_treated_and_is_as_before() {
-    if !is_root("guests") {
+    if !has_guests() {
         return;
-    }
-    if !has_all(&["qemu-system-x86_64", "ssh", "sshd", "ethtool"]) || !Path::new("/dev/kvm").exists() {
-        return skip("qemu", "there is no QEMU, or no /dev/kvm");
     }
     // Everything that a treatment could change, or change by the way.
     let snap = "grep -rs '' /proc/sys/net /proc/sys/vm /sys/class/net/eth0/mtu | grep -v 'stable_secret\\|/flush:\\|stat_refresh'; \
@@ -488,26 +493,7 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
          snap after; cat $d/told; wc -l < $d/before
          diff $d/before $d/between | grep -c '^>' || true; diff $d/before $d/after || true"
     );
-    let mut command = Command::new(PROGRAM);
-    command.args([
-        "lab",
-        "run",
-        "--guests",
-        "1",
-        "--guest-kind",
-        "qemu",
-        "--guest",
-        "vcpus=2,queues=2,memory=1GiB",
-        "--",
-        "sh",
-        "-c",
-    ]);
-    let run = Running::start({
-        command.arg(&script);
-        command
-    })
-    .end_within(4 * support::PATIENCE)
-    .exits(0);
+    let run = in_guest(2, &script);
     let lines: Vec<&str> = run.out.lines().collect();
     let [told, all, changed, differing @ ..] = lines.as_slice() else { panic!("{run}") };
     let told: Value = serde_json::from_str(told).unwrap();
@@ -517,6 +503,66 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
     assert!(held("sysctl") && held("channels") && held("feature") && held("qdisc"), "{told}");
     assert!(all.parse::<u32>().unwrap() > 500 && changed.parse::<u32>().unwrap() > 8, "{run}");
     assert!(differing.is_empty(), "{run}");
+}
+
+/// Runs a script beside a virtual machine, g0.
+fn in_guest(queues: u32, script: &str) -> support::Run {
+    let mut command = Command::new(PROGRAM);
+    command.args(["lab", "run", "--guests", "1", "--guest-kind", "qemu"]);
+    let guest = format!("vcpus=2,queues={queues},memory=1GiB");
+    command.args(["--guest", &guest, "--", "sh", "-c", script]);
+    Running::start(command).end_within(4 * support::PATIENCE).exits(0)
+}
+
+fn has_guests() -> bool {
+    if !is_root("guests") {
+        return false;
+    }
+    if !has_all(&["qemu-system-x86_64", "ssh", "sshd", "ethtool"]) || !Path::new("/dev/kvm").exists() {
+        skip("qemu", "there is no QEMU, or no /dev/kvm");
+        return false;
+    }
+    true
+}
+
+/// The kernel's own discipline comes back only while it is the default.
+#[test]
+fn a_discipline_that_cannot_come_back_is_named() {
+    if !has_guests() {
+        return;
+    }
+    let directory = support::directory("linerate-treat-");
+    for before in ["fq_codel", "pfifo_fast"] {
+        let step = json!({"checks": ["x"], "setting": {"kind": "qdisc", "port": "eth0"}, "before": before, "new": "fq"});
+        let plan = json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": [step], "left": [], "advice": []});
+        fs::write(directory.path().join(before), plan.to_string()).unwrap();
+    }
+    let script = format!(
+        "set -e; g() {{ ssh -F $LINERATE_LAB_SSH_CONFIG g0 \"$@\"; }}; p={}
+         g 'sysctl -qw net.core.default_qdisc=fq_codel; tc qdisc replace dev eth0 root pfifo; tc qdisc del dev eth0 root'
+         for n in fq_codel pfifo_fast; do g \"cat > /tmp/$n\" < $p/$n; done
+         apply() {{ g {PROGRAM} doctor --apply --yes --json --state /tmp/state --from-plan /tmp/fq_codel; }}
+         apply > $p/told; id() {{ grep -o '\"id\":\"[a-z0-9]*' $p/told | cut -d'\"' -f4; }}
+         g tc qdisc show dev eth0
+         g {PROGRAM} doctor --undo $(id) --state /tmp/state > $p/undone
+         g tc qdisc show dev eth0; apply > $p/told
+         g 'sysctl -qw net.core.default_qdisc=pfifo_fast'
+         g {PROGRAM} doctor --undo $(id) --state /tmp/state || echo code $?
+         g 'tc qdisc del dev eth0 root; sysctl -qw net.core.default_qdisc=fq_codel'
+         g {PROGRAM} doctor --apply --plan --from-plan /tmp/pfifo_fast --state /tmp/state",
+        directory.path().display()
+    );
+    let run = in_guest(1, &script);
+    let lines: Vec<&str> = run.out.lines().collect();
+    assert!(lines[0].starts_with("qdisc fq 80"), "{run}");
+    assert!(lines[1].starts_with("qdisc fq_codel 0: root"), "{run}");
+    for part in [
+        "eth0's root qdisc is not as before: it is fq_codel again, but no longer by the kernel's own choice",
+        "code 3",
+        "eth0's root qdisc: pfifo_fast couldn't be restored: it is no longer the kernel's default",
+    ] {
+        assert!(run.out.contains(part), "{part}: {run}");
+    }
 }
 
 /// A remote shell that leads into the namespace; each call is another login.

@@ -14,6 +14,8 @@ use crate::check::word;
 const LONGEST_PORT: usize = 15;
 /// The trees of sysctls that may be changed.
 const TREES: [&str; 2] = ["net.", "vm."];
+/// The directory of governors' numbers, and of policies that have their own.
+pub const TUNABLES: &str = "/sys/devices/system/cpu/cpufreq";
 /// The most processors that the kernel can have (NR_CPUS).
 const MOST_PROCESSORS: usize = 8192;
 
@@ -74,6 +76,15 @@ pub enum Setting {
     },
     /// The frequency governor of all processors; if they differ, each with its processors: `powersave 0-3 ondemand 4`.
     Governor,
+    /// A number by which a governor works. A governor forgets it when another one takes its place.
+    Tunable {
+        /// `ondemand`.
+        governor: String,
+        /// The processors that share a frequency; `None` if the number belongs to all of them.
+        policy: Option<u32>,
+        /// `up_threshold`.
+        name: String,
+    },
     /// The processors that may serve an interrupt: a list such as `0-3,8`.
     IrqAffinity {
         /// Its number.
@@ -149,6 +160,10 @@ impl Setting {
                 let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
                 is_port(port) && !feature.is_empty() && feature.chars().all(is_name)
             }
+            Self::Tunable { governor, name, .. } => {
+                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                [governor, name].iter().all(|one| !one.is_empty() && one.chars().all(is_name))
+            }
             Self::Governor | Self::IrqAffinity { .. } => true,
             _ => self.port().is_some_and(is_port),
         }
@@ -165,7 +180,7 @@ impl Setting {
             | Self::Rps { port, .. }
             | Self::Xps { port, .. }
             | Self::Mtu { port } => Some(port),
-            Self::Sysctl { .. } | Self::Governor | Self::IrqAffinity { .. } => None,
+            Self::Sysctl { .. } | Self::Governor | Self::Tunable { .. } | Self::IrqAffinity { .. } => None,
         }
     }
 
@@ -226,9 +241,21 @@ impl Setting {
             Self::Qdisc { port } => format!("tc qdisc replace dev {port} root {}", word(value)),
             Self::Mtu { port } => format!("ip link set {port} mtu {}", self.part(value)),
             Self::Governor => governors(value),
-            Self::Rps { .. } | Self::Xps { .. } | Self::IrqAffinity { .. } => {
+            Self::Rps { .. } | Self::Xps { .. } | Self::Tunable { .. } | Self::IrqAffinity { .. } => {
                 format!("echo {} > {}", word(value), self.file().unwrap_or_default())
             }
+        }
+    }
+
+    /// The command that brings back a value that the host had before a treatment. A port's discipline was the kernel's own choice then.
+    pub fn way_back(&self, before: &str) -> String {
+        match self {
+            // The kernel removes only a discipline that somebody has chosen.
+            Self::Qdisc { port } if before.starts_with("mq ") => {
+                format!("tc qdisc replace dev {port} root pfifo && tc qdisc del dev {port} root")
+            }
+            Self::Qdisc { port } => format!("tc qdisc del dev {port} root"),
+            _ => self.command(before),
         }
     }
 
@@ -274,6 +301,10 @@ impl Setting {
             Self::Rps { port, queue } => Some(format!("/sys/class/net/{port}/queues/rx-{queue}/rps_cpus")),
             Self::Xps { port, queue } => Some(format!("/sys/class/net/{port}/queues/tx-{queue}/xps_cpus")),
             Self::Governor => Some(governor_file("*")),
+            Self::Tunable { governor, policy, name } => {
+                let policy = policy.map_or_else(String::new, |policy| format!("policy{policy}/"));
+                Some(format!("{TUNABLES}/{policy}{governor}/{name}"))
+            }
             Self::IrqAffinity { irq } => Some(format!("/proc/irq/{irq}/smp_affinity_list")),
             Self::Mtu { port } => Some(format!("/sys/class/net/{port}/mtu")),
             _ => None,
@@ -302,6 +333,10 @@ impl fmt::Display for Setting {
             Self::Rps { port, queue } => write!(f, "rps_cpus of {port}'s queue {queue}"),
             Self::Xps { port, queue } => write!(f, "xps_cpus of {port}'s queue {queue}"),
             Self::Governor => f.write_str("the processors' governor"),
+            Self::Tunable { governor, policy: None, name } => write!(f, "{governor}'s {name}"),
+            Self::Tunable { governor, policy: Some(policy), name } => {
+                write!(f, "{governor}'s {name} of policy {policy}")
+            }
             Self::IrqAffinity { irq } => write!(f, "the processors of interrupt {irq}"),
             Self::Mtu { port } => write!(f, "{port}'s MTU"),
         }

@@ -187,7 +187,7 @@ fn add(steps: &mut Vec<PlannedStep>, check: &str, remedy: &Remedy) {
 /// before their masks.
 fn order(setting: &Setting) -> u8 {
     match setting {
-        Setting::Sysctl { .. } | Setting::Governor => 0,
+        Setting::Sysctl { .. } | Setting::Governor | Setting::Tunable { .. } => 0,
         Setting::Mtu { .. } | Setting::Qdisc { .. } => 1,
         Setting::Feature { .. } | Setting::Coalescing { .. } | Setting::Ring { .. } => 2,
         Setting::Channels { .. } => 3,

@@ -82,6 +82,13 @@ fn names_lead_nowhere_else() {
         assert!(!Setting::Qdisc { port: port.into() }.is_sound(), "{port}");
         assert!(!Setting::Feature { port: port.into(), feature: "rx-gro".into() }.is_sound(), "{port}");
     }
+    let tunable =
+        |name: &str| Setting::Tunable { governor: "ondemand".into(), policy: Some(4), name: name.into() };
+    assert!(tunable("up_threshold").is_sound() && !tunable("../x").is_sound() && !tunable("").is_sound());
+    assert_eq!(
+        tunable("up_threshold").file().unwrap(),
+        "/sys/devices/system/cpu/cpufreq/policy4/ondemand/up_threshold"
+    );
     assert!(Setting::Mtu { port: "ens1f0.12".into() }.is_sound());
     let vlan = sysctl("net.ipv6.conf.ens1f0/12.mtu");
     assert!(vlan.is_sound());
@@ -168,7 +175,9 @@ fn a_shell_sets_what_each_command_says() {
         "sys/class/net/eth0/queues/rx-0/rps_cpus",
         "sys/class/net/eth0/queues/tx-1/xps_cpus",
         "proc/irq/24/smp_affinity_list",
+        "sys/devices/system/cpu/cpufreq/ondemand/up_threshold",
     ];
+    let tunable = Setting::Tunable { governor: "ondemand".into(), policy: None, name: "up_threshold".into() };
     let all: Vec<&str> = governors.iter().map(String::as_str).chain(others).collect();
     let tree = Tree::with(&all);
     let port = || "eth0".to_owned();
@@ -176,6 +185,7 @@ fn a_shell_sets_what_each_command_says() {
         (Setting::Rps { port: port(), queue: 0 }, "00000000,0000000f", others[0]),
         (Setting::Xps { port: port(), queue: 1 }, "f", others[1]),
         (Setting::IrqAffinity { irq: 24 }, "0-3,8", others[2]),
+        (tunable, "95", others[3]),
     ];
     for (setting, value, file) in files {
         tree.run(&setting.command(value));
@@ -208,6 +218,18 @@ fn a_shell_sets_what_each_command_says() {
         tree.run(&setting.command(value));
         assert_eq!(tree.read("ran"), ran);
     }
+}
+
+#[test]
+fn the_kernels_own_discipline_comes_back_by_removing_the_other() {
+    let qdisc = Setting::Qdisc { port: "eth0".into() };
+    assert_eq!(qdisc.way_back("pfifo_fast"), "tc qdisc del dev eth0 root");
+    assert_eq!(
+        qdisc.way_back("mq fq_codel"),
+        "tc qdisc replace dev eth0 root pfifo && tc qdisc del dev eth0 root"
+    );
+    let mtu = Setting::Mtu { port: "eth0".into() };
+    assert_eq!(mtu.way_back("1500"), mtu.command("1500"));
 }
 
 #[test]

@@ -5,12 +5,16 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use linerate_doctor::remedy::Setting;
+
 use crate::surroundings::is_apart;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// The only ones that namespaces other than the first may set.
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+/// Governors that have numbers to set.
+const GOVERNORS: [&str; 3] = ["conservative", "ondemand", "schedutil"];
 /// A program that binds interrupts every ten seconds.
 const BALANCER: &str = "irqbalance";
 
@@ -87,6 +91,27 @@ pub fn set_governors(value: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// The numbers of the present governors, below a directory: for all processors, or for each policy.
+pub fn tunables(root: &Path) -> Vec<Setting> {
+    let policies = names(root).into_iter().filter_map(|name| name.strip_prefix("policy")?.parse().ok());
+    let mut all = Vec::new();
+    for policy in policies.map(Some).chain([None]) {
+        let directory =
+            policy.map_or_else(|| root.to_owned(), |number: u32| root.join(format!("policy{number}")));
+        for governor in GOVERNORS {
+            let tunable = |name| Setting::Tunable { governor: governor.into(), policy, name };
+            all.extend(names(&directory.join(governor)).into_iter().map(tunable));
+        }
+    }
+    all.sort();
+    all
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
 /// Checks that all processors can have a governor.
 pub fn can_governors(name: &str) -> Result<(), String> {
     for (_, path) in governor_files()? {
@@ -130,5 +155,22 @@ fn failed(path: &str, error: &io::Error) -> String {
             format!("{path} can't be written: this needs root, outside of containers")
         }
         _ => format!("{path}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_governors_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        for file in ["ondemand/up_threshold", "policy0/schedutil/rate_limit_us", "policy0/stats/reset"] {
+            let path = directory.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "1\n").unwrap();
+        }
+        let found: Vec<_> = tunables(directory.path()).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["ondemand's up_threshold", "schedutil's rate_limit_us of policy 0"]);
     }
 }

@@ -5,7 +5,9 @@ mod ports;
 mod queueing;
 mod seen;
 
-use linerate_doctor::remedy::Setting;
+use std::path::Path;
+
+use linerate_doctor::remedy::{Setting, TUNABLES};
 
 use crate::Controls;
 use crate::surroundings::is_apart;
@@ -58,6 +60,7 @@ impl Controls for LiveControls {
     fn beside(&mut self, setting: &Setting) -> Vec<Setting> {
         match setting {
             Setting::Channels { port, .. } => ports::masks(port),
+            Setting::Governor => files::tunables(Path::new(TUNABLES)),
             Setting::Mtu { port } => vec![Setting::Sysctl {
                 // In a sysctl's name the dots of a port are slashes.
                 key: format!("net.ipv6.conf.{}.mtu", port.replace('.', "/")),
@@ -116,7 +119,7 @@ fn file(setting: &Setting) -> Result<String, String> {
 fn is_of_whole_host(setting: &Setting) -> bool {
     match setting {
         Setting::Sysctl { key } => !key.starts_with("net."),
-        Setting::Governor | Setting::IrqAffinity { .. } => true,
+        Setting::Governor | Setting::Tunable { .. } | Setting::IrqAffinity { .. } => true,
         _ => false,
     }
 }

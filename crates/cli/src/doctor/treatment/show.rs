@@ -22,7 +22,7 @@ pub fn plan(plan: &PlanReport) -> String {
         step.owner.iter().for_each(|owner| row(&mut out, "owner", owner));
         let file = step.kept.iter().map(|file| format!("; --persist keeps it in {file}"));
         row(&mut out, "kept", &format!("until the host restarts{}", file.collect::<String>()));
-        row(&mut out, "undo", &step.setting.command(&step.before));
+        row(&mut out, "undo", &step.setting.way_back(&step.before));
         if step.setting.interrupts() {
             row(&mut out, "but", "the port may lose packets, or its link, for a moment");
         }
