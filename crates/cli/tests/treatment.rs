@@ -482,12 +482,13 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
     let script = format!(
         "set -e; g() {{ ssh -F $LINERATE_LAB_SSH_CONFIG g0 \"$@\"; }}; d=$LINERATE_LAB_DIR
          snap() {{ g \"{snap}\" > $d/$1 2>&1 || true; }}
-         g 'ethtool -L eth0 combined 1; ethtool -K eth0 gro off tso off; sysctl -qw net.ipv4.tcp_rmem=\"4096 131072 262144\"'
+         g 'ethtool -L eth0 combined 1; ethtool -K eth0 gro off tso off; sysctl -qw net.ipv4.tcp_rmem=\"4096 131072 262144\"
+            sysctl -qw net.ipv4.tcp_congestion_control=reno net.ipv4.tcp_allowed_congestion_control=reno'
          g 'echo 2 > /sys/class/net/eth0/queues/tx-0/xps_cpus; for i in /sys/class/net/eth0/device/../msi_irqs/*; do
                 echo 1 > /proc/irq/${{i##*/}}/smp_affinity_list 2>/dev/null || true; done'
          snap before
          g {PROGRAM} doctor --apply --yes --json --target 10gbit --state /tmp/state --confirm-within 300 \\
-             --only tcp-buffers,virtio-one-queue,offload-off,core-buffers,qdisc-pacing > $d/told || test $? = 3
+             --only tcp-buffers,virtio-one-queue,offload-off,core-buffers,qdisc-pacing,congestion-control > $d/told || test $? = 3
          snap between
          g {PROGRAM} doctor --undo $(sed 's/.*\"id\":\"\\([a-z0-9]*\\)\".*/\\1/' $d/told) --state /tmp/state >&2
          snap after; cat $d/told; wc -l < $d/before
@@ -501,6 +502,8 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
     let held =
         |kind: &str| steps.iter().any(|step| step["setting"]["kind"] == kind && !step["holds"].is_null());
     assert!(held("sysctl") && held("channels") && held("feature") && held("qdisc"), "{told}");
+    let is_control = |step: &Value| step["setting"]["key"] == "net.ipv4.tcp_congestion_control";
+    assert!(steps.iter().any(is_control), "{told}");
     assert!(all.parse::<u32>().unwrap() > 500 && changed.parse::<u32>().unwrap() > 8, "{run}");
     assert!(differing.is_empty(), "{run}");
 }
