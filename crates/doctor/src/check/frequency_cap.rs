@@ -41,8 +41,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 
 /// The command that lifts the limits, and the command that sets them again.
 fn commands(now: u64, is_same_everywhere: bool) -> (String, String) {
-    let lift =
-        "for f in /sys/devices/system/cpu/cpu*/cpufreq; do cat $f/cpuinfo_max_freq > $f/scaling_max_freq; done";
+    let lift = "for f in /sys/devices/system/cpu/cpu*/cpufreq; do cat $f/cpuinfo_max_freq > $f/scaling_max_freq; done";
     if is_same_everywhere {
         let back = format!(
             "for f in /sys/devices/system/cpu/cpu*/cpufreq; do echo {now} > $f/scaling_max_freq; done"

@@ -117,8 +117,14 @@ mod tests {
         host.cpu.frequency_driver = Fact::Known("acpi-cpufreq".into());
         let finding = found(&CHECK, &host).remove(0);
         let (fix, undo) = (finding.fix.unwrap(), finding.undo.unwrap());
-        assert!(fix.starts_with("grep -H . /sys/") && fix.ends_with("do echo performance > $f; done"), "{fix}");
-        assert!(undo.ends_with("done < /root/linerate-governors") && !undo.contains("conservative"), "{undo}");
+        assert!(
+            fix.starts_with("grep -H . /sys/") && fix.ends_with("do echo performance > $f; done"),
+            "{fix}"
+        );
+        assert!(
+            undo.ends_with("done < /root/linerate-governors") && !undo.contains("conservative"),
+            "{undo}"
+        );
     }
 
     #[test]
