@@ -418,6 +418,8 @@ mod tests {
         );
     }
 
+    type Damage = dyn Fn(&str) -> Vec<u8>;
+
     /// The file of a treatment's journal, changed by `damage`.
     fn damaged(shelf: &Shelf, id: &str, damage: impl Fn(&str) -> Vec<u8>) -> TreatmentJournal {
         let path = shelf.path().join(id).join("journal.jsonl");
@@ -436,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_damaged_journal_still_takes_everything_back() {
-        let damages: [(&str, &dyn Fn(&str) -> Vec<u8>); 6] = [
+        let damages: [(&str, &Damage); 6] = [
             ("cut", &cut_after_the_first_line),
             ("changing", &zeros_in("\"changing\"")),
             ("changed", &zeros_in("\"changed\"")),
