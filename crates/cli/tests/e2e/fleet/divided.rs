@@ -171,6 +171,6 @@ fn files_stay_whole_where_the_user_wants_that_or_digests() {
     for option in ["--whole-files", "--verify", "--manifest", "--no-times"] {
         let words = args!["--shards", "2", "--into", option.trim_matches('-'), option, "tree", "copy"];
         let run = fleet.start(&["plan"], words).end().exits(0);
-        assert!(run.out.contains("is not divided: about 1 shards would be more even"), "{option}: {run}");
+        assert!(run.out.contains("is not divided: about 1 shard would be more even"), "{option}: {run}");
     }
 }
