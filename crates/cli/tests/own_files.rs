@@ -128,12 +128,88 @@ fn two_options_never_name_the_same_file() {
     for (one, other) in [("--log-file", "--manifest"), ("--metrics", "--manifest")] {
         let words = ["sync", one, "log", other, "dst/../log", "src/", "dst/"];
         run(here.path(), &words).exits(2).says(&[one, "names the same file"]);
+        fs::remove_file(here.path().join("log")).unwrap();
     }
     run(here.path(), &["measure", "--metrics", "f", "--out", "f", "--", "true"])
         .exits(2)
         .says(&["--metrics names the same file"]);
     assert_eq!(names(&here.path().join("dst")), ["extra"]);
     run(here.path(), &["sync", "--metrics", "/dev/null", "--manifest", "/dev/null", "src/", "dst/"]).exits(0);
+}
+
+#[test]
+fn what_holds_no_metrics_and_is_no_manifest_is_never_replaced_by_them() {
+    let here = directory("linerate-own-");
+    make_trees(here.path());
+    fs::write(here.path().join("user"), "the user's").unwrap();
+    for words in [
+        &["cp", "-q", "--metrics", "user", "src/file", "dst/"][..],
+        &["sync", "-q", "--manifest", "user", "src/", "dst/"],
+        &["cp", "-q", "--manifest", "src/file", "-r", "src/", "dst/"],
+        &["cp", "-q", "--metrics", "user", "src/file", "nowhere.invalid:dst/"],
+        &["verify", "-q", "--metrics", "src/file", "src", "dst"],
+        &["sync", "-q", "--metrics", "dst/extra", "--delete", "src/", "dst/"],
+        &["fleet", "verify", "--metrics", "user", "src"],
+        &["fleet", "run", "--metrics", "user", "src"],
+        &["doctor", "--metrics", "user"],
+        &["measure", "--metrics", "user", "--", "touch", "dst/made"],
+        &["measure", "--out", "user", "--", "touch", "dst/made"],
+    ] {
+        run(here.path(), words).exits(2).says(&["name another file (the option needs a value of its own)"]);
+    }
+    let read = |name: &str| fs::read_to_string(here.path().join(name)).unwrap();
+    assert_eq!(["user", "src/file", "dst/extra"].map(read), ["the user's", "new", "old"]);
+    assert_eq!(
+        (names(here.path()), names(&here.path().join("dst"))),
+        (vec!["dst".into(), "src".into(), "user".into()], vec!["extra".into()])
+    );
+    // What a run has written, it replaces; and an empty file, which the user may have made for it.
+    for name in ["t.prom", "t.b3", "rec"] {
+        fs::write(here.path().join(name), "").unwrap();
+    }
+    for _ in 0..2 {
+        run(here.path(), &["sync", "--metrics", "t.prom", "--manifest", "t.b3", "src/", "dst/"]).exits(0);
+        run(here.path(), &["measure", "--out", "rec", "--", "true"]).exits(0);
+        run(here.path(), &["sync", "--metrics", "src/t.prom", "--manifest", "src/t.b3", "src/", "dst/"]);
+    }
+    assert!(
+        read("t.prom").contains("linerate_run_exit_code") && read("rec").starts_with("linerate recording")
+    );
+    assert!(
+        read("src/t.prom").contains("linerate_run_exit_code") && read("src/t.b3").ends_with("  t.prom\n")
+    );
+}
+
+#[test]
+fn what_a_command_is_to_read_is_never_replaced_nor_a_log_whatever_it_holds() {
+    let here = directory("linerate-own-");
+    make_trees(here.path());
+    run(here.path(), &["cp", "--metrics", "a.prom", "--manifest", "a.b3", "src/file", "dst/"]).exits(0);
+    fs::write(here.path().join("src/empty"), "").unwrap();
+    std::os::unix::fs::symlink("file", here.path().join("src/link")).unwrap();
+    fs::remove_file(here.path().join("dst/file")).unwrap();
+    let before = ["a.prom", "a.b3", "src/file"].map(|name| fs::read(here.path().join(name)).unwrap());
+    for words in [
+        &["cp", "--metrics", "a.prom", "a.prom", "dst/"][..],
+        &["cp", "--manifest", "dst/../a.b3", "a.b3", "dst/"],
+        &["verify", "--metrics", "a.prom", "a.b3", "./a.prom"],
+        &["sync", "--metrics", "src/empty", "src/", "dst/"],
+        &["sync", "--manifest", "src/link", "src/", "dst/"],
+        &["cp", "--log-file", "src/file", "src/file", "dst/"],
+        &["cp", "--log-file", "src/link", "src/file", "dst/"],
+        &["verify", "--log-file", "src/file", "a.prom", "src/file"],
+    ] {
+        run(here.path(), words).exits(2).says(&["name another file (the option needs a value of its own)"]);
+    }
+    run(here.path(), &["rsync", "--log-file=src/file", "src/file", "dst/"])
+        .exits(1)
+        .says(&["--log-file src/file: it is what the command itself names"]);
+    let after = ["a.prom", "a.b3", "src/file"].map(|name| fs::read(here.path().join(name)).unwrap());
+    assert!(before == after && here.path().join("src/link").is_symlink());
+    assert_eq!(
+        (names(&here.path().join("dst")), names(&here.path().join("src")).len()),
+        (vec!["extra".into()], 3)
+    );
 }
 
 /// The options for the three files, below the destination.

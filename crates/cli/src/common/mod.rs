@@ -16,5 +16,6 @@ pub mod numbers;
 pub mod output;
 pub mod reach;
 pub mod recording;
+pub mod spared;
 pub mod spec;
 pub mod summary;

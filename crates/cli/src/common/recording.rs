@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use super::failure::Failure;
 use super::log::{self, RunNames};
-use super::metrics::{self, RunMetrics};
+use super::metrics::{self, METRICS, RunMetrics};
 use super::output::{Output, Style};
+use super::spared::{log_refusal, resolved};
 use crate::exit::Code;
 use crate::say::is_lost;
 
@@ -24,10 +25,10 @@ pub fn logging(
     work: impl FnOnce(&Arc<RunMetrics>) -> Result<Code, Failure>,
 ) -> Result<Code, Failure> {
     let (command, style) = (names.command.clone(), names.style);
-    let apart = keep_apart(log, figures);
+    let apart = keep_apart(log, figures).and_then(|()| spare_by_metrics(figures, &names));
     let figures = figures.filter(|_| apart.is_ok());
-    let begun =
-        apart.and_then(|()| log::begin(log, names)).inspect_err(|failure| Output::new(style).failed(failure));
+    let begun = apart.and_then(|()| spare_by_log(log, &names)).and_then(|()| log::begin(log, names));
+    let begun = begun.inspect_err(|failure| Output::new(style).failed(failure));
     let outcome = metrics::recording(figures, &command, |metrics| begun.and_then(|()| work(metrics)));
     match &outcome {
         Ok(code) => log::end(None, if is_lost() { Code::Failed } else { *code }),
@@ -39,10 +40,6 @@ pub fn logging(
 /// Refuses metrics that would replace the log.
 fn keep_apart(log: Option<&Path>, figures: Option<&Path>) -> Result<(), Failure> {
     let (Some(log), Some(figures)) = (log, figures) else { return Ok(()) };
-    let resolved = |path: &Path| {
-        let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some(above.canonicalize().ok()?.join(path.file_name()?))
-    };
     let replaced = resolved(figures).filter(|_| is_replaced(figures));
     // The log follows a link in its name, and the metrics replace it.
     if replaced.is_some() && (resolved(log) == replaced || log.canonicalize().ok() == replaced) {
@@ -52,6 +49,24 @@ fn keep_apart(log: Option<&Path>, figures: Option<&Path>) -> Result<(), Failure>
         )));
     }
     Ok(())
+}
+
+/// Refuses metrics that would replace what the command itself is to read or write.
+fn spare_by_metrics(figures: Option<&Path>, names: &RunNames) -> Result<(), Failure> {
+    let Some(figures) = figures else { return Ok(()) };
+    let why = METRICS.refusal_among(figures, &names.sources, &names.destinations);
+    why.map_or(Ok(()), |why| Err(refused("--metrics", figures, &why)))
+}
+
+/// Refuses a log that would grow in one of the command's own operands.
+fn spare_by_log(log: Option<&Path>, names: &RunNames) -> Result<(), Failure> {
+    let Some(log) = log else { return Ok(()) };
+    let why = log_refusal(log, &names.sources, &names.destinations);
+    why.map_or(Ok(()), |why| Err(refused("--log-file", log, &why)))
+}
+
+fn refused(option: &str, file: &Path, why: &str) -> Failure {
+    Failure::usage(format!("{option} {}: {why}", printable(file.as_os_str().as_bytes())))
 }
 
 /// Records a run that can't begin.

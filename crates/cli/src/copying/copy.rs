@@ -85,7 +85,7 @@ impl Copy {
         if let Some(stop) = task.stop.clone() {
             stop.watch(interrupted.clone());
         }
-        let delivered = Delivered::new(task.manifest.as_deref(), output.clone());
+        let delivered = Delivered::new(&task, output.clone());
         let delivered = Arc::new(delivered.map_err(Failure::usage)?);
         let (meters, was_connected) = (Meters::default(), AtomicBool::new(false));
         Ok(Self { task, output, meters, delivered, was_connected, interrupted, hosts: None, begun })

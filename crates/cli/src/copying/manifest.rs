@@ -2,7 +2,7 @@
 
 use linerate_sys::replace::{is_replaced, may_replace, replace};
 use linerate_transfer::digest::ledger::Told;
-use linerate_transfer::digest::manifest::Manifest;
+use linerate_transfer::digest::manifest::{Manifest, begins_manifest};
 use linerate_transfer::lock::lock;
 use linerate_transfer::own_files;
 use linerate_transfer::problem::Observer;
@@ -14,7 +14,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use super::task::Task;
 use crate::common::output::Output;
+use crate::common::spared::ReplacedKind;
+
+/// The files of manifests.
+const MANIFESTS: ReplacedKind = ReplacedKind { name: "a manifest", begins: begins_manifest };
 
 /// Gathers the digests of a run, and its problems with single entries.
 pub struct Delivered {
@@ -36,13 +41,13 @@ pub struct Landed<'a> {
 }
 
 impl Delivered {
-    /// For a manifest in `file`, if one is wanted.
+    /// For the manifest of a task, if one is wanted.
     ///
     /// # Errors
     /// A message if it could not be written.
-    pub fn new(file: Option<&OsStr>, output: Arc<Output>) -> Result<Self, String> {
-        let file = file.map(PathBuf::from);
-        let fault = file.as_deref().and_then(|file| Some((file, fault(file)?)));
+    pub fn new(task: &Task, output: Arc<Output>) -> Result<Self, String> {
+        let file = task.manifest.as_ref().map(PathBuf::from);
+        let fault = file.as_deref().and_then(|file| Some((file, fault(file, task)?)));
         if let Some((file, why)) = fault {
             let shown = printable(file.as_os_str().as_bytes());
             return Err(format!("the manifest can't be written to {shown}: {why}"));
@@ -164,7 +169,7 @@ impl Observer for Delivered {
 
 /// The reason why a manifest can't be written to `file`, if it is known before the copy. From now on the run leaves the file
 /// as it is until the manifest replaces it.
-fn fault(file: &Path) -> Option<String> {
+fn fault(file: &Path, task: &Task) -> Option<String> {
     match (parent(file).is_dir(), file.is_dir()) {
         (_, true) => return Some("it is a directory; name a file".into()),
         (false, _) => return Some("no such directory".into()),
@@ -174,7 +179,11 @@ fn fault(file: &Path) -> Option<String> {
         return Some(error.to_string());
     }
     let taken = own_files::keep(file, "--manifest").err().filter(|_| is_replaced(file));
-    taken.map(|option| format!("{option} names the same file; name another"))
+    let taken = taken.map(|option| format!("{option} names the same file; name another"));
+    let destination = std::slice::from_ref(&task.destination);
+    taken
+        .or_else(|| MANIFESTS.refusal_among(file, &task.sources, destination))
+        .or_else(|| MANIFESTS.refusal(file))
 }
 
 /// A file's digest, perhaps by way of another name.

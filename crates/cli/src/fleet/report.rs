@@ -11,14 +11,20 @@ use linerate_quantity::{Bytes, Seconds};
 use linerate_sys::replace::replace_readable;
 use linerate_wire::path::printable;
 use serde::Serialize;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::page;
 use crate::common::failure::Failure;
+use crate::common::spared::ReplacedKind;
 use crate::exit::Code;
 
 /// Signs for rates, from the lowest to the highest.
 const SIGNS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The files of pages.
+const PAGES: ReplacedKind =
+    ReplacedKind { name: "a page", begins: |bytes| bytes.starts_with(b"<!DOCTYPE html>") };
 
 /// Arguments of `linerate fleet report`.
 #[derive(Debug, Args)]
@@ -49,6 +55,9 @@ pub fn run(args: &FleetReportArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
     let report = FleetReport::of(&FleetStatus::read(&directory)?);
     if let Some(file) = &args.page {
+        if let Some(why) = PAGES.refusal(file) {
+            return Err(Failure::usage(format!("--page {}: {why}", printable(file.as_os_str().as_bytes()))));
+        }
         let page = page::page(&report, directory.plan.round);
         replace_readable(file, page.as_bytes())
             .with_context(|| format!("writing the page {}", file.display()))?;

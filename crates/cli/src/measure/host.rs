@@ -1,6 +1,6 @@
 //! The hosts that are sampled.
 
-use linerate_host::sample::{MOST_BYTES, Recorder, Recording, RecordingError, SamplerOptions};
+use linerate_host::sample::{MAGIC, MOST_BYTES, Recorder, Recording, RecordingError, SamplerOptions};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
 use linerate_sys::replace::{is_replaced, may_replace, replace};
@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use crate::common::failure::Failure;
 use crate::common::reach::{bare_host, not_started};
+use crate::common::spared::ReplacedKind;
 use crate::exit::Code;
 
 /// One host that is being sampled.
@@ -170,6 +171,10 @@ impl SampleSource {
     }
 }
 
+/// The files of recordings.
+const RECORDINGS: ReplacedKind =
+    ReplacedKind { name: "a recording", begins: |bytes| bytes.starts_with(MAGIC.as_bytes()) };
+
 /// Checks before the start that the recordings of this host and of `hosts` can be saved in `out` and beside it at the end.
 pub fn may_keep(out: &Path, hosts: &[OsString]) -> Result<(), Failure> {
     let others = hosts.iter().map(|host| beside(out, &printable(bare_host(host).as_bytes())));
@@ -177,9 +182,9 @@ pub fn may_keep(out: &Path, hosts: &[OsString]) -> Result<(), Failure> {
         may_replace(&file).map_err(|error| not_kept(&file, &error))?;
         let taken = own_files::keep(&file, "--out").err().filter(|_| is_replaced(&file));
         let shown = || printable(file.as_os_str().as_bytes());
-        taken.map_or(Ok(()), |option| {
-            Err(Failure::usage(format!("--out {}: {option} names the same file; name another", shown())))
-        })
+        let taken = taken.map(|option| format!("{option} names the same file; name another"));
+        let why = taken.or_else(|| RECORDINGS.refusal(&file));
+        why.map_or(Ok(()), |why| Err(Failure::usage(format!("--out {}: {why}", shown()))))
     })
 }
 

@@ -30,6 +30,7 @@ use linerate_transfer::filter::{Reading, Rules};
 use linerate_transfer::routes::Interfaces;
 use linerate_transfer::sender::{NONE_FOUND, NONE_IS_THERE, Selection};
 use linerate_wire::control::{Keep, Options, Sync};
+use linerate_wire::path::printable;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -40,6 +41,7 @@ use crate::common::failure::Failure;
 use crate::common::look::{Look, Sums};
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted_exits_with};
+use crate::common::spared::log_refusal;
 use crate::common::spec::Spec;
 use crate::copying::perform;
 use crate::copying::task::{Stop, Task};
@@ -104,6 +106,7 @@ pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
 fn copy(mut line: Line) -> Result<Code, Failure> {
     let look = RsyncLook::new(&line).map_err(|message| Failure(message, USAGE))?;
     let mut task = line.task().map_err(|message| Failure(message, USAGE))?;
+    spare_by_log(&line, &task)?;
     let log = line.log_file.as_deref().and_then(LogFile::open).map(Arc::new);
     let look = look.logging(log.clone());
     if let Some(sync) = &mut task.options.sync {
@@ -139,6 +142,14 @@ fn copy(mut line: Line) -> Result<Code, Failure> {
         log.write(last_words(&done));
     }
     done
+}
+
+/// Refuses a log that would grow in one of the command's own files.
+fn spare_by_log(line: &Line, task: &Task) -> Result<(), Failure> {
+    let Some(log) = &line.log_file else { return Ok(()) };
+    let why = log_refusal(Path::new(log), line.sources(), std::slice::from_ref(&task.destination));
+    let refused = |why| Failure(format!("--log-file {}: {why}", printable(log.as_bytes())), USAGE);
+    why.map_or(Ok(()), |why| Err(refused(why)))
 }
 
 /// The failure with rsync's code for it; no failure if rsync has none.

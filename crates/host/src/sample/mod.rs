@@ -39,7 +39,7 @@ pub use processes::{ProcessSeconds, ProcessTime, process_seconds, process_times,
 pub use queues::queues;
 pub use quotas::quota_use;
 pub use recorder::Recorder;
-pub use recording::{Recording, RecordingError, RecordingInfo, Sample};
+pub use recording::{MAGIC, Recording, RecordingError, RecordingInfo, Sample};
 pub use sampler::{DEFAULT_INTERVAL, Sampler, SamplerOptions, clamped};
 pub use series::{TimeSeries, series};
 pub use softnet::{Softnet, softnet};

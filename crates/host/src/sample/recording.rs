@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter};
 
 /// The first line: the name of the format, and its version.
-pub(crate) const MAGIC: &str = "linerate recording 1";
+pub const MAGIC: &str = "linerate recording 1";
 
 /// A recording: the texts of a host's counters at several moments.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -47,6 +47,11 @@ pub fn text(task: &str, samples: &[ExposedSample]) -> String {
     text
 }
 
+/// True for the beginning of such a text.
+pub fn has_metrics(beginning: &[u8]) -> bool {
+    beginning.starts_with(b"# HELP linerate_")
+}
+
 /// The first value of a gauge in an earlier text; `None` if no value can be read.
 pub fn earlier_value(text: &str, gauge: Gauge) -> Option<f64> {
     let begin = format!("{}{{", gauge.name());

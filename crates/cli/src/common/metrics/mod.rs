@@ -20,15 +20,19 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::failure::Failure;
+use crate::common::spared::ReplacedKind;
 use crate::exit::Code;
 use crate::say::is_lost;
-use exposition::{ExposedSample, earlier_value, text};
+use exposition::{ExposedSample, earlier_value, has_metrics, text};
 pub use gauge::Gauge;
 
 /// The end of the names that the collector reads.
 const COLLECTED: &str = "prom";
 /// More bytes than such a file has; another file of that name may have any length.
 const MOST_BYTES: u64 = 1 << 20;
+
+/// The files of metrics.
+pub const METRICS: ReplacedKind = ReplacedKind { name: "a file of linerate's metrics", begins: has_metrics };
 
 /// The run whose file is written if the program must end at once.
 static CURRENT: Mutex<Weak<RunMetrics>> = Mutex::new(Weak::new());
@@ -141,8 +145,9 @@ impl WantedMetrics {
         };
         // From now on the run leaves the file as it is until the metrics replace it.
         let taken = own_files::keep(file, "--metrics").err().filter(|_| is_replaced(file));
-        let fault =
-            fault.or_else(|| taken.map(|option| format!("{option} names the same file; name another")));
+        let fault = fault
+            .or_else(|| taken.map(|option| format!("{option} names the same file; name another")))
+            .or_else(|| METRICS.refusal(file));
         let (command, begun) = (command.to_owned(), SystemTime::now());
         let (samples, is_written) = (Mutex::default(), AtomicBool::new(false));
         Self { file: file.to_owned(), command, begun, fault, samples, is_written }

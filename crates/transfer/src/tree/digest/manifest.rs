@@ -39,6 +39,16 @@ impl Manifest {
     }
 }
 
+/// True for the beginning of a manifest.
+#[must_use]
+pub fn begins_manifest(beginning: &[u8]) -> bool {
+    let digits = beginning.strip_prefix(b"\\").unwrap_or(beginning);
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    digits
+        .split_at_checked(64)
+        .is_some_and(|(digits, name)| digits.iter().all(is_digit) && name.starts_with(b"  "))
+}
+
 fn line(text: &mut String, name: &str, digest: &Digest) {
     let escaped = name.contains(['\\', '\n', '\r']);
     if escaped {
@@ -79,6 +89,22 @@ mod tests {
         manifest.add(b"a".to_vec(), of_bytes(b""));
         let empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
         assert_eq!(manifest.text().0, format!("{empty}  a\n\\{empty}  b\\\\\\n\\r\n"));
+    }
+
+    #[test]
+    fn a_manifest_is_known_by_its_first_line() {
+        let one = |name: &str| {
+            let mut manifest = Manifest::default();
+            manifest.add(name.as_bytes().to_vec(), of_bytes(b""));
+            manifest.text().0
+        };
+        for name in NAMES {
+            assert!(begins_manifest(one(name).as_bytes()), "{name:?}");
+        }
+        let text = one("a");
+        for other in ["", "\\", "text", &text[1..], &text[..65], &text.to_uppercase(), &format!(" {text}")] {
+            assert!(!begins_manifest(other.as_bytes()), "{other:?}");
+        }
     }
 
     #[test]
