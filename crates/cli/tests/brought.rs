@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use linerate_remote::packed;
-use linerate_testing::{copy_program, write_script};
+use linerate_testing::{copy_program, has, is_root, write_script};
 use linerate_wire::identity::{IDENTITY, told_by};
 use support::{Run, Running, directory};
 use tempfile::TempDir;
@@ -144,6 +144,61 @@ fn a_new_host_gets_the_agent_once_and_the_next_version_again() {
     installation.pack_agent("the second one");
     installation.copy().says(&["bringing its agent"]);
     assert_eq!(installation.kept().len(), 2);
+}
+
+#[test]
+fn an_agent_that_can_not_be_run_any_more_is_brought_again() {
+    let installation = Installation::new();
+    installation.pack_agent("the first");
+    installation.copy().says(&["bringing its agent"]);
+    let cache = installation.path("home/.cache/linerate");
+    let kept = fs::read_dir(cache).unwrap().next().unwrap().unwrap().path();
+    // Of the right length.
+    fs::write(&kept, format!("#!/nowhere/sh\n{}", " ".repeat(length(&kept) as usize - 14))).unwrap();
+    installation.copy().says(&["logging in once more", "bringing its agent"]);
+    let again = installation.copy();
+    assert!(!again.err.contains("bringing") && !again.err.contains("once more"), "{again}");
+}
+
+#[test]
+fn a_cache_on_a_file_system_without_programs_or_room_is_told_and_nothing_is_sent_in_vain() {
+    if !is_root("only root mounts") || !has("unshare") || !has("mount") {
+        return;
+    }
+    let installation = Installation::new();
+    installation.pack_agent("any");
+    let home = installation.path("home").display().to_string();
+    for (options, says, is_brought) in [
+        ("noexec", "no program may be run there", false),
+        ("ro", "Read-only file system", false),
+        ("size=4k,nr_inodes=3", "No space left on device", false),
+    ] {
+        let mounted = format!("mount -t tmpfs -o {options} none {home} || exit 77; exec sh -c \"$1\"");
+        let shell = format!(
+            "shift\nexport HOME={home} XDG_CACHE_HOME= PATH=/usr/bin:/bin\nexec unshare --mount sh -c '{mounted}' sh \"$*\""
+        );
+        installation.script("rsh", &shell);
+        let run = installation.run(&["cp", "file", "far:/nowhere/copied"]);
+        if run.code == Some(77) {
+            return linerate_testing::skip("mount", "no file system can be mounted here");
+        }
+        let run = run.exits(5).says(&[
+            "cannot install it in",
+            says,
+            "install linerate there, or let XDG_CACHE_HOME",
+        ]);
+        assert_eq!(run.err.contains("bringing"), is_brought, "{options}: {run}");
+    }
+}
+
+#[test]
+fn a_login_after_which_nothing_can_be_run_is_tried_twice_and_says_what_to_try() {
+    let installation = Installation::new();
+    installation.pack_agent("any");
+    installation.script("rsh", "echo x >>logins; exit 126");
+    let run = installation.run(&["cp", "file", "far:copied"]).exits(5);
+    run.says(&["no agent could be started", "mounted noexec", "Install linerate there"]);
+    assert_eq!(fs::read_to_string(installation.path("logins")).unwrap().lines().count(), 2);
 }
 
 #[test]

@@ -13,8 +13,13 @@ use std::time::{Duration, Instant};
 use crate::binary::{BESIDE, Binaries, Binary, FarPart, Parcel};
 use crate::command::AgentCommand;
 use crate::greeting::{Greeting, Heard, TooMuch};
-use crate::install::bootstrap_by;
+use crate::install::{CopyTrust, bootstrap_by};
 use crate::patience::{Login, Patience, PatientInput, is_readable};
+
+/// The end of a message: no program could be run at the far end, though a binary that can't be run was removed there.
+const NOT_RUN: &str = ". Exit codes 126 and 127 say that a program can't be run there: the remote shell itself, a word of \
+    --agent-command, or an agent in that account's cache directory (~/.cache/linerate, or below its XDG_CACHE_HOME), whose \
+    file system may be mounted noexec. Install linerate there, or let XDG_CACHE_HOME name a directory in which programs may run";
 
 /// The way to another host.
 #[derive(Clone, Debug)]
@@ -115,12 +120,33 @@ impl FarEnd {
             return Err(StartError::Host);
         }
         let mut binaries = Binaries::installed().map_err(StartError::OwnBinary)?;
-        // Each time, there is an agent less that could be brought.
+        let mut trust = CopyTrust::AsFound;
+        // Each time, there is an agent less that could be brought, or one less that could be run.
         loop {
-            if let Some(agent) = self.start_by(&mut binaries, note, interrupted)? {
-                return Ok(agent);
+            match self.start_by(&mut binaries, trust, note, interrupted) {
+                Ok(Some(agent)) => return Ok(agent),
+                Ok(None) => {}
+                Err(StartError::Ended { message, code: Some(code @ (126 | 127)) })
+                    if self.command.path().is_none() && !interrupted.load(Ordering::Relaxed) =>
+                {
+                    if trust == CopyTrust::Tried {
+                        return Err(StartError::Ended { message: message + NOT_RUN, code: Some(code) });
+                    }
+                    note(&self.retrial(code));
+                    trust = CopyTrust::Tried;
+                }
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The message that another login follows one after which no program could be run.
+    fn retrial(&self, code: u8) -> String {
+        format!(
+            "{}: exit code {code} before an agent answered: logging in once more, without an agent in that account's cache \
+             directory that can't be run",
+            printable(self.host.as_bytes())
+        )
     }
 
     /// Starts the agent, as [`Self::start`] does; returns none if the far shell waits for a packed agent that is damaged. The
@@ -128,10 +154,11 @@ impl FarEnd {
     fn start_by(
         &self,
         binaries: &mut Binaries,
+        trust: CopyTrust,
         note: &dyn Fn(&str),
         interrupted: &AtomicBool,
     ) -> Result<Option<Agent>, StartError> {
-        let mut agent = self.spawn(&bootstrap_by(binaries, self.part, self.install, &self.command))?;
+        let mut agent = self.spawn(&bootstrap_by(binaries, self.part, self.install, &self.command, trust))?;
         let (mut greeting, mut brought) = (Greeting::default(), false);
         let mut login = Login::begin(self.patience);
         loop {

@@ -62,40 +62,83 @@ fn each_copy(binaries: &Binaries, part: FarPart, action: &str) -> String {
         + &format!(" for b in $c; do a=$d/agent-$b s=${{b##*-}}; {action}; done; ")
 }
 
+/// Makes `$d` and the file `$t` in it, and runs that file, which is empty: on a file system that is mounted noexec, the kernel
+/// refuses that. If something fails, `$m` is the reason.
+const PROBE: &str = "m=$(mkdir -p \"$d\" 2>&1) && \
+    { own || { m=\"it must be yours and writable by nobody else\"; false; }; } && \
+    m=$({ echo >\"$t\" && chmod 700 \"$t\"; } 2>&1) && \
+    { \"$t\" </dev/null 2>/dev/null || { m=\"no program may be run there, as on a file system that is mounted noexec\"; false; }; } && \
+    rm -f \"$t\"";
+
+/// Reads the hash, and then the binary into `$t`.
+const TAKE: &str = "read -r h z p && m=$({ { if [ \"$z\" ]; then head -c \"$z\" | \"$p\" -dc | head -c $s; else head -c $s; fi; } >\"$t\"; } 2>&1) && \
+    m=\"what arrived is damaged, or sha256sum is missing\"";
+
+/// What to do on a host that can't keep a binary.
+const WAYS_OUT: &str = "install linerate there, or let XDG_CACHE_HOME of that account name a directory in which it may write and run programs";
+
 /// The line for the far shell; without `install` it never asks for the binary.
 pub fn bootstrap(binaries: &Binaries, part: FarPart, install: bool) -> String {
-    bootstrap_by(binaries, part, install, &AgentCommand::default())
+    bootstrap_by(binaries, part, install, &AgentCommand::default(), CopyTrust::AsFound)
+}
+
+/// How far the line trusts a binary that was brought before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyTrust {
+    /// It is run if it has its length.
+    AsFound,
+    /// It is removed unless it can be run and tells that it is this version. That costs another process.
+    Tried,
+}
+
+impl CopyTrust {
+    /// The part of the line that removes a binary.
+    fn removal(self) -> String {
+        let tried = format!(
+            "if [ -x \"$a\" ] && own \"$a\"; then [ \"$(\"$a\" agent --id 2>/dev/null </dev/null)\" = \"{IDENTITY}\" ] || rm -f \"$a\"; fi; "
+        );
+        if self == Self::Tried { tried } else { String::new() }
+    }
 }
 
 /// The line of [`bootstrap`] if the user gave a command that calls the agent. The single quotes of that command are
 /// closed for the far shell.
-pub fn bootstrap_by(binaries: &Binaries, part: FarPart, install: bool, command: &AgentCommand) -> String {
+pub fn bootstrap_by(
+    binaries: &Binaries,
+    part: FarPart,
+    install: bool,
+    command: &AgentCommand,
+    trust: CopyTrust,
+) -> String {
     if let Some(path) = command.path() {
         return format!("sh -c '{}'", command.call(path));
     }
     let (copied, installed) = (command.call("\"$a\""), command.call("linerate"));
     // Settings of the user's may make ls print lengths in other units.
     let if_whole = format!(
-        "if [ -x \"$a\" ] && own \"$a\" && {{ [ \"$n\" = $s ] || [ $(wc -c <\"$a\") -eq $s ]; }}; then {copied}; fi"
+        "{}if [ -x \"$a\" ] && own \"$a\" && {{ [ \"$n\" = $s ] || [ $(wc -c <\"$a\") -eq $s ]; }}; then {copied}; fi",
+        trust.removal()
     );
     let start = format!(
         "{copies}if [ \"$(linerate agent --id 2>/dev/null)\" = \"{id}\" ]; then {installed}; fi; ",
         copies = each_copy(binaries, part, &if_whole),
         id = IDENTITY,
     );
-    let bring = format!(
-        "echo; echo {WANTED} $(uname -sm) $(for p in zstd gzip; do command -v $p >/dev/null && echo $p; done); \
-         u=$(umask); umask 077; t=$d/.new.$$; mkdir -p \"$d\" && own && read -r h z p && \
-         {{ if [ \"$z\" ]; then head -c \"$z\" | \"$p\" -dc | head -c $s; else head -c $s; fi; }} >\"$t\" && \
-         case $(sha256sum <\"$t\") in \"$h \"*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && {{ {tidy}; umask \"$u\"; {copied}; }};; esac; \
-         rm -f \"$t\"; echo; echo \"{FAILED}: cannot install it in $d, which must be yours and writable by nobody else\"; exit 126",
-        tidy = TIDY,
-    );
     let without = format!(
         "echo; echo \"{FAILED}: no linerate of this version is there: install it, or leave out --no-install\"; \
          exit 127"
     );
-    format!("sh -c '{start}{}'", if install { bring } else { without })
+    format!("sh -c '{start}{}'", if install { bring(&copied) } else { without })
+}
+
+/// The part of the line that asks for the binary, keeps it and runs it by `copied`.
+fn bring(copied: &str) -> String {
+    format!(
+        "u=$(umask); umask 077; t=$d/.new.$$; {PROBE} && \
+         echo && echo {WANTED} $(uname -sm) $(for p in zstd gzip; do command -v $p >/dev/null && echo $p; done) && {TAKE} && \
+         case $(sha256sum <\"$t\") in \"$h \"*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; m=$(mv -f \"$t\" \"$a\" 2>&1); }} && {{ {TIDY}; umask \"$u\"; {copied}; }};; esac; \
+         rm -f \"$t\"; echo; echo \"{FAILED}: cannot install it in $d:\" $m\"; {WAYS_OUT}\"; exit 126"
+    )
 }
 
 /// The line that prints the path of the program that [`bootstrap`]'s line starts.
@@ -317,6 +360,30 @@ mod tests {
             let line = line.replace(&format!("linerate {} ", env!("CARGO_PKG_VERSION")), "linerate VERSION ");
             assert!(documented.contains(&line), "docs/protocol.md lacks {line}");
         }
+        let removal = CopyTrust::Tried.removal();
+        let removal =
+            removal.replace(&format!("linerate {} ", env!("CARGO_PKG_VERSION")), "linerate VERSION ");
+        assert!(documented.contains(removal.trim_end()), "docs/protocol.md lacks {removal}");
+    }
+
+    #[test]
+    fn what_was_brought_and_can_not_be_run_any_more_is_brought_again() {
+        let home = tempfile::tempdir().unwrap();
+        let body = format!("case $2 in --id) echo {IDENTITY};; *) echo started $1;; esac");
+        let (bytes, binaries) = script(&body);
+        let line = |trust| bootstrap_by(&binaries, FarPart::Agent, true, &AgentCommand::default(), trust);
+        run(home.path(), &line(CopyTrust::AsFound), &bytes);
+        // One that runs stays.
+        assert_eq!(run(home.path(), &line(CopyTrust::Tried), &[]), "started agent\n");
+        let copy = home
+            .path()
+            .join(".cache/linerate/agent-5eed")
+            .with_file_name(format!("agent-{}", binaries.own.id));
+        std::fs::write(copy, vec![0; bytes.len() - 65]).unwrap();
+        let said = run(home.path(), &line(CopyTrust::Tried), &bytes);
+        assert!(said.contains(WANTED) && said.ends_with("started agent\n"), "{said}");
+        let tried = line(CopyTrust::Tried);
+        assert!(!tried.contains(['\n', '!', '\\']) && tried.matches('\'').count() == 2, "{tried}");
     }
 
     #[test]
