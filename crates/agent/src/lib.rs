@@ -36,7 +36,13 @@ pub fn serve_client(
         .map_err(|_| None)?;
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
-    serve(io::stdin(), output, host, permit).map_err(Some)
+    serve(io::stdin(), output, host, permit).map_err(|error| {
+        if let TransferError::Version(why) = &error {
+            // The client reports it too, unless it is one that only sees that the agent has gone.
+            let _ = writeln!(io::stderr(), "linerate agent: {why}");
+        }
+        Some(error)
+    })
 }
 
 /// Facts, processor times and samples of this host, and no detached jobs.

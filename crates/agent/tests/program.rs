@@ -3,8 +3,10 @@
 use linerate_host::{CpuTimes, Snapshot, sample::Recording};
 use linerate_remote::host_agent::{HostAgent, Sampling};
 use linerate_remote::place::Place;
+use linerate_wire::PROTOCOL;
 use linerate_wire::identity::{IDENTITY, told_by};
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate-agent");
 
@@ -18,6 +20,19 @@ fn it_answers_questions_about_its_host() {
     serde_json::from_slice::<CpuTimes>(&agent.cpu().unwrap()).unwrap();
     let recording = agent.stop_sampling().unwrap();
     assert!(Recording::parse(&recording).is_ok());
+}
+
+#[test]
+fn a_client_of_another_protocol_is_told_on_standard_error() {
+    let hello = [b"\x1a\0\0\0\0\xff\x01\x059.9.9\0".as_slice(), &[0; 16]].concat();
+    let mut command = Command::new(PROGRAM);
+    command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut agent = command.spawn().unwrap();
+    agent.stdin.take().unwrap().write_all(&hello).unwrap();
+    let said = String::from_utf8(agent.wait_with_output().unwrap().stderr).unwrap();
+    let own = format!("this end {} (protocol {PROTOCOL})", env!("CARGO_PKG_VERSION"));
+    let begin = "linerate agent: the client runs linerate 9.9.9 (protocol 255), ";
+    assert!(said.starts_with(begin) && said.contains(&own) && said.lines().count() == 1, "{said}");
 }
 
 #[test]

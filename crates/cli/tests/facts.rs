@@ -48,6 +48,26 @@ fn this_host_is_told_in_no_time() {
 }
 
 #[test]
+fn a_far_end_of_another_protocol_is_told_with_both_versions() {
+    let directory = support::directory("linerate-facts-");
+    let (rsh, reads) =
+        (directory.path().join("rsh"), r"'\nlinerate-agent ready\n\032\0\0\0\0\377\001\0059.9.9\0");
+    let script = format!("#!/bin/sh\nprintf {reads}{}'\nexec cat >/dev/null\n", r"\0".repeat(16));
+    linerate_testing::write_script(&rsh, &script);
+    let rsh = rsh.to_str().unwrap();
+    for words in [
+        &["facts", "--rsh", rsh, "far"][..],
+        &["doctor", "--rsh", rsh, "far"],
+        &["measure", "--rsh", rsh, "--host", "far", "--", "true"],
+    ] {
+        let mut command = Command::new(PROGRAM);
+        command.args(words);
+        let run = Running::start(command).end().exits(7);
+        run.says(&["linerate 9.9.9 (protocol 255)", env!("CARGO_PKG_VERSION"), "install the same version"]);
+    }
+}
+
+#[test]
 fn a_snapshot_tells_the_same_elsewhere() {
     let directory = support::directory("linerate-facts-");
     for name in ["here.txt", "here.txt.zst"] {

@@ -2,6 +2,7 @@
 
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{self, Cookie, Hello, Job, Message};
+use linerate_wire::identity::differing;
 use std::io::{self, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,19 @@ pub use linerate_wire::control::Sampling;
 
 /// The most bytes of a recording in one answer. The agent keeps at most a quarter of this number.
 const MOST_SAMPLES: usize = 256 << 20;
+
+/// The agent speaks another version of the protocol. It is the inner error of an [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct AnotherProtocol(String);
+
+impl AnotherProtocol {
+    /// True if this is the reason of an error.
+    #[must_use]
+    pub fn is_reason(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Self>)
+    }
+}
 
 /// A running agent.
 pub struct HostAgent {
@@ -97,7 +111,11 @@ impl HostAgent {
         self.wait_readable(&Login::begin(Patience::LOGIN))?;
         match self.hear()? {
             Message::Hello(there) if there.protocol == PROTOCOL => Ok(()),
-            _ => Err(io::Error::other("the agent speaks another version of the protocol")),
+            Message::Hello(there) => {
+                let told = differing("the far end", &there.version, there.protocol);
+                Err(io::Error::other(AnotherProtocol(told)))
+            }
+            other => Err(unexpected(other)),
         }
     }
 

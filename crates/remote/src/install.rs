@@ -87,7 +87,8 @@ pub fn bootstrap(binaries: &Binaries, part: FarPart, install: bool) -> String {
 pub enum CopyTrust {
     /// It is run if it has its length.
     AsFound,
-    /// It is removed unless it can be run and tells that it is this version. That costs another process.
+    /// It is removed unless it can be run and tells that it is this version: `linerate-agent` does so by its message on how it is
+    /// called. That costs another process.
     Tried,
 }
 
@@ -95,7 +96,7 @@ impl CopyTrust {
     /// The part of the line that removes a binary.
     fn removal(self) -> String {
         let tried = format!(
-            "if [ -x \"$a\" ] && own \"$a\"; then [ \"$(\"$a\" agent --id 2>/dev/null </dev/null)\" = \"{IDENTITY}\" ] || rm -f \"$a\"; fi; "
+            "if [ -x \"$a\" ] && own \"$a\"; then case $(\"$a\" agent --id 2>&1 </dev/null) in *\"{IDENTITY}\"*) ;; *) rm -f \"$a\";; esac; fi; "
         );
         if self == Self::Tried { tried } else { String::new() }
     }
@@ -369,7 +370,7 @@ mod tests {
     #[test]
     fn what_was_brought_and_can_not_be_run_any_more_is_brought_again() {
         let home = tempfile::tempdir().unwrap();
-        let body = format!("case $2 in --id) echo {IDENTITY};; *) echo started $1;; esac");
+        let body = format!("case $2 in --id) echo usage {IDENTITY} >&2; exit 2;; *) echo started $1;; esac");
         let (bytes, binaries) = script(&body);
         let line = |trust| bootstrap_by(&binaries, FarPart::Agent, true, &AgentCommand::default(), trust);
         run(home.path(), &line(CopyTrust::AsFound), &bytes);

@@ -6,9 +6,11 @@ use clap::Args;
 use linerate_remote::binary::FarPart;
 use linerate_remote::command::AgentCommand;
 use linerate_remote::far_end::{FarEnd, StartError, quiet_ssh_options};
+use linerate_remote::host_agent::AnotherProtocol;
 use linerate_remote::patience::Patience;
 use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -257,6 +259,11 @@ pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> Failure {
         _ => Code::FarEnd,
     };
     Failure(error.to_string(), code)
+}
+
+/// The code for an agent that runs and doesn't answer questions about its host.
+pub fn unanswered(error: &io::Error) -> Code {
+    if AnotherProtocol::is_reason(error) { Code::Version } else { Code::FarEnd }
 }
 
 /// The words of a remote shell; there is at least one.

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::failure::Failure;
-use crate::common::reach::{Reach, interrupted, not_started};
+use crate::common::reach::{Reach, interrupted, not_started, unanswered};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::say::json;
 
@@ -135,5 +135,5 @@ pub fn ask(host: &OsStr, paths: &[PathBuf], reach: &Reach) -> Result<Snapshot, F
         Failure(format!("{name}: {message}"), code)
     })?;
     let answer = HostAgent::over(agent).and_then(|mut agent| Snapshot::from_bytes(&agent.facts(paths)?));
-    answer.map_err(|error| Failure(format!("{name}: its facts can't be read: {error}"), Code::FarEnd))
+    answer.map_err(|error| Failure(format!("{name}: its facts can't be read: {error}"), unanswered(&error)))
 }

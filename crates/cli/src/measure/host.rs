@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::common::failure::Failure;
-use crate::common::reach::{bare_host, not_started};
+use crate::common::reach::{bare_host, not_started, unanswered};
 use crate::common::spared::ReplacedKind;
 use crate::exit::Code;
 
@@ -82,7 +82,7 @@ impl Host {
             agent.start_sampling(&sampling)?;
             Ok(agent)
         });
-        let agent = started.map_err(|error| Failure(format!("{name}: {error}"), Code::FarEnd))?;
+        let agent = started.map_err(|error| Failure(format!("{name}: {error}"), unanswered(&error)))?;
         Self::new(name, SampleSource::There(Box::new(agent)))
     }
 

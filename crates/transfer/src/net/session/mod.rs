@@ -15,6 +15,7 @@ mod waiting;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{Cookie, DetachedJob, Hello, Job, MAX_MESSAGE, Message, Options, Progress};
+use linerate_wire::identity::differing;
 use linerate_wire::stages::{Stages, Usage};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -303,13 +304,8 @@ impl Session {
         let first = self.awaiting("its first message, as of an agent that runs,", Self::receive)?;
         let Message::Hello(peer) = first else { return Err(out_of_turn()) };
         if peer.protocol != PROTOCOL {
-            return Err(TransferError::Version(format!(
-                "the far end runs linerate {} (protocol {}), this end {} (protocol {PROTOCOL}): \
-                 install the same version on both",
-                linerate_wire::path::printable(peer.version.as_bytes()),
-                peer.protocol,
-                env!("CARGO_PKG_VERSION"),
-            )));
+            let other = if self.is_agent { "the client" } else { "the far end" };
+            return Err(TransferError::Version(differing(other, &peer.version, peer.protocol)));
         }
         self.peer = peer;
         Ok(())
