@@ -106,6 +106,9 @@ fn a_file_that_others_may_write_is_refused() {
     fs::remove_dir(&path).unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
     assert!(as_systems().unwrap_err().contains("no file"), "nobody waits for a writer");
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("missing", &path).unwrap();
+    assert!(as_users().unwrap_err().contains("it can't be read: No such file"), "a link that leads nowhere");
 }
 
 #[test]

@@ -74,7 +74,8 @@ fn text(path: &Path, owner: ConfigOwner) -> Result<Option<String>, String> {
     // This doesn't wait for a fifo's writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match File::options().read(true).custom_flags(flags).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // A link that leads nowhere has a file that is missing.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
         opened => opened.map_err(|error| format!("it can't be read: {error}"))?,
     };
     let metadata = file.metadata().map_err(|error| format!("it can't be read: {error}"))?;
