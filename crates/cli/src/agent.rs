@@ -14,9 +14,15 @@ use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, t
 
 const MEANINGS: [Meaning; 6] = [(Code::Done, "served"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
 
+const EXAMPLES: &str = "\
+Examples:
+  restrict,command=\"linerate agent --below /srv/backup --write-only --no-delete\" ssh-ed25519 AAAA...
+      in ~/.ssh/authorized_keys: that key's login can add files below /srv/backup, and nothing else
+";
+
 /// Arguments of `linerate agent`.
 #[derive(Debug, Args)]
-#[command(after_long_help = table(&MEANINGS))]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct AgentArgs {
     /// Print the identification that both ends must share, and end
     #[arg(long)]

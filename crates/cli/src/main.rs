@@ -9,6 +9,7 @@ mod clean;
 mod common;
 mod compare;
 mod complete;
+mod completions;
 mod config;
 mod copying;
 mod cp;

@@ -1,14 +1,14 @@
 //! `linerate man` and `linerate completions`: the command line as manual pages, and for shells.
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
-use clap_complete::Shell;
+use clap::Args;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::failure::Failure;
+use crate::completions::{CompletedShell, script};
 use crate::exit::{Code, FAILED, Meaning, USAGE, table};
 
 const MAN_EXAMPLES: &str = "\
@@ -28,8 +28,8 @@ Examples:
 
 const MEANINGS: [Meaning; 3] = [(Code::Done, "everything was printed, or written"), FAILED, USAGE];
 
-/// The first line of zsh's completion function.
-const ZSH_BEGINS: &str = "\n_linerate() {\n";
+/// A command that linerate starts, as administrators do: it has a page though the help doesn't list it.
+const ADMINISTERED: &str = "agent";
 
 /// Arguments of `linerate man`.
 #[derive(Debug, Args)]
@@ -51,21 +51,12 @@ pub struct CompletionsArgs {
     shell: CompletedShell,
 }
 
-/// A shell that can complete linerate's words.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum CompletedShell {
-    Bash,
-    Zsh,
-    Fish,
-}
-
 /// Prints a manual page, or writes all of them.
 ///
 /// # Errors
 /// If there is no such command, or the directory can't be written.
 pub fn man(args: &ManArgs, whole: &clap::Command) -> Result<Code, Failure> {
-    let mut shown = without_hidden(whole);
-    shown.build();
+    let shown = with_page(whole);
     match &args.out {
         Some(directory) => write_pages(&shown, directory)?,
         None => say!("{}", page(below(&shown, &args.command)?).trim_end()),
@@ -78,31 +69,24 @@ pub fn man(args: &ManArgs, whole: &clap::Command) -> Result<Code, Failure> {
 /// # Errors
 /// None: standard output that can't be written is noticed by `main`.
 pub fn completions(args: &CompletionsArgs, whole: &clap::Command) -> Result<Code, Failure> {
-    say!("{}", script(args.shell, whole).trim_end());
+    say!("{}", script(args.shell, without_hidden(whole)).trim_end());
     Ok(Code::Done)
 }
 
-fn script(shell: CompletedShell, whole: &clap::Command) -> String {
-    let shell = match shell {
-        CompletedShell::Bash => Shell::Bash,
-        CompletedShell::Zsh => Shell::Zsh,
-        CompletedShell::Fish => Shell::Fish,
-    };
-    let mut bytes = Vec::new();
-    clap_complete::generate(shell, &mut without_hidden(whole), "linerate", &mut bytes);
-    let script = String::from_utf8_lossy(&bytes);
-    match shell {
-        Shell::Zsh => {
-            script.replacen(ZSH_BEGINS, &format!("{ZSH_BEGINS}{}", include_str!("completions/far.zsh")), 1)
-        }
-        Shell::Fish => format!("{script}{}", include_str!("completions/far.fish")),
-        _ => format!("{script}{}", include_str!("completions/far.bash")),
-    }
+/// The command line without the commands that only linerate itself starts: completions list none of them.
+pub fn without_hidden(whole: &clap::Command) -> clap::Command {
+    with_commands(whole, |below| !below.is_hide_set())
 }
 
-/// The command line without the commands that only linerate itself starts: neither pages nor completions list them.
-fn without_hidden(whole: &clap::Command) -> clap::Command {
-    let shown = whole.get_subcommands().filter(|below| !below.is_hide_set()).cloned();
+/// The command line of those that have a manual page.
+fn with_page(whole: &clap::Command) -> clap::Command {
+    let mut paged = with_commands(whole, |below| !below.is_hide_set() || below.get_name() == ADMINISTERED);
+    paged.build();
+    paged
+}
+
+fn with_commands(whole: &clap::Command, is_in: impl Fn(&clap::Command) -> bool) -> clap::Command {
+    let shown = whole.get_subcommands().filter(|below| is_in(below)).cloned();
     clap::Command::new("linerate")
         .version(env!("CARGO_PKG_VERSION"))
         .about(whole.get_about().cloned().unwrap_or_default())
@@ -143,7 +127,7 @@ fn page_name(command: &clap::Command) -> &str {
 
 /// A manual page: the sections that man-pages(7) names, in its order.
 fn page(command: &clap::Command) -> String {
-    let man = Man::new(command.clone()).source(concat!("linerate ", env!("CARGO_PKG_VERSION")));
+    let man = Man::new(with_usage(command)).source(concat!("linerate ", env!("CARGO_PKG_VERSION")));
     let mut bytes = Vec::new();
     let mut sections = vec![Man::render_title, Man::render_name_section, Man::render_synopsis_section];
     sections.extend([Man::render_description_section, Man::render_options_section]);
@@ -161,6 +145,13 @@ fn page(command: &clap::Command) -> String {
     }
     rest.to_writer(&mut bytes).expect("a vector takes any bytes");
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The command with the usage of its help for the synopsis: clap's page would write another one.
+fn with_usage(command: &clap::Command) -> clap::Command {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).to_owned();
+    command.clone().override_usage(usage)
 }
 
 /// A section whose lines aren't filled.
@@ -183,8 +174,7 @@ mod tests {
 
     #[test]
     fn a_page_has_every_section_and_stays_the_same() {
-        let mut shown = without_hidden(&crate::command());
-        shown.build();
+        let shown = with_page(&crate::command());
         let copy = page(below(&shown, &["cp".to_owned()]).unwrap());
         for section in
             ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "\"EXIT STATUS\"", "EXAMPLES", "\"SEE ALSO\""]
@@ -199,25 +189,15 @@ mod tests {
     #[test]
     fn each_command_has_a_page_and_hidden_ones_have_none() {
         let directory = tempfile::tempdir().unwrap();
-        let mut shown = without_hidden(&crate::command());
-        shown.build();
+        let shown = with_page(&crate::command());
         write_pages(&shown, directory.path()).unwrap();
         let is_there = |name: &str| directory.path().join(format!("{name}.1")).exists();
         assert!(is_there("linerate") && is_there("linerate-sync") && is_there("linerate-lab-run"));
-        for hidden in crate::command().get_subcommands().filter(|below| below.is_hide_set()) {
+        assert!(is_there("linerate-agent"), "authorized_keys(5) names it");
+        let is_hidden = |below: &&clap::Command| below.is_hide_set() && below.get_name() != ADMINISTERED;
+        for hidden in crate::command().get_subcommands().filter(is_hidden) {
             assert!(!is_there(&format!("linerate-{}", hidden.get_name())), "{hidden}");
         }
         assert!(!is_there("linerate-help") && !is_there("linerate-lab-help"));
-    }
-
-    #[test]
-    fn no_shell_completes_hidden_commands() {
-        for shell in [CompletedShell::Bash, CompletedShell::Zsh, CompletedShell::Fish] {
-            let script = script(shell, &crate::command());
-            assert!(script.contains("manifest"), "{shell:?}: {script}");
-            for hidden in ["be-guest", "no-delete", "The far end of the other commands"] {
-                assert!(!script.contains(hidden), "{shell:?} has {hidden}");
-            }
-        }
     }
 }

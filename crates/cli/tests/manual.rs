@@ -281,6 +281,103 @@ fn quotes_and_colons_are_completed_at_a_terminal() {
     assert!(!here.path().join("pwned").exists());
 }
 
+/// A directory of local files with odd names, and one of a host's name with a colon.
+fn odd_files() -> tempfile::TempDir {
+    let here = far_host();
+    for file in ["q'uote", "dol$lar", "star*", "a dir", "auto-x", "plain", "zip"] {
+        fs::write(here.path().join(file), "").unwrap();
+    }
+    for directory in [".sshd", "co:lon", "bashful"] {
+        fs::create_dir(here.path().join(directory)).unwrap();
+    }
+    here
+}
+
+#[test]
+fn bash_completes_the_files_of_options_as_those_of_arguments() {
+    if !has("python3") || !has("bash") {
+        return;
+    }
+    let here = odd_files();
+    for (keys, line) in [
+        ("cp --metrics q<TAB>", r"cp --metrics q\'uote "),
+        ("cp --log-file dol<TAB>", r"cp --log-file dol\$lar "),
+        ("cp --log-file=dol<TAB>", r"cp --log-file=dol\$lar "),
+        ("cp -F st<TAB>", r"cp -F star\* "),
+        (r"cp --log-file a\ d<TAB>", r"cp --log-file a\ dir "),
+        ("cp -i ~/.ssh<TAB>", "cp -i ~/.sshd/"),
+        ("cp --metrics 'q<TAB>", r"cp --metrics 'q'\''uote' "),
+        ("cp --compress a<TAB>", "cp --compress auto "),
+        ("cp --compress=a<TAB>", "cp --compress=auto "),
+        ("cp --bwlimit pl<TAB>", "cp --bwlimit pl"),
+    ] {
+        assert_eq!(
+            typed("bash", &format!("linerate {keys}"), &here),
+            format!("linerate {line}").trim_end(),
+            "{keys}"
+        );
+    }
+}
+
+#[test]
+fn a_local_name_with_a_colon_is_offered_as_one_of_this_directory() {
+    let here = odd_files();
+    let keys = "linerate cp -4 co<TAB>";
+    for shell in ["bash", "zsh"] {
+        if has("python3") && has(shell) {
+            let line = typed(shell, keys, &here).replace('\\', "");
+            assert_eq!(line, "linerate cp -4 ./co:lon/", "{shell}");
+            let line = typed(shell, "linerate cp -4 pla<TAB>", &here);
+            assert_eq!(line.trim_end(), "linerate cp -4 plain", "{shell}");
+        }
+    }
+    if has("fish") {
+        // fish offers only what begins as the word does, so nothing with ./ before it.
+        let all = offered_by_fish(&here, "linerate cp ");
+        assert!(all.contains(&"plain".to_owned()) && !all.iter().any(|name| name.contains(':')), "{all:?}");
+        assert_eq!(offered_by_fish(&here, "linerate cp ./co"), ["./co:lon/"]);
+        assert_eq!(offered_by_fish(&here, "linerate cp co"), [""; 0]);
+        assert_eq!(offered_by_fish(&here, "linerate cp pl"), ["plain"]);
+        assert_eq!(offered_by_fish(&here, "linerate cp --metrics pl"), ["plain"]);
+    }
+}
+
+/// What fish offers for a line.
+fn offered_by_fish(here: &tempfile::TempDir, line: &str) -> Vec<String> {
+    let mut fish = beside(here, "fish");
+    let code = "source $argv[1]; complete -C $argv[2]";
+    let output = run(fish.args(["--no-config", "-c", code]).arg(script("fish").path()).arg(line));
+    let offered = String::from_utf8_lossy(&output.stdout);
+    offered.lines().filter_map(|line| line.split('\t').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_shell_offers_files_where_a_word_is_needed() {
+    let here = odd_files();
+    if has("fish") {
+        let offered = |line: &str| offered_by_fish(&here, line);
+        assert_eq!(offered("linerate completions "), ["bash", "fish", "zsh"]);
+        assert_eq!(offered("linerate man sy"), ["sync"]);
+        assert_eq!(offered("linerate man pla"), [""; 0]);
+        assert_eq!(offered("linerate config show pla"), [""; 0]);
+        assert_eq!(offered("linerate doctor explain pla"), [""; 0]);
+        assert_eq!(offered("linerate cp --compress "), ["auto", "off"]);
+        assert_eq!(offered("linerate cp --bwlimit pla"), [""; 0]);
+        assert_eq!(offered("linerate verify pla"), ["plain"]);
+    }
+    if has("python3") && has("zsh") {
+        for (keys, line) in [
+            ("cp --compress a<TAB>", "cp --compress auto"),
+            ("cp --bwlimit pla<TAB>", "cp --bwlimit pla"),
+            ("completions z<TAB>", "completions zsh"),
+            ("cp --log-file dol<TAB>", r"cp --log-file dol\$lar"),
+        ] {
+            let typed = typed("zsh", &format!("linerate {keys}"), &here);
+            assert_eq!(typed.trim_end(), format!("linerate {line}"), "{keys}");
+        }
+    }
+}
+
 #[test]
 fn fish_completes_commands_and_options() {
     if !has("fish") {
@@ -323,6 +420,40 @@ fn man_shows_every_page_without_a_warning() {
         assert!(shown.stderr.is_empty(), "{}: {shown:?}", page.display());
         assert!(String::from_utf8_lossy(&shown.stdout).contains("SYNOPSIS"), "{}", page.display());
     }
+}
+
+/// The words of a usage, without those that roff(7) has for its looks.
+fn words_of(usage: &str) -> String {
+    let lines = usage.lines().filter(|line| !line.starts_with('.'));
+    let plain = lines.collect::<Vec<_>>().join(" ").replace("\\fB", "").replace("\\fR", "");
+    let plain = plain.replace("\\-", "-").replace("\\*(Aq", "'");
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_synopsis_of_each_page_is_the_usage_of_the_help() {
+    let directory = tempfile::tempdir().expect("a directory");
+    run(Command::new(PROGRAM).args(["man", "--out"]).arg(directory.path()));
+    for page in fs::read_dir(directory.path()).unwrap() {
+        let page = page.unwrap().path();
+        let text = fs::read_to_string(&page).unwrap();
+        let (_, synopsis) = text.split_once("\n.SH SYNOPSIS\n").expect("each has one");
+        let (synopsis, _) = synopsis.split_once("\n.SH ").expect("others follow");
+        let name = page.file_stem().unwrap().to_string_lossy().into_owned();
+        let help = run(Command::new(PROGRAM).args(name.split('-').skip(1)).arg("--help"));
+        let help = String::from_utf8_lossy(&help.stdout).replacen("usage: ", "Usage: ", 1);
+        let (_, usage) = help.split_once("Usage: ").expect("each has one");
+        let usage = usage.split("\n\n").next().unwrap();
+        assert_eq!(words_of(synopsis), words_of(usage), "{name}");
+    }
+}
+
+#[test]
+fn the_command_of_a_restricted_login_has_a_page() {
+    let page = run(Command::new(PROGRAM).args(["man", "agent"]));
+    assert!(String::from_utf8_lossy(&page.stdout).contains("linerate agent \\-\\-below"), "{page:?}");
+    let help = run(Command::new(PROGRAM).arg("--help"));
+    assert!(!String::from_utf8_lossy(&help.stdout).contains(" agent "), "it is not listed");
 }
 
 #[test]

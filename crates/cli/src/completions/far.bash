@@ -1,4 +1,18 @@
 
+# A local name with a colon is HOST:PATH to linerate, unless ./ is before it.
+_linerate_near() {
+    local names name
+    [[ $1 == */* || $1 == -* ]] && return
+    mapfile -t names < <(compgen -f -- "$1")
+    if [[ "${names[*]}" == *:* ]]; then
+        for name in "${names[@]}"; do
+            [[ $name == *:* ]] && name=./$name
+            COMPREPLY+=("$name")
+        done
+        compopt -o filenames 2>/dev/null
+    fi
+}
+
 # HOST:PATH and --to=HOST:PATH: the paths of that host, by ssh.
 _linerate_far() {
     local line=${COMP_LINE:0:COMP_POINT} word beginning opened quote character is_odd option at start=0 offered name
@@ -25,7 +39,10 @@ _linerate_far() {
     [[ $word == --to=* ]] && option=--to=
     word=${word#"$option"}
     if [[ $word != *:* || $word == [-/.]* || ${word%%:*} == */* || -n $is_odd ]]; then
+        # The option of a value is before the equals sign.
+        [[ $3 == = ]] && set -- "$1" "$2" "${COMP_WORDS[COMP_CWORD - 2]}"
         _linerate "$@"
+        [[ -z $opened$beginning$is_odd && ${#COMPREPLY[@]} -eq 0 ]] && _linerate_near "$word"
         return
     fi
     COMPREPLY=()

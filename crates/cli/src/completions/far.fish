@@ -14,3 +14,18 @@ function __linerate_is_to
     string match -qr '^[^-/.][^/]*:' -- (__linerate_to)
 end
 complete -c linerate -n __linerate_is_to -l to -r -f -a '(linerate complete (__linerate_to) (commandline -opc) 2>/dev/null)'
+
+# A local name with a colon is HOST:PATH to linerate, unless ./ is before it: it is offered behind ./ only, since fish offers
+# nothing that begins in another way than the word.
+function __linerate_near
+    set -l word (string unescape -- (commandline -ct))
+    string match -qr '/|^-' -- $word; and return
+    for name in "$word"*
+        test -d $name; and set name $name/
+        echo $name
+    end
+end
+function __linerate_is_near
+    __fish_linerate_using_subcommand cp sync scp rsync verify clean; and string match -q '*:*' -- (__linerate_near)
+end
+complete -c linerate -n __linerate_is_near -f -a "(__linerate_near | string match -v '*:*')"

@@ -57,7 +57,7 @@ use table::OPTIONS;
 
 /// Arguments of `linerate rsync`.
 #[derive(Debug, Args)]
-#[command(before_long_help = EXAMPLES, after_long_help = codes_table())]
+#[command(before_long_help = EXAMPLES, after_long_help = codes_table(), override_usage = FORMS)]
 pub struct RsyncArgs {
     /// rsync's own options and paths
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "RSYNC-ARGUMENT")]
@@ -72,12 +72,13 @@ Examples:
       rsync's options, and the effect of each
 ";
 
-const HELP: &str = "\
-Usage: linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
+const FORMS: &str = "\
+linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
        linerate rsync [RSYNC'S OPTIONS] [USER@]HOST:SRC... DST
        linerate rsync [RSYNC'S OPTIONS] SRC... DST
-       linerate rsync [RSYNC'S OPTIONS] [[USER@]HOST:]SRC
+       linerate rsync [RSYNC'S OPTIONS] [[USER@]HOST:]SRC";
 
+const HELP: &str = "\
 Does the same as rsync with these words, over linerate's streams: the same
 tree, the same lines, the same exit codes. It refuses an option that it
 doesn't have by its name, before it does anything.";
@@ -195,7 +196,7 @@ fn is_far(list: &OsString) -> bool {
 /// The help: how the command is called, and the effect of each of rsync's options.
 fn help() -> String {
     let rows = OPTIONS.iter().map(|option| format!("\n  {:<42} {}", option.shown(), option.verdict()));
-    format!("{HELP}\n\nrsync's options:{}\n\n{}", rows.collect::<String>(), codes_table())
+    format!("Usage: {FORMS}\n\n{HELP}\n\nrsync's options:{}\n\n{}", rows.collect::<String>(), codes_table())
 }
 
 fn codes_table() -> String {

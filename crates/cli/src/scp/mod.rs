@@ -32,7 +32,7 @@ use table::OPTIONS;
 
 /// Arguments of `linerate scp`.
 #[derive(Debug, Args)]
-#[command(before_long_help = EXAMPLES, after_long_help = codes_table())]
+#[command(before_long_help = EXAMPLES, after_long_help = codes_table(), override_usage = FORM)]
 pub struct ScpArgs {
     /// scp's own options and paths
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SCP-ARGUMENT")]
@@ -47,8 +47,8 @@ Examples:
       scp's options, and the effect of each
 ";
 
-const USAGE: &str = "\
-usage: linerate scp [-346ABCOpqRrsTv] [-c cipher] [-F ssh_config]
+const FORM: &str = "\
+linerate scp [-346ABCOpqRrsTv] [-c cipher] [-F ssh_config]
            [-i identity_file] [-J destination] [-l limit] [-o ssh_option]
            [-P port] [-S program] [-X sftp_option] source ... target";
 
@@ -67,7 +67,7 @@ pub fn run(args: ScpArgs) -> Result<Code, Failure> {
 /// The help: how the command is called, and the effect of each of scp's options.
 fn help() -> String {
     let rows = OPTIONS.iter().map(|option| format!("\n  {:<20} {}", option.shown(), option.verdict()));
-    format!("{USAGE}\n\nscp's options:{}\n\n{}", rows.collect::<String>(), codes_table())
+    format!("usage: {FORM}\n\nscp's options:{}\n\n{}", rows.collect::<String>(), codes_table())
 }
 
 fn codes_table() -> String {
@@ -89,7 +89,7 @@ impl ScpLine {
         }
         let Some((destination, sources)) = self.paths.split_last().filter(|(_, rest)| !rest.is_empty())
         else {
-            return Err(failed(format!("there are no source and target\n{USAGE}")));
+            return Err(failed(format!("there are no source and target\nusage: {FORM}")));
         };
         let destination = SourcePlace::parse(destination).map_err(failed)?;
         let sources: Result<Vec<_>, _> = sources.iter().map(|word| SourcePlace::parse(word)).collect();
