@@ -63,12 +63,23 @@ impl Machine {
 
     /// The version of the C library that programs for this kind of machine are linked with here, if it is glibc.
     pub fn c_library(&self) -> Option<String> {
-        let compiler = if self.is_here() { "cc".to_owned() } else { self.c_compiler() };
-        let mut macros = Command::new(compiler);
+        let mut macros = Command::new(self.linker());
         macros.args(["-E", "-dM", "-include", "features.h", "-x", "c", "/dev/null"]);
         let macros = String::from_utf8(macros.output().ok()?.stdout).ok()?;
         let value = |name| macros.lines().find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name));
         Some(format!("{}.{}", value("__GLIBC__ ")?, value("__GLIBC_MINOR__ ")?))
+    }
+
+    /// The version of the GCC whose runtime programs for this kind of machine are linked with here, if it is GCC.
+    pub fn gcc(&self) -> Option<String> {
+        let version = Command::new(self.linker()).arg("-dumpfullversion").output().ok()?;
+        let version = String::from_utf8(version.stdout).ok()?.trim().to_owned();
+        (!version.is_empty()).then_some(version)
+    }
+
+    /// The C compiler that links programs for this kind of machine.
+    fn linker(&self) -> String {
+        if self.is_here() { "cc".to_owned() } else { self.c_compiler() }
     }
 
     fn is_here(&self) -> bool {

@@ -69,7 +69,7 @@ cargo xtask COMMAND
                  a copy is done more than a second later than a command by ssh, or the documentation states other sizes
   foreign MACHINE  build linerate and tests for another kind of machine, run the tests by qemu-user, and copy to and from an
                  end of that kind, as root
-  release --out DIR [--program [MACHINE=]FILE]... [--agent [MACHINE=]FILE]... [--sign KEY]
+  release --out DIR [--program [MACHINE=]FILE]... [--agent [MACHINE=]FILE]... [--sign KEY] [--maintainer 'NAME <ADDRESS>']
                  pack the static binaries for each MACHINE, this one by default: tar.zst, deb, rpm, list of parts (SPDX),
                  SHA-256 sums; with several machines, also all of them as linerate-agents; --sign: the sums by a key of ssh's
   ci             everything that a change must pass: .ci/run

@@ -29,6 +29,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("zsh", "zsh"),
     ("fish", "fish"),
     ("rpm", "rpm"),
+    ("lintian", "lintian"),
     ("systemd-analyze", "systemd"),
     ("ansible-playbook", "ansible-core"),
     ("nft", "nftables"),

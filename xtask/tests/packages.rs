@@ -164,6 +164,7 @@ fn assert_installed(usr: &Path, zsh: &str) {
         "share/doc/linerate/copyright",
         "share/doc/linerate/LICENSE-crates.txt",
         "share/doc/linerate/LICENSE-LGPL-2.1",
+        "share/doc/linerate/LICENSE-GCC-exception-3.1",
         "share/doc/linerate/linerate.spdx.json",
         "share/doc/linerate/examples/grafana/linerate.json",
         "share/doc/linerate/examples/systemd/linerate-sync@.service",
@@ -172,7 +173,8 @@ fn assert_installed(usr: &Path, zsh: &str) {
     ] {
         assert!(usr.join(file).metadata().is_ok_and(|metadata| metadata.len() > 100), "{file}");
     }
-    assert!(!usr.join("share/man/man1/linerate-agent.1.gz").exists(), "a hidden command");
+    assert!(usr.join("share/man/man1/linerate-agent.1.gz").exists(), "administrators write it");
+    assert!(!usr.join("share/man/man1/linerate-data.1.gz").exists(), "a hidden command");
     if has("man") {
         let page =
             run(Command::new("man").args(["--local-file"]).arg(usr.join("share/man/man1/linerate-cp.1.gz")));
@@ -354,6 +356,63 @@ fn the_list_of_parts_names_each_crate_with_its_licence_and_digest() {
         assert!(ids.contains(from) || from == "SPDXRef-DOCUMENT", "{relation}");
         assert!(ids.contains(relation["relatedSpdxElement"].as_str().unwrap()), "{relation}");
     }
+}
+
+#[test]
+fn the_parts_that_cargo_does_not_list_are_in_the_list_and_in_the_licences() {
+    let (Some(release), directory) = (released(), tempfile::tempdir().unwrap()) else { return };
+    let list = list_of_parts(release.path(), HERE);
+    let packages = list["packages"].as_array().unwrap();
+    let linked = list["relationships"].as_array().unwrap().iter();
+    let linked = linked.filter(|relation| relation["relationshipType"] == "STATIC_LINK").count();
+    assert_eq!(linked, 3, "{list}");
+    let documents = unpacked(release.path(), HERE, directory.path()).join("share/doc/linerate");
+    let read = |name: &str| fs::read_to_string(documents.join(name)).unwrap();
+    for (name, licence, file, shown) in [
+        ("rust-std", "Apache-2.0 OR MIT", "LICENSE-crates.txt", "\nrust-std "),
+        ("glibc", "LGPL-2.1-or-later", "copyright", "GNU C Library"),
+        ("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", "copyright", "libgcc_eh"),
+    ] {
+        let package = packages.iter().find(|package| package["name"] == name).expect(name);
+        assert_eq!(package["licenseDeclared"], licence);
+        assert!(read(file).contains(shown) && read(file).contains(licence), "{file} lacks {name}");
+    }
+}
+
+#[test]
+fn debians_checker_finds_no_error_in_a_deb() {
+    if !has("lintian") {
+        return;
+    }
+    let Some(release) = released() else { return };
+    let packages = [&format!("{}.deb", debian(HERE)), "_all.deb"].map(|end| ending(release.path(), end));
+    let checked = Command::new("lintian").args(["--no-cfg", "--allow-root"]).args(packages).output().unwrap();
+    let found = text(&checked);
+    // It ends with 1 where it could not look, and with 2 where it found an error.
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+    let of_texts = ["copyright-without-copyright-notice", "changelog", "malformed"];
+    let is_wrong = |line: &&str| line.starts_with("E: ") || of_texts.iter().any(|tag| line.contains(tag));
+    assert_eq!(found.lines().filter(is_wrong).collect::<Vec<_>>(), [""; 0], "{found}");
+}
+
+#[test]
+fn a_maintainer_is_who_is_named_and_else_nobody() {
+    if !has("dpkg-deb") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let Some(program) = program(directory.path()) else { return };
+    let out = directory.path().join("out");
+    let field = || {
+        let mut show = Command::new("dpkg-deb");
+        text(&run(show.args(["--show", "--showformat=${Maintainer}"]).arg(ending(&out, ".deb"))))
+    };
+    run(&mut xtask_release(&program, &out));
+    assert!(field().ends_with(".invalid>"), "{}", field());
+    run(xtask_release(&program, &out).args(["--maintainer", "A B <a@b.example>"]));
+    assert_eq!(field(), "A B <a@b.example>");
+    let refused = xtask_release(&program, &out).args(["--maintainer", "A B"]).output().unwrap();
+    assert!(!refused.status.success() && !refused.stderr.is_empty(), "{refused:?}");
 }
 
 fn list_of_parts(release: &Path, machine: &str) -> serde_json::Value {

@@ -4,10 +4,27 @@ use anyhow::Context;
 use ar::{Builder, Header};
 
 use super::archive::{below, tar};
-use super::product::{InstalledFile, Product, ZSH, compressed};
+use super::changes;
+use super::product::{CHANGES, InstalledFile, Product, ZSH, compressed};
 
 /// Where Debian's zsh looks for what packages bring.
 const DEBIAN_ZSH: &str = "share/zsh/vendor-completions";
+
+/// The changelog's name in Debian, where the other one is for Debian's own.
+const UPSTREAM: &str = "NEWS.gz";
+/// Where every Debian has the texts of common licences.
+const COMMON: &str = "
+On Debian systems, the complete texts of the Apache License, Version 2.0, of the
+GNU Lesser General Public License, version 2.1, and of the GNU General Public
+License, version 3, are in /usr/share/common-licenses/Apache-2.0,
+/usr/share/common-licenses/LGPL-2.1 and /usr/share/common-licenses/GPL-3.
+";
+
+/// What Debian's checker is told about the package for all machines.
+const OVERRIDES: &str = "\
+# These programs run on the far hosts to which linerate brings them, whatever this one is.
+linerate-agents: arch-independent-package-contains-binary-or-object
+";
 
 /// A processor's name in Debian.
 pub fn architecture(arch: Option<&str>) -> &str {
@@ -23,6 +40,7 @@ pub fn architecture(arch: Option<&str>) -> &str {
 pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     let mut files = below("usr", &product.files);
     files.iter_mut().for_each(|file| file.path = file.path.replace(ZSH, DEBIAN_ZSH));
+    with_debians_texts(product, &mut files)?;
     let control = InstalledFile { path: "control".into(), mode: 0o644, bytes: control(product).into_bytes() };
     let members = [
         ("debian-binary", b"2.0\n".to_vec()),
@@ -39,16 +57,36 @@ pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     package.into_inner().context("ending the package")
 }
 
+/// Debian's changelog beside linerate's, and where the texts of common licences are.
+fn with_debians_texts(product: &Product, files: &mut Vec<InstalledFile>) -> anyhow::Result<()> {
+    let document = |name: &str| format!("usr/{}/{name}", product.documents());
+    for file in files.iter_mut() {
+        if file.path == document(CHANGES) {
+            file.path = document(UPSTREAM);
+        } else if file.path == document("copyright") {
+            file.bytes.extend_from_slice(COMMON.as_bytes());
+        }
+    }
+    let bytes = compressed(changes::of_debian(product, UPSTREAM)?.as_bytes())?;
+    files.push(InstalledFile { path: document(CHANGES), mode: 0o644, bytes });
+    if product.arch().is_none() {
+        let path = format!("usr/share/lintian/overrides/{}", product.name);
+        files.push(InstalledFile { path, mode: 0o644, bytes: OVERRIDES.into() });
+    }
+    Ok(())
+}
+
 /// deb-control(5). A static binary depends on nothing; ssh is a program that it runs.
 fn control(product: &Product) -> String {
     let kibibytes: usize = product.files.iter().map(|file| file.bytes.len().div_ceil(1024)).sum();
     format!(
-        "Package: {}\nVersion: {}\nArchitecture: {}\nMaintainer: The linerate project\n\
+        "Package: {}\nVersion: {}\nArchitecture: {}\nMaintainer: {}\n\
          Installed-Size: {kibibytes}\nRecommends: {}\nSection: net\nPriority: optional\n\
          Description: {}\n {}\n",
         product.name,
         product.package_version(),
         architecture(product.arch()),
+        product.maintainer,
         if product.arch().is_some() { "openssh-client" } else { "linerate" },
         product.summary,
         product.description.replace('\n', "\n "),

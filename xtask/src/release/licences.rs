@@ -10,6 +10,14 @@ use super::parts::{Part, Parts};
 /// The licence of the C library. Each copy of the binary comes with a copy of it, as its section 6 asks.
 const LGPL: &str = include_str!("lgpl-2.1.txt");
 
+/// What GCC's runtime allows beyond its licence: a program that contains it may have any.
+const EXCEPTION: &str = include_str!("gcc-exception-3.1.txt");
+
+/// Rust's standard library, which cargo doesn't list.
+const RUST_STD: &str = "\
+rust-std (Rust's standard library, copyright by the Rust Project Developers): Apache-2.0 OR MIT
+";
+
 /// Names and texts: ours, and one file with those of all crates.
 pub fn files(repository: &Path, parts: &Parts) -> anyhow::Result<Vec<(String, String)>> {
     let ours =
@@ -20,13 +28,14 @@ pub fn files(repository: &Path, parts: &Parts) -> anyhow::Result<Vec<(String, St
     };
     let mut files: Vec<_> = ours.into_iter().map(read).collect::<anyhow::Result<_>>()?;
     files.push(("LICENSE-LGPL-2.1".into(), LGPL.into()));
+    files.push(("LICENSE-GCC-exception-3.1".into(), EXCEPTION.into()));
     files.push(("LICENSE-crates.txt".into(), of_crates(parts)?));
     Ok(files)
 }
 
 /// A list of the crates with their licences, and each text once, below the names of those that bring it.
 fn of_crates(parts: &Parts) -> anyhow::Result<String> {
-    let mut list = String::from("The static binary of linerate contains these crates.\n\n");
+    let mut list = String::from("The static binary of linerate contains these crates.\n\n") + RUST_STD;
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for part in parts.crates.iter().filter(|part| part.source.is_some()) {
         let name = format!("{} {}", part.name, part.version);
@@ -96,6 +105,7 @@ mod tests {
             let heading = |line: &&str| line.contains(&format!("{part} ")) && !line.contains(": ");
             assert!(text.lines().any(|line| heading(&line)), "no text for {part}");
         }
+        assert!(text.contains("\nrust-std (") && text.contains(": Apache-2.0 OR MIT\n"), "no rust-std");
         assert!(!text.contains("linerate-wire") && !text.contains("\nproptest "), "neither ours nor tests'");
     }
 }

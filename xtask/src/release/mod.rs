@@ -2,6 +2,7 @@
 //! same tree gives the same bytes: every time is `SOURCE_DATE_EPOCH`, or that of the last commit.
 
 mod archive;
+mod changes;
 mod deb;
 mod licences;
 mod parts;
@@ -29,13 +30,14 @@ const NAMESPACE: &str = "linerate-release";
 /// # Errors
 /// Where the build fails, or a file can't be read or written.
 pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
-    let ReleaseOptions { out, mut programs, mut agents, key } = ReleaseOptions::parse(arguments)?;
+    let ReleaseOptions { out, mut programs, mut agents, key, maintainer } = ReleaseOptions::parse(arguments)?;
     if let Entry::Vacant(program) = programs.entry(Machine::here()) {
         let built = dist::build(repository)?;
         program.insert(built.program);
         agents.insert(Machine::here(), built.agent);
     }
-    let source = ReleaseSource { repository, seconds: date(repository)?, commit: commit(repository)? };
+    let (seconds, commit) = (date(repository)?, commit(repository)?);
+    let source = ReleaseSource { repository, seconds, commit, maintainer };
     for (machine, file) in programs.iter().chain(&agents) {
         machine.check(file)?;
         product::check(&source, file)?;
@@ -80,6 +82,8 @@ struct ReleaseSource<'a> {
     /// The time of every file, in seconds since 1970.
     seconds: u32,
     commit: Option<String>,
+    /// Who answers for the packages, as NAME <ADDRESS>; none: the first author that Cargo.toml names.
+    maintainer: Option<String>,
 }
 
 /// Files, each for a kind of machine.
@@ -95,23 +99,40 @@ struct ReleaseOptions {
     agents: ByMachine,
     /// The key of ssh's that signs the sums.
     key: Option<PathBuf>,
+    /// Who answers for the packages.
+    maintainer: Option<String>,
 }
 
 impl ReleaseOptions {
     fn parse(arguments: &[String]) -> anyhow::Result<Self> {
-        let (mut out, mut programs, mut agents, mut key) = (None, ByMachine::new(), ByMachine::new(), None);
+        let (mut out, mut key, mut maintainer) = (None, None, None);
+        let (mut programs, mut agents) = (ByMachine::new(), ByMachine::new());
         for pair in arguments.chunks(2) {
             match pair {
                 [option, value] if option == "--out" => out = Some(std::path::absolute(value)?),
                 [option, value] if option == "--sign" => key = Some(std::path::absolute(value)?),
                 [option, value] if option == "--program" => programs.extend([of_machine(value)?]),
                 [option, value] if option == "--agent" => agents.extend([of_machine(value)?]),
-                _ => bail!("release takes --out, --program, --agent and --sign, not '{}'", pair.join(" ")),
+                [option, value] if option == "--maintainer" => maintainer = Some(contact(value)?),
+                _ => bail!(
+                    "release takes --out, --program, --agent, --sign and --maintainer, not '{}'",
+                    pair.join(" ")
+                ),
             }
         }
         let out = out.context("release needs --out DIR, the directory for the packages")?;
-        Ok(Self { out, programs, agents, key })
+        Ok(Self { out, programs, agents, key, maintainer })
     }
+}
+
+/// Reads NAME <ADDRESS>, as deb-control(5) wants it.
+fn contact(value: &str) -> anyhow::Result<String> {
+    let address = value.strip_suffix('>').and_then(|value| value.split_once(" <"));
+    let is_fit = |(name, address): &(&str, &str)| {
+        !name.trim().is_empty() && address.contains('@') && !value.contains(['\n', ','])
+    };
+    let fit = address.filter(is_fit).map(|_| value.to_owned());
+    fit.with_context(|| format!("'{value}' is no maintainer: write NAME <USER@HOST>"))
 }
 
 /// Reads FILE, which is for this kind of machine, or MACHINE=FILE.
@@ -180,11 +201,22 @@ mod tests {
         let other = |name| Machine::named(name).unwrap();
         let programs = ByMachine::from([(Machine::here(), "/y".into()), (other("aarch64"), "/z".into())]);
         let agents = ByMachine::from([(other("riscv64"), "/a".into())]);
-        assert_eq!(options, ReleaseOptions { out: "/x".into(), programs, agents, key: None });
+        assert_eq!(
+            options,
+            ReleaseOptions { out: "/x".into(), programs, agents, key: None, maintainer: None }
+        );
         for wrong in
             ["--program /y", "--out", "--out /x --fast 1", "--out /x --program m=/z", "--out /x --agent m=/z"]
         {
             assert!(ReleaseOptions::parse(&words(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_maintainer_has_a_name_and_an_address() {
+        assert_eq!(contact("A B <a@b.example>").unwrap(), "A B <a@b.example>");
+        for wrong in ["A B", "a@b.example", " <a@b.example>", "A <b>", "A, B <a@b.example>"] {
+            assert!(contact(wrong).is_err(), "{wrong}");
         }
     }
 }

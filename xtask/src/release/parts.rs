@@ -18,6 +18,8 @@ pub struct Part {
     pub version: String,
     #[serde(default)]
     pub license: Option<String>,
+    #[serde(default)]
+    pub authors: Vec<String>,
     /// None for the crates of this repository.
     #[serde(default)]
     pub source: Option<String>,

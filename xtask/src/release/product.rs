@@ -13,7 +13,7 @@ use std::process::Command;
 
 use super::parts::Parts;
 use super::sbom::{Binaries, BuiltBinary};
-use super::{ByMachine, ReleaseSource, archive, deb, hexadecimal, licences, output, rpm, sbom};
+use super::{ByMachine, ReleaseSource, archive, changes, deb, hexadecimal, licences, output, rpm, sbom};
 use crate::dist::commit_of;
 use crate::machine::Machine;
 
@@ -28,12 +28,17 @@ const AGENTS_SUMMARY: &str = "linerate for far hosts of other kinds of machine";
 const AGENTS_DESCRIPTION: &str = "\
 linerate brings itself to the hosts that it copies to and from. With this
 package it brings the right binary to hosts of another architecture, too.";
-/// The licence of linerate and of the parts of the C library in it, as SPDX writes it.
-pub const LICENCE: &str = "(Apache-2.0 OR MIT) AND LGPL-2.1-or-later";
+/// The licence of linerate and of the parts of the C library and of GCC's runtime in it, as SPDX writes it.
+pub const LICENCE: &str =
+    "(Apache-2.0 OR MIT) AND LGPL-2.1-or-later AND GPL-3.0-or-later WITH GCC-exception-3.1";
+/// Who answers for packages if nobody is named: an address that can't be anyone's (RFC 2606).
+const NOBODY: &str = "The linerate contributors <linerate@linerate.invalid>";
 /// The most bytes that may travel to a new host.
 const MOST_BROUGHT: usize = 5_000_000;
 /// Where each package's licences are, below the prefix.
 const DOCUMENTS: &str = "share/doc";
+/// The changelog's name among the documents.
+pub const CHANGES: &str = "changelog.gz";
 /// Where zsh looks on most systems.
 pub const ZSH: &str = "share/zsh/site-functions";
 
@@ -52,6 +57,8 @@ pub struct Product {
     pub summary: &'static str,
     pub description: &'static str,
     pub version: String,
+    /// NAME <ADDRESS>.
+    pub maintainer: String,
     /// None if the package is for all machines.
     machine: Option<Machine>,
     /// The time of every file, in seconds since 1970.
@@ -79,12 +86,11 @@ impl Product {
         }
         let binaries = Binaries { machine, built, rust: rust_of(&bytes) };
         let sbom = sbom::document(&parts, *seconds, &binaries)?;
-        let mut product = Self::empty("linerate", &parts, *seconds);
+        let mut product = Self::empty("linerate", &parts, source);
         product.machine = Some(machine.clone());
         product.files = texts.to_vec();
         product.add_licences(repository, &parts)?;
-        let changes = fs::read(repository.join("CHANGELOG.md")).context("reading CHANGELOG.md")?;
-        product.add_document("changelog.gz", compressed(&changes)?);
+        product.add_changes(repository)?;
         product.add_document("linerate.spdx.json", sbom.clone());
         product.add_examples(&repository.join("contrib"), "examples")?;
         product.files.push(InstalledFile { path: "bin/linerate".into(), mode: 0o755, bytes });
@@ -103,9 +109,10 @@ impl Product {
         let mut product = Self {
             summary: AGENTS_SUMMARY,
             description: AGENTS_DESCRIPTION,
-            ..Self::empty("linerate-agents", &parts, source.seconds)
+            ..Self::empty("linerate-agents", &parts, source)
         };
         product.add_licences(source.repository, &parts)?;
+        product.add_changes(source.repository)?;
         for (machine, file) in programs {
             let bytes = read(file)?;
             let path = format!("{BESIDE}/{NAME}{}", machine.name());
@@ -118,14 +125,16 @@ impl Product {
         Ok(product)
     }
 
-    fn empty(name: &'static str, parts: &Parts, seconds: u32) -> Self {
+    fn empty(name: &'static str, parts: &Parts, source: &ReleaseSource) -> Self {
+        let maintainer = source.maintainer.as_ref().or(parts.program().authors.first());
         Self {
             name,
             summary: SUMMARY,
             description: DESCRIPTION,
             version: parts.version().to_owned(),
+            maintainer: maintainer.map_or(NOBODY, String::as_str).to_owned(),
             machine: None,
-            seconds,
+            seconds: source.seconds,
             files: Vec::new(),
             sbom: None,
         }
@@ -167,6 +176,13 @@ impl Product {
         for (name, text) in licences::files(repository, parts)? {
             self.add_document(&name, text);
         }
+        Ok(())
+    }
+
+    fn add_changes(&mut self, repository: &Path) -> anyhow::Result<()> {
+        let text = fs::read_to_string(repository.join("CHANGELOG.md")).context("reading CHANGELOG.md")?;
+        let changes = changes::packaged(&text, &self.version);
+        self.add_document(CHANGES, compressed(changes.as_bytes())?);
         Ok(())
     }
 

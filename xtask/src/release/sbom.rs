@@ -9,6 +9,9 @@ use crate::machine::Machine;
 use std::collections::BTreeMap;
 use std::process::Command;
 
+/// GCC's runtime: libgcc and libgcc_eh, which unwinds the stack.
+const LIBGCC: &str = "SPDXRef-libgcc";
+
 /// A release's own binaries for a kind of machine, and their source.
 pub struct Binaries<'a> {
     pub machine: &'a Machine,
@@ -25,8 +28,8 @@ pub struct BuiltBinary {
     pub commit: Option<String>,
 }
 
-/// The document: every crate that cargo links into the program with its licence and digest, Rust's standard library and
-/// the C library. What runs only while it is built isn't in it.
+/// The document: every crate that cargo links into the program with its licence and digest, Rust's standard library,
+/// the C library and GCC's runtime. What runs only while it is built isn't in it.
 ///
 /// # Errors
 /// Where a time can't be written.
@@ -75,11 +78,12 @@ fn package(part: &Part, binaries: &Binaries) -> Value {
     package
 }
 
-fn toolchain(binaries: &Binaries) -> [Value; 2] {
-    let libc = binaries.machine.c_library();
+fn toolchain(binaries: &Binaries) -> [Value; 3] {
+    let (libc, gcc) = (binaries.machine.c_library(), binaries.machine.gcc());
     [
         described("SPDXRef-rust-std", "rust-std", binaries.rust.as_deref(), "Apache-2.0 OR MIT"),
         described("SPDXRef-glibc", "glibc", libc.as_deref(), "LGPL-2.1-or-later"),
+        described(LIBGCC, "libgcc", gcc.as_deref(), "GPL-3.0-or-later WITH GCC-exception-3.1"),
     ]
 }
 
@@ -103,7 +107,7 @@ fn relations(parts: &Parts) -> Vec<Value> {
     let mut relations = vec![relation("SPDXRef-DOCUMENT", "DESCRIBES", &program)];
     let needs = parts.needs.iter().filter_map(|(from, to)| Some((named(from)?, named(to)?)));
     relations.extend(needs.map(|(from, to)| relation(&from, "DEPENDS_ON", &to)));
-    for part in ["SPDXRef-rust-std", "SPDXRef-glibc"] {
+    for part in ["SPDXRef-rust-std", "SPDXRef-glibc", LIBGCC] {
         relations.push(relation(&program, "STATIC_LINK", part));
     }
     relations
