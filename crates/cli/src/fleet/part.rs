@@ -93,7 +93,8 @@ fn options(plan: &FleetPlan, part: FleetPart, common: &CopyingArgs, purpose: Pur
     // The metadata of directories is compared with them.
     let is_last = part == FleetPart::Directories || purpose == Purpose::Compare;
     let dry_run = purpose != Purpose::Move;
-    let checksum = purpose == Purpose::Compare;
+    // A later round has a file because it differs from the planned one, perhaps only in contents, or wasn't compared yet.
+    let checksum = purpose == Purpose::Compare || plan.round > 1;
     let keep = common.details.keeping(plan.keep);
     Options {
         recursive: true,

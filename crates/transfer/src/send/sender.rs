@@ -8,6 +8,7 @@ use linerate_wire::control::{
 use linerate_wire::entry::Entry;
 use linerate_wire::frame::WINDOW_LOG;
 use linerate_wire::path::RelPath;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::Instant;
@@ -287,7 +288,13 @@ impl<'a> Rounds<'a> {
     fn plan(self, ahead: Ahead<'_>, planner: Planner, offers: Option<(&Channel, Receiver<Answer>)>) {
         let Self { shared, options, state, .. } = self;
         let Some((channel, answers)) = offers else { return ahead.hand_on(planner) };
-        let hash = |entry: &Entry| digest(shared.sources, entry, shared.stop);
+        // Each transfer that brings pieces of a file would read the whole file for its digest. Without one, its pieces are sent.
+        let brought = options.details.divided.iter().filter(|file| file.brings());
+        let divided: HashSet<&RelPath> = brought.map(|file| &file.path).collect();
+        let is_divided = |entry: &Entry| entry.source == 0 && divided.contains(&entry.path);
+        let hash = |entry: &Entry| {
+            if is_divided(entry) { None } else { digest(shared.sources, entry, shared.stop) }
+        };
         let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
         let removable = shared.removable.as_ref();
         let offers =

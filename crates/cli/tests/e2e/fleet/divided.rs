@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 
 impl Fleet<'_> {
     /// A file of 64 MiB without holes, and small ones.
-    fn with_large_file(self) -> Self {
+    pub(super) fn with_large_file(self) -> Self {
         write(self.source.join("d/large"), noise(1, (64 * MIB) as usize + 777));
         (0..40).for_each(|number| write(self.source.join(format!("s{number}")), noise(number, 500)));
         fs::set_permissions(self.source.join("d/large"), PermissionsExt::from_mode(0o640)).unwrap();
@@ -25,13 +25,13 @@ impl Fleet<'_> {
         self
     }
 
-    fn large(&self) -> PathBuf {
+    pub(super) fn large(&self) -> PathBuf {
         self.copy.join("d/large")
     }
 
     /// Plans that many shards, all of which bring pieces of the large file.
     #[track_caller]
-    fn divide(&self, shards: u32) -> Value {
+    pub(super) fn divide(&self, shards: u32) -> Value {
         let run = self.plan(args!["--shards", shards.to_string(), "--json"]).exits(0);
         let plan: Value = serde_json::from_str(&run.out).unwrap();
         assert_eq!(plan["divided"], 1, "{plan}");
@@ -39,11 +39,11 @@ impl Fleet<'_> {
         plan
     }
 
-    fn shard(&self, shard: u32) -> Run {
+    pub(super) fn shard(&self, shard: u32) -> Run {
         self.run(args!["--shard", shard.to_string()])
     }
 
-    fn clean(&self) -> Run {
+    pub(super) fn clean(&self) -> Run {
         self.case.clean(args![&self.copy])
     }
 

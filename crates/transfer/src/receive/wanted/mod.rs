@@ -329,8 +329,17 @@ impl<'a, 'b> Comparer<'a, 'b> {
             {
                 Decision::Contents(changes)
             }
+            Decision::Attributes(changes) if self.must_be_separate() && self.is_shared(entry, there) => {
+                Decision::Contents(changes)
+            }
             decision => decision,
         }
+    }
+
+    /// True if a listed file is compared because it has changed, and the change may be that it lost its other names. rsync
+    /// leaves such names together.
+    fn must_be_separate(&self) -> bool {
+        self.shared.settings.listed && self.rules.sync.checksum && !self.rules.sync.into
     }
 
     /// True if the existing file has further names that the sender's file doesn't have: they would get its metadata
