@@ -31,6 +31,14 @@ const GO_ON: &str =
 /// The same, if unfinished files lie in a directory that no journal knows.
 const BEGIN_AGAIN: &str = "; run the same command again: unfinished files start again, since --temp-dir without --partial-dir keeps no parts";
 
+impl Failure {
+    /// Without the text about the same command: this run itself goes on.
+    pub fn without_advice(self) -> Self {
+        let advice = [GO_ON, BEGIN_AGAIN].into_iter().find_map(|advice| self.0.strip_suffix(advice));
+        Self(advice.map_or_else(|| self.0.clone(), str::to_owned), self.1)
+    }
+}
+
 /// The state of a run.
 pub struct Copy {
     /// The user's task.

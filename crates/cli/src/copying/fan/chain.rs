@@ -76,7 +76,7 @@ impl Copy {
             Err(error) => Err(self.gave_up(far.session.give_up(error))),
         };
         done.map_err(|failure| {
-            let Failure(message, code) = failure;
+            let Failure(message, code) = failure.without_advice();
             let chain = &own.chain;
             chain.lead.breaks_behind(own.place, &format!("{} failed: {message}", chain.name(own.place)));
             // The other copies end too, and this one may notice that first.

@@ -163,6 +163,7 @@ fn what_breaks_in_a_chain_comes_from_the_source() {
     let (hosts, last) = ends(&fleet, &run.out);
     assert!(hosts.iter().all(|host| host["result"] == "done"), "{run}");
     assert!(run.out.contains("sends the missing data directly"), "{run}");
+    assert!(!run.out.contains("run the same command again"), "this one goes on: {run}");
     // Three got the rest from here, by what their journals have.
     let size = u64_at(&hosts[0], "/bytes");
     let read = u64_at(&last, "/read_bytes");
