@@ -57,6 +57,27 @@ pub struct PlanRequest {
     pub shards: ShardCount,
 }
 
+impl PlanRequest {
+    /// The reason why this can't be the next round of a plan. The hosts may be others if one is the same: all hosts of a plan
+    /// have the same destination, and so does each new one.
+    fn why_not_after(&self, plan: &FleetPlan) -> Option<&'static str> {
+        let name = |path: &str| match path.trim_end_matches('/') {
+            "" => path.to_owned(),
+            name => name.to_owned(),
+        };
+        if plan.source != self.source || name(&plan.destination) != name(&self.destination) {
+            return Some("; name another directory");
+        }
+        let has_common = plan.hosts.iter().any(|host| self.hosts.contains(host));
+        if !has_common && plan.hosts != self.hosts {
+            return Some(
+                ", and none of its hosts is named now: name one that has the same DST, or another directory",
+            );
+        }
+        (plan.keep != self.keep).then_some(" that keeps other metadata; name another directory")
+    }
+}
+
 /// The wanted number of shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardCount {
@@ -95,15 +116,14 @@ impl PlanMaker {
         fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
         let earlier = PlanDirectory::find(directory)?;
         if let Some(PlanDirectory { plan, .. }) = &earlier {
-            let is_same = (&plan.source, &plan.destination, &plan.hosts)
-                == (&request.source, &request.destination, &request.hosts);
+            let why_not = request.why_not_after(plan);
             ensure!(
-                is_same && plan.keep == request.keep,
-                "{} has a plan of {} to {}{}; name another directory",
+                why_not.is_none(),
+                "{} has a plan of {} to {}{}",
                 directory.display(),
                 plan.source,
                 plan.destination_of(FleetPart::Shard(0), 1),
-                if is_same { " that keeps other metadata" } else { "" },
+                why_not.unwrap_or_default(),
             );
         } else if has_foreign(directory)? {
             bail!("{} contains other files than a plan; name another directory", directory.display());

@@ -186,3 +186,22 @@ fn a_large_file_is_on_several_shards_and_in_place_once_all_are_done() {
     fs::write(path, "other\0").unwrap();
     assert!(PlanDirectory::open(directory.path()).unwrap().divided(FleetPart::Shard(0)).is_err());
 }
+
+#[test]
+fn a_next_round_may_have_other_hosts_if_one_is_the_same_and_no_slash_matters() {
+    let directory = tempfile::tempdir().unwrap();
+    make(directory.path(), 2, None, true);
+    let begin = |destination: &str, hosts: &[&str]| {
+        let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let request = PlanRequest { destination: destination.into(), hosts, ..request(2) };
+        PlanMaker::begin(directory.path(), request).map(drop).map_err(|error| error.to_string())
+    };
+    for hosts in [&["h"][..], &["h", "i"], &["i", "h"]] {
+        assert_eq!(begin("/copy/", hosts), Ok(()), "{hosts:?}");
+    }
+    let refused = begin("/copy", &["i", "j"]).unwrap_err();
+    assert!(refused.contains("to h:/copy, and none of its hosts is named now"), "{refused}");
+    assert!(begin("/copy", &[]).unwrap_err().contains("none of its hosts is named"));
+    let refused = begin("/other", &["h"]).unwrap_err();
+    assert!(refused.contains("to h:/copy; name another directory"), "{refused}");
+}
