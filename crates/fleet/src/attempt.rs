@@ -108,7 +108,15 @@ impl AttemptProgress {
     }
 }
 
+/// The exit code of an attempt that copied everything except entries that couldn't be copied.
+pub const ENTRIES_FAILED: u8 = 3;
+
 impl Attempt {
+    /// True if it has ended, and everything is in place except entries that couldn't be copied.
+    pub fn has_only_failed_entries(&self) -> bool {
+        self.state == AttemptState::Failed && self.exit == Some(ENTRIES_FAILED)
+    }
+
     /// An attempt that begins now.
     pub fn begin(to: String) -> Self {
         Self {

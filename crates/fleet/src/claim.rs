@@ -136,16 +136,35 @@ pub fn attempts(runs: &Path, part: FleetPart) -> anyhow::Result<Attempts> {
     Ok(there.map(|(number, path)| (number, read(&path))).collect())
 }
 
-/// True if all of these parts are done; the first one that isn't ends the search.
+/// The end of several parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartsEnd {
+    /// This one hasn't ended, or an attempt at it couldn't be made.
+    Lacks(FleetPart),
+    /// All have ended, but some entries couldn't be copied.
+    WithFailures,
+    /// All are done.
+    Done,
+}
+
+/// The end of these parts; the first one that hasn't ended ends the search.
 ///
 /// # Errors
 /// If the directory can't be read.
-pub fn are_done(runs: &Path, mut parts: impl Iterator<Item = FleetPart>) -> anyhow::Result<bool> {
-    let not_done = parts.find_map(|part| match attempts(runs, part) {
-        Ok(attempts) if done(&attempts).is_some() => None,
-        other => Some(other.map(drop)),
-    });
-    not_done.transpose().map(|found| found.is_none())
+pub fn end_of(runs: &Path, parts: impl Iterator<Item = FleetPart>) -> anyhow::Result<PartsEnd> {
+    let mut end = PartsEnd::Done;
+    for part in parts {
+        let attempts = attempts(runs, part)?;
+        if done(&attempts).is_some() {
+            continue;
+        }
+        let last = attempts.last_key_value().and_then(|(_, last)| last.as_ref());
+        if !last.is_some_and(Attempt::has_only_failed_entries) {
+            return Ok(PartsEnd::Lacks(part));
+        }
+        end = PartsEnd::WithFailures;
+    }
+    Ok(end)
 }
 
 fn attempt_path(runs: &Path, part: FleetPart, number: u32) -> PathBuf {
@@ -348,8 +367,9 @@ mod tests {
         fs::write(runs.path().join("foreign"), "").unwrap();
         assert!(matches!(ask(runs.path(), NOW), Claimed::Busy(1, _)));
         assert_eq!(ours(ask(runs.path(), ClaimPatience { waits: true, ..NOW })).number, 2);
-        assert!(!are_done(runs.path(), [FleetPart::Shard(0), PART].into_iter()).unwrap());
-        assert!(are_done(runs.path(), std::iter::empty()).unwrap());
+        let lacks = PartsEnd::Lacks(FleetPart::Shard(0));
+        assert_eq!(end_of(runs.path(), [FleetPart::Shard(0), PART].into_iter()).unwrap(), lacks);
+        assert_eq!(end_of(runs.path(), std::iter::empty()).unwrap(), PartsEnd::Done);
         assert!(attempts(&runs.path().join("missing"), PART).is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! `linerate fleet run`: the task that a scheduler starts.
 
 use clap::Args;
-use linerate_fleet::attempt::{Attempt, AttemptProgress, AttemptState};
-use linerate_fleet::claim::{Claim, ClaimPatience, Claimed, are_done, claim};
+use linerate_fleet::attempt::{Attempt, AttemptProgress, AttemptState, ENTRIES_FAILED};
+use linerate_fleet::claim::{Claim, ClaimPatience, Claimed, PartsEnd, claim, end_of};
 use linerate_fleet::plan::{FleetPart, PlanDirectory};
 use linerate_transfer::lock::lock;
 use linerate_transfer::problem::Observer;
@@ -29,6 +29,9 @@ use crate::exit::Code;
 /// An attempt shows BEATS times in each lease that it lives, and at least every RAREST.
 const BEATS: u32 = 12;
 const RAREST: Duration = Duration::from_secs(5);
+
+/// Why the part of the directories isn't done although they have their modes and times.
+const FOR_NOW: &str = "the modes and times are set for now, and again once the shards with failures are done";
 
 /// Arguments of `linerate fleet run`.
 #[derive(Debug, Args)]
@@ -137,6 +140,13 @@ impl ShardTask<'_> {
                 worst = worse(worst, code);
             }
         }
+        if !self.args.dry_run
+            && let PartsEnd::Lacks(part) = self.end_of_shards(0)?
+        {
+            let message =
+                "the directories get their modes and times, and empty ones are made, after the last shard";
+            self.output.note(&format!("{part} isn't done yet: {message}"));
+        }
         Ok(worse(worst, self.directories(0)?))
     }
 
@@ -157,19 +167,29 @@ impl ShardTask<'_> {
         }
     }
 
-    /// The last task sets the directories' metadata; the task of shard `number` may be the last one.
+    /// The last task sets the directories' metadata; the task of shard `number` may be the last one. If another one repeats a
+    /// shard with failures meanwhile, it is the last one.
     fn directories(&self, number: u32) -> Result<Code, Failure> {
+        if self.args.dry_run {
+            return Ok(Code::Done);
+        }
+        let mut end = self.end_of_shards(number)?;
+        while !matches!(end, PartsEnd::Lacks(_)) {
+            // If it is left, another task that ended at the same time is doing it.
+            let PartEnd::Ended(code) = self.part(FleetPart::Directories, !self.args.no_wait)? else { break };
+            let before = std::mem::replace(&mut end, self.end_of_shards(number)?);
+            if before == PartsEnd::Done || end != PartsEnd::Done {
+                return Ok(code);
+            }
+        }
+        Ok(Code::Done)
+    }
+
+    fn end_of_shards(&self, number: u32) -> Result<PartsEnd, Failure> {
         let shards = u32::try_from(self.directory.plan.shards.len()).unwrap_or(u32::MAX);
         // The neighbouring shards are the most likely ones to be at work.
         let parts = (number + 1..shards).chain(0..=number).map(FleetPart::Shard);
-        if self.args.dry_run || !are_done(&self.directory.runs(), parts)? {
-            return Ok(Code::Done);
-        }
-        match self.part(FleetPart::Directories, !self.args.no_wait)? {
-            PartEnd::Ended(code) => Ok(code),
-            // Another task that ended at the same time is doing it.
-            PartEnd::Left(_) => Ok(Code::Done),
-        }
+        Ok(end_of(&self.directory.runs(), parts)?)
     }
 
     fn part(&self, part: FleetPart, waits: bool) -> Result<PartEnd, Failure> {
@@ -204,6 +224,7 @@ impl ShardTask<'_> {
     /// Makes an attempt, and shows regularly that it lives.
     fn attempt(&self, part: FleetPart, claim: Claim) -> Result<Code, Failure> {
         let is_empty = self.directory.plan.is_empty(part);
+        let is_for_now = part == FleetPart::Directories && self.end_of_shards(0)? != PartsEnd::Done;
         let within = self.directory.plan.hosts.is_empty();
         let output = Arc::new(self.output.of_member(MemberOutput::of_part(part)));
         // A task that takes over ends only this attempt.
@@ -231,6 +252,9 @@ impl ShardTask<'_> {
         }
         let done = output.member().and_then(|member| member.done());
         note_end(&mut claim.attempt, &result, &watched, done.as_ref(), within);
+        if is_for_now && claim.attempt.state == AttemptState::Done {
+            note_for_now(&mut claim.attempt);
+        }
         // Each task that has pieces of a divided file counts the whole file once it is in place.
         if done.is_some() {
             let (plan, progress) = (&self.directory.plan, &mut claim.attempt.progress);
@@ -321,6 +345,13 @@ fn progress(watched: &WatchedTask, within: bool) -> AttemptProgress {
         not_kept: count(&meters.local.not_kept),
         cpu_seconds: 0.0,
     }
+}
+
+/// Directories that are set before all shards are done have to be set again.
+fn note_for_now(attempt: &mut Attempt) {
+    attempt.state = AttemptState::Failed;
+    attempt.exit = Some(ENTRIES_FAILED);
+    attempt.message = Some(FOR_NOW.to_owned());
 }
 
 fn note_end(

@@ -1,6 +1,7 @@
 //! `linerate fleet`: a tree goes in shards, by tasks that are killed, run twice or begun again, and is whole in the end.
 
 mod changed;
+mod directories;
 mod divided;
 mod kills;
 mod queue;
