@@ -181,7 +181,7 @@ impl VerifyArgs {
                 meters: near_end.meters.clone(),
                 interfaces: Interfaces::One,
             };
-            let far_end = self.reach.far_end(host, self.quiet)?;
+            let far_end = self.reach.keeping_agent().far_end(host, self.quiet)?;
             FarSession::open(&far_end, job, Some(SILENCE), near_end).map_err(|failure| failure.at(host))
         };
         let (mut source, mut destination) = (start(&trees[0])?, start(&trees[1])?);

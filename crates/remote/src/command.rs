@@ -8,6 +8,8 @@ pub struct AgentCommand {
     before: String,
     /// The path of linerate at the far end, quoted; `None`: the agent that is found or copied there.
     path: Option<String>,
+    /// The agent's environment doesn't name an ssh agent.
+    without_ssh_agent: bool,
 }
 
 impl AgentCommand {
@@ -37,12 +39,23 @@ impl AgentCommand {
         }
         // A path to another program can't be used: that program doesn't speak our protocol.
         let path = (name != last && !is_other).then(|| last.to_owned());
-        Ok(Self { before: before.to_owned(), path })
+        Ok(Self { before: before.to_owned(), path, without_ssh_agent: false })
+    }
+
+    /// This command, but its environment doesn't name an ssh agent. A connection that several logins share may have one.
+    #[must_use]
+    pub fn without_ssh_agent(self) -> Self {
+        Self { without_ssh_agent: true, ..self }
+    }
+
+    /// The beginning of the line, before any other process starts.
+    pub fn beginning(&self) -> &'static str {
+        if self.without_ssh_agent { "unset SSH_AUTH_SOCK; " } else { "" }
     }
 
     /// True if the user gave no command of their own.
     pub fn is_usual(&self) -> bool {
-        *self == Self::default()
+        self.before.is_empty() && self.path.is_none()
     }
 
     /// The path of the agent to call, if the user named one; else the agent is found or copied.

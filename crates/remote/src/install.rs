@@ -111,8 +111,9 @@ pub fn bootstrap_by(
     command: &AgentCommand,
     trust: CopyTrust,
 ) -> String {
+    let beginning = command.beginning();
     if let Some(path) = command.path() {
-        return format!("sh -c '{}'", command.call(path));
+        return format!("sh -c '{beginning}{}'", command.call(path));
     }
     let (copied, installed) = (command.call("\"$a\""), command.call("linerate"));
     // Settings of the user's may make ls print lengths in other units.
@@ -129,7 +130,7 @@ pub fn bootstrap_by(
         "echo; echo \"{FAILED}: no linerate of this version is there: install it, or leave out --no-install\"; \
          exit 127"
     );
-    format!("sh -c '{start}{}'", if install { bring(&copied) } else { without })
+    format!("sh -c '{beginning}{start}{}'", if install { bring(&copied) } else { without })
 }
 
 /// The part of the line that asks for the binary, keeps it and runs it by `copied`.

@@ -1,6 +1,7 @@
 //! The way to the far host: the user's ssh with its options, or another remote shell.
 
 mod configured;
+mod shared;
 
 use clap::Args;
 use linerate_remote::binary::FarPart;
@@ -77,7 +78,7 @@ impl Reach {
     /// # Errors
     /// If the remote shell's command can't be split into words.
     pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, Failure> {
-        let own = self.configured(host)?;
+        let own = shared::not_with_an_agent(self.configured(host)?, host);
         if let (None, Some(rsh), false) = (&self.rsh, &own.rsh, quiet) {
             // Which host the far end is depends on that program.
             let rsh = printable(rsh.as_bytes());
@@ -88,7 +89,10 @@ impl Reach {
             host: bare_host(host),
             install: !own.no_install,
             part: FarPart::Agent,
-            command: own.agent_command.unwrap_or_default(),
+            command: match own.agent_command.unwrap_or_default() {
+                command if own.keeps_agent => command.without_ssh_agent(),
+                command => command,
+            },
             patience: Patience::LOGIN,
         })
     }

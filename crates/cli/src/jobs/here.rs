@@ -25,6 +25,8 @@ pub fn start() -> Result<Child, String> {
     let mut command = Command::new(OWN);
     // Its name in lists of processes.
     command.arg0("linerate").args(["agent", "--background"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // The user's ssh agent isn't for it, however the login was made.
+    command.env_remove("SSH_AUTH_SOCK");
     command.spawn().map_err(|error| error.to_string())
 }
 

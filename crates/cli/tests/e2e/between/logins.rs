@@ -46,30 +46,63 @@ fn memory_holds(process: i32, what: &[u8]) -> bool {
 #[test]
 fn neither_host_gets_anything_of_the_login_to_the_other() {
     let Some(trio) = trio() else { return };
-    has_nothing_of_the_other(&trio, &[]);
+    has_nothing_of_the_other(&trio, "", &[]);
+}
+
+/// Connections of the user's that all logins share, and that have the agent.
+#[test]
+fn neither_host_gets_the_agent_of_connections_that_the_user_keeps_open() {
+    let Some(trio) = trio() else { return };
+    let config = std::fs::read_to_string(trio.config()).unwrap();
+    let shared =
+        "    ForwardAgent yes\n    ControlMaster auto\n    ControlPersist 60\n    ControlPath ctl-%n\n";
+    let config =
+        config.replace("    ControlPath none\n", "").replace("Host *\n", &format!("Host *\n{shared}"));
+    write(trio.config(), &config);
+    let open = |options: &str| {
+        let config = trio.config();
+        format!(
+            "for host in src dst; do ssh -F {} {options} $host true >/dev/null 2>&1; done; ",
+            config.display()
+        )
+    };
+    has_nothing_of_the_other(&trio, &open(""), &[]);
+    // The configuration doesn't say that these have the agent.
+    write(trio.config(), config.replace("ForwardAgent yes", "ForwardAgent no"));
+    let opened = open("-A");
+    fs::remove_dir_all(trio.trees().1).unwrap();
+    has_nothing_of_the_other(&trio, &opened, &[]);
+    fs::remove_dir_all(trio.trees().1).unwrap();
+    has_nothing_of_the_other(&trio, &opened, &["--detach"]);
 }
 
 #[test]
 fn two_that_go_on_alone_have_nothing_of_either_login() {
     let Some(trio) = trio() else { return };
-    has_nothing_of_the_other(&trio, &["--detach"]);
+    has_nothing_of_the_other(&trio, "", &["--detach"]);
 }
 
-fn has_nothing_of_the_other(trio: &Trio, options: &[&str]) {
+/// `before` is a part of a script that runs first, with the agent.
+fn has_nothing_of_the_other(trio: &Trio, before: &str, options: &[&str]) {
     let (tree, to) = trio.trees();
-    write(tree.join("file"), noise(1, 12 << 20));
+    write(tree.join("file"), noise(1, 32 << 20));
     // An ssh agent of the user's with both keys, which the client uses.
     let socket = trio.client().join("agent.sock");
     let keys = HOSTS.map(|(name, _)| trio.key(name));
     let script = format!(
-        "eval \"$(ssh-agent -a {0})\" >/dev/null; ssh-add -q {1} {2}; \"$@\"; code=$?; ssh-agent -k >/dev/null 2>&1; \
+        "eval \"$(ssh-agent -a {0})\" >/dev/null; ssh-add -q {1} {2}; {before}\"$@\"; code=$?; \
+         for host in src dst; do ssh -F {3} -O exit $host 2>/dev/null; done; ssh-agent -k >/dev/null 2>&1; \
          exit $code",
         socket.display(),
         keys[0].display(),
-        keys[1].display()
+        keys[1].display(),
+        trio.config().display()
     );
     let words = args!["sh", "-c", script, "sh", trio.case.bed.program(), "cp", "-F", trio.config()];
-    let mut line = args!["-o", "ForwardAgent=yes", "-r", "--bwlimit", "4m"];
+    let mut line = args!["-r", "--bwlimit", "4m"];
+    if before.is_empty() {
+        line.extend(args!["-o", "ForwardAgent=yes"]);
+    }
     line.extend(options.iter().map(std::ffi::OsString::from));
     line.extend(args![trio.src("tree"), trio.dst("to")]);
     let running = trio.start_with(words, line);

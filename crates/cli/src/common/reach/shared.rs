@@ -1,0 +1,62 @@
+//! Connections that several logins share (ssh's `ControlMaster`). Where such a connection has the user's ssh agent, the server
+//! gives the agent to each of its logins, whatever options a login has.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+
+use super::{Reach, bare_host};
+
+/// These options; a login that keeps the user's agent has a connection of its own if one that it could share may have the agent.
+pub fn not_with_an_agent(reach: Reach, host: &OsStr) -> Reach {
+    if !reach.keeps_agent || reach.rsh.is_some() || !may_share_an_agent(&reach, host) {
+        return reach;
+    }
+    let mut reach = reach;
+    // Of several options the first one counts.
+    reach.option.insert(0, "ControlPath=none".into());
+    reach
+}
+
+/// Whether ssh's configuration names a connection to share and forwards the agent; true if ssh doesn't say.
+fn may_share_an_agent(reach: &Reach, host: &OsStr) -> bool {
+    let plain = Reach { keeps_agent: false, ..reach.clone() };
+    let settings = plain.shell(true).ok().and_then(|words| settings(&words, &bare_host(host)));
+    settings.is_none_or(|settings| shares_agent(&settings))
+}
+
+fn settings(words: &[OsString], host: &OsStr) -> Option<String> {
+    let (program, options) = words.split_first()?;
+    if host.is_empty() || host.as_bytes().starts_with(b"-") {
+        return None;
+    }
+    let mut command = Command::new(program);
+    command.args(options).arg("-G").arg(host).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout).ok().filter(|text| text.contains("forwardagent "))
+}
+
+/// By the output of `ssh -G`.
+fn shares_agent(settings: &str) -> bool {
+    let of = |name: &str| settings.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let forwards = of("forwardagent").is_none_or(|value| value != "no");
+    forwards && of("controlpath").is_some_and(|path| path != "none")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_shared_connection_that_forwards_the_agent_is_avoided() {
+        for (settings, shares) in [
+            ("forwardagent yes\ncontrolpath /c/%C\n", true),
+            ("controlpath /c/%C\nforwardagent /run/agent\n", true),
+            ("forwardagent no\ncontrolpath /c/%C\n", false),
+            ("forwardagent yes\ncontrolpath none\n", false),
+            ("forwardagent yes\n", false),
+        ] {
+            assert_eq!(shares_agent(settings), shares, "{settings}");
+        }
+    }
+}
