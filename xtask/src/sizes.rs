@@ -96,7 +96,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let [program, agent] = ["program", "agent"].map(|name| directory.path().join(name));
         fs::write(&program, [0; 2000]).unwrap();
-        fs::write(&agent, [0; 1000]).unwrap();
+        fs::write(&agent, linerate_wire::identity::STAMP).unwrap();
         let error = check(repository, &program, &agent).unwrap_err().to_string();
         assert_eq!(error.lines().count(), STATED.len() + 1, "{error}");
     }
