@@ -82,7 +82,7 @@ struct ReleaseSource<'a> {
     /// The time of every file, in seconds since 1970.
     seconds: u32,
     commit: Option<String>,
-    /// Who answers for the packages, as NAME <ADDRESS>; none: the first author that Cargo.toml names.
+    /// The packages' maintainer, as `NAME <ADDRESS>`; if none is named, the first author in Cargo.toml.
     maintainer: Option<String>,
 }
 
@@ -99,7 +99,7 @@ struct ReleaseOptions {
     agents: ByMachine,
     /// The key of ssh's that signs the sums.
     key: Option<PathBuf>,
-    /// Who answers for the packages.
+    /// The packages' maintainer.
     maintainer: Option<String>,
 }
 
@@ -125,7 +125,7 @@ impl ReleaseOptions {
     }
 }
 
-/// Reads NAME <ADDRESS>, as deb-control(5) wants it.
+/// Reads `NAME <ADDRESS>`, as deb-control(5) wants it.
 fn contact(value: &str) -> anyhow::Result<String> {
     let address = value.strip_suffix('>').and_then(|value| value.split_once(" <"));
     let is_fit = |(name, address): &(&str, &str)| {

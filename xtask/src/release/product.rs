@@ -31,7 +31,7 @@ package it brings the right binary to hosts of another architecture, too.";
 /// The licence of linerate and of the parts of the C library and of GCC's runtime in it, as SPDX writes it.
 pub const LICENCE: &str =
     "(Apache-2.0 OR MIT) AND LGPL-2.1-or-later AND GPL-3.0-or-later WITH GCC-exception-3.1";
-/// Who answers for packages if nobody is named: an address that can't be anyone's (RFC 2606).
+/// The maintainer if nobody is named: the domain of the address can't be anyone's (RFC 2606).
 const NOBODY: &str = "The linerate contributors <linerate@linerate.invalid>";
 /// The most bytes that may travel to a new host.
 const MOST_BROUGHT: usize = 5_000_000;
@@ -57,7 +57,7 @@ pub struct Product {
     pub summary: &'static str,
     pub description: &'static str,
     pub version: String,
-    /// NAME <ADDRESS>.
+    /// `NAME <ADDRESS>`.
     pub maintainer: String,
     /// None if the package is for all machines.
     machine: Option<Machine>,
@@ -226,7 +226,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Checks that a binary speaks this source's protocol, and that it is of this commit if it names one: its manual pages,
-/// licences and list of parts are made from this source, and far hosts get it as one that understands the others.
+/// licences and list of parts are made from this source, and far hosts get the binary as one that understands this version.
 ///
 /// # Errors
 /// The binary, what is wrong with it, and what to do.
