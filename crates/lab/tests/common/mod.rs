@@ -72,11 +72,14 @@ pub fn remains(name: &str) -> Vec<String> {
         |line: &&str| line.contains(&prefix) || mentions.iter().any(|mention| line.contains(mention));
     let mounts: Vec<String> = mounts.lines().filter(is_own).map(|line| format!("mount {line}")).collect();
     let mark = format!("LINERATE_LAB={name}");
+    let user_namespace = |process: &Path| std::fs::read_link(process.join("ns/user")).ok();
+    let roots = user_namespace(Path::new("/proc/self"));
     let processes = std::fs::read_dir("/proc").expect("procfs").flatten().filter_map(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).ok()?;
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        let is_marked = environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes());
+        let is_marked = environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+            && user_namespace(&entry.path()) == roots;
         let is_left = is_marked || mentions.iter().any(|mention| line.contains(mention));
         is_left.then(|| format!("{:?} {line}", entry.file_name()))
     });
