@@ -509,14 +509,9 @@ fn a_binary_of_another_commit_is_refused_and_one_without_a_commit_has_none_in_it
     let directory = tempfile::tempdir().unwrap();
     let Some(program) = program(directory.path()) else { return };
     let (agent, out) = (directory.path().join("agent"), directory.path().join("out"));
-    fs::write(&agent, format!("#!/bin/sh\n# {STAMP} (commit {})\n", "1".repeat(40))).unwrap();
-    let pack = || xtask_release(&program, &out).arg("--agent").arg(&agent).output().unwrap();
-    let refused = pack();
-    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && why.contains("agent was built from commit 11111"), "{why}");
-    assert!(!out.exists(), "nothing is written");
+    refuses_of_another_commit(&program, &agent, &agent);
     fs::write(&agent, format!("#!/bin/sh\n# {STAMP}\n")).unwrap();
-    let packed = pack();
+    let packed = xtask_release(&program, &out).arg("--agent").arg(&agent).output().unwrap();
     assert!(packed.status.success() && text(&packed).contains("doesn't name its commit"), "{packed:?}");
     let list = list_of_parts(&out, HERE);
     let packages = list["packages"].as_array().unwrap();
@@ -556,9 +551,15 @@ fn an_agent_without_a_program_for_its_machine_must_be_of_this_commit_too() {
     }
     let directory = tempfile::tempdir().unwrap();
     let Some(program) = program(directory.path()) else { return };
-    let (agent, out) = (directory.path().join("agent"), directory.path().join("out"));
-    fs::write(&agent, format!("#!/bin/sh\n# {STAMP} (commit {})\n", "1".repeat(40))).unwrap();
-    let refused = xtask_release(&program, &out).arg("--agent").arg(for_other(&agent)).output().unwrap();
+    let agent = directory.path().join("agent");
+    refuses_of_another_commit(&program, &agent, for_other(&agent));
+}
+
+/// Packs an agent of another commit, named by the words of the option.
+fn refuses_of_another_commit(program: &Path, agent: &Path, named: impl AsRef<OsStr>) {
+    let out = agent.with_file_name("out");
+    fs::write(agent, format!("#!/bin/sh\n# {STAMP} (commit {})\n", "1".repeat(40))).unwrap();
+    let refused = xtask_release(program, &out).arg("--agent").arg(named).output().unwrap();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && why.contains("agent was built from commit 11111"), "{why}");
     assert!(!out.exists(), "nothing is written");

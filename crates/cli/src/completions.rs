@@ -1,4 +1,4 @@
-//! A shell's completions: clap's, told what the values of options are, and the paths of far hosts.
+//! The completions of a shell: those of clap, with the kinds of options' values and the paths of far hosts.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ValueEnum, ValueHint};
@@ -7,10 +7,11 @@ use clap_complete::Shell;
 /// The first line of zsh's completion function.
 const ZSH_BEGINS: &str = "\n_linerate() {\n";
 
-/// What clap's bash function offers for a file: names without escapes. With none of them readline's own names are offered.
+/// The line of clap's bash function that offers files, without escapes, and the line that stands for it: if a function offers nothing,
+/// readline offers names itself.
 const BASH_FILES: (&str, &str) = ("COMPREPLY=($(compgen -f \"${cur}\"))", "COMPREPLY=()");
 
-/// What clap's zsh function calls for a word that may be a path.
+/// The function that clap's zsh function calls for a word that may be a path, and the function that stands for it.
 const ZSH_PATHS: (&str, &str) = (":_default'", ":_linerate_near'");
 
 /// Words that options take beside numbers.
@@ -55,7 +56,7 @@ pub fn script(shell: CompletedShell, shown: clap::Command) -> String {
 
 const FAR_ZSH: &str = include_str!("completions/far.zsh");
 
-/// Tells a shell which values are words or hosts, and which are nothing that it could offer.
+/// Adds to each option whether its values are words, hosts, or nothing that a shell could offer.
 fn with_hints(command: clap::Command) -> clap::Command {
     command.mut_args(with_hint).mut_subcommands(with_hints)
 }

@@ -342,7 +342,7 @@ fn a_local_name_with_a_colon_is_offered_as_one_of_this_directory() {
     }
 }
 
-/// What fish offers for a line.
+/// The words that fish offers for a line.
 fn offered_by_fish(here: &tempfile::TempDir, line: &str) -> Vec<String> {
     let mut fish = beside(here, "fish");
     let code = "source $argv[1]; complete -C $argv[2]";

@@ -163,7 +163,7 @@ fn what_holds_no_metrics_and_is_no_manifest_is_never_replaced_by_them() {
         (names(here.path()), names(&here.path().join("dst"))),
         (vec!["dst".into(), "src".into(), "user".into()], vec!["extra".into()])
     );
-    // What a run has written, it replaces; and an empty file, which the user may have made for it.
+    // A run replaces files that a run has written, and empty files, which the user may have made for it.
     for name in ["t.prom", "t.b3", "rec"] {
         fs::write(here.path().join(name), "").unwrap();
     }
@@ -240,7 +240,7 @@ fn a_mirror_keeps_the_log_the_metrics_and_the_manifest_of_its_own_run() {
     fs::write(here.path().join("src/sub"), "a file").unwrap();
     sync(&OWN).exits(3).says(&["for this command's own files is in the way"]);
     fs::remove_file(here.path().join("src/sub")).unwrap();
-    // Those of another run are extra entries like any other.
+    // The files of another run are extra entries as any other file.
     sync(&[]).exits(0).says(&["4 entries deleted"]);
     assert_eq!(names(&dst), ["file"]);
 }

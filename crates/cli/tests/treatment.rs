@@ -48,8 +48,14 @@ fn everything(host: &Ill) -> PathBuf {
     if host.sh("ethtool -l v0 | grep -c '^RX:.*2' || true").trim() != "0" {
         steps.push(step(json!({"kind": "channels", "port": "v0", "queues": "rx"}), "2", "2"));
     }
-    let plan = json!({"type": "doctor-plan", "schema": 1, "host": "local", "steps": steps, "left": [], "advice": []});
-    let file = host.directory.path().join("plan.json");
+    planned(host.directory.path(), "plan.json", &steps)
+}
+
+/// A plan's file with these steps.
+fn planned(directory: &Path, name: &str, steps: &[Value]) -> PathBuf {
+    let plan =
+        json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": steps, "left": [], "advice": []});
+    let file = directory.join(name);
     fs::write(&file, plan.to_string()).unwrap();
     file
 }
@@ -118,10 +124,7 @@ fn what_is_changed_by_the_way_is_as_before() {
          sysctl -qw net.ipv6.conf.v0.mtu=1400 net/ipv6/conf/v0.7/mtu=1300");
     let mtu = |port: &str, before: &str, new: &str| json!({"checks": ["jumbo-frames"], "setting": {"kind": "mtu", "port": port}, "before": before, "new": new});
     let steps = [mtu("v0", "9000", "9100"), mtu("v0.7", "1500", "9000")];
-    let plan =
-        json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": steps, "left": [], "advice": []});
-    let file = host.directory.path().join("mtu.json");
-    fs::write(&file, plan.to_string()).unwrap();
+    let file = planned(host.directory.path(), "mtu.json", &steps);
     let before = host.settings();
     let id = host.apply(&["--from-plan", file.to_str().unwrap()]);
     let changed = host.differing(&before);
@@ -258,11 +261,8 @@ fn what_cannot_be_done_is_refused_and_said() {
         (json!({"kind": "feature", "port": "nowhere", "feature": "rx-gro"}), "on", "no such port"),
         (json!({"kind": "sysctl", "key": "net.ipv4/../kernel.x"}), "1", "no host has such a setting"),
     ];
-    let file = host.directory.path().join("refused.json");
     let list: Vec<Value> = steps.iter().map(|(setting, new, _)| step(setting.clone(), new)).collect();
-    let plan =
-        json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": list, "left": [], "advice": []});
-    fs::write(&file, plan.to_string()).unwrap();
+    let file = planned(host.directory.path(), "refused.json", &list);
     let told = host.json(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]);
     assert!(told["id"].is_null() && told["steps"].as_array().unwrap().is_empty(), "{told}");
     let left = told["left"].as_array().unwrap();
@@ -293,10 +293,7 @@ fn a_namespace_sets_only_allowed_congestion_controls_and_keeps_nothing() {
     let Some(other) = other else { return skip("congestion controls", "all are allowed here") };
     let now = words("tcp_congestion_control").remove(0);
     let step = json!({"checks": ["congestion-control"], "setting": {"kind": "sysctl", "key": "net.ipv4.tcp_congestion_control"}, "before": now, "new": other});
-    let plan =
-        json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": [step], "left": [], "advice": []});
-    let file = host.directory.path().join("control.json");
-    fs::write(&file, plan.to_string()).unwrap();
+    let file = planned(host.directory.path(), "control.json", &[step]);
     let told = host.json(&["--apply", "--plan", "--from-plan", file.to_str().unwrap()]);
     assert_eq!(told["steps"], json!([]));
     assert!(told["left"][0]["why"].as_str().unwrap().contains("the kernel allows"), "{told}");
@@ -451,13 +448,10 @@ fn another_host_is_treated_there() {
     assert!(other.out.contains("confirmed"), "{other}");
     near(&["--undo", id]).exits(0);
     assert_eq!(host.differing(&before), Vec::<String>::new());
-    // What that host leaves out is said.
+    // The output names the steps that the host leaves out.
     let step = |key: &str, before: &str, new: &str| json!({"checks": ["x"], "setting": {"kind": "sysctl", "key": key}, "before": before, "new": new});
     let steps = [step("net.ipv4.tcp_sack", "0", "1"), step("vm.dirty_ratio", "20", "99")];
-    let plan =
-        json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": steps, "left": [], "advice": []});
-    let file = host.directory.path().join("two.json");
-    fs::write(&file, plan.to_string()).unwrap();
+    let file = planned(host.directory.path(), "two.json", &steps);
     let run = near(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]).exits(3);
     for part in ["made 1 of 2 changes", "vm.dirty_ratio is not changed: this is a container"] {
         assert!(run.out.contains(part), "{part}: {run}");
@@ -537,8 +531,7 @@ fn a_discipline_that_cannot_come_back_is_named() {
     let directory = support::directory("linerate-treat-");
     for before in ["fq_codel", "pfifo_fast"] {
         let step = json!({"checks": ["x"], "setting": {"kind": "qdisc", "port": "eth0"}, "before": before, "new": "fq"});
-        let plan = json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": [step], "left": [], "advice": []});
-        fs::write(directory.path().join(before), plan.to_string()).unwrap();
+        planned(directory.path(), before, &[step]);
     }
     let script = format!(
         "set -e; g() {{ ssh -F $LINERATE_LAB_SSH_CONFIG g0 \"$@\"; }}; p={}

@@ -14,7 +14,7 @@ const UNEXPLAINED: &str = "none of the other findings explains it, and the ends 
 const NEAR: f64 = 1.25;
 /// A rate that is above a ceiling by more than this factor refutes it. The ceiling of a core is the lower end of a band of 1 to 2.
 const REFUTED: f64 = 2.0;
-/// Checks of what the data of a measurement from memory to memory doesn't pass.
+/// Checks of storage, through which the data of a measurement from memory to memory doesn't pass.
 const STORAGE: [&str; 10] = [
     "disk-slower-than-link",
     "disk-link",
@@ -96,7 +96,7 @@ impl Measured<'_> {
         }
     }
 
-    /// What helps if the processors of an end are the limit.
+    /// The advice if the processors of an end are the limit.
     fn processors(&self, end: &str) -> String {
         let of_end = |finding: &Finding| finding.host == end;
         let cause = self.withheld(of_end).or_else(|| self.slow(end));

@@ -36,6 +36,16 @@ pub enum Way {
     Receives,
 }
 
+impl Way {
+    /// `sends` or `receives`.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Sends => "sends",
+            Self::Receives => "receives",
+        }
+    }
+}
+
 /// A document behind a check's advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Citation {

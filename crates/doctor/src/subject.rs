@@ -98,14 +98,13 @@ impl<'a> Host<'a> {
     /// The cloud whose guest this host is, by its machine, or by a port's driver: a cloud gives its guests several kinds of ports.
     pub(crate) fn cloud(&self, port: &Port) -> Option<Cloud> {
         let machine = &self.facts.machine;
-        let is = |fact: &Fact<String>, name: &str| fact.known().is_some_and(|value| value.starts_with(name));
-        if is(&port.driver, "gve")
-            || is(&machine.vendor, "Google")
-            || is(&machine.product, "Google Compute Engine")
+        if begins(&port.driver, "gve")
+            || begins(&machine.vendor, "Google")
+            || begins(&machine.product, "Google Compute Engine")
         {
             return Some(Cloud::Google);
         }
-        (is(&port.driver, "ena") || is(&machine.vendor, "Amazon EC2")).then_some(Cloud::Amazon)
+        (begins(&port.driver, "ena") || begins(&machine.vendor, "Amazon EC2")).then_some(Cloud::Amazon)
     }
 
     /// The rate that the host as a whole needs, in bits a second: the target, or the rate of its fastest port with a
@@ -222,6 +221,11 @@ pub(crate) fn is_up(port: &Port) -> bool {
         (Some(state), carrier) => state && carrier != Some(false),
         (None, carrier) => carrier == Some(true),
     }
+}
+
+/// True for a known text that begins so.
+pub(crate) fn begins(fact: &Fact<String>, name: &str) -> bool {
+    fact.known().is_some_and(|value| value.starts_with(name))
 }
 
 #[cfg(test)]

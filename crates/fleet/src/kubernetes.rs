@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::export::{ExportedTask, JobShape};
 use crate::plan::FleetPlan;
 
-/// What of a task's directories is a volume.
+/// A directory of a task that is a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobPlace {
     /// The plan's directory.
@@ -52,7 +52,7 @@ impl JobPlace {
         }
     }
 
-    /// What a directory of a node must be.
+    /// The type of the volume if it is a directory of each node.
     fn kind(self) -> &'static str {
         if self == Self::Destination { "DirectoryOrCreate" } else { "Directory" }
     }

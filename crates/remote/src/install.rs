@@ -74,7 +74,7 @@ const PROBE: &str = "m=$(mkdir -p \"$d\" 2>&1) && \
 const TAKE: &str = "read -r h z p && m=$({ { if [ \"$z\" ]; then head -c \"$z\" | \"$p\" -dc | head -c $s; else head -c $s; fi; } >\"$t\"; } 2>&1) && \
     m=\"what arrived is damaged, or sha256sum is missing\"";
 
-/// What to do on a host that can't keep a binary.
+/// The advice for a host that can't keep a binary.
 const WAYS_OUT: &str = "install linerate there, or let XDG_CACHE_HOME of that account name a directory in which it may write and run programs";
 
 /// The line for the far shell; without `install` it never asks for the binary.
@@ -377,10 +377,7 @@ mod tests {
         run(home.path(), &line(CopyTrust::AsFound), &bytes);
         // One that runs stays.
         assert_eq!(run(home.path(), &line(CopyTrust::Tried), &[]), "started agent\n");
-        let copy = home
-            .path()
-            .join(".cache/linerate/agent-5eed")
-            .with_file_name(format!("agent-{}", binaries.own.id));
+        let copy = home.path().join(format!(".cache/linerate/agent-{}", binaries.own.id));
         std::fs::write(copy, vec![0; bytes.len() - 65]).unwrap();
         let said = run(home.path(), &line(CopyTrust::Tried), &bytes);
         assert!(said.contains(WANTED) && said.ends_with("started agent\n"), "{said}");

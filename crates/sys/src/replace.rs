@@ -64,7 +64,7 @@ pub fn may_replace(file: &Path) -> io::Result<()> {
     if file.is_dir() || names_directory(file) {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    let directory = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory_of(file);
     // A new file there could not be removed again.
     if has_attribute(directory, StatxAttributes::APPEND) {
         return Err(Errno::PERM.into());
@@ -72,6 +72,12 @@ pub fn may_replace(file: &Path) -> io::Result<()> {
     may_take_name(file)?;
     let beside = beside(file);
     File::create_new(&beside).and_then(|_| fs::remove_file(&beside))
+}
+
+/// The directory in which a path names an entry.
+#[must_use]
+pub fn directory_of(file: &Path) -> &Path {
+    file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// True for a path that no file can have: an empty one, or one whose end is a slash, `.` or `..`.

@@ -1,4 +1,4 @@
-//! What the tests of all crates share: reports that a test can't run on this machine, and programs that a test makes and
+//! Helpers for the tests of all crates: they report that a test can't run on this machine, and write programs that a test
 //! runs. No program depends on this crate.
 //!
 //! Each requirement has a name: that of a program (`rsync`), or `root`, `tun`, `xattrs` and others. If a requirement

@@ -13,7 +13,7 @@ const NAMED: usize = 3;
 pub struct BesideStep {
     /// The values that they are to have: those before the step, or somebody else's.
     wanted: Vec<Beside>,
-    /// Those that somebody else has changed since, as ends of sentences.
+    /// The settings that somebody else has changed since, as ends of sentences.
     others: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ fn read(controls: &mut dyn Controls, setting: Setting) -> Option<Beside> {
 /// Restores values.
 ///
 /// # Errors
-/// Those that differ nevertheless, as the end of a sentence.
+/// The settings that differ nevertheless, as the end of a sentence.
 pub fn restore(controls: &mut dyn Controls, all: &[Beside]) -> Result<(), String> {
     told(differing(controls, all))
 }
@@ -89,7 +89,7 @@ impl BesideStep {
     /// Restores them.
     ///
     /// # Errors
-    /// Those that differ nevertheless, as the end of a sentence.
+    /// The settings that differ nevertheless, as the end of a sentence.
     pub fn restore(&self, controls: &mut dyn Controls) -> Result<(), String> {
         told([differing(controls, &self.wanted), self.others.clone()].concat())
     }

@@ -171,7 +171,7 @@ fn settled(journal: &TreatmentJournal, controls: &mut dyn Controls, taker: Taken
     let mut ends: Vec<(usize, WayBack)> = Vec::new();
     for _ in 0..ROUNDS {
         let before = ends;
-        // What one round has restored is this program's, whatever a later one finds.
+        // A setting that one round has restored is this program's, whatever a later round finds.
         let was_restored = |at: usize| before.get(at).is_some_and(|(_, end)| *end == WayBack::Restored);
         let taker = |at| if was_restored(at) { TakenBy::InsistingUser } else { taker };
         ends = (0..)

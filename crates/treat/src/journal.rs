@@ -481,34 +481,39 @@ impl TreatmentJournal {
     }
 
     fn noted(&self, step: usize) -> Option<&str> {
-        self.events.iter().find_map(|stamped| match &stamped.event {
-            TreatmentEvent::Changing { step: of, before, .. } if *of == step => Some(before.as_str()),
-            _ => None,
-        })
+        self.changing(step).map(|(before, _)| before)
     }
 
     /// The settings beside a step, with their values before it.
     pub fn beside(&self, step: usize) -> &[Beside] {
-        let found = self.events.iter().find_map(|stamped| match &stamped.event {
-            TreatmentEvent::Changing { step: of, beside, .. } if *of == step => Some(beside.as_slice()),
-            _ => None,
-        });
-        found.unwrap_or_default()
+        self.changing(step).map(|(_, beside)| beside).unwrap_or_default()
     }
 
     /// The value of a setting beside a step after it, if it was read.
     pub fn beside_after(&self, step: usize, setting: &Setting) -> Option<&str> {
-        let after = self.events.iter().find_map(|stamped| match &stamped.event {
-            TreatmentEvent::Changed { step: of, beside, .. } if *of == step => Some(beside),
-            _ => None,
-        })?;
+        let (_, after) = self.changed(step)?;
         after.iter().find(|one| one.setting == *setting).map(|one| one.value.as_str())
     }
 
     /// The value that was read back when a step had been made.
     pub fn holds(&self, step: usize) -> Option<&str> {
+        self.changed(step).map(|(holds, _)| holds)
+    }
+
+    /// The values that were noted before a step: its own, and those beside it.
+    fn changing(&self, step: usize) -> Option<(&str, &[Beside])> {
         self.events.iter().find_map(|stamped| match &stamped.event {
-            TreatmentEvent::Changed { step: of, holds, .. } if *of == step => Some(holds.as_str()),
+            TreatmentEvent::Changing { step: of, before, beside } if *of == step => {
+                Some((&**before, &**beside))
+            }
+            _ => None,
+        })
+    }
+
+    /// The values that were read back when a step had been made.
+    fn changed(&self, step: usize) -> Option<(&str, &[Beside])> {
+        self.events.iter().find_map(|stamped| match &stamped.event {
+            TreatmentEvent::Changed { step: of, holds, beside } if *of == step => Some((&**holds, &**beside)),
             _ => None,
         })
     }

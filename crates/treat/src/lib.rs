@@ -20,6 +20,11 @@ use linerate_doctor::remedy::Setting;
 
 pub use live::LiveControls;
 
+/// Checks that a value is the one that was set again.
+fn is_back(now: &str, setting: &Setting, before: &str) -> Result<(), String> {
+    if setting.is_same(now, before) { Ok(()) } else { Err(format!("it is {now}, although {before} was set")) }
+}
+
 /// The settings of a host.
 pub trait Controls {
     /// The present value.
@@ -39,12 +44,7 @@ pub trait Controls {
     /// # Errors
     /// The difference, as the end of a sentence.
     fn check_back(&mut self, setting: &Setting, before: &str) -> Result<(), String> {
-        let now = self.read(setting)?;
-        if setting.is_same(&now, before) {
-            Ok(())
-        } else {
-            Err(format!("it is {now}, although {before} was set"))
-        }
+        is_back(&self.read(setting)?, setting, before)
     }
 
     /// Other settings, which the kernel or a driver may change by the way when this one is changed.

@@ -13,7 +13,7 @@ const MOST_BYTES: usize = 96;
 /// The output of `linerate agent --id`. Two ends understand each other if their outputs are equal.
 pub const IDENTITY: &str = STAMP.split_at(STAMP.len() - 1).0.split_at(BEGIN.len()).1;
 
-/// What is said about an end with another protocol; `other` names that end.
+/// The message about an end with another protocol; `other` names that end.
 #[must_use]
 pub fn differing(other: &str, version: &str, protocol: u32) -> String {
     format!(
@@ -24,7 +24,7 @@ pub fn differing(other: &str, version: &str, protocol: u32) -> String {
     )
 }
 
-/// The identity that a binary's bytes tell: what [`IDENTITY`] was where the binary was built. So a program for another
+/// The identity in a binary's bytes: the value that [`IDENTITY`] had where the binary was built. So a program for another
 /// kind of machine, which can't be run here, is asked too. None for a binary that doesn't tell it.
 #[must_use]
 pub fn told_by(binary: &[u8]) -> Option<&str> {

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::output;
 use super::product::Product;
 
-/// The heading of what isn't released yet.
+/// The heading of the changes that aren't released yet.
 const UNRELEASED: &str = "## [Unreleased]";
 
 /// The changelog's text under the version that is packed, and without links to pages that no package has.
@@ -44,7 +44,7 @@ fn without_links(text: &str) -> String {
 /// Debian's own changelog, deb-changelog(5): one entry, for the release that is packed.
 ///
 /// # Errors
-/// Where a time can't be written.
+/// If the time can't be written.
 pub fn of_debian(product: &Product, upstream: &str) -> anyhow::Result<String> {
     let date = output(Command::new("date").args(["-u", "-R", "-d"]).arg(format!("@{}", product.seconds)))
         .context("dating Debian's changelog")?;

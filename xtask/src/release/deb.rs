@@ -12,7 +12,7 @@ const DEBIAN_ZSH: &str = "share/zsh/vendor-completions";
 
 /// The changelog's name in Debian, where the other one is for Debian's own.
 const UPSTREAM: &str = "NEWS.gz";
-/// Where every Debian has the texts of common licences.
+/// The sentence about the texts of common licences, which every Debian has.
 const COMMON: &str = "
 On Debian systems, the complete texts of the Apache License, Version 2.0, of the
 GNU Lesser General Public License, version 2.1, and of the GNU General Public
@@ -20,7 +20,7 @@ License, version 3, are in /usr/share/common-licenses/Apache-2.0,
 /usr/share/common-licenses/LGPL-2.1 and /usr/share/common-licenses/GPL-3.
 ";
 
-/// What Debian's checker is told about the package for all machines.
+/// The exceptions for Debian's checker in the package for all machines.
 const OVERRIDES: &str = "\
 # These programs run on the far hosts to which linerate brings them, whatever this one is.
 linerate-agents: arch-independent-package-contains-binary-or-object
@@ -57,7 +57,7 @@ pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     package.into_inner().context("ending the package")
 }
 
-/// Debian's changelog beside linerate's, and where the texts of common licences are.
+/// Adds Debian's changelog beside linerate's, and the sentence about the texts of common licences.
 fn with_debians_texts(product: &Product, files: &mut Vec<InstalledFile>) -> anyhow::Result<()> {
     let document = |name: &str| format!("usr/{}/{name}", product.documents());
     for file in files.iter_mut() {

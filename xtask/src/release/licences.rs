@@ -10,7 +10,7 @@ use super::parts::{Part, Parts};
 /// The licence of the C library. Each copy of the binary comes with a copy of it, as its section 6 asks.
 const LGPL: &str = include_str!("lgpl-2.1.txt");
 
-/// What GCC's runtime allows beyond its licence: a program that contains it may have any.
+/// The exception to the licence of GCC's runtime: a program that contains the runtime may have any licence.
 const EXCEPTION: &str = include_str!("gcc-exception-3.1.txt");
 
 /// Rust's standard library, which cargo doesn't list.

@@ -22,6 +22,7 @@ use super::config::current;
 use super::failure::Failure;
 use super::recording::end_at_once;
 use crate::exit::Code;
+pub use shared::settings as ssh_settings;
 
 /// Options that are passed to ssh unchanged.
 #[derive(Debug, Clone, Default, Args)]

@@ -1,7 +1,8 @@
 //! Files of the user's whose names an option gives to a file of this run (`--metrics`, `--manifest`, `--out`, `--log-file`),
 //! perhaps since the option's own value was forgotten. They stay as they are.
 
-use linerate_sys::replace::{is_descriptor, is_replaced};
+use linerate_sys::replace::{directory_of, is_descriptor, is_replaced};
+use linerate_transfer::own_files;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,7 +14,7 @@ use super::spec::Spec;
 
 /// More bytes than the beginnings have by which files are known.
 const BEGINNING: u64 = 256;
-/// What to do instead.
+/// The advice at the end of each message.
 const ADVICE: &str = "name another file (the option needs a value of its own)";
 
 /// A kind of files that runs replace.
@@ -61,6 +62,13 @@ impl ReplacedKind {
     }
 }
 
+/// Keeps a file that an option names as it is until this run replaces it. If another option names the same file, that is the
+/// result; both may write to the same device.
+pub fn taken(file: &Path, option: &'static str) -> Option<String> {
+    let other = own_files::keep(file, option).err().filter(|_| is_replaced(file))?;
+    Some(format!("{other} names the same file; name another"))
+}
+
 /// Why no log is appended to `file`, in a command with these operands: it is one of them.
 pub fn log_refusal(file: &Path, sources: &[OsString], destinations: &[OsString]) -> Option<String> {
     let identity = |path: &Path| {
@@ -76,8 +84,7 @@ pub fn log_refusal(file: &Path, sources: &[OsString], destinations: &[OsString])
 
 /// A path without links and dots, except that its own last name may be a link.
 pub fn resolved(path: &Path) -> Option<PathBuf> {
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Some(above.canonicalize().ok()?.join(path.file_name()?))
+    Some(directory_of(path).canonicalize().ok()?.join(path.file_name()?))
 }
 
 /// The paths of those that are on this host.

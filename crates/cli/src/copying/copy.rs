@@ -179,7 +179,7 @@ impl Copy {
         });
         let (moved, there, payload_seconds) = worked.map_err(|error| self.gave_up(error))?;
         let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
-        // What comes through other hosts is encrypted unless all data is in clear.
+        // Data that comes through other hosts is encrypted unless the whole copy is in clear.
         let is_encrypted = cipher.is_some() || far.session.is_chained() && !self.task.options.clear;
         // Its remote shell is counted below.
         drop(far);

@@ -1,10 +1,9 @@
 //! `--manifest`: the digests of delivered files, in a file that b3sum reads.
 
-use linerate_sys::replace::{is_replaced, may_replace, replace};
+use linerate_sys::replace::{directory_of, may_replace, replace};
 use linerate_transfer::digest::ledger::Told;
 use linerate_transfer::digest::manifest::{Manifest, begins_manifest};
 use linerate_transfer::lock::lock;
-use linerate_transfer::own_files;
 use linerate_transfer::problem::Observer;
 use linerate_wire::control::{Change, Digest, Problem, ProblemKind};
 use linerate_wire::path::{RelPath, printable};
@@ -16,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use super::task::Task;
 use crate::common::output::Output;
-use crate::common::spared::ReplacedKind;
+use crate::common::spared::{ReplacedKind, taken};
 
 /// The files of manifests.
 const MANIFESTS: ReplacedKind = ReplacedKind { name: "a manifest", begins: begins_manifest };
@@ -167,10 +166,9 @@ impl Observer for Delivered {
     }
 }
 
-/// The reason why a manifest can't be written to `file`, if it is known before the copy. From now on the run leaves the file
-/// as it is until the manifest replaces it.
+/// The reason why a manifest can't be written to `file`, if it is known before the copy.
 fn fault(file: &Path, task: &Task) -> Option<String> {
-    match (parent(file).is_dir(), file.is_dir()) {
+    match (directory_of(file).is_dir(), file.is_dir()) {
         (_, true) => return Some("it is a directory; name a file".into()),
         (false, _) => return Some("no such directory".into()),
         (true, false) => {}
@@ -178,10 +176,8 @@ fn fault(file: &Path, task: &Task) -> Option<String> {
     if let Err(error) = may_replace(file) {
         return Some(error.to_string());
     }
-    let taken = own_files::keep(file, "--manifest").err().filter(|_| is_replaced(file));
-    let taken = taken.map(|option| format!("{option} names the same file; name another"));
     let destination = std::slice::from_ref(&task.destination);
-    taken
+    taken(file, "--manifest")
         .or_else(|| MANIFESTS.refusal_among(file, &task.sources, destination))
         .or_else(|| MANIFESTS.refusal(file))
 }
@@ -206,10 +202,6 @@ fn without_dot(path: &[u8]) -> &[u8] {
 
 fn last_name(path: &[u8]) -> &[u8] {
     Path::new(OsStr::from_bytes(path)).file_name().map_or(b"", OsStr::as_bytes)
-}
-
-fn parent(file: &Path) -> &Path {
-    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ mod tests {
         assert!(text(named("drops-by-cause").unwrap()).contains("wrong     "));
     }
 
-    /// What is found by one check isn't what is found by another. The settings of processors are found alike.
+    /// Two checks don't find the same, so each has a text of its own, except the checks of processors' settings.
     #[test]
     fn a_check_has_a_row_of_its_own() {
         let shared: Vec<_> = rows(CHECKED)

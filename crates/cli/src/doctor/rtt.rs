@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use linerate_sys::tcp::TcpInfo;
 
-use crate::common::reach::Reach;
+use crate::common::reach::{Reach, ssh_settings};
 
 /// The number of connections. It is small, because the server logs each one.
 const TRIES: usize = 3;
@@ -92,10 +92,8 @@ fn keys_come(host: &OsStr, reach: &Reach) -> Option<bool> {
 
 fn server(host: &OsStr, reach: &Reach) -> Vec<SocketAddr> {
     let asked = || {
-        let mut words = reach.configured(host).ok()?.ssh()?.into_iter();
-        let mut command = Command::new(words.next()?);
-        command.args(words).arg("-G").arg("--").arg(host).stdin(Stdio::null()).stderr(Stdio::null());
-        addresses(&String::from_utf8(command.output().ok()?.stdout).ok()?)
+        let words = reach.configured(host).ok()?.ssh()?;
+        addresses(&ssh_settings(&words, host)?)
     };
     asked().unwrap_or_default()
 }

@@ -6,6 +6,7 @@ use linerate_wire::path::printable;
 use std::fmt::Write;
 
 use super::{Needed, Report};
+use crate::units::show_counted;
 
 /// Lines of evidence that are shown without and with `-v`.
 const SHORT: usize = 2;
@@ -124,8 +125,7 @@ fn sum(report: &Report, shown: &[Shown<'_>], hidden: &[Shown<'_>]) -> String {
         1 => format!(", and a note (-v shows it): {}", names.join(", ")),
         count => format!(", and {count} notes (-v shows them): {}", names.join(", ")),
     };
-    let checks = if report.checks == 1 { "check" } else { "checks" };
-    format!("{} {checks}: {found}{notes}", report.checks)
+    format!("{}: {found}{notes}", show_counted(report.checks as u64, "check", "checks"))
 }
 
 fn row(out: &mut String, label: &str, text: &str) {

@@ -1,4 +1,4 @@
-//! Whatever a command of `fleet` prints names only options that the command has.
+//! The messages of each command of `fleet` name only options that the command has.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::command;
 
-/// What the commands consist of: the rooms and files whose messages they can print.
+/// The rooms and files whose messages the commands can print.
 const ROOMS: [&str; 8] = [
     "transfer/src",
     "wire/src",

@@ -122,7 +122,11 @@ impl ShardTask<'_> {
         }
         match self.part(part, !self.args.no_wait)? {
             PartEnd::Left(failure) => Err(failure),
-            PartEnd::Ended(code) => Ok(worse(code, self.directories(number)?)),
+            PartEnd::Ended(code) if self.args.dry_run => Ok(code),
+            PartEnd::Ended(code) => {
+                let end = self.end_of_shards(number)?;
+                Ok(worse(code, self.directories(number, end)?))
+            }
         }
     }
 
@@ -140,14 +144,16 @@ impl ShardTask<'_> {
                 worst = worse(worst, code);
             }
         }
-        if !self.args.dry_run
-            && let PartsEnd::Lacks(part) = self.end_of_shards(0)?
-        {
+        if self.args.dry_run {
+            return Ok(worst);
+        }
+        let end = self.end_of_shards(0)?;
+        if let PartsEnd::Lacks(part) = end {
             let message =
                 "the directories get their modes and times, and empty ones are made, after the last shard";
             self.output.note(&format!("{part} isn't done yet: {message}"));
         }
-        Ok(worse(worst, self.directories(0)?))
+        Ok(worse(worst, self.directories(0, end)?))
     }
 
     /// The next shard may be for another host, so a failure is printed, and the run continues.
@@ -167,13 +173,9 @@ impl ShardTask<'_> {
         }
     }
 
-    /// The last task sets the directories' metadata; the task of shard `number` may be the last one. If another one repeats a
+    /// The last task sets the directories' metadata; the task of shard `number`, after which the shards have this end, may be the last one. If another one repeats a
     /// shard with failures meanwhile, it is the last one.
-    fn directories(&self, number: u32) -> Result<Code, Failure> {
-        if self.args.dry_run {
-            return Ok(Code::Done);
-        }
-        let mut end = self.end_of_shards(number)?;
+    fn directories(&self, number: u32, mut end: PartsEnd) -> Result<Code, Failure> {
         while !matches!(end, PartsEnd::Lacks(_)) {
             // If it is left, another task that ended at the same time is doing it.
             let PartEnd::Ended(code) = self.part(FleetPart::Directories, !self.args.no_wait)? else { break };

@@ -167,7 +167,7 @@ pub fn plan_lines(directory: &PlanDirectory, took: Duration) -> Vec<String> {
     lines
 }
 
-/// What to do with a new plan.
+/// The next step with a new plan.
 fn next_step(directory: &PlanDirectory) -> String {
     let path = directory.path.display();
     match directory.plan.burden().files {

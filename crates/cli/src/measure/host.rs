@@ -3,8 +3,7 @@
 use linerate_host::sample::{MAGIC, MOST_BYTES, Recorder, Recording, RecordingError, SamplerOptions};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
-use linerate_sys::replace::{is_replaced, may_replace, replace};
-use linerate_transfer::own_files;
+use linerate_sys::replace::{may_replace, replace};
 use linerate_wire::control::Sampling;
 use linerate_wire::path::printable;
 use std::ffi::OsString;
@@ -17,7 +16,7 @@ use std::time::Duration;
 
 use crate::common::failure::Failure;
 use crate::common::reach::{bare_host, not_started, unanswered};
-use crate::common::spared::ReplacedKind;
+use crate::common::spared::{ReplacedKind, taken};
 use crate::exit::Code;
 
 /// One host that is being sampled.
@@ -180,10 +179,8 @@ pub fn may_keep(out: &Path, hosts: &[OsString]) -> Result<(), Failure> {
     let others = hosts.iter().map(|host| beside(out, &printable(bare_host(host).as_bytes())));
     [out.to_owned()].into_iter().chain(others).try_for_each(|file| {
         may_replace(&file).map_err(|error| not_kept(&file, &error))?;
-        let taken = own_files::keep(&file, "--out").err().filter(|_| is_replaced(&file));
         let shown = || printable(file.as_os_str().as_bytes());
-        let taken = taken.map(|option| format!("{option} names the same file; name another"));
-        let why = taken.or_else(|| RECORDINGS.refusal(&file));
+        let why = taken(&file, "--out").or_else(|| RECORDINGS.refusal(&file));
         why.map_or(Ok(()), |why| Err(Failure::usage(format!("--out {}: {why}", shown()))))
     })
 }

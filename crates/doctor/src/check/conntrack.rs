@@ -1,14 +1,12 @@
 //! The table of tracked connections: when it is full, the kernel drops the first packets of new connections.
 
 use super::{Check, CheckRun};
-use crate::formula::percent;
+use crate::formula::{bounds, percent};
 use crate::remedy::Remedy;
 use crate::{Citation, Finding, Host, Severity};
 
 /// Bytes of an entry.
 const ENTRY: u64 = 320;
-/// The kernel takes no larger value.
-const LARGEST: u64 = i32::MAX as u64;
 /// Share of the table from which it may soon be full.
 const NEARLY: f64 = 0.9;
 
@@ -30,9 +28,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let severity = if tracked >= most { Severity::Major } else { Severity::Minor };
-    // An eighth of the memory at most.
-    let bears = host.facts.memory.total.get().map_or(LARGEST, |total| total / 8 / ENTRY);
-    let larger = most.saturating_mul(2).min(bears).min(LARGEST);
+    let larger = most.saturating_mul(2).min(bounds::most(host.facts, ENTRY));
     let title = format!("{} of the table of tracked connections is in use", percent(share));
     let finding = Finding::new(severity, title)
         .evidence(format!("nf_conntrack_count {tracked}, nf_conntrack_max {most}"))

@@ -1,6 +1,5 @@
 //! The cost of headers and packets at the port's MTU, compared with that of jumbo packets.
 
-use linerate_host::Fact;
 use linerate_host::facts::Port;
 
 use super::{Check, CheckRun};
@@ -8,7 +7,7 @@ use crate::formula::goodput::Segments;
 use crate::formula::{cpu, gbit, percent};
 use crate::remedy::{Remedy, Setting};
 use crate::source::{ESNET_MTU, RED_HAT};
-use crate::subject::{Cloud, speed};
+use crate::subject::{Cloud, begins, speed};
 use crate::{Citation, Finding, Host, Need, Severity};
 
 /// The usual size of jumbo packets.
@@ -88,12 +87,12 @@ fn sizes(host: &Host<'_>, port: &Port) -> (u32, u32) {
 
 /// The size that a cloud advises or takes, if it is below the usual one. Amazon takes 9001.
 fn of_cloud(host: &Host<'_>, port: &Port) -> Option<u32> {
-    let is = |fact: &Fact<String>, name: &str| fact.known().is_some_and(|value| value.starts_with(name));
     let machine = &host.facts.machine;
     // Azure's guests have a function of the card as a member of Hyper-V's port.
-    let is_mellanox = host.facts.ports.known().into_iter().flatten().any(|other| is(&other.driver, "mlx"));
+    let is_mellanox =
+        host.facts.ports.known().into_iter().flatten().any(|other| begins(&other.driver, "mlx"));
     let is_azures =
-        is(&machine.vendor, "Microsoft") && is(&machine.product, "Virtual Machine") && is_mellanox;
+        begins(&machine.vendor, "Microsoft") && begins(&machine.product, "Virtual Machine") && is_mellanox;
     match host.cloud(port) {
         Some(Cloud::Google) => Some(GOOGLES),
         _ if is_azures => Some(AZURES),
@@ -116,6 +115,7 @@ fn is_infiniband(port: &Port) -> bool {
 mod tests {
     use super::*;
     use crate::testing::{fixture, found, lines};
+    use linerate_host::Fact;
 
     #[test]
     fn ten_gigabits_in_small_packets_are_found() {

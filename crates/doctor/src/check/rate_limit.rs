@@ -39,8 +39,9 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
     }
     let detour = redirected(host, port).filter(|_| qdisc.rate.is_some());
     let title = match detour {
-        Some((name, verb)) => format!(
-            "{name} {verb} at most {}: a filter redirects its packets to {}, whose queueing discipline {} limits it",
+        Some((name, way)) => format!(
+            "{name} {} at most {}: a filter redirects its packets to {}, whose queueing discipline {} limits it",
+            way.verb(),
             gbit(rate),
             port.name,
             qdisc.kind
@@ -53,7 +54,7 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
         ),
     };
     // A discipline delays what its port sends; a filter may have redirected received packets to that port.
-    let way = if detour.is_some_and(|(_, verb)| verb == "receives") { Way::Receives } else { Way::Sends };
+    let way = detour.map_or(Way::Sends, |(_, way)| way);
     let finding = Finding::leaves(rate, need, title).only(way).at(&port.name).evidence(format!(
         "qdisc {}: {}, {} packets above it waited or were dropped",
         qdisc.kind,
@@ -68,28 +69,29 @@ fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
 }
 
 /// The port whose packets a filter redirects to this one, and whether these are packets that it receives or sends.
-fn redirected<'a>(host: &Host<'a>, over: &Port) -> Option<(&'a str, &'static str)> {
+fn redirected<'a>(host: &Host<'a>, over: &Port) -> Option<(&'a str, Way)> {
     host.linked().find_map(|port| {
         let filters = port.policers.known()?;
-        let verb = match over.name.as_str() {
-            name if filters.inwards_over.iter().any(|other| other == name) => "receives",
-            name if filters.outwards_over.iter().any(|other| other == name) => "sends",
+        let way = match over.name.as_str() {
+            name if filters.inwards_over.iter().any(|other| other == name) => Way::Receives,
+            name if filters.outwards_over.iter().any(|other| other == name) => Way::Sends,
             _ => return None,
         };
-        Some((port.name.as_str(), verb))
+        Some((port.name.as_str(), way))
     })
 }
 
 fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let Some(policers) = port.policers.known() else { return Vec::new() };
-    let each = [
-        (policers.inwards, Way::Receives, "receives", "ingress"),
-        (policers.outwards, Way::Sends, "sends", "egress"),
-    ];
-    let of = |(rate, way, verb, hook): (Option<u64>, Way, &str, &str)| {
+    let each = [(policers.inwards, Way::Receives, "ingress"), (policers.outwards, Way::Sends, "egress")];
+    let of = |(rate, way, hook): (Option<u64>, Way, &str)| {
         let rate = rate.map(|rate| rate as f64).filter(|rate| *rate < host.rate())?;
-        let title =
-            format!("{} {verb} at most {}: a policer drops packets above that rate", port.name, gbit(rate));
+        let title = format!(
+            "{} {} at most {}: a policer drops packets above that rate",
+            port.name,
+            way.verb(),
+            gbit(rate)
+        );
         let finding = Finding::leaves(rate, host.rate(), title)
             .only(way)
             .at(&port.name)

@@ -3,16 +3,15 @@
 use linerate_host::facts::SoftnetFacts;
 
 use super::{Check, CheckRun, work};
+use crate::formula::bounds;
 use crate::remedy::Remedy;
 use crate::source::{ESNET, NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 /// The backlog that ESnet sets for 10 Gbit/s and more.
-const LARGE: u32 = 250_000;
+const LARGE: u64 = 250_000;
 /// Bytes of a packet that waits, with the kernel's own data about it.
 const PACKET: u64 = 4096;
-/// The kernel takes no larger value.
-const LARGEST: u32 = i32::MAX as u32;
 /// Share of dropped packets above which connections slow down.
 const FELT: f64 = 1e-4;
 const FLOW_LIMIT: &str = "net.core.flow_limit_cpu_bitmap";
@@ -33,12 +32,9 @@ fn full(host: &Host<'_>, softnet: &SoftnetFacts) -> Option<Finding> {
     let cpus = softnet.cpus.known()?;
     let (dropped, processed) =
         (cpus.iter().map(|c| c.dropped).sum::<u64>(), cpus.iter().map(|c| c.processed).sum::<u64>());
-    let backlog = softnet.max_backlog.get().filter(|_| dropped > 0)?;
+    let backlog = softnet.max_backlog.get().filter(|_| dropped > 0).map(u64::from)?;
     let severity = if dropped as f64 >= processed as f64 * FELT { Severity::Major } else { Severity::Minor };
-    // One processor's backlog has an eighth of the memory at most.
-    let bears = host.facts.memory.total.get().map_or(u64::MAX, |total| total / 8 / PACKET);
-    let bears = u32::try_from(bears).unwrap_or(LARGEST).min(LARGEST);
-    let larger = backlog.saturating_mul(2).max(LARGE.min(backlog.saturating_mul(10))).min(bears);
+    let larger = (backlog * 2).max(LARGE.min(backlog * 10)).min(bounds::most(host.facts, PACKET));
     let finding =
         Finding::new(severity, format!("{dropped} received packets found their processor's backlog full"))
             .evidence(format!("of {processed} packets {}; netdev_max_backlog is {backlog}", host.since()))

@@ -3,6 +3,7 @@
 use linerate_host::facts::SoftnetCpu;
 
 use super::{Check, CheckRun};
+use crate::formula::bounds::MOST;
 use crate::formula::percent;
 use crate::remedy::Remedy;
 use crate::source::{NET_SYSCTL, RED_HAT};
@@ -12,9 +13,7 @@ use crate::{Finding, Host, Severity};
 const OFTEN: f64 = 1e-4;
 const SOME: u64 = 100_000;
 /// Twice the kernel's default, as Red Hat sets it. The budget's time depends on the kernel's ticks, so its present value is doubled.
-const BUDGET: u32 = 600;
-/// The kernel takes no larger values.
-const LARGEST: u32 = i32::MAX as u32;
+const BUDGET: u64 = 600;
 
 pub(super) const CHECK: Check = Check {
     name: "softnet-squeezed",
@@ -28,13 +27,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let share = |cpu: &&SoftnetCpu| cpu.squeezed as f64 / cpu.processed.max(1) as f64;
     let busy = softnet.cpus.known()?.iter().filter(|cpu| cpu.processed >= SOME);
     let worst = busy.max_by(|a, b| share(a).total_cmp(&share(b)))?;
-    let (budget, usecs) = (softnet.budget.get()?, softnet.budget_usecs.get().unwrap_or(2000));
+    let (budget, usecs) =
+        (u64::from(softnet.budget.get()?), u64::from(softnet.budget_usecs.get().unwrap_or(2000)));
     if share(&worst) < OFTEN {
         return None;
     }
     let changes = [
-        Remedy::sysctl("net.core.netdev_budget", budget, budget.saturating_mul(2).clamp(BUDGET, LARGEST)),
-        Remedy::sysctl("net.core.netdev_budget_usecs", usecs, usecs.saturating_mul(2).min(LARGEST)),
+        Remedy::sysctl("net.core.netdev_budget", budget, (budget * 2).clamp(BUDGET, MOST)),
+        Remedy::sysctl("net.core.netdev_budget_usecs", usecs, (usecs * 2).min(MOST)),
     ];
     let title = format!("processor {} postponed received packets {} times", worst.cpu, worst.squeezed);
     let finding = Finding::new(Severity::Minor, title)

@@ -12,7 +12,7 @@ use linerate_host::facts::{Facts, Tcp};
 
 use crate::Path;
 
-use super::bdp;
+use super::{bdp, bounds};
 
 /// Mean share of a full send buffer that is payload in flight.
 const PAYLOAD: f64 = 0.98 * 5.0 / 6.0;
@@ -20,10 +20,6 @@ const PAYLOAD: f64 = 0.98 * 5.0 / 6.0;
 const HALF: i32 = 1;
 /// The first kernel that doesn't use `tcp_adv_win_scale`.
 const WITHOUT_SCALE: (u32, u32) = (6, 6);
-/// The most that the kernel takes for a buffer: an `int`.
-const MOST: u64 = i32::MAX as u64;
-/// One connection's buffer may have this part of the memory.
-const OF_MEMORY: u64 = 8;
 
 /// Bytes of window of a receive buffer of `size` bytes.
 pub fn received(facts: &Facts, size: u64) -> f64 {
@@ -66,8 +62,7 @@ pub fn is_learned(facts: &Facts) -> bool {
 pub fn proposed(facts: &Facts, flight: f64, now: u64) -> u64 {
     let wanted = (2.0 * flight).ceil() as u64;
     let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted);
-    let memory = facts.memory.total.get().map_or(MOST, |total| total / OF_MEMORY);
-    wanted.min(MOST).min(memory).max(now)
+    wanted.min(bounds::most(facts, 1)).max(now)
 }
 
 fn scale(facts: &Facts) -> i32 {

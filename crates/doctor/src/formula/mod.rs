@@ -1,6 +1,7 @@
 //! The highest rates of parts of a host or path. Each formula names its source; docs/guide/doctor.md lists them in words.
 
 pub mod bdp;
+pub mod bounds;
 pub mod buffer;
 pub mod cpu;
 pub mod goodput;

@@ -141,11 +141,9 @@ impl Tree {
         }
         std::fs::create_dir_all(tree.0.path().join("bin")).unwrap();
         for name in ["sysctl", "ethtool", "tc", "ip"] {
-            let path = tree.0.path().join("bin").join(name);
             let script =
                 format!("#!/bin/sh\nprintf '[%s]' {name} \"$@\" > {}/ran\n", tree.0.path().display());
-            std::fs::write(&path, script).unwrap();
-            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            linerate_testing::write_script(&tree.0.path().join("bin").join(name), &script);
         }
         tree
     }
@@ -166,7 +164,7 @@ impl Tree {
     }
 }
 
-/// What is printed and kept is a line of a shell, so a shell runs it here.
+/// The doctor prints and keeps lines for a shell, so a shell runs them here.
 #[test]
 fn a_shell_sets_what_each_command_says() {
     let governor = |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");

@@ -162,8 +162,7 @@ impl<'a> Reception<'a> {
 impl Reception<'_> {
     /// The option that names the file at `place`, if this command itself writes it.
     pub fn own_file(&self, place: &RelPath) -> Option<&'static str> {
-        let (parent, name) = place.split()?;
-        own_files::option_of(name, || self.ground.landing.root.directory(&parent).ok())
+        own_files::option_of(place.name()?, || self.ground.landing.root.directory(&place.parent()?).ok())
     }
 
     /// Keeps the entry that has the name, if backups are requested.

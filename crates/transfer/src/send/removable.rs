@@ -69,8 +69,7 @@ impl Removable {
 impl RemovableEntry {
     /// The option that names the entry's file, if this command itself writes it.
     fn own_file(&self, root: &Root, path: &RelPath) -> Option<&'static str> {
-        let (parent, name) = path.split()?;
-        own_files::option_of(name, || root.directory(&parent).ok())
+        own_files::option_of(path.name()?, || root.directory(&path.parent()?).ok())
     }
 
     /// Removes the entry; false if it isn't the entry that was sent.

@@ -1,6 +1,7 @@
 //! Files that this process itself writes while it moves a tree, or at its end: its log, its metrics, its manifest. A
 //! transfer leaves them as they are: it neither deletes nor replaces them, whatever its source has.
 
+use linerate_sys::replace::directory_of;
 use rustix::fs::Stat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -34,8 +35,9 @@ struct OwnFile {
 /// # Errors
 /// The other option that names the same file.
 pub fn keep(file: &Path, option: &'static str) -> Result<(), &'static str> {
-    let above = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (Some(name), Ok(directory)) = (file.file_name(), fs::metadata(above)) else { return Ok(()) };
+    let (Some(name), Ok(directory)) = (file.file_name(), fs::metadata(directory_of(file))) else {
+        return Ok(());
+    };
     let directory = (directory.dev(), directory.ino());
     let mut files = OWN_FILES.write().unwrap_or_else(PoisonError::into_inner);
     files.directories.insert(directory);

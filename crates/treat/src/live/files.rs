@@ -107,7 +107,8 @@ pub fn tunables(root: &Path) -> Vec<Setting> {
     all
 }
 
-fn names(directory: &Path) -> Vec<String> {
+/// The names in a directory; none if it can't be read.
+pub fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use linerate_doctor::remedy::{Setting, TUNABLES};
 
-use crate::Controls;
 use crate::surroundings::is_apart;
+use crate::{Controls, is_back};
 
 const CONTROL: &str = "net.ipv4.tcp_congestion_control";
 
@@ -50,11 +50,7 @@ impl Controls for LiveControls {
             sound(setting)?;
             return queueing::check_back(port, before);
         }
-        let now = self.read(setting)?;
-        if setting.is_same(&now, before) {
-            return Ok(());
-        }
-        Err(format!("it is {now}, although {before} was set"))
+        is_back(&self.read(setting)?, setting, before)
     }
 
     fn beside(&mut self, setting: &Setting) -> Vec<Setting> {

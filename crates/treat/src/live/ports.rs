@@ -1,12 +1,12 @@
 //! Settings of drivers, by ethtool's requests.
 
-use std::fs;
 use std::io;
+use std::path::Path;
 
 use linerate_doctor::remedy::{Queues, RingWay, Setting};
 use linerate_sys::ethtool::{CHANNELS, COALESCING, Ethtool, Question, RINGS};
 
-use super::files::is_balanced;
+use super::files::{is_balanced, names};
 
 pub fn ring(port: &str, way: RingWay) -> Result<String, String> {
     number(port, RINGS, way_name(way)).map(|count| count.to_string())
@@ -41,21 +41,17 @@ pub fn can_channels(port: &str, queues: Queues, new: &str) -> Result<(), String>
 /// The masks of a port's queues, and the processors of its interrupts: a new number of queues may reset them. While
 /// irqbalance runs, it moves the interrupts by itself.
 pub fn masks(port: &str) -> Vec<Setting> {
-    let directory = format!("/sys/class/net/{port}");
-    let names = |path: String| {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().into_string().ok())
-    };
+    let directory = Path::new("/sys/class/net").join(port);
     let queue = |name: String| {
         let (way, queue) = name.split_once('-')?;
         let (port, queue) = (port.to_owned(), queue.parse().ok()?);
         Some(if way == "rx" { Setting::Rps { port, queue } } else { Setting::Xps { port, queue } })
     };
     // virtio's device lies below the device of PCI.
-    let irqs = ["device/msi_irqs", "device/../msi_irqs"].map(|below| names(format!("{directory}/{below}")));
+    let irqs = ["device/msi_irqs", "device/../msi_irqs"].map(|below| names(&directory.join(below)));
     let irqs =
         irqs.into_iter().flatten().filter_map(|name| Some(Setting::IrqAffinity { irq: name.parse().ok()? }));
-    let queues = names(format!("{directory}/queues")).filter_map(queue);
+    let queues = names(&directory.join("queues")).into_iter().filter_map(queue);
     let mut all: Vec<_> = queues.chain(irqs.filter(|_| !is_balanced())).collect();
     all.sort();
     all.dedup();

@@ -6,9 +6,8 @@ mod gauge;
 mod reading;
 
 use clap::Args;
-use linerate_sys::replace::{is_replaced, may_replace, replace_readable};
+use linerate_sys::replace::{may_replace, replace_readable};
 use linerate_transfer::lock::lock;
-use linerate_transfer::own_files;
 use linerate_wire::path::printable;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -20,7 +19,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::failure::Failure;
-use crate::common::spared::ReplacedKind;
+use crate::common::spared::{ReplacedKind, taken};
 use crate::exit::Code;
 use crate::say::is_lost;
 use exposition::{ExposedSample, earlier_value, has_metrics, text};
@@ -143,11 +142,8 @@ impl WantedMetrics {
             None => Some("it names no file".to_owned()),
             Some(_) => may_replace(file).err().map(|error| error.to_string()),
         };
-        // From now on the run leaves the file as it is until the metrics replace it.
-        let taken = own_files::keep(file, "--metrics").err().filter(|_| is_replaced(file));
-        let fault = fault
-            .or_else(|| taken.map(|option| format!("{option} names the same file; name another")))
-            .or_else(|| METRICS.refusal(file));
+        let taken = taken(file, "--metrics");
+        let fault = fault.or(taken).or_else(|| METRICS.refusal(file));
         let (command, begun) = (command.to_owned(), SystemTime::now());
         let (samples, is_written) = (Mutex::default(), AtomicBool::new(false));
         Self { file: file.to_owned(), command, begun, fault, samples, is_written }

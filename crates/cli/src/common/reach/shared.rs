@@ -2,7 +2,6 @@
 //! gives the agent to each of its logins, whatever options a login has.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
 use super::{Reach, bare_host};
@@ -21,19 +20,17 @@ pub fn not_with_an_agent(reach: Reach, host: &OsStr) -> Reach {
 /// Whether ssh's configuration names a connection to share and forwards the agent; true if ssh doesn't say.
 fn may_share_an_agent(reach: &Reach, host: &OsStr) -> bool {
     let plain = Reach { keeps_agent: false, ..reach.clone() };
-    let settings = plain.shell(true).ok().and_then(|words| settings(&words, &bare_host(host)));
-    settings.is_none_or(|settings| shares_agent(&settings))
+    let settings = plain.ssh().and_then(|words| settings(&words, &bare_host(host)));
+    settings.is_none_or(|settings| !settings.contains("forwardagent ") || shares_agent(&settings))
 }
 
-fn settings(words: &[OsString], host: &OsStr) -> Option<String> {
+/// The output of `ssh -G`: the configuration of a host, for ssh's words.
+pub fn settings(words: &[OsString], host: &OsStr) -> Option<String> {
     let (program, options) = words.split_first()?;
-    if host.is_empty() || host.as_bytes().starts_with(b"-") {
-        return None;
-    }
     let mut command = Command::new(program);
-    command.args(options).arg("-G").arg(host).stdin(Stdio::null()).stderr(Stdio::null());
+    command.args(options).arg("-G").arg("--").arg(host).stdin(Stdio::null()).stderr(Stdio::null());
     let output = command.output().ok().filter(|output| output.status.success())?;
-    String::from_utf8(output.stdout).ok().filter(|text| text.contains("forwardagent "))
+    String::from_utf8(output.stdout).ok()
 }
 
 /// By the output of `ssh -G`.

@@ -42,7 +42,7 @@ struct FanTarget {
     output: Arc<Output>,
     /// The counters of its last try.
     meters: Arc<Mutex<Meters>>,
-    /// What earlier tries have put in place.
+    /// The entries that earlier tries have put in place.
     landed: Mutex<Totals>,
 }
 
@@ -165,7 +165,7 @@ impl FanRun {
         Copy::interruptible(self.task.clone(), target.output.clone(), self.interrupted.clone())
     }
 
-    /// The counters of a new try. What earlier tries have reached and put in place counts for all of them.
+    /// Begins to count for a new try. A host that an earlier try has reached, and entries that it has put in place, count for all tries.
     fn begins(&self, copy: &Copy, target: &FanTarget) {
         let counters = &copy.meters.local;
         counters.failed.fetch_add(self.not_found, Ordering::Relaxed);

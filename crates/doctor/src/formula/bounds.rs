@@ -1,0 +1,13 @@
+//! Bounds of what is proposed: numbers that the kernel takes, and parts of the memory.
+
+use linerate_host::Facts;
+
+/// The most that the kernel takes for most numbers: an `int`.
+pub const MOST: u64 = i32::MAX as u64;
+/// One buffer, queue or table may have this part of the memory.
+const OF_MEMORY: u64 = 8;
+
+/// The most things of `each` bytes that the kernel takes and the memory allows.
+pub fn most(facts: &Facts, each: u64) -> u64 {
+    facts.memory.total.get().map_or(MOST, |total| total / OF_MEMORY / each).min(MOST)
+}
