@@ -17,7 +17,7 @@ use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
-use crate::common::spec::Spec;
+use crate::common::spec::{Spec, check_places};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::jobs;
 use crate::units::show_bytes;
@@ -85,6 +85,7 @@ pub fn run(args: CleanArgs) -> Result<Code, Failure> {
     if args.jobs {
         return jobs::clean(&args.reach, args.destination.as_deref());
     }
+    check_places(&args.destination).map_err(Failure::usage)?;
     let output = Arc::new(Output::new(args.style()));
     let (meters, mut found) = (Meters::default(), CleanedUp::default());
     let cleaned = match Spec::parse(args.destination.as_deref().unwrap_or_default()) {

@@ -32,6 +32,16 @@ impl Spec {
     }
 }
 
+/// Refuses an empty place: an unset variable leaves one, and it would stand for the working directory, which `--delete` could clear.
+///
+/// # Errors
+/// A message with what to write.
+pub fn check_places<'a>(places: impl IntoIterator<Item = &'a OsString>) -> Result<(), String> {
+    let is_any_empty = places.into_iter().any(|place| place.is_empty());
+    let message = "a source or destination is empty, perhaps by a variable that isn't set; '.' is the working directory";
+    if is_any_empty { Err(message.to_owned()) } else { Ok(()) }
+}
+
 /// The places that `file` names, one a line. Later calls return the same places, since a pipe can be read only once.
 ///
 /// # Errors

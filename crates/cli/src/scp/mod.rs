@@ -21,6 +21,7 @@ use crate::common::failure::Failure;
 use crate::common::far::SILENCE;
 use crate::common::output::{Output, Style};
 use crate::common::reach::Reach;
+use crate::common::spec::check_places;
 use crate::copying::perform;
 use crate::copying::task::Task;
 use crate::exit::Code;
@@ -91,6 +92,7 @@ impl ScpLine {
         else {
             return Err(failed(format!("there are no source and target\nusage: {FORM}")));
         };
+        check_places(&self.paths).map_err(failed)?;
         let destination = SourcePlace::parse(destination).map_err(failed)?;
         let sources: Result<Vec<_>, _> = sources.iter().map(|word| SourcePlace::parse(word)).collect();
         let (sources, missing) = there(sources.map_err(failed)?, &destination)?;

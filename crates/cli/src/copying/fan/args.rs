@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::failure::Failure;
-use crate::common::spec::{Spec, listed};
+use crate::common::spec::{Spec, check_places, listed};
 use crate::copying::task::Task;
 
 /// The most logins that are made at the same time.
@@ -140,8 +140,9 @@ impl FanArgs {
     /// Divides a command's arguments into its sources and destinations.
     ///
     /// # Errors
-    /// If one of the two is missing, or a file of destinations can't be read.
+    /// If one of the two is missing or empty, or a file of destinations can't be read.
     pub fn divide(&self, mut places: Vec<OsString>) -> Result<(Vec<OsString>, Destinations), Failure> {
+        check_places(places.iter().chain(&self.to)).map_err(Failure::usage)?;
         let mut to = self.to.clone();
         if let Some(file) = &self.to_file {
             to.extend(read(file)?);
