@@ -189,6 +189,8 @@ fn assert_agents(usr: &Path) {
         let mode = agent.metadata().map(|metadata| metadata.permissions().mode() & 0o777);
         assert_eq!(mode.ok(), Some(0o755), "{machine}");
         assert!(usr.join(format!("lib/linerate/agents/agent-{machine}.gz")).exists(), "{machine}");
+        let parts = usr.join(format!("share/doc/linerate-agents/{machine}.linerate.spdx.json"));
+        assert!(fs::read_to_string(parts).is_ok_and(|parts| parts.contains("zstd-sys")), "{machine}");
     }
     assert!(usr.join("share/doc/linerate-agents/copyright").exists());
 }
@@ -287,9 +289,11 @@ fn a_deb_is_installed_into_a_fresh_root_and_nothing_is_left_after_it() {
     dpkg(&["--install", ending(release.path(), &format!("{}.deb", debian(HERE))).to_str().unwrap()]);
     assert_installed(&root.path().join("usr"), "share/zsh/vendor-completions/_linerate");
     dpkg(&["--install", ending(release.path(), "_all.deb").to_str().unwrap()]);
+    let needs = dpkg(&["--status", "linerate-agents"]);
+    assert!(needs.contains(&format!("Depends: linerate (= {})", env!("CARGO_PKG_VERSION"))), "{needs}");
     assert_agents(&root.path().join("usr"));
     let own = users_file(root.path(), "share/zsh/vendor-completions");
-    for name in ["linerate", "linerate-agents"] {
+    for name in ["linerate-agents", "linerate"] {
         assert_eq!(dpkg(&["--verify", name]), "", "what is installed is what the package has");
         dpkg(&["--purge", name]);
     }
@@ -314,11 +318,19 @@ fn an_rpm_is_installed_into_a_fresh_root_and_nothing_is_left_after_it() {
     };
     rpm(&["--initdb"]);
     rpm(&["--install", "--ignoreos", package.to_str().unwrap()]);
-    rpm(&["--install", "--ignoreos", ending(release.path(), "noarch.rpm").to_str().unwrap()]);
+    let agents = ending(release.path(), "noarch.rpm");
+    rpm(&["--install", "--ignoreos", agents.to_str().unwrap()]);
+    let version = env!("CARGO_PKG_VERSION");
+    let required = rpm(&["--query", "--requires", "linerate-agents"]);
+    assert!(required.lines().any(|line| line == format!("linerate = {version}-1")), "{required}");
+    let licence = rpm(&["--query", "--queryformat", "%{LICENSE}", "linerate"]);
+    for part in ["(Apache-2.0 OR MIT)", "BSD-3-Clause", "ISC", "GCC-exception-3.1"] {
+        assert!(licence.contains(part), "{licence}");
+    }
     assert_installed(&root.path().join("usr"), "share/zsh/site-functions/_linerate");
     assert_agents(&root.path().join("usr"));
     let own = users_file(root.path(), "share/zsh/site-functions");
-    for name in ["linerate", "linerate-agents"] {
+    for name in ["linerate-agents", "linerate"] {
         assert_eq!(rpm(&["--verify", name]), "", "what is installed is what the package has");
         rpm(&["--erase", name]);
     }

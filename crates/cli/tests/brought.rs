@@ -330,6 +330,10 @@ fn where_nothing_else_fits_the_damaged_agent_is_the_reason() {
     // A whole program that is damaged, too.
     fs::write(agents.join(format!("linerate-{other}")), "").unwrap();
     copy().exits(5).says(&[&format!("{name}: it is empty"), &format!("linerate-{other}: it is empty")]);
+    // One that another version's package has left.
+    let older = "#!/bin/sh\n# (speaks linerate 0.0.1 protocol 1)\n";
+    fs::write(agents.join(format!("linerate-{other}")), older).unwrap();
+    copy().exits(5).says(&[&format!("linerate-{other}: it belongs to linerate 0.0.1 protocol 1, not to")]);
     fs::remove_dir_all(agents).unwrap();
     copy().exits(5).says(&["for which no binary is here: install linerate"]);
 }

@@ -5,6 +5,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use linerate_wire::identity::{IDENTITY, told_by};
 use linerate_wire::path::printable;
 use object::read::{Object, ReadCache};
 use std::fs::{self, File};
@@ -128,11 +129,13 @@ impl Binaries {
         program.into_iter().chain(agent).collect()
     }
 
-    /// Removes the agent in `file`, and keeps the reason.
+    /// Removes the agent or program in `file`, and keeps the reason.
     pub fn give_up(&mut self, file: &Path, why: &str) {
-        let is_meant = |agent: &mut Binary| agent.file == file;
-        let given_up = self.agents.extract_if(.., is_meant);
-        self.unfit.extend(given_up.map(|agent| (agent.machine, format!("{}: {why}", agent.file.display()))));
+        for binaries in [&mut self.agents, &mut self.others] {
+            let given_up = binaries.extract_if(.., |binary| binary.file == file);
+            let reason = |binary: Binary| (binary.machine, format!("{}: {why}", binary.file.display()));
+            self.unfit.extend(given_up.map(reason));
+        }
     }
 
     /// The reasons why the files for a machine can't be brought, fit to be printed; none if there are no such files.
@@ -202,17 +205,29 @@ impl Binary {
         Self::of(machine(arch), path.to_owned()).map_err(said)
     }
 
-    /// Checks all of a packed agent by unpacking it.
+    /// Checks all of a packed agent by unpacking it, and that a program beside this one is of this version.
     ///
     /// # Errors
     /// The reason why it can't be brought, as a sentence.
     pub fn check(&self) -> Result<(), String> {
-        let Some(hash) = &self.packed else { return Ok(()) };
+        let Some(hash) = &self.packed else { return self.check_version() };
         let unpacked = MultiGzDecoder::new(program::open(&self.file)?).take(self.size.saturating_add(1));
         match sha256(unpacked) {
             Ok(found) if found == *hash => Ok(()),
             Ok(_) => Err("it is damaged: what is in it hasn't the SHA-256 of its description".into()),
             Err(error) => Err(format!("it can't be unpacked: {error}")),
+        }
+    }
+
+    fn check_version(&self) -> Result<(), String> {
+        if self.file == Path::new(OWN) {
+            return Ok(());
+        }
+        let (mut file, mut bytes) = (program::open(&self.file)?, Vec::new());
+        file.read_to_end(&mut bytes).map_err(|error| format!("it can't be read: {error}"))?;
+        match told_by(&bytes) {
+            Some(told) if told != IDENTITY => Err(packed::of_other(told)),
+            _ => Ok(()),
         }
     }
 

@@ -45,7 +45,7 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
     let mut words = comment.splitn(3, ", ");
     let (of, id, hash) = (words.next(), words.next(), words.next());
     if of != Some(IDENTITY) {
-        return Err(format!("it belongs to {}, not to {IDENTITY}", of.unwrap_or_default()));
+        return Err(of_other(of.unwrap_or_default()));
     }
     let size = id.and_then(|id| id.rsplit_once('-')?.1.parse().ok());
     if size.is_some_and(|size| stated_length(&mut opened).is_ok_and(|stated| stated != size as u32)) {
@@ -66,6 +66,11 @@ pub fn read(machine: &str, file: &Path) -> Result<Binary, String> {
         }),
         _ => Err("its description makes no sense".into()),
     }
+}
+
+/// Why a binary that tells another version or protocol can't be brought, as the end of a sentence.
+pub(crate) fn of_other(told: &str) -> String {
+    format!("it belongs to {told}, not to {IDENTITY}")
 }
 
 /// The description, and what the program begins with.

@@ -81,13 +81,17 @@ fn control(product: &Product) -> String {
     let kibibytes: usize = product.files.iter().map(|file| file.bytes.len().div_ceil(1024)).sum();
     format!(
         "Package: {}\nVersion: {}\nArchitecture: {}\nMaintainer: {}\n\
-         Installed-Size: {kibibytes}\nRecommends: {}\nSection: net\nPriority: optional\n\
+         Installed-Size: {kibibytes}\n{}\nSection: net\nPriority: optional\n\
          Description: {}\n {}\n",
         product.name,
         product.package_version(),
         architecture(product.arch()),
         product.maintainer,
-        if product.arch().is_some() { "openssh-client" } else { "linerate" },
+        match product.arch() {
+            Some(_) => "Recommends: openssh-client".to_owned(),
+            // Programs and agents of another version can't be brought.
+            None => format!("Depends: linerate (= {})", product.package_version()),
+        },
         product.summary,
         product.description.replace('\n', "\n "),
     )

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -60,15 +61,20 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
         println!("{}: {:.1} MB", file.display(), bytes.len() as f64 * 1e-6);
     }
     let file = out.join("SHA256SUMS");
+    let signature = file.with_added_extension("sig");
+    // It is of older sums, and ssh-keygen would ask before it writes over it.
+    match fs::remove_file(&signature) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("removing the older {}", signature.display()));
+        }
+        _ => {}
+    }
     fs::write(&file, sums).with_context(|| format!("writing {}", file.display()))?;
-    key.map_or(Ok(()), |key| sign(&file, &key))
+    key.map_or(Ok(()), |key| sign(&file, &key, &signature))
 }
 
-/// Signs a file by a key of ssh's, into FILE.sig.
-fn sign(file: &Path, key: &Path) -> anyhow::Result<()> {
-    let signature = file.with_added_extension("sig");
-    // ssh-keygen would ask before it writes over an older one.
-    let _ = fs::remove_file(&signature);
+/// Signs a file by a key of ssh's.
+fn sign(file: &Path, key: &Path, signature: &Path) -> anyhow::Result<()> {
     let mut sign = Command::new("ssh-keygen");
     sign.args(["-Y", "sign", "-q", "-n", NAMESPACE, "-f"]).arg(key).arg(file);
     call(&mut sign).context("signing the list of sums")?;

@@ -5,13 +5,13 @@ use flate2::{Compression, GzBuilder};
 use linerate_remote::binary::{BESIDE, LIBRARY, NAME};
 use linerate_remote::packed::{self, SILENT};
 use linerate_wire::identity::{IDENTITY, told_by};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::parts::Parts;
+use super::parts::{Part, Parts};
 use super::sbom::{Binaries, BuiltBinary};
 use super::{ByMachine, ReleaseSource, archive, changes, deb, hexadecimal, licences, output, rpm, sbom};
 use crate::dist::commit_of;
@@ -29,8 +29,7 @@ const AGENTS_DESCRIPTION: &str = "\
 linerate brings itself to the hosts that it copies to and from. With this
 package it brings the right binary to hosts of another architecture, too.";
 /// The licence of linerate and of the parts of the C library and of GCC's runtime in it, as SPDX writes it.
-pub const LICENCE: &str =
-    "(Apache-2.0 OR MIT) AND LGPL-2.1-or-later AND GPL-3.0-or-later WITH GCC-exception-3.1";
+const LICENCE: &str = "(Apache-2.0 OR MIT) AND LGPL-2.1-or-later AND GPL-3.0-or-later WITH GCC-exception-3.1";
 /// The maintainer if nobody is named: the domain of the address can't be anyone's (RFC 2606).
 const NOBODY: &str = "The linerate contributors <linerate@linerate.invalid>";
 /// The most bytes that may travel to a new host.
@@ -39,6 +38,8 @@ const MOST_BROUGHT: usize = 5_000_000;
 const DOCUMENTS: &str = "share/doc";
 /// The changelog's name among the documents.
 pub const CHANGES: &str = "changelog.gz";
+/// The name of the list of parts among the documents.
+const PARTS: &str = "linerate.spdx.json";
 /// Where zsh looks on most systems.
 pub const ZSH: &str = "share/zsh/site-functions";
 
@@ -59,6 +60,8 @@ pub struct Product {
     pub version: String,
     /// `NAME <ADDRESS>`.
     pub maintainer: String,
+    /// That of linerate and of all that is linked into it, as SPDX writes it.
+    pub licence: String,
     /// None if the package is for all machines.
     machine: Option<Machine>,
     /// The time of every file, in seconds since 1970.
@@ -80,18 +83,18 @@ impl Product {
         let ReleaseSource { repository, seconds, .. } = source;
         let parts = Parts::read(repository, [machine])?;
         let bytes = read(program)?;
-        let mut built = BTreeMap::from([("linerate", built_binary(&bytes))]);
-        if let Some(agent) = agent {
-            built.insert("linerate-agent", built_binary(&read(agent)?));
-        }
-        let binaries = Binaries { machine, built, rust: rust_of(&bytes) };
-        let sbom = sbom::document(&parts, *seconds, &binaries)?;
+        let sbom = list_of_parts(
+            &parts,
+            *seconds,
+            machine,
+            &[("linerate", Some(program)), ("linerate-agent", agent)],
+        )?;
         let mut product = Self::empty("linerate", &parts, source);
         product.machine = Some(machine.clone());
         product.files = texts.to_vec();
         product.add_licences(repository, &parts)?;
         product.add_changes(repository)?;
-        product.add_document("linerate.spdx.json", sbom.clone());
+        product.add_document(PARTS, sbom.clone());
         product.add_examples(&repository.join("contrib"), "examples")?;
         product.files.push(InstalledFile { path: "bin/linerate".into(), mode: 0o755, bytes });
         match agent {
@@ -121,6 +124,14 @@ impl Product {
         for (machine, file) in agents {
             product.files.push(packed_agent(BESIDE, machine, file)?);
         }
+        let machines: BTreeSet<&Machine> = programs.keys().chain(agents.keys()).collect();
+        for machine in machines {
+            let parts = Parts::read(source.repository, [machine])?;
+            let binaries = [("linerate", programs), ("linerate-agent", agents)];
+            let binaries = binaries.map(|(name, of)| (name, of.get(machine).map(PathBuf::as_path)));
+            let sbom = list_of_parts(&parts, source.seconds, machine, &binaries)?;
+            product.add_document(&format!("{}.{PARTS}", machine.name()), sbom);
+        }
         product.files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(product)
     }
@@ -133,6 +144,7 @@ impl Product {
             description: DESCRIPTION,
             version: parts.version().to_owned(),
             maintainer: maintainer.map_or(NOBODY, String::as_str).to_owned(),
+            licence: licence(parts),
             machine: None,
             seconds: source.seconds,
             files: Vec::new(),
@@ -252,6 +264,41 @@ pub fn check(source: &ReleaseSource, file: &Path) -> anyhow::Result<()> {
         ),
     }
     Ok(())
+}
+
+/// The list of the parts of the binaries for a machine, each with its crate's name.
+fn list_of_parts(
+    parts: &Parts,
+    seconds: u32,
+    machine: &Machine,
+    binaries: &[(&'static str, Option<&Path>)],
+) -> anyhow::Result<Vec<u8>> {
+    let (mut built, mut rust) = (BTreeMap::new(), None);
+    for (name, file) in binaries {
+        let Some(file) = file else { continue };
+        let bytes = read(file)?;
+        built.insert(*name, built_binary(&bytes));
+        rust = rust.or_else(|| rust_of(&bytes));
+    }
+    sbom::document(parts, seconds, &Binaries { machine, built, rust })
+}
+
+/// [`LICENCE`] and the licences of all crates, each once whatever the order of its alternatives.
+fn licence(parts: &Parts) -> String {
+    let foreign = parts.crates.iter().filter(|part| part.source.is_some());
+    let sorted = |part: &Part| {
+        let licence = part.licence();
+        let is_plain = !licence.contains(['(', ')']) && !licence.contains(" AND ");
+        let mut alternatives: Vec<&str> = licence.split(" OR ").collect();
+        alternatives.sort_unstable();
+        match alternatives.len() {
+            1 => licence,
+            _ if is_plain => format!("({})", alternatives.join(" OR ")),
+            _ => format!("({licence})"),
+        }
+    };
+    let others: BTreeSet<String> = foreign.map(sorted).collect();
+    [LICENCE.to_owned()].into_iter().chain(others).collect::<Vec<_>>().join(" AND ")
 }
 
 fn built_binary(bytes: &[u8]) -> BuiltBinary {

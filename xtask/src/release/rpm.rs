@@ -5,7 +5,7 @@ use rpm::{BuildConfig, CompressionWithLevel, Dependency, FileOptions, PackageBui
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::product::{InstalledFile, LICENCE, Product};
+use super::product::{InstalledFile, Product};
 
 /// Belongs to linerate's packages alone, below the prefix.
 const OWN: &str = "lib/linerate";
@@ -18,10 +18,13 @@ pub fn package(product: &Product) -> anyhow::Result<Vec<u8>> {
     let config = BuildConfig::v4().compression(CompressionWithLevel::Xz(9)).source_date(product.seconds);
     let version = product.package_version();
     let arch = architecture(product.arch());
-    let recommended = if product.arch().is_some() { "openssh-clients" } else { "linerate" };
-    let mut package = PackageBuilder::new(product.name, &version, LICENCE, arch, product.summary);
+    let mut package = PackageBuilder::new(product.name, &version, &product.licence, arch, product.summary);
     package.using_config(config).release("1").description(product.description).build_host("localhost");
-    package.recommends(Dependency::any(recommended));
+    match product.arch() {
+        Some(_) => package.recommends(Dependency::any("openssh-clients")),
+        // Programs and agents of another version can't be brought.
+        None => package.requires(Dependency::eq("linerate", format!("{version}-1"))),
+    };
     // Removed with the last package that has them, if they are empty then; the other directories belong to `filesystem`.
     for directory in own_directories(product) {
         let options = FileOptions::dir(format!("/usr/{directory}")).permissions(0o755);
