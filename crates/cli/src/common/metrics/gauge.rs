@@ -33,7 +33,7 @@ gauges! {
     RunStart "linerate_run_start_timestamp_seconds" "Start of the last run, in Unix time.";
     RunEnd "linerate_run_end_timestamp_seconds" "End of the last run, in Unix time.";
     RunDuration "linerate_run_duration_seconds" "Duration of the last run, logins included.";
-    RunLastSuccess "linerate_run_last_success_timestamp_seconds" "End of the last run with exit code 0, in Unix time.";
+    RunLastSuccess "linerate_run_last_success_timestamp_seconds" "End of the last run with exit code 0 or 4, in Unix time.";
     TransferBytes "linerate_transfer_bytes" "Bytes of file contents that the last run moved.";
     TransferFiles "linerate_transfer_files" "Files that the last run moved.";
     TransferWireBytes "linerate_transfer_wire_bytes" "Bytes that the data connections carried; 0 within one host.";

@@ -174,7 +174,9 @@ impl WantedMetrics {
         set(Gauge::RunStart, &[], begun);
         set(Gauge::RunEnd, &[], now);
         set(Gauge::RunDuration, &[], (now - begun).max(0.0));
-        let success = if code.number() == 0 { Some(now) } else { self.earlier_success() };
+        // A tree in use has files that change, which the next run brings.
+        let is_success = code.number() == 0 || code == Code::Changed;
+        let success = if is_success { Some(now) } else { self.earlier_success() };
         success.into_iter().for_each(|seconds| set(Gauge::RunLastSuccess, &[], seconds));
         text(&self.task(), &samples)
     }
@@ -227,9 +229,14 @@ mod tests {
         let failed = run(&file, Code::Some);
         assert_eq!(value(&failed, Gauge::RunLastSuccess), value(&done, Gauge::RunLastSuccess));
         assert_eq!(value(&failed, Gauge::RunExitCode), 3.0);
-        // That of a command that was measured.
-        let done = run(&file, Code::Command(0));
-        assert_eq!(value(&done, Gauge::RunLastSuccess), value(&done, Gauge::RunEnd));
+        for code in [Code::Changed, Code::Command(0)] {
+            let done = run(&file, code);
+            assert_eq!(value(&done, Gauge::RunLastSuccess), value(&done, Gauge::RunEnd), "{code:?}");
+        }
+        let done = run(&file, Code::Done);
+        // The 4 of a command that was measured is that command's own.
+        let failed = run(&file, Code::Command(4));
+        assert_eq!(value(&failed, Gauge::RunLastSuccess), value(&done, Gauge::RunEnd));
     }
 
     #[test]
