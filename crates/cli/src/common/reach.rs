@@ -28,7 +28,7 @@ pub use shared::settings as ssh_settings;
 #[derive(Debug, Clone, Default, Args)]
 pub struct Reach {
     /// Port of the far ssh server
-    #[arg(short = 'P', value_name = "PORT", help_heading = "ssh")]
+    #[arg(short = 'P', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "ssh")]
     pub port: Option<u16>,
     /// File with the private key
     #[arg(short = 'i', value_name = "FILE", help_heading = "ssh")]

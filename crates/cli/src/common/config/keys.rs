@@ -117,7 +117,8 @@ impl ConfigKey {
             "interfaces" => return interface_names(value).map(drop),
             _ => {}
         }
-        self.check_here(value, cp)
+        self.check_here(value, cp)?;
+        if value.is_empty() { Err("its value is empty".to_owned()) } else { Ok(()) }
     }
 
     /// Checks a value as the command line of `command` does.
