@@ -34,6 +34,7 @@ pub fn serve_client(
         .write_all(format!("\n{AGENT_LINE}\n").as_bytes())
         .and_then(|()| output.flush())
         .map_err(|_| None)?;
+    linerate_sys::limits::outlive_largest_file();
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
     serve(io::stdin(), output, host, permit).map_err(|error| {

@@ -170,6 +170,7 @@ impl Command {
 }
 
 fn main() -> ExitCode {
+    linerate_sys::limits::outlive_largest_file();
     let outcome = match parse(words(std::env::args_os())) {
         Ok(Ok(cli)) => cli.command.run(),
         Ok(Err(answer)) => Ok(print(&answer)),

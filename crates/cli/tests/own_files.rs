@@ -328,3 +328,18 @@ fn sources_are_removed_without_the_log_among_them() {
     let log = fs::read_to_string(src.join("run.log")).unwrap();
     assert_eq!((log.matches("] start: ").count(), log.matches(" end: ").count()), (2, 2), "{log}");
 }
+
+#[test]
+fn a_run_that_meets_the_limit_of_file_sizes_reports_it_in_its_metrics() {
+    let here = directory("linerate-own-");
+    make_trees(here.path());
+    fs::write(here.path().join("src/large"), vec![b'x'; 1 << 20]).unwrap();
+    // In units of 512 or 1,024 bytes.
+    let script = "ulimit -f 128; exec \"$0\" sync --metrics t.prom src/ dst/";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, PROGRAM]).current_dir(here.path());
+    Running::start(command).end().exits(3).says(&["large", "File too large"]);
+    assert_eq!(names(&here.path().join("dst")), ["extra", "file"]);
+    let metrics = fs::read_to_string(here.path().join("t.prom")).unwrap();
+    assert!(metrics.contains("linerate_run_exit_code{task=\"t\"} 3"), "{metrics}");
+}

@@ -16,6 +16,19 @@ pub fn raise_open_files() {
     let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), i32::try_from(last).unwrap_or(0));
 }
 
+/// Lets a write beyond the limit of file sizes (`ulimit -f`, systemd's `LimitFSIZE=`) fail with an error that can be reported:
+/// otherwise SIGXFSZ would end this process. Programs that it starts have the usual reaction again, since exec resets handlers.
+pub fn outlive_largest_file() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: sigaction(2) reads a structure that is valid when it is zeroed, and the handler does nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGXFSZ, &raw const action, std::ptr::null_mut());
+    }
+}
+
 /// Keeps up to 64 MiB of freed memory in this process. If the memory were returned and allocated again, each page would
 /// cost a page fault of a few microseconds, and messages are allocated and freed all the time. Only GNU's C library has
 /// this setting.
