@@ -221,6 +221,7 @@ impl PlanMaker {
     /// # Errors
     /// If it can't be written, or a shard would have more names than a task takes.
     pub fn finish(mut self) -> anyhow::Result<PlanDirectory> {
+        self.earlier.iter().try_for_each(|earlier| earlier.check_source(self.source_inode))?;
         self.links = HashMap::new();
         self.written.finish().context("writing the plan")?;
         self.written = CatalogueWriter::create(&self.making.join(CATALOGUE_FILE))?;

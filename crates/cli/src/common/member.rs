@@ -12,8 +12,10 @@ use super::summary::Summary;
 
 /// The additions to the output of a copy that is one of several.
 pub struct MemberOutput {
-    /// The destination or the part of a plan, as lines and events name it.
+    /// The destination or the part of a plan, as lines name it.
     pub name: String,
+    /// The same, as events name it.
+    pub named: String,
     /// The group of copies to which it belongs.
     pub kind: MemberKind,
     done: Mutex<Option<MemberDone>>,
@@ -58,9 +60,9 @@ pub struct MemberDone {
 }
 
 impl MemberOutput {
-    /// The additions for the destination `name`.
-    pub fn to(name: String) -> Self {
-        Self::new(name, MemberKind::Destination)
+    /// The additions for the destination `name`, which was written so.
+    pub fn to(name: String, written: String) -> Self {
+        Self { named: written, ..Self::new(name, MemberKind::Destination) }
     }
 
     /// The additions for a plan's part.
@@ -74,7 +76,14 @@ impl MemberOutput {
     }
 
     fn new(name: String, kind: MemberKind) -> Self {
-        Self { name, kind, done: Mutex::default(), changes: Mutex::default(), left: Mutex::default() }
+        Self {
+            named: name.clone(),
+            name,
+            kind,
+            done: Mutex::default(),
+            changes: Mutex::default(),
+            left: Mutex::default(),
+        }
     }
 
     /// Counts a change.
@@ -90,12 +99,16 @@ impl MemberOutput {
         counts.same_contents += u64::from(change.item.starts_with(b".f"));
     }
 
-    /// The difference that a change would remove, if this is a comparison. Shards look at the directories above their files,
-    /// which count with the directories.
+    /// False for a change that another part shows: compared shards look at the directories above their files, which the part with
+    /// all directories shows once.
+    pub fn shows(&self, change: &Change) -> bool {
+        let MemberKind::Compared(part) = self.kind else { return true };
+        change.directory == (part == FleetPart::Directories)
+    }
+
+    /// The difference that a shown change would remove, if this is a comparison.
     pub fn difference(&self, change: &Change) -> Option<LoggedEvent> {
-        let MemberKind::Compared(part) = self.kind else { return None };
-        let is_its = change.directory == (part == FleetPart::Directories);
-        is_its.then(|| LoggedEvent::of_change(change).at(self))
+        matches!(self.kind, MemberKind::Compared(_)).then(|| LoggedEvent::of_change(change).at(self))
     }
 
     /// Keeps the path of a problem if a plan's part leaves that entry out although it is no failure.

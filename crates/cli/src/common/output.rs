@@ -152,7 +152,7 @@ impl Output {
 
     /// The destination, if this is the output of the copy to one of several.
     fn destination(&self) -> Option<&str> {
-        self.member.as_ref().map(|member| &*member.name)
+        self.member.as_ref().map(|member| &*member.named)
     }
 
     /// This output, with the metrics of the run also in a file.
@@ -183,7 +183,7 @@ impl Output {
         if let Some(look) = &self.look {
             return look.change(change);
         }
-        if !self.itemize {
+        if !self.itemize || self.member.as_ref().is_some_and(|member| !member.shows(change)) {
             return;
         }
         let difference = self.member.as_ref().and_then(|member| member.difference(change));

@@ -248,8 +248,11 @@ pub fn status_lines(seen: &SeenFleet<'_>) -> Vec<String> {
 
 fn sums(plan: &FleetPlan, status: &FleetStatus) -> String {
     let count = |wanted: &[PartState]| status.parts().filter(|(_, state, ..)| wanted.contains(state)).count();
-    let bytes =
-        |(_, _, attempt, _): (_, _, Option<&Attempt>, _)| attempt.map_or(0, |attempt| attempt.progress.bytes);
+    // A file that grew after the scan isn't more of the plan.
+    let bytes = |(part, _, attempt, _): (FleetPart, _, Option<&Attempt>, _)| {
+        let planned = plan.part(part).map_or(0, |planned| planned.bytes);
+        attempt.map_or(0, |attempt| attempt.progress.bytes.min(planned))
+    };
     let come: u64 = status.parts().map(bytes).sum();
     format!(
         "{} of {} parts done, {} at work, {} failed or interrupted, {} silent; {} of {}",

@@ -67,6 +67,35 @@ impl EarlierRound {
         entry.stamp == Some(hash_of(stamp))
     }
 
+    /// Fails for a source that can't be the planned one, such as the directory below a file system that isn't mounted: the
+    /// directory is another one, and has none of the names. `inode` is the directory's.
+    ///
+    /// # Errors
+    /// That, or the catalogue can't be read.
+    pub fn check_source(&self, inode: Option<u64>) -> anyhow::Result<()> {
+        let is_same = self.directory.plan.source_inode.zip(inode).is_none_or(|(then, now)| then == now);
+        if is_same {
+            return Ok(());
+        }
+        let (source, mut has_names) = (Path::new(&self.directory.plan.source), false);
+        for entry in CatalogueReader::open(&self.directory.round().join(CATALOGUE_FILE))? {
+            let path = entry?.path;
+            if path.is_empty() {
+                continue;
+            }
+            if !is_gone(&source.join(OsStr::from_bytes(&path))) {
+                return Ok(());
+            }
+            has_names = true;
+        }
+        ensure!(
+            !has_names,
+            "{} isn't the directory that was planned, and has none of the planned names: mount it, or, if the source was made anew, plan into another directory",
+            source.display()
+        );
+        Ok(())
+    }
+
     /// Lists the names that the source no longer has, each ended by a zero byte; returns their number. The scan doesn't find names
     /// that a filter leaves out, or that can't be read: each name that it hasn't found is looked up.
     pub fn write_gone(&self, path: &Path) -> anyhow::Result<u64> {

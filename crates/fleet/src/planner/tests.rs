@@ -205,3 +205,27 @@ fn a_next_round_may_have_other_hosts_if_one_is_the_same_and_no_slash_matters() {
     let refused = begin("/other", &["h"]).unwrap_err();
     assert!(refused.contains("to h:/copy; name another directory"), "{refused}");
 }
+
+#[test]
+fn another_directory_with_none_of_the_names_is_not_the_source_of_the_next_round() {
+    let (directory, source) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let name = source.path().join("one");
+    fs::write(&name, "").unwrap();
+    let plan = |inode, has_name| {
+        let request = PlanRequest { source: source.path().to_str().unwrap().into(), ..request(1) };
+        let mut maker = PlanMaker::begin(directory.path(), request).unwrap();
+        maker.take(b"", EntryKind::Directory, stamp(0, inode, 1), false).unwrap();
+        if has_name {
+            maker.take(b"one", EntryKind::File, stamp(0, 9, 1), false).unwrap();
+        }
+        maker.finish().map(|made| made.plan.found.gone).map_err(|error| error.to_string())
+    };
+    assert_eq!(plan(1, true), Ok(0));
+    assert_eq!(plan(2, true), Ok(0), "the names are there, on another disk");
+    assert_eq!(plan(3, false), Ok(0), "a filter left the name out");
+    assert_eq!(plan(3, true), Ok(0));
+    fs::remove_file(&name).unwrap();
+    let refused = plan(4, false).unwrap_err();
+    assert!(refused.contains("has none of the planned names: mount it"), "{refused}");
+    assert_eq!(plan(3, false), Ok(1), "the same directory was emptied");
+}

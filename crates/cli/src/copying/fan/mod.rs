@@ -103,7 +103,7 @@ fn targets(output: &Output, destinations: &[OsString]) -> Vec<FanTarget> {
         let written = printable(place.as_bytes());
         let is_one = hosts.iter().filter(|(other, _)| other == host).count() == 1;
         let name = if is_one { printable(host.as_bytes()) } else { written.clone() };
-        let output = Arc::new(output.of_member(MemberOutput::to(name)));
+        let output = Arc::new(output.of_member(MemberOutput::to(name, written.clone())));
         let (meters, landed) = (Arc::default(), Mutex::default());
         FanTarget { written, host: host.clone(), path: path.clone(), output, meters, landed }
     };

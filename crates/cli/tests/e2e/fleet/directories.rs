@@ -37,3 +37,18 @@ fn a_shard_that_fails_as_a_whole_is_named_since_the_directories_wait_for_it() {
     assert!(!fleet.copy.join("empty").exists());
     assert_eq!(fleet.states()[2], ("waiting".to_owned(), 0));
 }
+
+#[test]
+fn a_directory_above_files_of_several_shards_is_compared_once() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    for number in 0..20 {
+        write(fleet.source.join(format!("together/f{number}")), "x");
+    }
+    fleet.plan(args!["--shards", "4"]).exits(0);
+    fleet.run(args![]).exits(0);
+    fs::set_permissions(fleet.copy.join("together"), fs::Permissions::from_mode(0o711)).unwrap();
+    let ssh = args!["-F", case.bed.lab.ssh_config()];
+    let compared = fleet.start(&["verify", "plan"], ssh).end().exits(3).says(&["1 differ"]);
+    assert_eq!(compared.out, "the directories: .d...p..... together/\n");
+}
