@@ -23,7 +23,7 @@ use crate::common::metrics::MetricsArgs;
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
 use crate::common::recording::logging;
-use crate::common::spec::{Spec, check_places};
+use crate::common::spec::{Spec, check_destination, check_places};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::AspectArgs;
 use crate::units::{show_bytes, show_counted};
@@ -125,6 +125,7 @@ enum ComparedTrees {
 impl VerifyArgs {
     fn compare(&self, output: &Arc<Output>) -> Result<Code, Failure> {
         check_places([&self.source, &self.destination]).map_err(Failure::usage)?;
+        check_destination(&self.destination).map_err(Failure::usage)?;
         let interrupted = interrupted()?;
         let meters = Meters::default();
         let near_end = NearEnd {

@@ -1,4 +1,4 @@
-//! Sources and destinations that a script leaves empty by a variable that isn't set.
+//! Places that are empty because a script's variable isn't set, and directories for backups that are the destination or in it.
 
 mod support;
 
@@ -53,4 +53,69 @@ fn a_source_below_the_working_directory_is_not_cleared_with_it() {
         run(here.path(), &["sync", "--delete", "src", place]).exits(2).says(&["--delete would clear"]);
     }
     assert_eq!(names(here.path()), ["src"]);
+}
+
+#[test]
+fn a_destination_whose_host_is_empty_does_not_stay_on_this_host() {
+    let here = directory("linerate-places-");
+    fs::create_dir(here.path().join("src")).unwrap();
+    for words in [
+        &["sync", "src/", ":copy"][..],
+        &["sync", "--delete", "src/", ":"],
+        &["cp", "-r", "src", ":copy"],
+        &["verify", "src", ":copy"],
+        &["rsync", "-a", "src/", ":copy"],
+        &["fleet", "plan", "--shards", "1", "--into", "plan", "src", ":copy"],
+    ] {
+        let code = if words[0] == "rsync" { 1 } else { 2 };
+        run(here.path(), words).exits(code).says(&["is empty; write ./:"]);
+        assert_eq!(names(here.path()), ["src"], "{words:?}");
+    }
+    run(here.path(), &["sync", "src/", "./:copy"]).exits(0);
+    assert!(here.path().join(":copy").is_dir());
+}
+
+#[test]
+fn a_backup_directory_that_is_the_destination_loses_nothing() {
+    let here = directory("linerate-places-");
+    for name in ["src", "dst", "dst/sub"] {
+        fs::create_dir(here.path().join(name)).unwrap();
+    }
+    fs::write(here.path().join("src/file"), "newer").unwrap();
+    fs::write(here.path().join("dst/file"), "old").unwrap();
+    fs::write(here.path().join("dst/kept"), "old").unwrap();
+    std::os::unix::fs::symlink("dst", here.path().join("link")).unwrap();
+    let absolute = here.path().join("dst").display().to_string();
+    for directory in ["", ".", "./", "sub/..", "../dst", "../link", &absolute] {
+        for (command, more, code) in [("sync", &[][..], 2), ("sync", &["-n"], 2), ("rsync", &["-a", "-b"], 3)]
+        {
+            let words = [&[command][..], more, &["--delete", "--backup-dir", directory, "src/", "dst"]];
+            run(here.path(), &words.concat()).exits(code).says(&["is the destination itself"]);
+            assert_eq!(fs::read(here.path().join("dst/file")).unwrap(), b"old", "{directory} {command}");
+            assert!(here.path().join("dst/kept").exists(), "{directory} {command}");
+        }
+    }
+    let suffixed = ["sync", "--backup-dir", ".", "--suffix", "~", "src/", "dst"];
+    run(here.path(), &suffixed).exits(0);
+    assert_eq!(fs::read(here.path().join("dst/file~")).unwrap(), b"old");
+}
+
+#[test]
+fn a_backup_directory_in_the_destination_is_no_extra_entry() {
+    let here = directory("linerate-places-");
+    for name in ["src", "dst"] {
+        fs::create_dir(here.path().join(name)).unwrap();
+    }
+    for backups in ["bak", "./other/below"] {
+        fs::write(here.path().join("dst/kept"), "old").unwrap();
+        for round in 0..3 {
+            fs::write(here.path().join("src/file"), format!("{backups} {round}")).unwrap();
+            run(here.path(), &["sync", "--checksum", "--delete", "--backup-dir", backups, "src/", "dst"])
+                .exits(0);
+        }
+        let kept = here.path().join("dst").join(backups);
+        assert_eq!(fs::read(kept.join("kept")).unwrap(), b"old");
+        assert_eq!(fs::read(kept.join("file")).unwrap(), format!("{backups} 1").as_bytes());
+        fs::remove_dir_all(kept).unwrap();
+    }
 }

@@ -42,6 +42,18 @@ pub fn check_places<'a>(places: impl IntoIterator<Item = &'a OsString>) -> Resul
     if is_any_empty { Err(message.to_owned()) } else { Ok(()) }
 }
 
+/// Refuses a destination such as `:DIR`, which `"$HOST:DIR"` leaves if the variable isn't set: the copy would stay on this host.
+///
+/// # Errors
+/// A message with what to write.
+pub fn check_destination(place: &OsStr) -> Result<(), String> {
+    if !place.as_bytes().starts_with(b":") {
+        return Ok(());
+    }
+    let shown = printable(place.as_bytes());
+    Err(format!("the host before the colon of '{shown}' is empty; write ./{shown} for a name on this host"))
+}
+
 /// The places that `file` names, one a line. Later calls return the same places, since a pipe can be read only once.
 ///
 /// # Errors

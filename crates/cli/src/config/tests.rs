@@ -72,6 +72,7 @@ fn errors_name_the_line_and_what_to_write() {
         ("port = 0", 1, "'0'"),
         ("identity = \"\"", 1, "identity: "),
         ("jump = \"\"", 1, "its value is empty"),
+        ("jump = \" \"", 1, "its value is empty"),
         ("agent-command = \"sudo other\"", 1, "linerate"),
         ("option = [\"StrictHostKeyChecking=no\"]", 1, "ssh's own configuration"),
         ("rsh = \"x\"\nport = 1", 1, "rsh and port"),

@@ -22,7 +22,7 @@ use super::show;
 use crate::common::failure::Failure;
 use crate::common::output::{Output, Style};
 use crate::common::reach::interrupted;
-use crate::common::spec::{Spec, check_host};
+use crate::common::spec::{Spec, check_destination, check_host};
 use crate::exit::Code;
 use crate::keep::{ARCHIVE, KeepArgs};
 use crate::sync::selecting::Filtering;
@@ -161,6 +161,7 @@ impl PlanArgs {
 
     fn request(&self) -> Result<PlanRequest, Failure> {
         let source = text("SRC", real(Path::new(&self.source))?.as_os_str())?;
+        check_destination(&self.destination).map_err(Failure::usage)?;
         let (hosts, destination) = match Spec::parse(&self.destination) {
             Spec::Remote(host, path) => {
                 let path = if path.is_empty() { b".".to_vec() } else { path };

@@ -42,7 +42,7 @@ use crate::common::look::{Look, Sums};
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted_exits_with};
 use crate::common::spared::log_refusal;
-use crate::common::spec::{Spec, check_places};
+use crate::common::spec::{Spec, check_destination, check_places};
 use crate::copying::perform;
 use crate::copying::task::{Stop, Task};
 use crate::exit::Code;
@@ -224,6 +224,7 @@ impl Line {
             return Err("there are no paths: rsync's usage is SRC... DST".into());
         };
         check_places(&self.paths)?;
+        check_destination(destination)?;
         if let Some(daemon) = self.paths.iter().find(|path| is_daemon(path)) {
             return Err(format!(
                 "{}: it is for rsync's daemon; linerate uses ssh alone: write HOST:PATH",

@@ -73,7 +73,13 @@ impl Backups {
             let named = destination.beside(written)?;
             Ok(BackupDirectory { written: written.clone(), named, held: OnceLock::new() })
         });
-        let below = below.transpose()?;
+        let below: Option<BackupDirectory> = below.transpose()?;
+        let own = suffix.is_empty().then(|| below.as_ref()?.identity()).flatten();
+        if own.is_some() && own == identity_of(destination) {
+            let message =
+                "the directory for backups is the destination itself: name another one, or give a suffix";
+            return Err(TransferError::Arguments(message.into()));
+        }
         let (safe_links, Keep { owner, group, .. }) = (options.safe_links, options.keep);
         Ok(Self { below, suffix: suffix.clone(), mode, safe_links, owner, group })
     }
@@ -185,6 +191,14 @@ impl Backups {
         self.below.is_none()
     }
 
+    /// True if an entry is the directory for backups, which no deletion takes away.
+    pub fn is_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> bool {
+        let own = self.below.as_ref().and_then(BackupDirectory::identity);
+        let is_own =
+            |own| there(parent, name).is_ok_and(|stat| stat.is_some_and(|stat| identity(&stat) == own));
+        own.is_some_and(is_own)
+    }
+
     fn is_backup(&self, name: &OsStr) -> bool {
         self.are_beside() && name.len() > self.suffix.len() && name.as_bytes().ends_with(&self.suffix)
     }
@@ -207,6 +221,10 @@ impl Backups {
             Err(Errno::NOENT) => self.make_like(root, &above, parent)?,
             holder => holder?,
         };
+        // Where the original itself is, making room would delete it.
+        if kept == name && identity(&rustix::fs::fstat(&holder)?) == identity(&rustix::fs::fstat(parent)?) {
+            return Err(Errno::INVAL);
+        }
         make_room(holder.as_fd(), &kept)?;
         Ok((BackupHolder::Other(holder), kept))
     }
@@ -264,7 +282,26 @@ fn make_room(holder: BorrowedFd<'_>, kept: &OsStr) -> Result<(), Errno> {
     }
 }
 
+/// Device and inode numbers.
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Those of an existing directory.
+fn identity_of(directory: &Named) -> Option<(u64, u64)> {
+    let root = directory.directory().ok()?;
+    rustix::fs::fstat(root.top()).ok().map(|stat| identity(&stat))
+}
+
 impl BackupDirectory {
+    /// The device and inode numbers of the directory, if it exists.
+    fn identity(&self) -> Option<(u64, u64)> {
+        match self.held.get() {
+            Some(root) => rustix::fs::fstat(root.as_ref()?.top()).ok().map(|stat| identity(&stat)),
+            None => identity_of(&self.named),
+        }
+    }
+
     /// Opens the directory for backups, and creates it and its parents if necessary. The process's umask is cleared by
     /// now, so `mode` already respects it.
     fn open(&self, mode: Mode) -> Result<Root, TransferError> {

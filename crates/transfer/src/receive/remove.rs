@@ -334,6 +334,10 @@ impl<'a> Remover<'a> {
         if is_reserved(&found.name) || own_files::option_of(&found.name, || Some(parent)).is_some() {
             return false;
         }
+        let backups = self.shared.ground.near.backups.as_ref();
+        if found.directory && backups.is_some_and(|backups| backups.is_directory(parent, &found.name)) {
+            return false;
+        }
         let emptied = if found.directory { self.empty(path, parent, &found.name, scope) } else { None };
         if found.directory && emptied.is_none() {
             return false;

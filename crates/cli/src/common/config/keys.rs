@@ -118,7 +118,7 @@ impl ConfigKey {
             _ => {}
         }
         self.check_here(value, cp)?;
-        if value.is_empty() { Err("its value is empty".to_owned()) } else { Ok(()) }
+        if value.trim().is_empty() { Err("its value is empty".to_owned()) } else { Ok(()) }
     }
 
     /// Checks a value as the command line of `command` does.

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::failure::Failure;
-use crate::common::spec::{Spec, check_places, listed};
+use crate::common::spec::{Spec, check_destination, check_places, listed};
 use crate::copying::task::Task;
 
 /// The most logins that are made at the same time.
@@ -149,7 +149,10 @@ impl FanArgs {
         }
         if self.to.is_empty() && self.to_file.is_none() {
             return match places.pop() {
-                Some(last) if !places.is_empty() => Ok((places, Destinations::One(last))),
+                Some(last) if !places.is_empty() => {
+                    check_destination(&last).map_err(Failure::usage)?;
+                    Ok((places, Destinations::One(last)))
+                }
                 _ => Err(Failure::usage("SRC or DST is missing: name both, or DST by --to".into())),
             };
         }
