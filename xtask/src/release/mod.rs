@@ -21,7 +21,7 @@ use std::process::Command;
 
 use crate::machine::Machine;
 use crate::{call, dist};
-use product::Product;
+use product::{InstalledFile, Product};
 
 /// The purpose of the signature, so that it can't be taken for one of something else (ssh-keygen(1), `-n`).
 const NAMESPACE: &str = "linerate-release";
@@ -44,17 +44,9 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
         product::check(&source, file)?;
     }
     let texts = product::texts(&programs[&Machine::here()])?;
-    let mut packages = Vec::new();
-    for (machine, program) in &programs {
-        let agent = agents.get(machine).map(PathBuf::as_path);
-        packages.extend(Product::program(&source, machine, program, agent, &texts)?.packages()?);
-    }
-    if programs.len() > 1 || agents.keys().any(|machine| *machine != Machine::here()) {
-        packages.extend(Product::agents(&source, &programs, &agents)?.packages()?);
-    }
     fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
     let mut sums = String::new();
-    for (name, bytes) in packages {
+    for (name, bytes) in packages(&source, &programs, &agents, &texts)? {
         let file = out.join(&name);
         fs::write(&file, &bytes).with_context(|| format!("writing {}", file.display()))?;
         sums += &format!("{}  {name}\n", hexadecimal(&bytes));
@@ -71,6 +63,23 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
     }
     fs::write(&file, sums).with_context(|| format!("writing {}", file.display()))?;
     key.map_or(Ok(()), |key| sign(&file, &key, &signature))
+}
+
+/// The names and bytes of all packages.
+fn packages(
+    source: &ReleaseSource,
+    programs: &ByMachine,
+    agents: &ByMachine,
+    texts: &[InstalledFile],
+) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let program = |(machine, program): (&Machine, &PathBuf)| {
+        Product::program(source, machine, program, agents.get(machine).map(PathBuf::as_path), texts)
+    };
+    let mut products = programs.iter().map(program).collect::<anyhow::Result<Vec<_>>>()?;
+    if programs.len() > 1 || agents.keys().any(|machine| *machine != Machine::here()) {
+        products.push(Product::agents(source, programs, agents, &products)?);
+    }
+    products.iter().map(Product::packages).collect::<anyhow::Result<Vec<_>>>().map(|each| each.concat())
 }
 
 /// Signs a file by a key of ssh's.

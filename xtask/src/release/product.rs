@@ -8,7 +8,7 @@ use linerate_wire::identity::{IDENTITY, told_by};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::parts::{Part, Parts};
@@ -83,12 +83,12 @@ impl Product {
         let ReleaseSource { repository, seconds, .. } = source;
         let parts = Parts::read(repository, [machine])?;
         let bytes = read(program)?;
-        let sbom = list_of_parts(
-            &parts,
-            *seconds,
-            machine,
-            &[("linerate", Some(program)), ("linerate-agent", agent)],
-        )?;
+        let mut built = BTreeMap::from([("linerate", built_binary(&bytes))]);
+        if let Some(agent) = agent {
+            built.insert("linerate-agent", built_binary(&read(agent)?));
+        }
+        let binaries = Binaries { machine, built, rust: rust_of(&bytes) };
+        let sbom = sbom::document(&parts, *seconds, &binaries)?;
         let mut product = Self::empty("linerate", &parts, source);
         product.machine = Some(machine.clone());
         product.files = texts.to_vec();
@@ -106,8 +106,13 @@ impl Product {
         Ok(product)
     }
 
-    /// The programs and agents for several kinds of machine.
-    pub fn agents(source: &ReleaseSource, programs: &ByMachine, agents: &ByMachine) -> anyhow::Result<Self> {
+    /// The programs and agents for several kinds of machine, with the lists of parts of the products for these machines.
+    pub fn agents(
+        source: &ReleaseSource,
+        programs: &ByMachine,
+        agents: &ByMachine,
+        products: &[Self],
+    ) -> anyhow::Result<Self> {
         let parts = Parts::read(source.repository, programs.keys().chain(agents.keys()))?;
         let mut product = Self {
             summary: AGENTS_SUMMARY,
@@ -124,12 +129,14 @@ impl Product {
         for (machine, file) in agents {
             product.files.push(packed_agent(BESIDE, machine, file)?);
         }
-        let machines: BTreeSet<&Machine> = programs.keys().chain(agents.keys()).collect();
-        for machine in machines {
-            let parts = Parts::read(source.repository, [machine])?;
-            let binaries = [("linerate", programs), ("linerate-agent", agents)];
-            let binaries = binaries.map(|(name, of)| (name, of.get(machine).map(PathBuf::as_path)));
-            let sbom = list_of_parts(&parts, source.seconds, machine, &binaries)?;
+        for (machine, sbom) in products.iter().filter_map(|of| of.machine.as_ref().zip(of.sbom.clone())) {
+            product.add_document(&format!("{}.{PARTS}", machine.name()), sbom);
+        }
+        for (machine, file) in agents.iter().filter(|(machine, _)| !programs.contains_key(machine)) {
+            let (parts, bytes) = (Parts::read(source.repository, [machine])?, read(file)?);
+            let built = BTreeMap::from([("linerate-agent", built_binary(&bytes))]);
+            let binaries = Binaries { machine, built, rust: rust_of(&bytes) };
+            let sbom = sbom::document(&parts, source.seconds, &binaries)?;
             product.add_document(&format!("{}.{PARTS}", machine.name()), sbom);
         }
         product.files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -264,23 +271,6 @@ pub fn check(source: &ReleaseSource, file: &Path) -> anyhow::Result<()> {
         ),
     }
     Ok(())
-}
-
-/// The list of the parts of the binaries for a machine, each with its crate's name.
-fn list_of_parts(
-    parts: &Parts,
-    seconds: u32,
-    machine: &Machine,
-    binaries: &[(&'static str, Option<&Path>)],
-) -> anyhow::Result<Vec<u8>> {
-    let (mut built, mut rust) = (BTreeMap::new(), None);
-    for (name, file) in binaries {
-        let Some(file) = file else { continue };
-        let bytes = read(file)?;
-        built.insert(*name, built_binary(&bytes));
-        rust = rust.or_else(|| rust_of(&bytes));
-    }
-    sbom::document(parts, seconds, &Binaries { machine, built, rust })
 }
 
 /// [`LICENCE`] and the licences of all crates, each once whatever the order of its alternatives.

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use crate::base::problem::{TransferError, problem};
 use crate::receive::across::copy;
 use crate::tree::bounds::{DestinationState, Named};
+use crate::tree::identity::{Identity, identity, identity_of};
 use crate::tree::root::{Directory, Root};
 use crate::tree::safe_link::leads_out;
 
@@ -75,7 +76,7 @@ impl Backups {
         });
         let below: Option<BackupDirectory> = below.transpose()?;
         let own = suffix.is_empty().then(|| below.as_ref()?.identity()).flatten();
-        if own.is_some() && own == identity_of(destination) {
+        if own.is_some() && own == identity_there(destination) {
             let message =
                 "the directory for backups is the destination itself: name another one, or give a suffix";
             return Err(TransferError::Arguments(message.into()));
@@ -222,7 +223,7 @@ impl Backups {
             holder => holder?,
         };
         // Where the original itself is, making room would delete it.
-        if kept == name && identity(&rustix::fs::fstat(&holder)?) == identity(&rustix::fs::fstat(parent)?) {
+        if kept == name && identity_of(&holder)? == identity_of(parent)? {
             return Err(Errno::INVAL);
         }
         make_room(holder.as_fd(), &kept)?;
@@ -282,23 +283,17 @@ fn make_room(holder: BorrowedFd<'_>, kept: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Device and inode numbers.
-fn identity(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev, stat.st_ino)
-}
-
-/// Those of an existing directory.
-fn identity_of(directory: &Named) -> Option<(u64, u64)> {
-    let root = directory.directory().ok()?;
-    rustix::fs::fstat(root.top()).ok().map(|stat| identity(&stat))
+/// The identity of a directory, if it exists.
+fn identity_there(directory: &Named) -> Option<Identity> {
+    identity_of(directory.directory().ok()?.top()).ok()
 }
 
 impl BackupDirectory {
-    /// The device and inode numbers of the directory, if it exists.
-    fn identity(&self) -> Option<(u64, u64)> {
+    /// The identity of the directory, if it exists.
+    fn identity(&self) -> Option<Identity> {
         match self.held.get() {
-            Some(root) => rustix::fs::fstat(root.as_ref()?.top()).ok().map(|stat| identity(&stat)),
-            None => identity_of(&self.named),
+            Some(root) => identity_of(root.as_ref()?.top()).ok(),
+            None => identity_there(&self.named),
         }
     }
 

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::base::lock::lock;
 use crate::receive::journal::{is_own, open_own};
+use crate::tree::identity::identity;
 use crate::tree::root::Directory;
 use crate::tree::temporary::{Name, Temporary};
 
@@ -192,7 +193,7 @@ impl DividedTarget {
             other => other?,
         };
         let own = rustix::fs::fstat(&self.file)?;
-        if (now.st_dev, now.st_ino) != (own.st_dev, own.st_ino) {
+        if identity(&now) != identity(&own) {
             return Err(Errno::STALE);
         }
         if own.st_size as u64 == self.divided.size {

@@ -14,6 +14,7 @@ use crate::base::lock::lock;
 use crate::base::problem::TransferError;
 use crate::tree::bounds::{DestinationState, Named};
 use crate::tree::copying::{CopyError, copy_range};
+use crate::tree::identity::identity_of;
 use crate::tree::root::{Directory, Root};
 use crate::tree::temporary::Temporary;
 
@@ -93,11 +94,8 @@ impl PartialDirectory {
     }
 
     fn is_the_same(&self, parent: BorrowedFd<'_>) -> bool {
-        let stats = self
-            .open(parent)
-            .and_then(rustix::fs::fstat)
-            .and_then(|ours| Ok((ours, rustix::fs::fstat(parent)?)));
-        stats.is_ok_and(|(ours, theirs)| (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino))
+        let both = self.open(parent).and_then(|ours| Ok((identity_of(ours)?, identity_of(parent)?)));
+        both.is_ok_and(|(ours, theirs)| ours == theirs)
     }
 
     fn is_below(&self) -> bool {
@@ -279,15 +277,14 @@ pub fn rename_it(
 
 /// True if `top` is one of the parents of `holder`.
 fn is_below(mut holder: OwnedFd, top: BorrowedFd<'_>) -> bool {
-    let identity = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino)).ok();
-    let top = identity(top);
+    let top = identity_of(top).ok();
     loop {
-        let here = identity(holder.as_fd());
+        let here = identity_of(&holder).ok();
         if here == top {
             return top.is_some();
         }
         match enter(holder.as_fd(), OsStr::new("..")) {
-            Ok(above) if identity(above.as_fd()) != here => holder = above,
+            Ok(above) if identity_of(&above).ok() != here => holder = above,
             _ => return false,
         }
     }

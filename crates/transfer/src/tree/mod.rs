@@ -6,6 +6,7 @@ pub mod charsets;
 pub mod copying;
 pub mod digest;
 pub mod filter;
+pub mod identity;
 pub mod itemize;
 pub mod landing;
 pub mod metadata;

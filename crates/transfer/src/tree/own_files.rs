@@ -2,7 +2,6 @@
 //! transfer leaves them as they are: it neither deletes nor replaces them, whatever its source has.
 
 use linerate_sys::replace::directory_of;
-use rustix::fs::Stat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,6 +9,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
+
+use crate::tree::identity::identity_of;
 
 static OWN_FILES: RwLock<OwnFiles> =
     RwLock::new(OwnFiles { by_name: BTreeMap::new(), directories: BTreeSet::new() });
@@ -57,7 +58,7 @@ pub fn keep(file: &Path, option: &'static str) -> Result<(), &'static str> {
 pub fn option_of<D: AsFd>(name: &OsStr, directory: impl FnOnce() -> Option<D>) -> Option<&'static str> {
     let files = OWN_FILES.read().unwrap_or_else(PoisonError::into_inner);
     let named = files.by_name.get(name)?;
-    let directory = identity(directory()?)?;
+    let directory = identity_of(directory()?).ok()?;
     named.iter().find(|own| own.directory == directory).map(|own| own.option)
 }
 
@@ -65,12 +66,7 @@ pub fn option_of<D: AsFd>(name: &OsStr, directory: impl FnOnce() -> Option<D>) -
 pub fn belong_in(directory: impl AsFd) -> bool {
     let files = OWN_FILES.read().unwrap_or_else(PoisonError::into_inner);
     let is_one = |directory| files.directories.contains(&directory);
-    !files.directories.is_empty() && identity(directory).is_some_and(is_one)
-}
-
-fn identity(directory: impl AsFd) -> Option<(u64, u64)> {
-    let Stat { st_dev, st_ino, .. } = rustix::fs::fstat(directory).ok()?;
-    Some((st_dev, st_ino))
+    !files.directories.is_empty() && identity_of(directory).is_ok_and(is_one)
 }
 
 /// Why an entry that would take the name of such a file isn't copied.

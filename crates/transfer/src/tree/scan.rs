@@ -23,6 +23,7 @@ use crate::base::several::Several;
 use crate::base::totals::SharedTotals;
 use crate::tree::filter::attributes::AttributeRules;
 use crate::tree::filter::{Filter, ListedSource, Scope, Side, merge_file};
+use crate::tree::identity::identity;
 use crate::tree::metadata::holes::has_holes;
 use crate::tree::metadata::read::{At, Faked, Reader};
 use crate::tree::modes::changed;
@@ -124,8 +125,7 @@ struct Led {
 /// True for a directory that is one of `levels`: a link has led back to it.
 fn is_above(levels: &[ScanLevel], stat: &Stat) -> bool {
     let is_it = |level: &ScanLevel| {
-        rustix::fs::fstat(&level.fd)
-            .is_ok_and(|above| (above.st_dev, above.st_ino) == (stat.st_dev, stat.st_ino))
+        rustix::fs::fstat(&level.fd).is_ok_and(|above| identity(&above) == identity(stat))
     };
     levels.iter().any(is_it)
 }

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::tree::identity::identity;
 use crate::tree::root::Directory;
 use linerate_wire::entry::{Entry, Timestamp};
 pub use name::{JOURNAL, JOURNAL_DIGITS, Name, is_journal, is_reserved, nonce_of};
@@ -356,7 +357,7 @@ impl Temporary {
     fn has_name(&self, holder: BorrowedFd<'_>, name: &OsStr) -> bool {
         let there = rustix::fs::statat(holder, name, AtFlags::SYMLINK_NOFOLLOW);
         let own = self.fd().and_then(rustix::fs::fstat);
-        matches!((there, own), (Ok(there), Ok(own)) if (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino))
+        matches!((there, own), (Ok(there), Ok(own)) if identity(&there) == identity(&own))
     }
 
     /// Gives a name to a file without a name.

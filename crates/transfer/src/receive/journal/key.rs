@@ -12,6 +12,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use crate::tree::identity::{Identity, identity, identity_of};
 use crate::tree::root::Directory;
 
 /// The file's name in the state directory; `NEW` is its name until it is complete.
@@ -37,9 +38,6 @@ pub struct Written<'a> {
     /// The places below it.
     pub places: &'a [RelPath],
 }
-
-/// Device and inode numbers, which identify an entry by whatever path it was reached.
-type Identity = (u64, u64);
 
 impl Key {
     /// The key's bytes.
@@ -175,12 +173,4 @@ fn write_new(directory: &OwnedFd) -> Result<(), Errno> {
     file.write_all(&key).and_then(|()| file.sync_all()).map_err(|_| Errno::IO)?;
     rustix::fs::renameat(directory, NEW, directory, NAME)?;
     rustix::fs::fsync(directory)
-}
-
-fn identity_of(file: impl AsFd) -> Result<Identity, Errno> {
-    rustix::fs::fstat(file).map(|stat| identity(&stat))
-}
-
-fn identity(stat: &Stat) -> Identity {
-    (stat.st_dev, stat.st_ino)
 }

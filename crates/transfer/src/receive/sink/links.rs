@@ -22,6 +22,7 @@ use crate::receive::commit::Touched;
 use crate::receive::spool::Spool;
 use crate::tree::copying::{CopyError, copy_range};
 use crate::tree::digest::ledger::{Known, Told};
+use crate::tree::identity::identity;
 use crate::tree::metadata::holes::{Run, next_run};
 use crate::tree::metadata::read::{At, Reader, faked_link};
 use crate::tree::metadata::write::{MetadataTarget, MetadataWriter, set_mode, through_proc};
@@ -153,7 +154,7 @@ impl ReceiveWorker<'_> {
         let wanted = rustix::fs::fstat(first)?;
         // A rename between two names of one file does nothing, and would leave the temporary name.
         if let Ok(there) = parent.stat(name)
-            && (there.st_dev, there.st_ino) == (wanted.st_dev, wanted.st_ino)
+            && identity(&there) == identity(&wanted)
         {
             return Ok(());
         }

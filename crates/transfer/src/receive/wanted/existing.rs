@@ -5,6 +5,8 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 
+use crate::tree::identity::identity;
+
 /// Opens for reading the regular file whose earlier stat was `seen`.
 ///
 /// # Errors
@@ -26,7 +28,7 @@ fn open_as_seen(parent: impl AsFd, name: &OsStr, seen: &Stat, flags: OFlags) -> 
     let now = rustix::fs::fstat(&fd)?;
     let kind = FileType::from_raw_mode(now.st_mode);
     // A file may stand for an entry of another kind (`--fake-super`).
-    let same = (now.st_dev, now.st_ino) == (seen.st_dev, seen.st_ino)
+    let same = identity(&now) == identity(seen)
         && (kind == FileType::from_raw_mode(seen.st_mode) || kind == FileType::RegularFile);
     if same { Ok(fd) } else { Err(Errno::STALE) }
 }

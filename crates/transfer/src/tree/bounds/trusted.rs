@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::Bounds;
 use super::walk::{Follow, PathEnd, PathWalk, Stop};
+use crate::tree::identity::{Identity, identity};
 
 /// Opens the file at `path` to read it, if all links in the path belong to root or to this process's user.
 ///
@@ -52,13 +53,12 @@ pub fn append_trusted(path: &Path) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// The device and inode numbers of the file to which trusted links lead; `None` for a directory.
-fn reached(path: &Path) -> Result<Option<(u64, u64)>, Stop> {
+/// The identity of the file to which trusted links lead; `None` for a directory.
+fn reached(path: &Path) -> Result<Option<Identity>, Stop> {
     let path = path.as_os_str().as_bytes();
     let mut walk = PathWalk::begin(&Bounds::here(), path, Follow::Trusted)?;
     let Some(name) = walk.along(path)? else { return Ok(None) };
-    let stat = walk.stat(&name)?;
-    Ok(Some((stat.st_dev, stat.st_ino)))
+    Ok(Some(identity(&walk.stat(&name)?)))
 }
 
 #[cfg(test)]
