@@ -44,9 +44,10 @@ pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
         product::check(&source, file)?;
     }
     let texts = product::texts(&programs[&Machine::here()])?;
+    let packages = packages(&source, &programs, &agents, &texts)?;
     fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
     let mut sums = String::new();
-    for (name, bytes) in packages(&source, &programs, &agents, &texts)? {
+    for (name, bytes) in packages {
         let file = out.join(&name);
         fs::write(&file, &bytes).with_context(|| format!("writing {}", file.display()))?;
         sums += &format!("{}  {name}\n", hexadecimal(&bytes));
