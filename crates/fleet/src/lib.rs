@@ -19,4 +19,5 @@ pub mod report;
 pub mod shards;
 pub mod simulate;
 pub mod slurm;
+pub mod source;
 pub mod status;

@@ -1,22 +1,27 @@
 //! A plan: the directory that lists the entries to move, and their shards.
 
 use anyhow::{Context, bail, ensure};
+use linerate_sys::private;
 use linerate_sys::replace::replace;
-use linerate_wire::control::{DividedFile, Keep};
+use linerate_wire::control::{DividedFile, JournalKey, Keep};
 use linerate_wire::entry::Timestamp;
 use linerate_wire::path::RelPath;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::divide::{PieceRange, PlannedFile, key};
 use crate::shards::{Burden, evenness};
+use crate::source::SourceIdentity;
 
 /// The version of the plan's files; it grows with changes that are not additions.
 pub const SCHEMA: u32 = 2;
 /// The name of the file that makes a directory a plan.
 pub const PLAN_FILE: &str = "plan.json";
+/// The name of the file with the key of the plan's journals.
+pub const KEY_FILE: &str = "journal.key";
 /// The names of the files of a round.
 pub const CATALOGUE_FILE: &str = "catalogue";
 /// Names of files that are divided among several shards.
@@ -39,9 +44,9 @@ pub struct FleetPlan {
     pub made: u64,
     /// The directory whose contents are moved, absolute: the same for every task.
     pub source: String,
-    /// The inode of that directory; unknown in plans of earlier versions.
+    /// That directory's identity; unknown in plans of earlier versions.
     #[serde(default)]
-    pub source_inode: Option<u64>,
+    pub source_identity: Option<SourceIdentity>,
     /// The directory that becomes like it.
     pub destination: String,
     /// The hosts that have the destination, among which shards take turns; none if it is on this host.
@@ -212,6 +217,27 @@ impl PlanDirectory {
         Ok(text)
     }
 
+    /// Makes the key by which all hosts of the destination recognise the journals of the plan's earlier attempts.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn make_journal_key(&self) -> anyhow::Result<()> {
+        let mut key = [0; 32];
+        File::open("/dev/urandom")
+            .and_then(|mut random| random.read_exact(&mut key))
+            .context("reading random bytes")?;
+        File::open(&self.path)
+            .and_then(|directory| Ok(private::write_file(&directory, KEY_FILE, &key)?))
+            .with_context(|| format!("writing {}", self.path.join(KEY_FILE).display()))
+    }
+
+    /// That key; `None` if there is none, as in plans of earlier versions, or if other users may read or write it.
+    pub fn journal_key(&self) -> Option<JournalKey> {
+        let (mut file, stat) = private::open_file(File::open(&self.path).ok()?, KEY_FILE).ok()?;
+        let mut key = [0; 32];
+        (stat.st_size == 32 && file.read_exact(&mut key).is_ok()).then_some(JournalKey(key))
+    }
+
     /// The file for the hashes of the files that an attempt at a part brings.
     pub fn manifest(&self, part: FleetPart, attempt: u32) -> PathBuf {
         self.round().join(format!("{}.{attempt}.b3", part.name()))
@@ -366,7 +392,7 @@ pub(crate) mod tests {
             round: 1,
             made: 0,
             source: "/a".into(),
-            source_inode: None,
+            source_identity: None,
             destination: "/b".into(),
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             keep: Keep::NOTHING,
@@ -412,6 +438,25 @@ pub(crate) mod tests {
             (FleetPart::named("1"), FleetPart::named("+0001"), FleetPart::named("")),
             (None, None, None)
         );
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let held = PlanDirectory { path: directory.path().to_owned(), plan: plan(&[]) };
+        assert_eq!(held.journal_key(), None);
+        held.make_journal_key().unwrap();
+        let key = held.journal_key();
+        assert!(key.is_some_and(|key| key.0 != [0; 32]) && held.journal_key() == key);
+        let file = directory.path().join(KEY_FILE);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(held.journal_key(), None);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(held.journal_key(), key);
+        fs::write(&file, [1; 31]).unwrap();
+        assert_eq!(held.journal_key(), None);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else stays");
     }
 
     #[test]

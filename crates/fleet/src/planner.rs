@@ -17,10 +17,11 @@ use crate::catalogue::{
 };
 use crate::divide::{Divider, LargeFile, PlannedFile, burdens};
 use crate::plan::{
-    CATALOGUE_FILE, DIVIDED_FILE, FleetPart, FleetPlan, FoundSums, GONE_FILE, PlanDirectory, PlannedShard,
-    SCHEMA, round_path,
+    CATALOGUE_FILE, DIVIDED_FILE, FleetPart, FleetPlan, FoundSums, GONE_FILE, KEY_FILE, PlanDirectory,
+    PlannedShard, SCHEMA, round_path,
 };
 use crate::shards::{Burden, Cutter, MAX_SHARDS, assign_over};
+use crate::source::SourceIdentity;
 use earlier::EarlierRound;
 use lists::{DividedLists, ListWriter};
 use owners::{EntryPlace, Owners, is_large};
@@ -102,7 +103,6 @@ pub struct PlanMaker {
     links: HashMap<u64, u32>,
     /// For each number, the count of names found.
     names: Vec<u32>,
-    source_inode: Option<u64>,
     is_done: bool,
 }
 
@@ -142,7 +142,6 @@ impl PlanMaker {
             entries: 0,
             links: HashMap::new(),
             names: Vec::new(),
-            source_inode: None,
             is_done: false,
         })
     }
@@ -159,9 +158,6 @@ impl PlanMaker {
         linked: bool,
     ) -> anyhow::Result<()> {
         self.entries += 1;
-        if path.is_empty() {
-            self.source_inode = Some(stamp.inode);
-        }
         ensure!(
             !self.request.manifest || std::str::from_utf8(path).is_ok(),
             "'{}' isn't UTF-8, and no manifest can have such a name: rename it, leave it out, or plan without --manifest",
@@ -221,7 +217,7 @@ impl PlanMaker {
     /// # Errors
     /// If it can't be written, or a shard would have more names than a task takes.
     pub fn finish(mut self) -> anyhow::Result<PlanDirectory> {
-        self.earlier.iter().try_for_each(|earlier| earlier.check_source(self.source_inode))?;
+        self.earlier.iter().try_for_each(EarlierRound::check_source)?;
         self.links = HashMap::new();
         self.written.finish().context("writing the plan")?;
         self.written = CatalogueWriter::create(&self.making.join(CATALOGUE_FILE))?;
@@ -244,6 +240,9 @@ impl PlanMaker {
         })?;
         self.is_done = true;
         let made = PlanDirectory { path: self.directory.clone(), plan: self.plan(round, lists) };
+        if self.earlier.is_none() {
+            made.make_journal_key()?;
+        }
         made.write()?;
         Ok(made)
     }
@@ -274,7 +273,7 @@ impl PlanMaker {
             round,
             made,
             source,
-            source_inode: self.source_inode,
+            source_identity: SourceIdentity::of(Path::new(&self.request.source)).ok(),
             destination,
             hosts,
             keep,
@@ -407,7 +406,7 @@ struct PlannedLists {
 fn has_foreign(directory: &Path) -> anyhow::Result<bool> {
     for entry in fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
         let name = entry?.file_name();
-        if !["round-", ".making-"].iter().any(|own| name.to_string_lossy().starts_with(own)) {
+        if !["round-", ".making-", KEY_FILE].iter().any(|own| name.to_string_lossy().starts_with(own)) {
             return Ok(true);
         }
     }

@@ -1,8 +1,10 @@
 //! Directories and files that only this account may access, below its state directory.
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The directory for this program's state: `$XDG_STATE_HOME/linerate`, by default `~/.local/state/linerate`; `None` if
@@ -53,6 +55,34 @@ fn make(path: &Path) -> Result<(), Errno> {
         Err(Errno::EXIST) => Ok(()),
         other => other,
     }
+}
+
+/// Opens the file `name` in a directory, if it is a regular file with one name to which nobody else has access.
+///
+/// # Errors
+/// The errors of open(2); `EPERM` if the file isn't such a file.
+pub fn open_file(directory: impl AsFd, name: &str) -> Result<(File, Stat), Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&file)?;
+    let is_own = is_private(&stat, FileType::RegularFile) && stat.st_nlink == 1;
+    if is_own { Ok((File::from(file), stat)) } else { Err(Errno::PERM) }
+}
+
+/// Writes the file `name` in a directory, on stable storage, such that nobody else has access to it and nobody reads half
+/// of it. Until it is complete, it is `NAME.new`: only one process may write it at a time.
+///
+/// # Errors
+/// If it can't be created, written or renamed.
+pub fn write_file(directory: impl AsFd, name: &str, bytes: &[u8]) -> Result<(), Errno> {
+    let (directory, new) = (directory.as_fd(), format!("{name}.new"));
+    // A leftover of a run that was killed here.
+    let _ = rustix::fs::unlinkat(directory, &new, AtFlags::empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(directory, &new, flags, Mode::RUSR | Mode::WUSR)?);
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|_| Errno::IO)?;
+    rustix::fs::renameat(directory, &new, directory, name)?;
+    rustix::fs::fsync(directory)
 }
 
 /// True if the file has this kind, belongs to this account, and grants no access to anybody else.

@@ -54,11 +54,15 @@ impl Permit {
         self.restriction.is_some()
     }
 
-    /// The job with its protections: if the client may not read files, it learns neither sums of small blocks nor names
-    /// of other files.
+    /// The job with its protections: a restricted client's journal key isn't used, since by this key it could make the
+    /// account believe journals that it wrote; if it may not read files, it learns neither sums of small blocks nor names of
+    /// other files.
     pub fn guarded(&self, mut job: Job) -> Job {
-        let is_guarded = self.restriction.is_some_and(|restriction| restriction.write_only);
-        if let (true, Job::Receive { options, .. }) = (is_guarded, &mut job) {
+        let (Some(restriction), Job::Receive { options, .. }) = (self.restriction, &mut job) else {
+            return job;
+        };
+        options.details.journal_key = None;
+        if restriction.write_only {
             options.sync.iter_mut().for_each(|sync| sync.search = BlockSearch::SamePlaces);
             options.details.placing.fuzzy = 0;
         }
@@ -143,7 +147,7 @@ fn deletes(options: &Options) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_wire::control::{Details, Fakes, Keep, Placing, Sync};
+    use linerate_wire::control::{Details, Fakes, JournalKey, Keep, Placing, Sync};
 
     fn jobs() -> Vec<(&'static str, Job)> {
         let options = |delete| {
@@ -232,23 +236,22 @@ mod tests {
     }
 
     #[test]
-    fn a_login_that_may_not_read_learns_no_small_blocks_and_no_names() {
+    fn a_restricted_login_has_no_journal_key_and_if_it_may_not_read_learns_no_small_blocks_and_no_names() {
         let placing = Placing { fuzzy: 2, ..Placing::default() };
-        let sync = Some(Sync::default());
-        let options = Options {
-            sync,
-            details: Box::new(Details { placing, ..Details::default() }),
-            ..Options::default()
-        };
+        let details = Details { placing, journal_key: Some(JournalKey([1; 32])), ..Details::default() };
+        let (sync, details) = (Some(Sync::default()), Box::new(details));
+        let options = Options { sync, details, ..Options::default() };
         let job = Job::Receive { destination: b"x".to_vec(), options };
         let guarded = |write_only| {
             let restriction = Restriction { write_only, ..Restriction::default() };
             let permit = Permit::below(Path::new("/"), restriction).unwrap();
             let Job::Receive { options, .. } = permit.guarded(job.clone()) else { unreachable!() };
+            assert_eq!(options.details.journal_key, None);
             (options.sync.unwrap().search == BlockSearch::SamePlaces, options.details.placing.fuzzy)
         };
         assert_eq!(guarded(true), (true, 0));
         assert_eq!(guarded(false), (Sync::default().search == BlockSearch::SamePlaces, 2));
+        assert_eq!(Permit::all().guarded(job.clone()), job);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 /// The number of the protocol, also as a part of a text.
 macro_rules! protocol_number {
     () => {
-        17
+        18
     };
 }
 

@@ -1,15 +1,13 @@
 //! A part of a plan, as a task that moves or compares files.
 
 use linerate_fleet::plan::{FleetPart, FleetPlan, PlanDirectory};
+use linerate_fleet::source::is_here;
 use linerate_transfer::filter::FilesFrom;
 use linerate_transfer::sender::{MissingPath, Selection};
 use linerate_wire::control::{DividedFile, Keep, ModeRule, Options, Sync};
 use linerate_wire::filter::ListedPath;
 use linerate_wire::path::RelPath;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::ffi::OsString;
 
 use crate::common::failure::Failure;
 use crate::copying::args::CopyingArgs;
@@ -43,11 +41,12 @@ pub fn task(
 ) -> Result<Task, Failure> {
     let plan = &directory.plan;
     let (list, divided) = (directory.list(part)?, directory.divided(part)?);
-    source_is_here(plan, &list, &divided)?;
+    check_source(plan, &list, &divided)?;
     let mut options = options(plan, part, common, purpose);
     let list = listed(&list, &divided, purpose)?;
     if purpose == Purpose::Move {
         options.details.divided = divided;
+        options.details.journal_key = directory.journal_key();
     }
     // Entries that vanished since the plan was made are left to the next plan.
     let selection = Selection { missing: MissingPath::Vanished, ..Selection::new(&options, Some(list)) };
@@ -71,16 +70,10 @@ pub fn task(
 }
 
 /// Without this, a task on a host without the source's file system would find that all its files have vanished.
-fn source_is_here(plan: &FleetPlan, list: &[u8], divided: &[DividedFile]) -> Result<(), Failure> {
-    let source = Path::new(&plan.source);
-    let is_the_planned = |inode: u64| source.metadata().is_ok_and(|now| now.ino() == inode);
-    if plan.source_inode.is_none_or(is_the_planned) {
-        return Ok(());
-    }
+fn check_source(plan: &FleetPlan, list: &[u8], divided: &[DividedFile]) -> Result<(), Failure> {
     let divided = divided.iter().map(|file| file.path.as_bytes());
-    let mut names =
-        list.split(|byte| *byte == 0).filter(|name| !name.is_empty() && *name != b".").chain(divided);
-    if names.any(|name| source.join(OsStr::from_bytes(name)).symlink_metadata().is_ok()) {
+    let names = list.split(|byte| *byte == 0).chain(divided).map(|name| Ok(name.to_vec()));
+    if is_here(plan, names)? {
         return Ok(());
     }
     Err(Failure::failed(format!(

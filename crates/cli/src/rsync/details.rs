@@ -218,6 +218,7 @@ impl DetailWishes {
             placing: self.placing.placing(),
             charsets: self.charsets(way),
             divided: Vec::new(),
+            journal_key: None,
         }
     }
 

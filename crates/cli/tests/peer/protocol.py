@@ -171,6 +171,7 @@ def read_details(reader):
     details["placing"] = (reader.option(reader.blob), reader.option(reader.blob), reader.boolean(), reader.varint(), reader.take(1))
     details["charsets"] = reader.option(lambda: (reader.blob(), reader.blob()))
     details["divided"] = reader.vector(lambda: read_divided(reader))
+    details["journal_key"] = reader.option(lambda: reader.take(32))
     return details
 
 

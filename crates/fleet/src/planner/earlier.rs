@@ -4,13 +4,14 @@ use anyhow::{Context, ensure};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::catalogue::{CatalogueReader, EntryStamp, IN_NONE, IN_PLACE, IN_SEVERAL};
 use crate::left::Brought;
 use crate::plan::{CATALOGUE_FILE, PlanDirectory};
+use crate::source::{is_gone, is_here};
 use crate::status::FleetStatus;
 
 /// The entries that earlier rounds have brought, by hashes of paths.
@@ -68,30 +69,16 @@ impl EarlierRound {
     }
 
     /// Fails for a source that can't be the planned one, such as the directory below a file system that isn't mounted: the
-    /// directory is another one, and has none of the names. `inode` is the directory's.
+    /// directory is another one, and has none of the names.
     ///
     /// # Errors
     /// That, or the catalogue can't be read.
-    pub fn check_source(&self, inode: Option<u64>) -> anyhow::Result<()> {
-        let is_same = self.directory.plan.source_inode.zip(inode).is_none_or(|(then, now)| then == now);
-        if is_same {
-            return Ok(());
-        }
-        let (source, mut has_names) = (Path::new(&self.directory.plan.source), false);
-        for entry in CatalogueReader::open(&self.directory.round().join(CATALOGUE_FILE))? {
-            let path = entry?.path;
-            if path.is_empty() {
-                continue;
-            }
-            if !is_gone(&source.join(OsStr::from_bytes(&path))) {
-                return Ok(());
-            }
-            has_names = true;
-        }
+    pub fn check_source(&self) -> anyhow::Result<()> {
+        let entries = CatalogueReader::open(&self.directory.round().join(CATALOGUE_FILE))?;
         ensure!(
-            !has_names,
+            is_here(&self.directory.plan, entries.map(|entry| Ok(entry?.path)))?,
             "{} isn't the directory that was planned, and has none of the planned names: mount it, or, if the source was made anew, plan into another directory",
-            source.display()
+            self.directory.plan.source
         );
         Ok(())
     }
@@ -113,11 +100,6 @@ impl EarlierRound {
         file.flush().and_then(|()| file.get_ref().sync_all()).context("writing a list")?;
         Ok(count)
     }
-}
-
-fn is_gone(path: &Path) -> bool {
-    let found = path.symlink_metadata().map_err(|error| error.kind());
-    matches!(found, Err(ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
 fn key(path: &[u8]) -> [u8; 16] {

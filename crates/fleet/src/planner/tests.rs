@@ -111,7 +111,10 @@ fn a_plan_is_made_as_a_whole_or_not_at_all() {
     let text = fs::read(directory.path().join("plan.json")).unwrap();
     drop(PlanMaker::begin(directory.path(), request(2)).unwrap());
     assert_eq!(fs::read(directory.path().join("plan.json")).unwrap(), text);
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    let mut held: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    held.sort();
+    assert_eq!(held, ["journal.key", "plan.json", "round-1"]);
     let others = PlanRequest { destination: "/elsewhere".into(), ..request(2) };
     let error = PlanMaker::begin(directory.path(), others).err().unwrap().to_string();
     assert!(error.contains("has a plan of /source to h:/copy"), "{error}");
@@ -208,24 +211,28 @@ fn a_next_round_may_have_other_hosts_if_one_is_the_same_and_no_slash_matters() {
 
 #[test]
 fn another_directory_with_none_of_the_names_is_not_the_source_of_the_next_round() {
-    let (directory, source) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let name = source.path().join("one");
-    fs::write(&name, "").unwrap();
-    let plan = |inode, has_name| {
-        let request = PlanRequest { source: source.path().to_str().unwrap().into(), ..request(1) };
+    let (directory, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, aside) = (place.path().join("source"), place.path().join("aside"));
+    let plan = |has_name| {
+        let request = PlanRequest { source: source.to_str().unwrap().into(), ..request(1) };
         let mut maker = PlanMaker::begin(directory.path(), request).unwrap();
-        maker.take(b"", EntryKind::Directory, stamp(0, inode, 1), false).unwrap();
+        maker.take(b"", EntryKind::Directory, stamp(0, 1, 1), false).unwrap();
         if has_name {
             maker.take(b"one", EntryKind::File, stamp(0, 9, 1), false).unwrap();
         }
         maker.finish().map(|made| made.plan.found.gone).map_err(|error| error.to_string())
     };
-    assert_eq!(plan(1, true), Ok(0));
-    assert_eq!(plan(2, true), Ok(0), "the names are there, on another disk");
-    assert_eq!(plan(3, false), Ok(0), "a filter left the name out");
-    assert_eq!(plan(3, true), Ok(0));
-    fs::remove_file(&name).unwrap();
-    let refused = plan(4, false).unwrap_err();
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("one"), "").unwrap();
+    assert_eq!(plan(true), Ok(0));
+    // As if the file system weren't mounted, and then another one were.
+    fs::rename(&source, &aside).unwrap();
+    fs::create_dir(&source).unwrap();
+    let refused = plan(false).unwrap_err();
     assert!(refused.contains("has none of the planned names: mount it"), "{refused}");
-    assert_eq!(plan(3, false), Ok(1), "the same directory was emptied");
+    fs::write(source.join("one"), "").unwrap();
+    assert_eq!(plan(false), Ok(0), "the name is there, on another disk; a filter left it out");
+    assert_eq!(plan(true), Ok(0));
+    fs::remove_file(source.join("one")).unwrap();
+    assert_eq!(plan(false), Ok(1), "the same directory was emptied");
 }

@@ -198,7 +198,7 @@ mod tests {
         let journal = std::fs::File::create(top.path().join(name)).unwrap();
         let root = Root::open(top.path()).unwrap();
         let may_hold = |path: &str| {
-            let live = Live::look(&root, &KeyStore::of(&state.path().join("none")));
+            let live = Live::look(&root, &KeyStore::Directory(state.path().join("none")));
             live.may_hold(&at(path), [1; 8])
         };
         assert!(!may_hold("a"), "nobody is at work");

@@ -42,7 +42,7 @@ pub fn landing(destination: &Named, sources: &[Source], options: &Options) -> Op
 }
 
 fn site(landing: &Landing, options: &Options) -> Option<Site> {
-    Site::of(landing.root.top(), options, landing.places(), KeyStore::of_account())
+    Site::of(landing.root.top(), options, landing.places(), KeyStore::of_transfer(options))
 }
 
 /// This run's journal, and the records of earlier runs.

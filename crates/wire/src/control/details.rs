@@ -1,6 +1,6 @@
 //! Details of how entries are read and created, by rsync's names.
 
-use super::{DividedFile, MAX_DIVIDED, Placing};
+use super::{DividedFile, JournalKey, MAX_DIVIDED, Placing};
 use crate::bounded::at_most;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,8 @@ pub struct Details {
     /// Files of which this transfer sends only some pieces, at most [`MAX_DIVIDED`].
     #[serde(deserialize_with = "at_most::<MAX_DIVIDED, _, _>")]
     pub divided: Vec<DividedFile>,
+    /// The receiver seals its journal with this key; `None`: with the key of its account.
+    pub journal_key: Option<JournalKey>,
 }
 
 /// The character sets of names, by their labels in the Encoding Standard.

@@ -8,6 +8,7 @@ mod detached;
 mod details;
 mod divided;
 mod job;
+mod journal_key;
 mod leftover;
 mod memory;
 mod partner;
@@ -30,6 +31,7 @@ pub use job::{
     Backup, BlockSearch, Compression, CompressionLevel, Job, Keep, MAX_COMPRESSION, MAX_OTHER_TREES,
     ModeRule, Options, OtherTrees, OtherUse, Sync,
 };
+pub use journal_key::JournalKey;
 pub use leftover::{Leftover, LeftoverKind};
 pub use partner::{AskedSources, DeliveredContents, Delivery, MAX_DELIVERED, Partner, Tally};
 pub use placing::{Appending, Placing};

@@ -3,32 +3,35 @@
 //! The secret is stored outside all trees that are copied, since a far end may decide what those contain. A journal in
 //! such a tree is only as trustworthy as the key that signed it.
 
-use linerate_sys::private::{is_private, open_directory, open_or_make_directory, state_directory};
+use linerate_sys::private::{open_directory, open_file, open_or_make_directory, state_directory, write_file};
+use linerate_wire::control::{JournalKey, Options};
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::tree::identity::{Identity, identity, identity_of};
 use crate::tree::root::Directory;
 
-/// The file's name in the state directory; `NEW` is its name until it is complete.
+/// The file's name in the state directory.
 const NAME: &str = "journal.key";
-const NEW: &str = "journal.key.new";
 /// The most parent directories that are examined.
 const MAX_DEPTH: usize = 4096;
 
 /// 32 random bytes that only the account knows.
 pub struct Key([u8; 32]);
 
-/// The location of an account's key.
+/// The source of the key.
 #[derive(Clone)]
-pub struct KeyStore {
-    /// An absolute path; `None` if the account has no state directory.
-    directory: Option<PathBuf>,
+pub enum KeyStore {
+    /// The client has sent it.
+    Sent(JournalKey),
+    /// The account has it in this directory, an absolute path.
+    Directory(PathBuf),
+    /// There is none.
+    Nowhere,
 }
 
 /// The places that a transfer writes to. The far end decides what they contain.
@@ -54,23 +57,21 @@ impl Key {
 impl KeyStore {
     /// The store of the account that runs this process: its state directory.
     pub fn of_account() -> Self {
-        Self { directory: state_directory() }
+        state_directory().map_or(Self::Nowhere, Self::Directory)
     }
 
-    /// A store without a location: the account has no key.
-    pub fn none() -> Self {
-        Self { directory: None }
-    }
-
-    /// A store in `directory`.
-    #[cfg(test)]
-    pub fn of(directory: &Path) -> Self {
-        Self { directory: Some(directory.to_owned()) }
+    /// The store for a transfer with `options`: the client's key, else that of the account.
+    pub fn of_transfer(options: &Options) -> Self {
+        options.details.journal_key.map_or_else(Self::of_account, Self::Sent)
     }
 
     /// The key; `None` if there is none, if others may read or write it, or if it may be in the tree that is `written`.
     pub fn find(&self, written: Option<&Written<'_>>) -> Option<Key> {
-        let directory = open_directory(self.directory.as_ref()?).ok()?;
+        let directory = match self {
+            Self::Sent(key) => return Some(Key(key.0)),
+            Self::Directory(path) => open_directory(path).ok()?,
+            Self::Nowhere => return None,
+        };
         // A process that creates a key holds an exclusive lock. If the file system has no locks, the file is complete
         // all the same, since it is renamed into place.
         let _ = rustix::fs::flock(&directory, FlockOperation::LockShared);
@@ -79,7 +80,7 @@ impl KeyStore {
 
     /// As [`Self::find`], but creates a missing key; `None` if that fails.
     pub fn find_or_make(&self, written: &Written<'_>) -> Option<Key> {
-        let path = self.directory.as_ref()?;
+        let Self::Directory(path) = self else { return self.find(Some(written)) };
         // Checked before anything is created too, so that no file is added to a tree that is to equal another.
         if written.may_hold(&above(nearest(path)?).ok()?) {
             return None;
@@ -114,15 +115,12 @@ impl Written<'_> {
 
 /// Reads the key; `ENOENT` if there is none, `EPERM` if it isn't trusted.
 fn read(directory: &OwnedFd, written: Option<&Written<'_>>) -> Result<Key, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = rustix::fs::openat(directory, NAME, flags, Mode::empty())?;
-    let stat = rustix::fs::fstat(&file)?;
-    let is_own = is_private(&stat, FileType::RegularFile) && stat.st_nlink == 1 && stat.st_size == 32;
-    if !is_own || written.is_some_and(|written| is_reached(directory, &stat, written)) {
+    let (mut file, stat) = open_file(directory, NAME)?;
+    if stat.st_size != 32 || written.is_some_and(|written| is_reached(directory, &stat, written)) {
         return Err(Errno::PERM);
     }
     let mut key = [0; 32];
-    File::from(file).read_exact(&mut key).map_err(|_| Errno::IO)?;
+    file.read_exact(&mut key).map_err(|_| Errno::IO)?;
     Ok(Key(key))
 }
 
@@ -162,15 +160,9 @@ fn nearest(path: &Path) -> Option<OwnedFd> {
     path.ancestors().find_map(|path| rustix::fs::open(path, flags, Mode::empty()).ok())
 }
 
-/// Writes a new key. The directory is locked, so that no other process writes one; nobody ever reads half a key.
+/// Writes a new key. The directory is locked, so that no other process writes one.
 fn write_new(directory: &OwnedFd) -> Result<(), Errno> {
     let mut key = [0; 32];
     aws_lc_rs::rand::fill(&mut key).map_err(|_| Errno::IO)?;
-    // A leftover of a run that was killed here.
-    let _ = rustix::fs::unlinkat(directory, NEW, AtFlags::empty());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(directory, NEW, flags, Mode::RUSR | Mode::WUSR)?);
-    file.write_all(&key).and_then(|()| file.sync_all()).map_err(|_| Errno::IO)?;
-    rustix::fs::renameat(directory, NEW, directory, NAME)?;
-    rustix::fs::fsync(directory)
+    write_file(directory, NAME, &key)
 }

@@ -154,7 +154,7 @@ impl Journal {
     pub fn none(top: &Arc<Directory>) -> Self {
         let (name, places) = (OsString::new(), Vec::new());
         Self {
-            site: Site { top: top.clone(), name, places, keys: KeyStore::none() },
+            site: Site { top: top.clone(), name, places, keys: KeyStore::Nowhere },
             begin: Begin { epoch: Epoch::default(), nonce: [0; 8] },
             begun: Instant::now(),
             state: Mutex::new(JournalState::None),

@@ -46,7 +46,7 @@ impl Ground {
     }
 
     fn site(&self) -> Site {
-        let keys = KeyStore::of(&self.state());
+        let keys = KeyStore::Directory(self.state());
         Site { top: self.top(), name: NAME.into(), places: vec![path("tree")], keys }
     }
 
@@ -329,7 +329,11 @@ fn a_key_is_made_once_and_for_this_account_alone() {
     fs::create_dir_all(ground.at("home/.local")).unwrap();
     let makes = || {
         let top = ground.top();
-        KeyStore::of(&state).find_or_make(&Written { top: &top, places: &[] }).unwrap().bytes().to_owned()
+        KeyStore::Directory(state.clone())
+            .find_or_make(&Written { top: &top, places: &[] })
+            .unwrap()
+            .bytes()
+            .to_owned()
     };
     let made: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..16).map(|_| scope.spawn(makes)).collect();
@@ -359,7 +363,7 @@ fn where_a_transfer_may_write_the_key_there_is_no_journal() {
     let state = ground.state();
     let finds = |top: &str, place: &str, make: bool| {
         let (top, places) = (Root::open(&ground.at(top)).unwrap().top().clone(), [path(place)]);
-        let (written, keys) = (Written { top: &top, places: &places }, KeyStore::of(&state));
+        let (written, keys) = (Written { top: &top, places: &places }, KeyStore::Directory(state.clone()));
         if make { keys.find_or_make(&written) } else { keys.find(Some(&written)) }.is_some()
     };
     assert!(!finds("home", "", true) && !finds("", "home", true), "the home itself");
@@ -391,7 +395,7 @@ fn where_a_transfer_may_write_the_key_there_is_no_journal() {
 #[test]
 fn it_is_known_who_holds_a_journal() {
     let ground = Ground::new().home();
-    let keys = KeyStore::of(&ground.state());
+    let keys = KeyStore::Directory(ground.state());
     let holds = || holder(&ground.top(), OsStr::new(NAME), &keys);
     assert_eq!(holds(), Holder::Nobody, "there is none");
     let journal = ground.new_journal();

@@ -1,0 +1,16 @@
+//! The key by which receivers on several hosts recognise each other's journals.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A secret of the client: 32 random bytes. A receiver with this key resumes from the journals of every receiver that had
+/// the same key.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalKey(pub [u8; 32]);
+
+/// Secrets aren't printed.
+impl fmt::Debug for JournalKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JournalKey(..)")
+    }
+}
