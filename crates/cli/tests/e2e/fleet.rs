@@ -369,6 +369,30 @@ fn a_file_that_a_killed_task_left_half_is_finished_by_the_next_round() {
     fleet.assert_done();
 }
 
+/// The next attempt goes to the next host of the destination, whose account has another home.
+#[test]
+fn a_file_that_a_killed_task_left_half_is_finished_through_another_host() {
+    let Some(case) = case() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    write(fleet.source.join("large"), noise(1, 30_000_000));
+    fleet.plan(args!["--shards", "1"]).exits(0);
+    let through = |host: &str| {
+        let command =
+            format!("env XDG_STATE_HOME={} {}", case.aside(host).display(), case.bed.program().display());
+        args!["--lease", "2", "--agent-command", command]
+    };
+    let slow = args!["--shard", "0", "--bwlimit", "8mb", "--streams", "1"];
+    fleet.kill_midway([through("one"), slow].concat(), 12_000_000);
+    assert!(!temporaries(&fleet.copy).is_empty());
+    fleet.run(through("other")).exits(0);
+    fleet.assert_done();
+    for host in ["one", "other"] {
+        assert_eq!(fs::read_dir(case.aside(host)).unwrap().count(), 0, "its account needs no key");
+    }
+    let key = fs::metadata(case.near.join("plan/journal.key")).unwrap();
+    assert_eq!((key.len(), key.permissions().mode() & 0o777), (32, 0o600));
+}
+
 #[test]
 fn names_that_a_later_plan_leaves_out_are_not_gone() {
     let Some(case) = case() else { return };
