@@ -5,6 +5,7 @@ mod bound;
 pub mod ethtool;
 pub mod limits;
 pub mod local_time;
+pub mod mounts;
 pub mod netns;
 pub mod private;
 pub mod process;

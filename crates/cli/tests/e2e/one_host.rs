@@ -1,7 +1,7 @@
 //! `cp`, `sync` and `verify` within one host, without any login.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -81,9 +81,14 @@ fn a_source_is_not_copied_onto_or_into_itself() {
     make_mixed(&case.near.join("tree"));
     write(case.near.join("file"), "contents");
     fs::hard_link(case.near.join("file"), case.near.join("name too")).unwrap();
-    fs::create_dir(case.near.join("mounted")).unwrap();
+    for name in ["mounted", "part", "around", "around/tree at"] {
+        fs::create_dir(case.near.join(name)).unwrap();
+    }
+    symlink("tree/a", case.near.join("link")).unwrap();
+    symlink(".", case.near.join("here")).unwrap();
     let before = shape(&case.near);
-    let _mounted = Mounted::bound(&case.near.join("tree"), &case.near.join("mounted"));
+    let mounted = [("tree", "mounted"), ("tree/a", "part"), ("tree", "around/tree at")]
+        .map(|(from, to)| Mounted::bound(&case.near.join(from), &case.near.join(to)));
     for (words, said) in [
         (&["cp", "file", "file"][..], "file is the same as file"),
         (&["cp", "file", "./"], "file is the same as ./file"),
@@ -96,14 +101,83 @@ fn a_source_is_not_copied_onto_or_into_itself() {
         (&["sync", "tree", "tree/../tree"], "tree is the same as tree/../tree"),
         (&["sync", "tree", "tree/copy"], "tree can't be copied into itself: tree/copy"),
         (&["sync", "--delete", "tree/a", "tree"], "tree/a is in a directory that --delete would clear: tree"),
+        (&["sync", "--delete", "link", "tree"], "link is in a directory that --delete would clear: tree"),
+        (
+            &["sync", "--delete", "link/", "here/tree"],
+            "is in a directory that --delete would clear: here/tree",
+        ),
+        (
+            &["rsync", "-a", "--delete", "link/", "tree/"],
+            "is in a directory that --delete would clear: tree/",
+        ),
+        (&["sync", "--delete", "part", "tree"], "part is in a directory that --delete would clear: tree"),
+        (&["sync", "tree", "link"], "tree can't be copied into itself: link"),
+        (&["cp", "-r", "tree", "part"], "tree can't be copied into itself: part/tree"),
+        (&["sync", "tree", "part"], "tree can't be copied into itself: part"),
+        (&["sync", "--delete", "tree", "around"], "tree is also at "),
+        (
+            &["sync", "-b", "--backup-dir", "../tree", "tree", "around"],
+            "tree is the directory of --backup-dir",
+        ),
+        (
+            &["rsync", "-a", "--partial-dir", "../mounted", "tree/", "around/"],
+            "is the directory of --partial-dir",
+        ),
         (&["cp", "file", "b:/x", "there"], "file is on this host and other sources are on another"),
     ] {
-        run(&case, words).exits(2).says(&[said]);
+        let code = if words[0] == "rsync" { 3 } else { 2 };
+        run(&case, words).exits(code).says(&[said]);
     }
-    drop(_mounted);
+    drop(mounted);
     assert_eq!(shape(&case.near), before);
     run(&case, &["cp", "-r", "tree", "tree two"]).exits(0);
     assert_alike(&case.near.join("tree"), &case.near.join("tree two"));
+}
+
+/// The same file may be at both ends by a mount, or by a link that is followed: removing the source would remove it from both.
+#[test]
+fn a_file_that_is_the_source_and_the_destination_is_not_removed() {
+    let Some(case) = case() else { return };
+    let at = |path: &str| case.near.join(path);
+    let remake = || {
+        for name in ["src", "dst"] {
+            let _ = fs::remove_dir_all(at(name));
+        }
+        write(at("src/own"), "own");
+        write(at("src/sub/both"), "both");
+        write(at("src/alone"), "alone");
+        write(at("dst/alone"), "");
+        fs::create_dir(at("dst/sub")).unwrap();
+    };
+    for options in [&["sync"][..], &["rsync", "-a"], &["rsync", "-aI", "--inplace"], &["sync", "--checksum"]]
+    {
+        remake();
+        let mounts = [("src/sub", "dst/sub"), ("src/alone", "dst/alone")]
+            .map(|(from, to)| Mounted::bound(&at(from), &at(to)));
+        let code = if options[0] == "rsync" { 23 } else { 3 };
+        for _ in 0..2 {
+            let ran = run(&case, &[options, &["--remove-source-files", "src/", "dst/"]].concat()).exits(code);
+            ran.says(&["sub/both: is the source's file itself, and stays"]);
+            assert_eq!(fs::read(at("src/sub/both")).unwrap(), b"both");
+            assert_eq!(fs::read(at("src/alone")).unwrap(), b"alone");
+        }
+        assert!(!at("src/own").exists() && at("dst/own").exists());
+        drop(mounts);
+    }
+    // The far host has this host's files.
+    remake();
+    let same = format!("b:{}", at("src").display());
+    case.sync(args!["--remove-source-files", "src", &same]).exits(3).says(&["is the source's file itself"]);
+    case.sync(args!["--remove-source-files", &same, &same]).exits(3).says(&["is the source's file itself"]);
+    assert_eq!(fs::read(at("src/sub/both")).unwrap(), b"both");
+    fs::rename(at("src/sub"), at("kept")).unwrap();
+    fs::remove_dir(at("dst/sub")).unwrap();
+    fs::rename(at("kept"), at("dst/sub")).unwrap();
+    symlink("../dst/sub", at("src/sub")).unwrap();
+    for followed in ["-ak", "-aL"] {
+        run(&case, &["rsync", followed, "--remove-source-files", "src/", "dst/"]).exits(23);
+        assert_eq!(fs::read(at("dst/sub/both")).unwrap(), b"both");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use linerate_sys::mounts::Mount;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use super::read::{flag, number, or_odd, pairs};
@@ -106,16 +107,6 @@ pub struct FcHost {
 
 /// More devices than a RAID has.
 const MOST_PARTS: usize = 256;
-
-/// One line of mountinfo.
-struct Mount {
-    id: String,
-    number: String,
-    point: String,
-    kind: String,
-    source: String,
-    options: Vec<String>,
-}
 
 /// File systems on which each call waits for a server or for another process.
 const WAITING: [&str; 14] = [
@@ -244,32 +235,6 @@ fn below<'a>(mounts: &'a [Mount], space: &str, path: &str) -> Fact<&'a Mount> {
     };
     let missing = || Fact::Unreadable(format!("/proc/self/mountinfo holds no mount of {path}"));
     found.map_or_else(missing, Fact::Known)
-}
-
-impl Mount {
-    /// Parses a line of proc_pid_mountinfo(5): `36 35 98:0 / /mnt rw,noatime shared:1 - ext4 /dev/root rw,errors=continue`.
-    fn parse(line: &str) -> Option<Self> {
-        let (own, file_system) = line.split_once(" - ")?;
-        let mut own = own.split(' ');
-        let (id, number) = (own.next()?.to_owned(), own.nth(1)?.to_owned());
-        let point = unescaped(own.nth(1)?);
-        let mut about = file_system.split(' ');
-        let (kind, source) = (about.next()?.to_owned(), unescaped(about.next()?));
-        let mut options: Vec<String> = own.next()?.split(',').map(str::to_owned).collect();
-        for option in about.next().unwrap_or_default().split(',') {
-            if !option.is_empty() && !options.iter().any(|known| known == option) {
-                options.push(option.to_owned());
-            }
-        }
-        Some(Self { id, number, point, kind, source, options })
-    }
-}
-
-/// Replaces the escapes of three octal digits by which the kernel writes white space and backslashes.
-fn unescaped(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .into_iter()
-        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 impl BlockDevice {
@@ -468,17 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_mountinfo_is_taken_apart() {
-        let line =
-            "36 35 98:0 /sub /mnt\\040x rw,noatime shared:1 master:2 - ext4 /dev/root rw,errors=continue";
-        let mount = Mount::parse(line).unwrap();
-        assert_eq!(
-            (mount.id.as_str(), mount.number.as_str(), mount.point.as_str()),
-            ("36", "98:0", "/mnt x")
-        );
-        assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("ext4", "/dev/root"));
-        assert_eq!(mount.options, ["rw", "noatime", "errors=continue"]);
-        assert!(Mount::parse("36 35 - x").is_none());
+    fn the_choice_among_names_in_brackets_is_taken_apart() {
         assert_eq!(offered("noop deadline [cfq]"), ["noop", "deadline", "cfq"]);
         assert_eq!(
             (in_force("none [mq-deadline] kyber"), in_force("none")),

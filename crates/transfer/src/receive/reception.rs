@@ -48,6 +48,8 @@ pub struct Reception<'a> {
 
 /// The user's options.
 pub struct Settings {
+    /// The sender removes its files once they are here.
+    pub removes_sources: bool,
     /// The options by which existing entries may be left unchanged, if there are any.
     pub leaves: Option<Sync>,
     /// Nothing is written.
@@ -186,6 +188,7 @@ impl Settings {
     pub fn new(options: &Options, umask: Mode) -> Self {
         let sync = options.sync.as_ref();
         Self {
+            removes_sources: options.remove_sources,
             leaves: sync.filter(|sync| sync.ignore_existing || sync.update).cloned(),
             dry_run: sync.is_some_and(|sync| sync.dry_run),
             unpacks: (options.compression.level != CompressionLevel::Off)

@@ -40,6 +40,7 @@ use crate::tree::own_files;
 use crate::tree::places::{Places, Recent};
 use crate::tree::reading::hash;
 use crate::tree::safe_link::leads_out;
+use crate::tree::stamp::ctime;
 pub use decide::is_left_alone;
 use decide::{Decision, Rules};
 use delta::DeltaBounds;
@@ -172,6 +173,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let Some(sync) = self.sync else { return Ok(Want::Whole) };
         let there = self.here.look_for(entry, place);
         let decision = match &there {
+            Some(there) if self.is_the_only_one(entry, Origin { inode, ctime }, there) => Decision::LeftAlone,
             Some(_) if self.is_made_top(entry) => Decision::New,
             Some(there) => self.decide(&admitted, digest, there),
             None if sync.ignore_existing && self.is_under_something_else(place) => Decision::LeftAlone,
@@ -285,6 +287,23 @@ impl<'a, 'b> Comparer<'a, 'b> {
             let file = (there.stat.st_dev, there.stat.st_ino);
             self.shared.notes.first_names.insert(place, file);
         }
+    }
+
+    /// True if the sender would remove an entry that is the existing one, by another mount or another path: its file system
+    /// gave it the same number and the same time of its last change. The sender doesn't remove what is left alone.
+    fn is_the_only_one(&self, entry: &Entry, origin: Origin, there: &Occupant) -> bool {
+        let here = Origin { inode: there.stat.st_ino, ctime: ctime(&there.stat) };
+        let removes = self.shared.settings.removes_sources && entry.kind != Kind::Directory;
+        let is_it = removes && origin == here;
+        if is_it {
+            let place = self.shared.ground.landing.place(entry).unwrap_or_default();
+            self.tell(
+                &place,
+                "is the source's file itself, and stays there: removing it would remove the only one"
+                    .to_owned(),
+            );
+        }
+        is_it
     }
 
     /// True if an entry that isn't a directory, and stays, has the name of a directory above `place`.

@@ -1,0 +1,135 @@
+//! Mounts: the lines of /proc/self/mountinfo, and where a path is within its file system, whatever its mounts are called.
+
+use std::path::{Path, PathBuf};
+
+/// One line of mountinfo (proc_pid_mountinfo(5)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The number of the mount.
+    pub id: String,
+    /// The numbers of its device: `98:0`.
+    pub number: String,
+    /// The directory of the file system that is mounted.
+    pub root: String,
+    /// The directory on which it is mounted.
+    pub point: String,
+    /// The type of the file system.
+    pub kind: String,
+    /// Its device, or another name.
+    pub source: String,
+    /// The options of the mount, and of the file system.
+    pub options: Vec<String>,
+}
+
+impl Mount {
+    /// Parses a line: `36 35 98:0 / /mnt rw,noatime shared:1 - ext4 /dev/root rw,errors=continue`.
+    pub fn parse(line: &str) -> Option<Self> {
+        let (own, file_system) = line.split_once(" - ")?;
+        let mut own = own.split(' ');
+        let (id, number) = (own.next()?.to_owned(), own.nth(1)?.to_owned());
+        let (root, point) = (unescaped(own.next()?), unescaped(own.next()?));
+        let mut about = file_system.split(' ');
+        let (kind, source) = (about.next()?.to_owned(), unescaped(about.next()?));
+        let mut options: Vec<String> = own.next()?.split(',').map(str::to_owned).collect();
+        for option in about.next().unwrap_or_default().split(',') {
+            if !option.is_empty() && !options.iter().any(|known| known == option) {
+                options.push(option.to_owned());
+            }
+        }
+        Some(Self { id, number, root, point, kind, source, options })
+    }
+}
+
+/// Replaces the escapes of three octal digits by which the kernel writes white space and backslashes.
+fn unescaped(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .into_iter()
+        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// The mounts of this process; none if the kernel doesn't list them.
+pub struct Mounts(Vec<Mount>);
+
+/// A path within its file system: the same for all mounts of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InnerPath {
+    number: String,
+    path: PathBuf,
+}
+
+impl Mounts {
+    /// Reads the list.
+    pub fn read() -> Self {
+        let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        Self(text.lines().filter_map(Mount::parse).collect())
+    }
+
+    /// The place of an existing path within its file system; links in the path are followed. `None` if it can't be determined.
+    pub fn inner(&self, path: &Path) -> Option<InnerPath> {
+        let real = path.canonicalize().ok()?;
+        let covering = self.0.iter().filter(|mount| real.starts_with(&mount.point));
+        // If several have the same mount point, the last one hides the others.
+        let mount = covering.max_by_key(|mount| mount.point.len())?;
+        let below = real.strip_prefix(&mount.point).ok()?;
+        Some(InnerPath { number: mount.number.clone(), path: Path::new(&mount.root).join(below) })
+    }
+
+    /// A mount point below the directory `path` by which `other` can be reached.
+    pub fn mounted_below(&self, path: &Path, other: &InnerPath) -> Option<&Path> {
+        let real = path.canonicalize().ok()?;
+        let reaches = |mount: &&Mount| {
+            let point = Path::new(&mount.point);
+            point != real
+                && point.starts_with(&real)
+                && mount.number == other.number
+                && other.path.starts_with(&mount.root)
+        };
+        self.0.iter().find(reaches).map(|mount| Path::new(&mount.point))
+    }
+}
+
+impl InnerPath {
+    /// True if this is in the directory `other`, or is that directory.
+    pub fn is_in(&self, other: &Self) -> bool {
+        self.number == other.number && self.path.starts_with(&other.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_mountinfo_is_taken_apart() {
+        let line =
+            "36 35 98:0 /sub /mnt\\040x rw,noatime shared:1 master:2 - ext4 /dev/root rw,errors=continue";
+        let mount = Mount::parse(line).unwrap();
+        assert_eq!((mount.id.as_str(), mount.number.as_str()), ("36", "98:0"));
+        assert_eq!((mount.root.as_str(), mount.point.as_str()), ("/sub", "/mnt x"));
+        assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("ext4", "/dev/root"));
+        assert_eq!(mount.options, ["rw", "noatime", "errors=continue"]);
+        assert!(Mount::parse("36 35 - x").is_none());
+    }
+
+    #[test]
+    fn a_directory_is_at_one_place_whichever_of_its_mounts_leads_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        std::fs::create_dir_all(top.join("a/b/c")).unwrap();
+        std::fs::create_dir_all(top.join("m/c")).unwrap();
+        let line = |number: &str, root: &str, point: &str| {
+            Mount::parse(&format!("1 1 {number} {root} {point} rw - ext4 x rw")).unwrap()
+        };
+        let at = |path: &str| top.join(path).to_str().unwrap().to_owned();
+        let mounts = Mounts(vec![line("8:1", "/", "/"), line("8:1", &at("a/b"), &at("m"))]);
+        let inner = |path: &str| mounts.inner(&top.join(path)).unwrap();
+        assert_eq!(inner("m/c"), inner("a/b/c"));
+        assert!(inner("m").is_in(&inner("a")) && inner("m").is_in(&inner("a/b")));
+        assert!(!inner("a").is_in(&inner("m")));
+        assert_eq!(mounts.inner(&top.join("missing")), None);
+        assert_eq!(mounts.mounted_below(&top, &inner("a/b/c")), Some(top.join("m").as_path()));
+        assert_eq!(mounts.mounted_below(&top, &inner("a")), None);
+        let elsewhere = Mounts(vec![line("8:1", "/", "/"), line("8:2", &at("a/b"), &at("m"))]);
+        assert_eq!(elsewhere.mounted_below(&top, &inner("a/b/c")), None);
+    }
+}
