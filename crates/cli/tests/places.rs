@@ -76,6 +76,42 @@ fn a_destination_whose_host_is_empty_does_not_stay_on_this_host() {
 }
 
 #[test]
+fn a_far_place_without_a_path_is_not_cleared_nor_mirrored() {
+    let above = directory("linerate-places-");
+    let login = above.path().join("login");
+    for name in ["login", "src", "dst"] {
+        fs::create_dir(above.path().join(name)).unwrap();
+    }
+    fs::write(login.join("kept"), "of the home").unwrap();
+    fs::write(above.path().join("src/file"), "new").unwrap();
+    fs::write(above.path().join("dst/old"), "old").unwrap();
+    fs::write(above.path().join("hosts"), "far:\n").unwrap();
+    let script = format!("#!/bin/sh\nshift\ncd '{}'\nexec sh -c \"$*\"\n", login.display());
+    linerate_testing::write_script(&above.path().join("rsh"), &script);
+    let rsh = above.path().join("rsh").display().to_string();
+    let far = ["--rsh", &rsh, "--agent-command", env!("CARGO_BIN_EXE_linerate")];
+    let sync = |words: &[&str]| run(above.path(), &[&["sync"], &far[..], words].concat());
+    for words in [
+        &["--delete", "src", "far:"][..],
+        &["-n", "--delete", "src", "me@far:"],
+        &["--delete", "src", "--to", "far:"],
+        &["--delete", "src", "--to", "other:copy", "--to", "far:"],
+        &["--delete", "src", "--to-file", "hosts"],
+        &["--delete", "far:", "dst"],
+        &["--delete", "far:login", "far:", "dst"],
+        &["--remove-source-files", "far:", "dst"],
+    ] {
+        sync(words).exits(2).says(&["far:' has no path", "far:.'"]);
+        let found = [&login, &above.path().join("dst")].map(|directory| names(directory).join(" "));
+        assert_eq!(found, ["kept", "old"], "{words:?}");
+    }
+    sync(&["src", "far:"]).exits(0);
+    assert!(login.join("kept").exists() && login.join("file").exists());
+    sync(&["--delete", "src", "far:."]).exits(0);
+    assert_eq!(names(&login), ["file"]);
+}
+
+#[test]
 fn a_backup_directory_that_is_the_destination_loses_nothing() {
     let here = directory("linerate-places-");
     for name in ["src", "dst", "dst/sub"] {

@@ -42,6 +42,20 @@ pub fn check_places<'a>(places: impl IntoIterator<Item = &'a OsString>) -> Resul
     if is_any_empty { Err(message.to_owned()) } else { Ok(()) }
 }
 
+/// Refuses a place such as `HOST:` for `option`, which deletes there: `HOST:"$DIR"` leaves it if the variable isn't set, and it would
+/// stand for the login directory.
+///
+/// # Errors
+/// A message with what to write.
+pub fn check_paths<'a>(option: &str, places: impl IntoIterator<Item = &'a OsString>) -> Result<(), String> {
+    let is_bare = |place: &&OsString| matches!(Spec::parse(place), Spec::Remote(_, path) if path.is_empty());
+    let Some(place) = places.into_iter().find(is_bare) else { return Ok(()) };
+    let shown = printable(place.as_bytes());
+    Err(format!(
+        "{option}: '{shown}' has no path, perhaps by a variable that isn't set; write '{shown}.' for the home directory there"
+    ))
+}
+
 /// Refuses a destination such as `:DIR`, which `"$HOST:DIR"` leaves if the variable isn't set: the copy would stay on this host.
 ///
 /// # Errors

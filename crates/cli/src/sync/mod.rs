@@ -8,10 +8,12 @@ use linerate_transfer::sender::Selection;
 use linerate_wire::control::{BlockSearch, Keep, Options, Sync};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::slice;
 
 use crate::common::failure::Failure;
 use crate::common::output::Output;
 use crate::common::recording::logging;
+use crate::common::spec::check_paths;
 use crate::copying::args::{CopyingArgs, LeaveArgs, Prove};
 use crate::copying::fan::args::{FanArgs, FanPlaces};
 use crate::copying::task::Task;
@@ -167,6 +169,7 @@ impl SyncArgs {
     fn into_task(mut self) -> Result<(Task, Option<FanPlaces>), Failure> {
         let (sources, destinations) = self.fan.divide(std::mem::take(&mut self.places))?;
         let (destination, several) = destinations.split();
+        self.check_paths(&sources, &destination, several.as_ref()).map_err(Failure::usage)?;
         let spares = self.keeping.spares();
         let filter = self.selecting.rules(spares).map_err(|error| Failure::usage(error.to_string()))?;
         let others = self.keeping.others().map_err(Failure::usage)?;
@@ -202,6 +205,23 @@ impl SyncArgs {
             destination_reach: None,
         };
         Ok((task, several))
+    }
+
+    /// Refuses far places without a path where something would be deleted.
+    fn check_paths(
+        &self,
+        sources: &[OsString],
+        destination: &OsString,
+        several: Option<&FanPlaces>,
+    ) -> Result<(), String> {
+        if self.delete {
+            let destinations = several.map_or(slice::from_ref(destination), |to| &to.places);
+            check_paths("--delete", sources.iter().chain(destinations))?;
+        }
+        match self.keeping.remove_source_files {
+            true => check_paths("--remove-source-files", sources),
+            false => Ok(()),
+        }
     }
 
     fn sync(&self, into: bool) -> Sync {
