@@ -1,4 +1,4 @@
-//! Files that a command itself writes (`--log-file`, `--metrics`, `--manifest`, `--out`): what can be known about them is told
+//! Files that a command itself writes (`--log-file`, `--metrics`, `--manifest`, `--out`, `--snapshot`, `--page`): what can be known about them is told
 //! before anything is moved, and the run neither deletes nor replaces them.
 
 mod support;
@@ -178,6 +178,42 @@ fn what_holds_no_metrics_and_is_no_manifest_is_never_replaced_by_them() {
     assert!(
         read("src/t.prom").contains("linerate_run_exit_code") && read("src/t.b3").ends_with("  t.prom\n")
     );
+}
+
+#[test]
+fn a_snapshot_and_a_page_replace_only_what_such_a_command_has_written() {
+    let here = directory("linerate-own-");
+    make_trees(here.path());
+    let html = "<!DOCTYPE html>\n<title>The user's</title>\n";
+    // The user's own compressed file.
+    let compressed = zstd::encode_all(&b"the user's"[..], 0).unwrap();
+    for (name, bytes) in [("user.html", html.as_bytes()), ("user.zst", &compressed), ("new", b"")] {
+        fs::write(here.path().join(name), bytes).unwrap();
+    }
+    std::os::unix::fs::symlink("src", here.path().join("link")).unwrap();
+    let refused = "name another file (the option needs a value of its own)";
+    for place in ["src/file", "link/file", "user.html", "user.zst"] {
+        run(here.path(), &["facts", "--snapshot", place]).exits(2).says(&[
+            place,
+            "isn't a snapshot",
+            refused,
+        ]);
+        let far = ["facts", "--rsh", "touch made;", "--snapshot", place, "far"];
+        run(here.path(), &far).exits(2).says(&[refused]);
+    }
+    run(here.path(), &["facts", "--snapshot", "missing/file"]).exits(1).says(&["missing/file"]);
+    run(here.path(), &["fleet", "plan", "--shards", "1", "--into", "plan", "src", "dst"]).exits(0);
+    for place in ["src/file", "link/file", "user.html", "plan/plan.json"] {
+        run(here.path(), &["fleet", "report", "plan", "--page", place]).exits(2).says(&[place, refused]);
+    }
+    let read = |name: &str| fs::read(here.path().join(name)).unwrap();
+    assert_eq!(["src/file", "user.html", "user.zst"].map(read), [b"new", html.as_bytes(), &compressed]);
+    for _ in 0..2 {
+        for file in ["new", "kept", "kept.zst"] {
+            run(here.path(), &["facts", "--snapshot", file]).exits(0);
+        }
+        run(here.path(), &["fleet", "report", "plan", "--page", "page.html"]).exits(0);
+    }
 }
 
 #[test]

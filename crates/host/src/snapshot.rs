@@ -142,6 +142,18 @@ impl Snapshot {
         zstd::encode_all(self.to_text().as_bytes(), 0)
     }
 
+    /// True for the beginning of a snapshot's file, which may be compressed. Of a compressed one, it includes the first block
+    /// (at most 128 KiB).
+    #[must_use]
+    pub fn begins(beginning: &[u8]) -> bool {
+        if !beginning.starts_with(&ZSTD) {
+            return beginning.starts_with(HEAD.as_bytes());
+        }
+        let mut head = [0; HEAD.len()];
+        let read = zstd::Decoder::new(beginning).and_then(|mut plain| plain.read_exact(&mut head));
+        read.is_ok() && head == *HEAD.as_bytes()
+    }
+
     /// The paths of its readings; the path of a directory ends in `/`.
     pub fn paths(&self) -> impl Iterator<Item = String> {
         self.entries.iter().map(|(path, entry)| match entry {

@@ -1,5 +1,5 @@
-//! Files of the user's whose names an option gives to a file of this run (`--metrics`, `--manifest`, `--out`, `--log-file`),
-//! perhaps since the option's own value was forgotten. They stay as they are.
+//! Files of the user's whose names an option gives to a file of this run (`--metrics`, `--manifest`, `--out`,
+//! `--snapshot`, `--page`, `--log-file`), perhaps since the option's own value was forgotten. They stay as they are.
 
 use linerate_sys::replace::{directory_of, is_descriptor, is_replaced};
 use linerate_transfer::own_files;
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use super::spec::Spec;
 
-/// More bytes than the beginnings have by which files are known.
-const BEGINNING: u64 = 256;
+/// More bytes than the beginnings have by which files are known; the first block of a compressed one has up to 128 KiB.
+const BEGINNING: u64 = 192 << 10;
 /// The advice at the end of each message.
 const ADVICE: &str = "name another file (the option needs a value of its own)";
 

@@ -8,13 +8,16 @@ use clap::Args;
 use linerate_host::facts::usual_paths;
 use linerate_host::{Facts, Snapshot};
 use linerate_remote::host_agent::HostAgent;
+use linerate_sys::replace::may_replace;
 use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::failure::Failure;
 use crate::common::reach::{Reach, interrupted, not_started, unanswered};
+use crate::common::spared::ReplacedKind;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::say::json;
 
@@ -32,6 +35,9 @@ Examples:
 
 /// The user's name for this host.
 pub const HERE: &str = "local";
+
+/// The files of snapshots.
+const SNAPSHOTS: ReplacedKind = ReplacedKind { name: "a snapshot of a host", begins: Snapshot::begins };
 
 const MEANINGS: [Meaning; 6] =
     [(Code::Done, "printed, or saved"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
@@ -68,6 +74,7 @@ pub struct FactsArgs {
 /// # Errors
 /// If facts can't be read, or a snapshot can't be saved.
 pub fn run(args: FactsArgs) -> Result<Code, Failure> {
+    args.snapshot.as_deref().map_or(Ok(()), may_keep)?;
     args.tell().map(|()| Code::Done)
 }
 
@@ -97,12 +104,22 @@ impl FactsArgs {
     fn keep(&self, snapshot: Snapshot) -> Result<Facts, Failure> {
         if let Some(path) = &self.snapshot {
             let saved = snapshot.save(path);
-            saved.map_err(|error| {
-                Failure::failed(format!("saving the snapshot in {}: {error}", path.display()))
-            })?;
+            saved.map_err(|error| not_kept(path, &error))?;
         }
         Ok(Facts::of_snapshot(&snapshot))
     }
+}
+
+/// Checks before anything is read whether a snapshot can be saved in `file`.
+fn may_keep(file: &Path) -> Result<(), Failure> {
+    may_replace(file).map_err(|error| not_kept(file, &error))?;
+    let refused =
+        |why| Failure::usage(format!("--snapshot {}: {why}", printable(file.as_os_str().as_bytes())));
+    SNAPSHOTS.refusal(file).map_or(Ok(()), |why| Err(refused(why)))
+}
+
+fn not_kept(file: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("saving the snapshot in {}: {error}", file.display()))
 }
 
 /// Facts of a snapshot, or of a directory in place of `/`.

@@ -16,6 +16,13 @@ td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto;display
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 60.0;
 
+/// True for the beginning of such a page.
+pub fn begins(beginning: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(beginning);
+    let title = text.split("<title>").nth(1).unwrap_or_default();
+    text.starts_with("<!DOCTYPE html>") && title.starts_with("Round ") && title.contains(" of a fleet: ")
+}
+
 /// The page of a report on a round.
 pub fn page(report: &FleetReport, round: u32) -> String {
     let title = format!("Round {round} of a fleet: {}", Bytes::of(report.sent_bytes));
@@ -121,6 +128,7 @@ mod tests {
     fn names_of_hosts_are_no_markup_and_rates_are_drawn() {
         let mut report = FleetReport::of(&FleetStatus::of(BTreeMap::new()));
         let empty = page(&report, 1);
+        assert!(begins(empty.as_bytes()));
         assert!(empty.contains("no data over time") && !empty.contains("<svg"));
         let host = "<script>alert(1)</script>\u{1b}[2J".to_owned();
         report.hosts.push(HostShare { host: host.clone(), ..HostShare::default() });

@@ -23,8 +23,7 @@ use crate::exit::Code;
 const SIGNS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The files of pages.
-const PAGES: ReplacedKind =
-    ReplacedKind { name: "a page", begins: |bytes| bytes.starts_with(b"<!DOCTYPE html>") };
+const PAGES: ReplacedKind = ReplacedKind { name: "a page of a fleet's report", begins: page::begins };
 
 /// Arguments of `linerate fleet report`.
 #[derive(Debug, Args)]
