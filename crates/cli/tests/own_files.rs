@@ -124,7 +124,8 @@ fn a_file_that_is_a_mount_point_is_refused_before_anything_is_moved() {
 fn two_options_never_name_the_same_file() {
     let here = directory("linerate-own-");
     make_trees(here.path());
-    fs::write(here.path().join("log"), "an earlier run\n").unwrap();
+    let earlier = "2026-11-26T04:40:50.965Z [6819] start: linerate 0.1.0 sync\n";
+    fs::write(here.path().join("log"), earlier).unwrap();
     for (one, other) in [("--log-file", "--manifest"), ("--metrics", "--manifest")] {
         let words = ["sync", one, "log", other, "dst/../log", "src/", "dst/"];
         run(here.path(), &words).exits(2).says(&[one, "names the same file"]);
@@ -246,6 +247,43 @@ fn what_a_command_is_to_read_is_never_replaced_nor_a_log_whatever_it_holds() {
         (names(&here.path().join("dst")), names(&here.path().join("src")).len()),
         (vec!["extra".into()], 3)
     );
+}
+
+#[test]
+fn a_log_grows_only_a_log() {
+    let here = directory("linerate-own-");
+    make_trees(here.path());
+    let path = |name: &str| here.path().join(name);
+    fs::hard_link(path("src/file"), path("linked")).unwrap();
+    std::os::unix::fs::symlink("src", path("link")).unwrap();
+    fs::write(path("rsync.log"), "2026/11/26 04:40:50 [6819] building file list\n").unwrap();
+    run(here.path(), &["fleet", "plan", "--shards", "1", "--into", "plan", "src", "dst"]).exits(0);
+    let plan = fs::read(path("plan/plan.json")).unwrap();
+    let refused = "isn't a log of linerate's, and stays as it is: name another file";
+    for log in ["src/file", "linked", "link/file", "dst/extra", "rsync.log", "plan/plan.json"] {
+        for words in [
+            &["cp", "-r", "src", "copy"][..],
+            &["sync", "--delete", "src/", "dst/"],
+            &["sync", "src/", "nowhere.invalid:dst/"],
+            &["verify", "src", "dst"],
+            &["fleet", "run", "--shard", "0", "plan"],
+            &["fleet", "verify", "plan"],
+        ] {
+            run(here.path(), &[words, &["--log-file", log]].concat()).exits(2).says(&[log, refused]);
+        }
+    }
+    assert_eq!(
+        (fs::read(path("src/file")).unwrap(), fs::read(path("plan/plan.json")).unwrap()),
+        (b"new".into(), plan)
+    );
+    assert_eq!(names(&path("dst")), ["extra"]);
+    // rsync appends to any file, as its lines have no fixed form.
+    run(here.path(), &["rsync", "-a", "--log-file=rsync.log", "src/", "dst/"]).exits(0);
+    fs::write(path("log"), "").unwrap();
+    for ended in 1..3 {
+        run(here.path(), &["fleet", "run", "--shard", "0", "--log-file", "log", "plan"]).exits(0);
+        assert_eq!(fs::read_to_string(path("log")).unwrap().matches(" end: exit_code=0").count(), ended);
+    }
 }
 
 /// The options for the three files, below the destination.

@@ -15,7 +15,7 @@ use super::spec::Spec;
 /// More bytes than the beginnings have by which files are known; the first block of a compressed one has up to 128 KiB.
 const BEGINNING: u64 = 192 << 10;
 /// The advice at the end of each message.
-const ADVICE: &str = "name another file (the option needs a value of its own)";
+pub const ADVICE: &str = "name another file (the option needs a value of its own)";
 
 /// A kind of files that runs replace.
 pub struct ReplacedKind {

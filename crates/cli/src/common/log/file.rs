@@ -3,7 +3,7 @@
 use linerate_sys::replace::duplicate;
 use linerate_transfer::bounds::append_trusted;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -36,6 +36,13 @@ impl LineFile {
         &self.file
     }
 
+    /// The first `most` bytes of a regular file; none if it isn't one, or can't be read.
+    pub fn beginning(&self, most: usize) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        read_again(&self.file)?.take(most as u64).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
     /// Writes a line, which includes its newline, in one call, so that two programs may write to one file.
     ///
     /// # Errors
@@ -59,14 +66,18 @@ impl LineFile {
 /// True for a file whose last byte can be read, and isn't a newline.
 fn ends_within_a_line(file: &File) -> bool {
     let last = || {
-        let length = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
-        // Opens the file again, since the open descriptor is only for writing.
-        let again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        let again = read_again(file)?;
         let mut last = [0];
-        again.read_exact_at(&mut last, length.checked_sub(1)?).ok()?;
+        again.read_exact_at(&mut last, again.metadata().ok()?.len().checked_sub(1)?).ok()?;
         Some(last[0])
     };
     last().is_some_and(|last| last != b'\n')
+}
+
+/// A regular file, opened again, since the open descriptor is only for writing.
+fn read_again(file: &File) -> Option<File> {
+    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
 #[cfg(test)]

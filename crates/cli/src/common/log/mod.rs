@@ -21,6 +21,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::common::failure::Failure;
 use crate::common::output::Style;
+use crate::common::spared::ADVICE;
 use crate::exit::Code;
 use crate::say::{LineWeight, aside_to};
 pub use event::{LoggedEvent, LoggedKind, LoggedPriority, quoted};
@@ -29,6 +30,9 @@ use journal::JournalSocket;
 
 /// The most sources, and the most destinations, that an entry of the journal names.
 const MOST_NAMED: usize = 32;
+
+/// More bytes than the beginning of a log's first line has, by which a log is known.
+const BEGINNING: usize = 64;
 
 /// The log of this process's run.
 static CURRENT: OnceLock<RunLog> = OnceLock::new();
@@ -288,9 +292,11 @@ impl RunLog {
 impl LoggedFile {
     fn open(path: &Path) -> Result<Self, Failure> {
         let shown = printable(path.as_os_str().as_bytes());
-        let lines = opened(path).map_err(|why| {
-            Failure::usage(format!("--log-file {shown} can't be opened: {why}; nothing was done"))
-        })?;
+        let refused = |why: &str| Failure::usage(format!("--log-file {shown} {why}; nothing was done"));
+        let lines = opened(path).map_err(|why| refused(&format!("can't be opened: {why}")))?;
+        if !is_descriptor(path) && lines.beginning(BEGINNING).is_some_and(|bytes| !begins_log(&bytes)) {
+            return Err(refused(&format!("isn't a log of linerate's, and stays as it is: {ADVICE}")));
+        }
         keep_own(path);
         Ok(Self { lines: Mutex::new(lines), shown, is_faulty: AtomicBool::new(false) })
     }
@@ -325,6 +331,21 @@ fn opened(path: &Path) -> Result<LineFile, String> {
     }
 }
 
+/// True for the beginning of a log: its first line has the form of [`LoggedFile::write`], or a full disk has cut it off within its
+/// time. A file without any data is one.
+fn begins_log(beginning: &[u8]) -> bool {
+    const FORM: &[u8] = b"0000-00-00T00:00:00.000Z [0";
+    const DATE: usize = 11;
+    let line = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is_formed = FORM.iter().zip(line).all(|(form, byte)| match form {
+        b'0' => byte.is_ascii_digit(),
+        _ => byte == form,
+    });
+    let rest = line.get(FORM.len()..).unwrap_or_default();
+    let event = rest.iter().position(|byte| !byte.is_ascii_digit()).map_or(&[][..], |end| &rest[end..]);
+    beginning.is_empty() || is_formed && line.len() > DATE && (event.is_empty() || event.starts_with(b"] "))
+}
+
 /// The time by RFC 3339, UTC, with milliseconds.
 fn now() -> String {
     let mut shown = String::new();
@@ -334,4 +355,32 @@ fn now() -> String {
         shown = "9999-12-31T23:59:59.999Z".into();
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_log;
+
+    #[test]
+    fn a_log_is_known_by_its_first_line() {
+        let line = "2026-11-26T04:40:50.965Z [6819] start: linerate 0.1.0 sync \"a\" -> \"b\"\n";
+        // A full disk may cut the line off.
+        for whole in [line, "", &line[..12], &line[..24], &line[..29], &line[..33]] {
+            assert!(begins_log(whole.as_bytes()), "{whole:?}");
+        }
+        for other in [
+            "\n",
+            "2026",
+            "2026-11-26\n",
+            "2026-11-26 04:40:50.965Z [6819] x",
+            "2026-11-26T04:40:50Z [6819] start: x",
+            "2026-11-26T04:40:50.965Z start: x",
+            "2026-11-26T04:40:50.965Z [6819]: x",
+            "2026/11/26 04:40:50 [6819] building file list",
+            "{\"schema\":1}",
+            &format!("text\n{line}"),
+        ] {
+            assert!(!begins_log(other.as_bytes()), "{other:?}");
+        }
+    }
 }
