@@ -28,6 +28,13 @@ fn fixture(name: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// The doctor in a directory.
+fn doctor_in(directory: &Path, arguments: &[&str]) -> Run {
+    let mut command = Command::new(PROGRAM);
+    command.arg("doctor").args(arguments).current_dir(directory);
+    Running::start(command).end()
+}
+
 #[test]
 fn this_host_is_looked_at_in_no_time() {
     let begun = Instant::now();
@@ -83,6 +90,49 @@ fn notes_are_named_and_shown_where_they_are_asked_for() {
     doctor(&["--root", &host, "--only", "no-such"]).exits(2).says(&["there is no check"]);
 }
 
+/// Snapshots of hosts, also of other people's: the text before the findings that are expected on them.
+fn snapshots(directory: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for source in ["../host/tests/fixtures", "../doctor/tests/real"] {
+        for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(source)).unwrap() {
+            let path = entry.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            let snapshot = text.split_once("\nfinds\n").map_or(&*text, |(snapshot, _)| snapshot);
+            all.push(directory.join(path.file_name().unwrap()));
+            fs::write(all.last().unwrap(), format!("{snapshot}\n")).unwrap();
+        }
+    }
+    all
+}
+
+/// Rows on a terminal of 100 columns.
+fn rows(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count().div_ceil(100).max(1)).sum()
+}
+
+#[test]
+fn a_host_takes_at_most_a_screen() {
+    let directory = support::directory("linerate-doctor-");
+    let all = snapshots(directory.path());
+    assert!(all.len() > 70, "{}", all.len());
+    for path in &all {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let run = doctor_in(directory.path(), &["--root", name]).exits(0);
+        assert!(rows(&run.out) <= 30, "{} rows: {run}", rows(&run.out));
+        println!("{:3} {}", rows(&run.out), name);
+    }
+    let stock = directory.path().join("stock-10g.txt");
+    let long = doctor(&["-v", "--root", stock.to_str().unwrap()]).exits(0);
+    for part in ["   undo     ethtool -G eno1 rx 512", "   but      ESnet", "[governor]", "   see      "] {
+        assert!(long.out.contains(part), "{part}: {long}");
+    }
+    let named = doctor(&["--only", "rx-ring", "--root", stock.to_str().unwrap()]).exits(0);
+    assert!(
+        named.out.contains("because") && named.out.contains("undo ") && named.out.contains("but "),
+        "{named}"
+    );
+}
+
 /// The whole output of a host that has nothing, as it is set as ESnet's guide says.
 #[test]
 fn a_tuned_host_is_told_nothing() {
@@ -93,9 +143,11 @@ fn a_tuned_host_is_told_nothing() {
 
 #[test]
 fn the_same_of_two_hosts_is_told_once() {
-    let host = fixture("stock-10g.txt");
-    let (one, two) =
-        (doctor(&["--root", &host]).exits(0), doctor(&["--root", &host, "--root", &host]).exits(0));
+    let directory = support::directory("linerate-doctor-");
+    fs::copy(fixture("stock-10g.txt"), directory.path().join("a")).unwrap();
+    // By a short name: long ones take more rows, and then minor findings get shorter.
+    let told = |arguments: &[&str]| doctor_in(directory.path(), arguments).exits(0);
+    let (one, two) = (told(&["--root", "a"]), told(&["--root", "a", "--root", "a"]));
     assert_eq!(
         two.out.lines().count(),
         one.out.lines().count() + 1,

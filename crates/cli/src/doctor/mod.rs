@@ -48,7 +48,7 @@ Examples:
   linerate doctor --root web1.txt
       a snapshot that somebody sent (linerate facts --snapshot web1.txt)
   linerate doctor --brief
-      a line for each finding; -v shows notes, all evidence and sources
+      a line for each finding; -v shows all in full, notes and sources too
   linerate doctor explain rx-ring
       the check's facts, its formula and sources, and when it is wrong
   linerate doctor --apply --plan
@@ -101,7 +101,7 @@ pub struct DoctorArgs {
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
-    /// Also show notes, all evidence, and the sources
+    /// Show all findings in full, also notes and sources
     #[arg(short, long, conflicts_with = "brief")]
     verbose: bool,
     /// Print one line for each finding

@@ -181,8 +181,11 @@ pub fn told(measured: &PathMeasurements) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::{Detail, rows, text};
     use super::*;
+    use linerate_host::Snapshot;
     use linerate_host::facts::{Port, PortKind};
+    use std::path::Path as FilePath;
 
     fn host(mbps: Fact<u64>) -> NamedHost {
         let port = Port {
@@ -217,5 +220,35 @@ mod tests {
         assert_eq!(of_ports([Fact::Known(25_000), Fact::NotApplicable]), assumed);
         assert_eq!(of_ports([Fact::NotApplicable, Fact::NotApplicable]), assumed);
         assert_eq!(because([Fact::NotApplicable, Fact::NotApplicable], Need::Target(1e9)), "as asked for");
+    }
+
+    fn fixture(name: &str) -> NamedHost {
+        let file = format!("../host/tests/fixtures/{name}.txt");
+        let snapshot = Snapshot::open(&FilePath::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        NamedHost { name: name.into(), facts: Facts::of_snapshot(&snapshot) }
+    }
+
+    #[test]
+    fn a_path_takes_a_screen() {
+        let clean = PathMeasurements {
+            rtt: Some(0.0002),
+            rate: Some(9.3e9),
+            streams: Some(4),
+            sent: Some(1_600_000),
+            retransmitted: Some(0),
+            limiter: Some("network"),
+            ..PathMeasurements::default()
+        };
+        let slow = PathMeasurements { rate: Some(4e9), ..clean };
+        for (from, to, measured) in [
+            ("stock-10g", "stock-10g", clean),
+            ("stock-10g", "stock-10g", slow),
+            ("mlx5-25g-tuned", "stock-10g", clean),
+            ("stock-10g", "bond-layer2", slow),
+        ] {
+            let report = report((fixture(from), fixture(to)), Need::OfPorts, measured);
+            let short = text(&report, Detail::default());
+            assert!(rows(&short) <= 30, "{} rows\n{short}", rows(&short));
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Findings for people: those that cost something, the costliest first; notes only if the user asks for them.
+//! Findings for people, the costliest first: in full if they cost much, in one or two lines if their cost is small and not known; notes
+//! only if the user asks for them.
 
 use linerate_doctor::formula::{gbit, percent};
 use linerate_doctor::{Finding, Severity};
@@ -12,6 +13,14 @@ use crate::units::show_counted;
 const SHORT: usize = 2;
 const LONG: usize = 8;
 
+/// The rows of 100 columns that the findings may take; another line or two belong to the changes that linerate can make. If they take
+/// more, minor findings get shorter.
+const SCREEN: usize = 28;
+const COLUMNS: usize = 100;
+
+/// Shown below findings that aren't shown in full.
+const MORE: &str = "in full, with undo and drawbacks: -v; about a check: linerate doctor explain CHECK";
+
 /// The amount of detail.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Detail {
@@ -23,14 +32,59 @@ pub struct Detail {
     pub notes: bool,
 }
 
+/// The number of lines of a finding.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum FindingForm {
+    /// One.
+    Line,
+    /// Also its fix, if that is a command.
+    Short,
+    /// Also its ceiling, facts, fix and undo.
+    Costed,
+    /// Also what speaks against the fix.
+    Full,
+}
+
+impl FindingForm {
+    /// True if blank lines set it apart.
+    fn is_paragraph(self) -> bool {
+        self >= Self::Costed
+    }
+}
+
 /// A finding, and the hosts on which it is the same.
 struct Shown<'a> {
     finding: &'a Finding,
     hosts: Vec<&'a str>,
+    form: FindingForm,
+}
+
+impl Shown<'_> {
+    /// True if `-v` shows more of it that a user should know before the fix.
+    fn is_cut(&self) -> bool {
+        match self.form {
+            FindingForm::Line | FindingForm::Short => true,
+            FindingForm::Costed => self.finding.conflict.is_some(),
+            FindingForm::Full => false,
+        }
+    }
 }
 
 /// The whole report as text, without a newline at the end.
 pub fn text(report: &Report, detail: Detail) -> String {
+    let least = with_minor(report, detail, FindingForm::Line);
+    let longer = [FindingForm::Costed, FindingForm::Short].into_iter();
+    let mut longer = longer.map(|form| with_minor(report, detail, form));
+    longer.find(|text| rows(text) <= SCREEN).unwrap_or(least)
+}
+
+/// Rows on a terminal.
+pub fn rows(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count().div_ceil(COLUMNS).max(1)).sum()
+}
+
+/// The report with minor findings in this form at most.
+fn with_minor(report: &Report, detail: Detail, most: FindingForm) -> String {
     let mut out = String::new();
     report.hosts.iter().for_each(|host| line(&mut out, &needed(host)));
     if let Some(measured) = &report.measured {
@@ -38,24 +92,29 @@ pub fn text(report: &Report, detail: Detail) -> String {
         super::path::ports(report).iter().for_each(|ports| line(&mut out, ports));
     }
     let with_notes = detail.verbose || detail.notes;
-    let all = merged(&report.findings);
+    let all = merged(&report.findings, detail, most);
     let (shown, hidden): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|each| with_notes || each.finding.severity > Severity::Note);
     let several = report.hosts.len() > 1;
+    let mut before = FindingForm::Full;
     for (number, each) in (1..).zip(&shown) {
-        if number == 1 || !detail.brief {
+        if before.is_paragraph() || each.form.is_paragraph() {
             line(&mut out, "");
         }
         tell(&mut out, number, each, several, detail);
+        before = each.form;
     }
     line(&mut out, "");
     line(&mut out, &sum(report, &shown, &hidden));
+    if !detail.brief && shown.iter().any(Shown::is_cut) {
+        line(&mut out, MORE);
+    }
     out.truncate(out.trim_end().len());
     out
 }
 
 /// Findings that differ only in their host become one.
-fn merged(findings: &[Finding]) -> Vec<Shown<'_>> {
+fn merged(findings: &[Finding], detail: Detail, most: FindingForm) -> Vec<Shown<'_>> {
     let mut all: Vec<Shown<'_>> = Vec::new();
     for finding in findings {
         let is_same = |other: &&mut Shown<'_>| {
@@ -65,16 +124,32 @@ fn merged(findings: &[Finding]) -> Vec<Shown<'_>> {
         };
         match all.iter_mut().find(is_same) {
             Some(same) => same.hosts.push(&finding.host),
-            None => all.push(Shown { finding, hosts: vec![&finding.host] }),
+            None => {
+                let form = form(finding, &all, detail, most);
+                all.push(Shown { finding, hosts: vec![&finding.host], form });
+            }
         }
     }
     all
 }
 
+/// What costs most is shown in full, and a minor cost that is known with its facts, if `most` allows it. Minor findings of one check, as
+/// on several ports, say the same: only the costliest, which comes first, is shown with its facts.
+fn form(finding: &Finding, costlier: &[Shown<'_>], detail: Detail, most: FindingForm) -> FindingForm {
+    let is_first = || costlier.iter().all(|other| other.finding.check != finding.check);
+    match detail {
+        Detail { brief: true, .. } => FindingForm::Line,
+        Detail { verbose: true, .. } | Detail { notes: true, .. } => FindingForm::Full,
+        _ if finding.severity >= Severity::Major => FindingForm::Full,
+        _ if finding.loss.is_some() && is_first() => FindingForm::Costed.min(most),
+        _ => FindingForm::Short.min(most),
+    }
+}
+
 fn needed(host: &Needed) -> String {
     let unknown = match host.unreadable {
         0 => String::new(),
-        count => format!("; {count} of its facts can't be read, as linerate facts shows"),
+        count => format!("; {count} of its facts can't be read: linerate facts"),
     };
     format!("{}: needed {} ({}){unknown}", host.host, gbit(host.rate), host.because)
 }
@@ -83,9 +158,19 @@ fn tell(out: &mut String, number: u32, each: &Shown<'_>, several: bool, detail: 
     let finding = each.finding;
     let place = if several { format!("{}: ", each.hosts.join(", ")) } else { String::new() };
     line(out, &format!("{number}. {:8} {place}{}  [{}]", finding.severity, finding.title, finding.check));
-    if detail.brief {
-        return;
+    match each.form {
+        FindingForm::Line => {}
+        FindingForm::Short => command(finding).iter().for_each(|command| row(out, "fix", command)),
+        FindingForm::Costed | FindingForm::Full => tell_all(out, each, detail),
     }
+}
+
+/// The fix, if it is a command: only commands can be undone.
+fn command(finding: &Finding) -> Option<&String> {
+    finding.undo.as_ref().and(finding.fix.as_ref())
+}
+
+fn tell_all(out: &mut String, &Shown { finding, form, .. }: &Shown<'_>, detail: Detail) {
     if let Some(ceiling) = finding.ceiling {
         row(out, "ceiling", &format!("{}{}", gbit(ceiling), finding.loss.map_or_else(String::new, lost)));
     }
@@ -93,7 +178,8 @@ fn tell(out: &mut String, number: u32, each: &Shown<'_>, several: bool, detail: 
     finding.evidence.iter().take(evidence).for_each(|fact| row(out, "because", fact));
     finding.fix.iter().for_each(|fix| row(out, "fix", fix));
     finding.undo.iter().for_each(|undo| row(out, "undo", undo));
-    finding.conflict.iter().for_each(|note| row(out, "but", note));
+    let conflict = finding.conflict.iter().filter(|_| form == FindingForm::Full);
+    conflict.for_each(|note| row(out, "but", note));
     let sources = if detail.verbose { finding.sources } else { &[] };
     sources.iter().for_each(|source| row(out, "see", &format!("{} <{}>", source.name, source.url)));
 }
@@ -179,6 +265,46 @@ mod tests {
         );
         let brief = text(&all, Detail { brief: true, ..Detail::default() });
         assert_eq!(brief.lines().count(), 2 + 1 + 1 + 2, "{brief}");
+    }
+
+    #[test]
+    fn small_costs_are_short_and_more_of_them_get_shorter() {
+        let minor = |check, loss| Finding {
+            loss,
+            undo: Some("undo it".into()),
+            conflict: Some("a risk".into()),
+            ..finding("a", check, Severity::Minor)
+        };
+        let (known, other) = (minor("jumbo-frames", Some(0.04)), minor("rx-ring", None));
+        let words = Finding { undo: None, ..minor("steal", None) };
+        let again = Finding { title: "another port".into(), ..known.clone() };
+        let all = report(vec![finding("a", "fec", Severity::Major), known, again, other, words]);
+        let short = text(&all, Detail::default());
+        let told = |text: &str, word: &str| text.matches(word).count();
+        assert_eq!(
+            (told(&short, "because"), told(&short, "fix      do it"), told(&short, "   undo  ")),
+            (4, 4, 1)
+        );
+        assert!(
+            short.contains("[rx-ring]\n   fix      do it\n5. minor    a: a title  [steal]\n\n"),
+            "{short}"
+        );
+        assert!(!short.contains("a risk") && short.ends_with(MORE), "{short}");
+        let whole = text(&all, Detail { verbose: true, ..Detail::default() });
+        assert_eq!(
+            (told(&whole, "because"), told(&whole, "a risk"), told(&whole, MORE)),
+            (15, 4, 0),
+            "{whole}"
+        );
+        let many = |count| {
+            let severe = vec![finding("a", "fec", Severity::Major)];
+            let minor =
+                (0..count).map(|n| Finding { title: n.to_string(), ..minor("jumbo-frames", Some(0.04)) });
+            text(&report(severe.into_iter().chain(minor).collect()), Detail::default())
+        };
+        let (some, more) = (many(7), many(20));
+        assert!(!some.contains("   undo") && told(&some, "fix") == 8 && rows(&some) <= SCREEN, "{some}");
+        assert!(told(&more, "fix") == 1 && more.contains("21. minor") && more.ends_with(MORE), "{more}");
     }
 
     #[test]

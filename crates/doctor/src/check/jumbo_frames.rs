@@ -68,8 +68,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     ))
     .remedied(Remedy::of(Setting::Mtu { port: port.name.clone() }, mtu, jumbo))
     .fix_words(
-        "only if every switch and host on the path allows it: otherwise a login over this port hangs; have a console ready, or use \
-         linerate doctor --apply --mtu, which undoes the change unless you confirm it",
+        "only if every switch and host on the path allows it, else logins over this port hang: have a console ready, or use \
+         linerate doctor --apply --mtu, which undoes it",
     )
     .conflict(
         "ESnet advises 9000 everywhere; the internet takes 1500, Azure 3900 or 9000 within a virtual network, by the card, and else 1500, Google Cloud 8896 (it advises 4082); \

@@ -217,7 +217,7 @@ pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString]) -> Opti
     let count = show::counted(settings.len(), "setting");
     let hint = || {
         format!(
-            "linerate can change {count}: linerate doctor --apply --plan{of_path}{} shows how; the commands above last until the next start",
+            "linerate can change {count}: linerate doctor --apply --plan{of_path}{}; commands above last until a restart",
             names.collect::<String>()
         )
     };
