@@ -109,59 +109,37 @@ mod tests {
         assert!(!text(named("pcie-payload").unwrap()).contains("narrowest link"));
     }
 
-    /// Checks whose findings may be major or critical.
-    const SEVERE: [&str; 43] = [
-        "pcie-width",
-        "pcie-bridge",
-        "pcie-payload",
-        "disk-link",
-        "nic-model",
-        "nic-speed",
-        "module-speed",
-        "module-light",
-        "module-heat",
-        "fec",
-        "queues-vs-cores",
-        "irq-one-cpu",
-        "irq-far-node",
-        "rx-ring",
-        "softnet-backlog",
-        "drops-by-cause",
-        "rate-limit",
-        "vf-rate",
-        "overlay",
-        "conntrack",
-        "vm-emulated-nic",
-        "virtio-one-queue",
-        "accelerated-networking",
-        "cloud-allowance",
-        "no-vhost",
-        "steal",
-        "mtu-mismatch",
-        "fcoe-mtu",
-        "tcp-autotuning",
-        "tcp-window-scaling",
-        "no-aes",
-        "cipher-slow",
-        "disk-slower-than-link",
-        "disk-encryption",
-        "io-limit",
-        "file-system-full",
-        "mount-sync",
-        "cpu-quota",
-        "cpuset",
-        "mtu-black-hole",
-        "path-loss",
-        "window-vs-bdp",
-        "path-rate",
+    /// Checks that look only at settings or states, and neither compute a number nor compare one with a limit.
+    const OF_SETTINGS: [&str; 18] = [
+        "governor",
+        "turbo-off",
+        "smt-off",
+        "mitigations",
+        "tuned-profile",
+        "vlan-offload",
+        "bridge-in-path",
+        "container",
+        "packet-taps",
+        "sriov-available",
+        "sriov-tradeoffs",
+        "guest-vcpus",
+        "mtu-probing",
+        "hystart",
+        "tcp-ecn",
+        "busy-poll",
+        "network-file-system",
+        "io-scheduler",
     ];
 
     #[test]
-    fn severe_checks_say_when_they_are_wrong() {
-        let silent: Vec<_> = SEVERE.iter().filter(|name| wrong(name).next().is_none()).collect();
+    fn each_check_says_when_it_is_wrong_and_how_it_computes() {
+        let names = || CHECKS.iter().map(|check| check.name);
+        let silent: Vec<_> = names().filter(|name| wrong(name).next().is_none()).collect();
         assert!(silent.is_empty(), "{silent:?}");
-        let bare: Vec<_> = SEVERE.iter().filter(|name| formulas(name).next().is_none()).collect();
-        assert!(bare.is_empty(), "{bare:?}");
+        let bare: Vec<_> = names().filter(|name| formulas(name).next().is_none()).collect();
+        let of_settings: Vec<_> = names().filter(|name| OF_SETTINGS.contains(name)).collect();
+        assert_eq!((bare, of_settings.len()), (of_settings.clone(), OF_SETTINGS.len()));
+        assert!(CHECKS.iter().all(|check| !check.sources.is_empty()));
     }
 
     /// Each name in the tables is a check's.
