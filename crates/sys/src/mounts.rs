@@ -74,15 +74,16 @@ impl Mounts {
         Some(InnerPath { number: mount.number.clone(), path: Path::new(&mount.root).join(below) })
     }
 
-    /// A mount point below the directory `path` by which `other` can be reached.
+    /// A mount point below the directory `path` by which the directory `other`, or a part of it, can be reached. A part that
+    /// has the same path below both isn't such a mount.
     pub fn mounted_below(&self, path: &Path, other: &InnerPath) -> Option<&Path> {
         let real = path.canonicalize().ok()?;
         let reaches = |mount: &&Mount| {
-            let point = Path::new(&mount.point);
-            point != real
-                && point.starts_with(&real)
-                && mount.number == other.number
-                && other.path.starts_with(&mount.root)
+            let (point, root) = (Path::new(&mount.point).strip_prefix(&real), Path::new(&mount.root));
+            let part = root.strip_prefix(&other.path);
+            mount.number == other.number
+                && point.is_ok_and(|point| point != Path::new("") && part != Ok(point))
+                && (part.is_ok() || other.path.starts_with(root))
         };
         self.0.iter().find(reaches).map(|mount| Path::new(&mount.point))
     }
@@ -128,7 +129,11 @@ mod tests {
         assert!(!inner("a").is_in(&inner("m")));
         assert_eq!(mounts.inner(&top.join("missing")), None);
         assert_eq!(mounts.mounted_below(&top, &inner("a/b/c")), Some(top.join("m").as_path()));
-        assert_eq!(mounts.mounted_below(&top, &inner("a")), None);
+        assert_eq!(mounts.mounted_below(&top, &inner("a")), Some(top.join("m").as_path()));
+        assert_eq!(mounts.mounted_below(&top.join("m"), &inner("a")), None, "it is the mount itself");
+        std::fs::create_dir_all(top.join("n/b")).unwrap();
+        let same = Mounts(vec![line("8:1", "/", "/"), line("8:1", &at("a/b"), &at("n/b"))]);
+        assert_eq!(same.mounted_below(&top.join("n"), &inner("a")), None, "both have it as b");
         let elsewhere = Mounts(vec![line("8:1", "/", "/"), line("8:2", &at("a/b"), &at("m"))]);
         assert_eq!(elsewhere.mounted_below(&top, &inner("a/b/c")), None);
     }

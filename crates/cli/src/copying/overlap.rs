@@ -63,7 +63,10 @@ impl Check<'_> {
         }
         let inner = self.mounts.inner(&written).filter(|_| deletes);
         if let Some(point) = inner.and_then(|inner| self.mounts.mounted_below(&place, &inner)) {
-            return said(&format!("is also at {}, in a directory that --delete would clear:", shown(point)));
+            return said(&format!(
+                "is also at {}, or a part of it, in a directory that --delete would clear:",
+                shown(point)
+            ));
         }
         self.keeps_files_apart(&written, &there)
     }

@@ -81,14 +81,15 @@ fn a_source_is_not_copied_onto_or_into_itself() {
     make_mixed(&case.near.join("tree"));
     write(case.near.join("file"), "contents");
     fs::hard_link(case.near.join("file"), case.near.join("name too")).unwrap();
-    for name in ["mounted", "part", "around", "around/tree at"] {
+    for name in ["mounted", "part", "around", "around/tree at", "part of", "part of/it"] {
         fs::create_dir(case.near.join(name)).unwrap();
     }
     symlink("tree/a", case.near.join("link")).unwrap();
     symlink(".", case.near.join("here")).unwrap();
     let before = shape(&case.near);
-    let mounted = [("tree", "mounted"), ("tree/a", "part"), ("tree", "around/tree at")]
-        .map(|(from, to)| Mounted::bound(&case.near.join(from), &case.near.join(to)));
+    let mounted =
+        [("tree", "mounted"), ("tree/a", "part"), ("tree", "around/tree at"), ("tree/a", "part of/it")]
+            .map(|(from, to)| Mounted::bound(&case.near.join(from), &case.near.join(to)));
     for (words, said) in [
         (&["cp", "file", "file"][..], "file is the same as file"),
         (&["cp", "file", "./"], "file is the same as ./file"),
@@ -115,6 +116,7 @@ fn a_source_is_not_copied_onto_or_into_itself() {
         (&["cp", "-r", "tree", "part"], "tree can't be copied into itself: part/tree"),
         (&["sync", "tree", "part"], "tree can't be copied into itself: part"),
         (&["sync", "--delete", "tree", "around"], "tree is also at "),
+        (&["sync", "--delete", "tree", "part of"], "tree is also at "),
         (
             &["sync", "-b", "--backup-dir", "../tree", "tree", "around"],
             "tree is the directory of --backup-dir",

@@ -149,8 +149,18 @@ struct KeptPiece {
 pub struct FanMember {
     shared: Arc<FanReading>,
     number: usize,
-    /// No transfer waits for this one at first.
-    is_late: bool,
+    beginning: FanBeginning,
+}
+
+/// How a transfer begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FanBeginning {
+    /// Together with the others, and with their scan.
+    Together,
+    /// Alone: no transfer waits for it.
+    Alone,
+    /// With a scan of its own, but together with the others that begin in the same way.
+    Orphan,
 }
 
 impl FanReading {
@@ -171,12 +181,22 @@ impl FanReading {
 
     /// The transfer of this number.
     pub fn member(self: &Arc<Self>, number: usize) -> FanMember {
-        FanMember { shared: self.clone(), number, is_late: false }
+        self.beginning(number, FanBeginning::Together)
     }
 
     /// As [`Self::member`], for a transfer for which the others haven't waited.
     pub fn latecomer(self: &Arc<Self>, number: usize) -> FanMember {
-        FanMember { shared: self.clone(), number, is_late: true }
+        self.beginning(number, FanBeginning::Alone)
+    }
+
+    /// As [`Self::latecomer`], for one of several transfers that continue at about the same time what another way of copying
+    /// has left.
+    pub fn orphan(self: &Arc<Self>, number: usize) -> FanMember {
+        self.beginning(number, FanBeginning::Orphan)
+    }
+
+    fn beginning(self: &Arc<Self>, number: usize, beginning: FanBeginning) -> FanMember {
+        FanMember { shared: self.clone(), number, beginning }
     }
 
     /// Walks the sources for all transfers, until they have all entries or have ended.
@@ -294,10 +314,16 @@ impl FanMember {
         let place = self.place();
         // A second attempt is made by another member.
         let _ = place.counters.set(counters.clone());
-        if self.is_late {
+        if self.beginning == FanBeginning::Alone {
             return;
         }
         let mut gathering = lock(&shared.gathering);
+        if self.beginning == FanBeginning::Orphan {
+            gathering.begun.get_or_insert_with(Instant::now);
+            place.is_alone.store(false, Ordering::Release);
+            lock(&place.waits).free_since = Some(shared.now());
+            return;
+        }
         gathering.met += 1;
         let begun = *gathering.begun.get_or_insert_with(Instant::now);
         shared.gathered.notify_all();
@@ -326,7 +352,7 @@ impl FanMember {
         problem: &(dyn Fn(Problem) + Sync),
         work: W,
     ) -> Result<T, W> {
-        if self.is_late {
+        if self.beginning != FanBeginning::Together {
             return Err(work);
         }
         Ok(self.shared.log.read_ahead(self.number, selection, counters, problem, work))

@@ -176,8 +176,8 @@ impl FanRun {
 
     fn directly(&self, found: &[SourceRoot], target: &FanTarget, number: usize) -> Result<Code, Failure> {
         let mut member = Some(match self.roll {
-            // The others didn't wait for it.
-            Some(_) => self.reading.latecomer(number),
+            // The hosts behind one that has failed are there at the same time.
+            Some(_) => self.reading.orphan(number),
             None => self.reading.member(number),
         });
         self.copy(target)?.run_as(&mut |copy| {
