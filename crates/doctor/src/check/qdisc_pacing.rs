@@ -41,7 +41,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let setting = Setting::Qdisc { port: port.name.clone() };
     let is_default = host.facts.tcp.default_qdisc.known().is_some_and(|default| default == kind);
     Some(match queues {
-        0 => finding.remedied(Remedy::of(setting, kind, "fq")),
+        0 if is_default => finding.remedied(Remedy::of(setting, kind, "fq")),
+        // Somebody has chosen it, perhaps with options.
+        0 => finding.remedied(Remedy::of(setting, kind, "fq")).fix_words(&format!(
+            "note {kind}'s options before (tc qdisc show dev {}), because the undo doesn't restore them",
+            port.name
+        )),
         _ if is_default && is_alike(port, kind) => {
             let default = Remedy::sysctl("net.core.default_qdisc", kind, "fq");
             let queues = Remedy::of(setting, format!("mq {kind}"), "mq fq");
@@ -128,6 +133,28 @@ mod tests {
         let pfifo = undo("pfifo_fast");
         assert!(pfifo.starts_with("sysctl -w net.core.default_qdisc=fq_codel; tc"), "{pfifo}");
         assert!(pfifo.ends_with(": mq; sysctl -w net.core.default_qdisc=pfifo_fast"), "{pfifo}");
+    }
+
+    #[test]
+    fn options_of_a_chosen_discipline_are_to_be_noted() {
+        let of = |kind: &str| {
+            let host = changed("e1000", |facts| {
+                facts.tcp.default_qdisc = Fact::Known("pfifo_fast".into());
+                let Fact::Known(all) = &mut port_of(facts, "eth0").qdiscs else { panic!("no qdiscs") };
+                all[0].kind = kind.into();
+            });
+            let finding = found(&CHECK, &host).remove(0);
+            (finding.fix.unwrap(), finding.undo.unwrap())
+        };
+        let own = of("pfifo_fast");
+        assert_eq!(own.0, "tc qdisc replace dev eth0 root fq");
+        assert_eq!(own.1, "tc qdisc replace dev eth0 root pfifo_fast");
+        let chosen = of("pfifo");
+        assert!(
+            chosen.0.starts_with("tc qdisc replace dev eth0 root fq; note pfifo's options"),
+            "{chosen:?}"
+        );
+        assert_eq!(chosen.1, "tc qdisc replace dev eth0 root pfifo");
     }
 
     #[test]
