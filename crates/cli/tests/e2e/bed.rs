@@ -79,6 +79,12 @@ pub fn case_with_link(link: &str) -> Option<Case> {
     Some(Case::new(Arc::new(Bed::up(link, LabOptions::default())?), share))
 }
 
+/// The same with a lab of its own, beside other tests: for those that measure nothing.
+pub fn case_with_own_link(link: &str) -> Option<Case> {
+    let share = Share::Some(PROCESSORS.read().unwrap_or_else(PoisonError::into_inner));
+    Some(Case::new(Arc::new(Bed::up(link, LabOptions::default())?), share))
+}
+
 /// The same with a round trip, such as `20ms`.
 pub fn case_with_path(link: &str, rtt: &str) -> Option<Case> {
     let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));

@@ -150,7 +150,7 @@ fn a_host_that_hangs_is_given_up_and_named() {
 
 #[test]
 fn a_link_between_the_two_that_is_cut_ends_the_copy() {
-    let Some(trio) = super::ground::trio_with_link("10gbit") else { return };
+    let Some(trio) = super::ground::trio_with_own_link("10gbit") else { return };
     let running = midway(&trio, &["--timeout", "3", "--retry", "20"]);
     let host = &trio.case.bed.lab.host(End::A).namespace;
     let link = |state: &str| {

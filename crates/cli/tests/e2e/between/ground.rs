@@ -10,7 +10,7 @@ use std::time::Duration;
 use linerate_lab::End;
 use rustix::process::Signal;
 
-use crate::bed::{Case, args, case, case_with_link};
+use crate::bed::{Case, args, case, case_with_link, case_with_own_link};
 use crate::support::{Run, Running, processes_with, within};
 
 /// Networks of the shared lab's third hosts.
@@ -36,6 +36,11 @@ pub fn trio() -> Option<Trio> {
 }
 
 /// In a lab of its own, with this link between source and destination.
+pub fn trio_with_own_link(link: &str) -> Option<Trio> {
+    Some(Trio::of(case_with_own_link(link)?))
+}
+
+/// The same, with no other test beside it: for those that measure time.
 pub fn trio_with_link(link: &str) -> Option<Trio> {
     Some(Trio::of(case_with_link(link)?))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::ground::{Fleet, fleet, fleet_with_link};
+use super::ground::{Fleet, fleet, fleet_with_link, fleet_with_own_link};
 use super::{ends, goes_on_after_an_interruption};
 use crate::bed::args;
 use crate::json::{events, u64_at};
@@ -123,7 +123,7 @@ fn a_host_that_never_came_into_a_chain_is_not_shown_as_one_of_it() {
 
 #[test]
 fn a_host_that_is_lost_for_good_has_what_came_through_the_chain() {
-    let Some(fleet) = fleet_with_link(3, "400mbit") else { return };
+    let Some(fleet) = fleet_with_own_link(3, "400mbit") else { return };
     let tree = fleet.case.near.join("tree");
     (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 5 << 20)));
     let running = fleet.start("cp", args!["--json", "--compress=off", "--fan-out=chain", "-r", "tree"]);
@@ -209,7 +209,7 @@ fn a_full_disk_in_a_chain_fails_alone() {
 
 #[test]
 fn an_interrupted_chain_goes_on_from_what_each_host_has() {
-    let Some(fleet) = fleet_with_link(3, "200mbit") else { return };
+    let Some(fleet) = fleet_with_own_link(3, "200mbit") else { return };
     let line =
         || [args!["--json", "--compress=off", "--fan-out=chain", "-r", "tree"], fleet.to("to/")].concat();
     goes_on_after_an_interruption(&fleet, &line, 12);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use linerate_lab::End;
 use rustix::process::Signal;
 
-use crate::bed::{Case, args, case, case_with_link};
+use crate::bed::{Case, args, case, case_with_link, case_with_own_link};
 use crate::restricted::Login;
 use crate::support::{Run, Running, processes_with, within};
 
@@ -31,6 +31,11 @@ pub fn fleet(hosts: usize) -> Option<Fleet> {
 }
 
 /// The same in a lab of its own, with this link to all of them.
+pub fn fleet_with_own_link(hosts: usize, link: &str) -> Option<Fleet> {
+    Some(Fleet::of(case_with_own_link(link)?, hosts))
+}
+
+/// The same, with no other test beside it: for those that measure time.
 pub fn fleet_with_link(hosts: usize, link: &str) -> Option<Fleet> {
     Some(Fleet::of(case_with_link(link)?, hosts))
 }

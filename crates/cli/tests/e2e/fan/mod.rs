@@ -16,7 +16,7 @@ use crate::json::{events, u64_at};
 use crate::mounts::Mounted;
 use crate::support::{PATIENCE, within};
 use crate::tree::{assert_alike, assert_nothing_half_written, make_mixed, names, noise, temporaries, write};
-use ground::{Fleet, fleet, fleet_with_link};
+use ground::{Fleet, fleet, fleet_with_link, fleet_with_own_link};
 
 /// The event of each host, and the last one.
 #[track_caller]
@@ -142,7 +142,7 @@ fn a_full_disk_leaves_the_others_alone() {
 
 #[test]
 fn a_host_that_was_killed_is_brought_up_by_the_same_command() {
-    let Some(fleet) = fleet_with_link(2, "400mbit") else { return };
+    let Some(fleet) = fleet_with_own_link(2, "400mbit") else { return };
     let tree = fleet.case.near.join("tree");
     (0..24).for_each(|number| write(tree.join(format!("file {number}")), noise(number, 3 << 20)));
     // With the slash the same command means the same where the tree is there.
@@ -234,7 +234,7 @@ fn one_of_eight_that_stands_still_costs_the_others_little_time_and_no_memory() {
 
 #[test]
 fn an_interruption_ends_all_copies_and_the_same_command_goes_on() {
-    let Some(fleet) = fleet_with_link(2, "200mbit") else { return };
+    let Some(fleet) = fleet_with_own_link(2, "200mbit") else { return };
     let line = || [args!["--json", "--compress=off", "-r", "tree"], fleet.to("to/")].concat();
     let last = goes_on_after_an_interruption(&fleet, &line, 4);
     assert_eq!(u64_at(&last, "/done"), 0);

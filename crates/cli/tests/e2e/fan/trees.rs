@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::ground::{Fleet, fleet, fleet_with_link};
+use super::ground::{Fleet, fleet, fleet_with_link, fleet_with_own_link};
 use super::{ends, ends_of, goes_on_after_an_interruption};
 use crate::bed::args;
 use crate::json::u64_at;
@@ -167,7 +167,7 @@ fn a_host_that_reaches_no_other_leaves_its_branch_to_this_one() {
 
 #[test]
 fn an_interrupted_tree_goes_on_from_what_each_host_has() {
-    let Some(fleet) = fleet_with_link(4, "200mbit") else { return };
+    let Some(fleet) = fleet_with_own_link(4, "200mbit") else { return };
     let tree = fleet.case.near.join("tree");
     let line = || [line("tree"), fleet.to("to/")].concat();
     goes_on_after_an_interruption(&fleet, &line, 12);
