@@ -137,6 +137,39 @@ fn a_backup_directory_that_is_the_destination_loses_nothing() {
 }
 
 #[test]
+fn a_file_in_place_of_the_backup_directory_is_told_and_nothing_is_changed() {
+    let here = directory("linerate-places-");
+    for name in ["src", "dst"] {
+        fs::create_dir(here.path().join(name)).unwrap();
+    }
+    fs::write(here.path().join("src/file"), "newer").unwrap();
+    for name in ["a", "file", "kept"] {
+        fs::write(here.path().join("dst").join(name), "old").unwrap();
+    }
+    std::os::unix::fs::symlink("a", here.path().join("dst/link")).unwrap();
+    let unchanged = || {
+        let mut found = names(&here.path().join("dst"));
+        found.sort();
+        assert_eq!(found, ["a", "file", "kept", "link"]);
+        assert_eq!(fs::read(here.path().join("dst/file")).unwrap(), b"old");
+    };
+    for backups in ["a", "link"] {
+        let words = ["--delete", "-b", "--backup-dir", backups, "src/", "dst"];
+        for (command, code) in [(&["sync"][..], 2), (&["sync", "-n"], 2), (&["rsync", "-a"], 1)] {
+            let refused = run(here.path(), &[command, &words].concat()).exits(code);
+            refused.says(&["The backup-dir is not a directory", backups]);
+            unchanged();
+        }
+    }
+    // What can't be kept stays, and isn't counted.
+    let words = ["sync", "--delete", "-b", "--backup-dir", "a/below", "src/", "dst"];
+    let told = ["keeping a backup", "kept: deleting failed: ", "that can be made", "0 files of "];
+    let ended = run(here.path(), &words).exits(3).says(&told);
+    assert!(!ended.err.contains("deleted"), "{ended}");
+    unchanged();
+}
+
+#[test]
 fn a_backup_directory_in_the_destination_is_no_extra_entry() {
     let here = directory("linerate-places-");
     for name in ["src", "dst"] {

@@ -24,11 +24,11 @@ mod wording;
 
 use clap::Args;
 use linerate_remote::patience::Patience;
-use linerate_transfer::NO_TEMP_DIR;
 use linerate_transfer::bounds::trust_all_links;
 use linerate_transfer::filter::{Reading, Rules};
 use linerate_transfer::routes::Interfaces;
 use linerate_transfer::sender::{NONE_FOUND, NONE_IS_THERE, Selection};
+use linerate_transfer::{NO_BACKUP_DIR, NO_TEMP_DIR};
 use linerate_wire::control::{Keep, Options, Sync};
 use linerate_wire::path::printable;
 use std::ffi::OsString;
@@ -168,7 +168,7 @@ fn as_rsyncs(failure: Failure, line: &Line, look: &RsyncLook, stop: Option<&Stop
         // A far end reports this with the code of wrong arguments.
         Code::Usage if message == NONE_FOUND => Code::NoSource,
         // rsync has this code for it, although the fault is at the destination.
-        Code::Usage if message.starts_with(NO_TEMP_DIR) => USAGE,
+        Code::Usage if [NO_TEMP_DIR, NO_BACKUP_DIR].iter().any(|no| message.starts_with(no)) => USAGE,
         Code::Interrupted if stop.is_some_and(|stop| stop.reached.load(Ordering::Relaxed)) => {
             return Err(Failure("stopping at requested limit".into(), Code::Command(TIMEOUT)));
         }

@@ -16,6 +16,11 @@ use crate::tree::identity::{Identity, identity, identity_of};
 use crate::tree::root::{Directory, Root};
 use crate::tree::safe_link::leads_out;
 
+/// The beginning of the message that the directory for backups can't be one.
+pub const NO_BACKUP_DIR: &str = "The backup-dir";
+/// What a message ends with if keeping a backup failed.
+pub const BACKUP_ADVICE: &str = "backups need a directory that can be made";
+
 /// Where backups go.
 pub struct Backups {
     /// A directory below which backups have the same paths as the originals; `None`: each backup is in the directory of
@@ -58,7 +63,7 @@ impl Backups {
     /// Backups as `backup` requests them, relative to `destination`.
     ///
     /// # Errors
-    /// If the directory for them isn't allowed or can't be reached.
+    /// If the directory for them isn't allowed, can't be reached, or isn't a directory.
     pub fn new(
         destination: &Named,
         backup: &Backup,
@@ -72,6 +77,7 @@ impl Backups {
         }
         let below = directory.as_ref().map(|written| {
             let named = destination.beside(written)?;
+            check_directory(&named, written)?;
             Ok(BackupDirectory { written: written.clone(), named, held: OnceLock::new() })
         });
         let below: Option<BackupDirectory> = below.transpose()?;
@@ -216,7 +222,8 @@ impl Backups {
             make_room(parent, &kept)?;
             return Ok((BackupHolder::Same(parent), kept));
         };
-        let root = below.held.get_or_init(|| below.open(self.mode).ok()).as_ref().ok_or(Errno::NOENT)?;
+        // No error that says that the entry itself is missing.
+        let root = below.held.get_or_init(|| below.open(self.mode).ok()).as_ref().ok_or(Errno::NOTDIR)?;
         let above = place.parent().unwrap_or_default();
         let holder = match root.directory(&above) {
             Err(Errno::NOENT) => self.make_like(root, &above, parent)?,
@@ -281,6 +288,15 @@ fn make_room(holder: BorrowedFd<'_>, kept: &OsStr) -> Result<(), Errno> {
         Err(Errno::NOENT) => Ok(()),
         removed => removed,
     }
+}
+
+/// Refuses something else in place of the directory for backups, in rsync's words.
+fn check_directory(named: &Named, written: &[u8]) -> Result<(), TransferError> {
+    let there = named.destination().map(|at| at.there);
+    if matches!(there, Ok(DestinationState::Directory { .. } | DestinationState::Nothing) | Err(_)) {
+        return Ok(());
+    }
+    Err(TransferError::Arguments(format!("{NO_BACKUP_DIR} is not a directory: {}", printable(written))))
 }
 
 /// The identity of a directory, if it exists.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::base::problem::problem;
 use crate::base::several::Several;
 use crate::net::clock::Counters;
+use crate::receive::backup::BACKUP_ADVICE;
 use crate::receive::delayed::Delayed;
 use crate::receive::journal::{Done, Journal, Mark};
 use crate::receive::near::Near;
@@ -247,9 +248,7 @@ impl Committer<'_> {
         let backups = self.near.backups.as_ref();
         let kept = backups.map(|backups| backups.keep(place, parent.as_fd(), name, self.problem));
         let Some(Err(error)) = kept else { return true };
-        let message = format!(
-            "keeping a backup of what it replaces failed: {error}; backups need a directory that can be made"
-        );
+        let message = format!("keeping a backup of what it replaces failed: {error}; {BACKUP_ADVICE}");
         (self.problem)(problem(shown, ProblemKind::Failed, message));
         false
     }

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::base::problem::problem;
 use crate::net::session::Reporter;
-use crate::receive::backup::Backups;
+use crate::receive::backup::{BACKUP_ADVICE, Backups};
 use crate::receive::commit::Touched;
 use crate::receive::reception::Reception;
 use crate::receive::wanted::below;
@@ -347,29 +347,35 @@ impl<'a> Remover<'a> {
             emptied.iter().for_each(OpenedDirectory::close_again);
             return false;
         }
-        if !self.sync.dry_run {
-            let gone = match found.directory {
-                true => rustix::fs::unlinkat(parent, &found.name, AtFlags::REMOVEDIR),
-                false => self.take_away(&below(&self.shown_below, path), parent, &found.name),
-            };
-            match gone {
-                Ok(()) | Err(Errno::NOENT) => {}
-                // Backups remain in it.
-                Err(Errno::NOTEMPTY)
-                    if self.shared.ground.near.backups.as_ref().is_some_and(Backups::are_beside) =>
-                {
-                    return false;
-                }
-                Err(error) => {
-                    self.tell(path, format!("deleting failed: {error}"));
-                    return false;
-                }
-            }
+        if !self.sync.dry_run && !self.delete(path, parent, &found) {
+            return false;
         }
         self.removed += 1;
         let shown = if self.sync.into { below(&self.shown_below, path) } else { path.clone() };
         self.news.tell(change(Item::Deleted, shown, found.directory, None));
         true
+    }
+
+    /// Deletes an entry, which is an empty directory if it is one; false, after reporting it, if it is still there.
+    fn delete(&self, path: &RelPath, parent: BorrowedFd<'_>, found: &Child) -> bool {
+        let gone = match found.directory {
+            true => rustix::fs::unlinkat(parent, &found.name, AtFlags::REMOVEDIR),
+            false => self.take_away(&below(&self.shown_below, path), parent, &found.name),
+        };
+        let backups = self.shared.ground.near.backups.as_ref();
+        match gone {
+            Ok(()) => true,
+            // A directory of the backups may be what is missing.
+            Err(Errno::NOENT) if is_gone(parent, &found.name) => true,
+            // Backups remain in it.
+            Err(Errno::NOTEMPTY) if backups.is_some_and(Backups::are_beside) => false,
+            Err(error) => {
+                let advice = backups.filter(|backups| !found.directory && !backups.are_beside());
+                let advice = advice.map_or_else(String::new, |_| format!("; {BACKUP_ADVICE}"));
+                self.tell(path, format!("deleting failed: {error}{advice}"));
+                false
+            }
+        }
     }
 
     /// Removes an entry that isn't a directory, or keeps it as a backup.
@@ -458,6 +464,11 @@ fn top_of(place: &RelPath, path: &RelPath) -> RelPath {
 
 fn unknown(error: &FilterError) -> String {
     format!("nothing in it is deleted: {error}")
+}
+
+/// True if there is no entry of that name.
+fn is_gone(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
+    matches!(rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
 }
 
 /// The names in a directory, sorted.
