@@ -188,3 +188,33 @@ fn a_backup_directory_in_the_destination_is_no_extra_entry() {
         fs::remove_dir_all(kept).unwrap();
     }
 }
+
+#[test]
+fn backups_in_a_directory_that_the_source_has_too_stay_where_they_are() {
+    let here = directory("linerate-places-");
+    let path = |name: &str| here.path().join(name);
+    for name in ["src/sub/below", "dst/gone"] {
+        fs::create_dir_all(path(name)).unwrap();
+    }
+    fs::write(path("src/sub/below/own"), "new").unwrap();
+    fs::write(path("dst/extra"), "old").unwrap();
+    fs::write(path("dst/gone/extra"), "old").unwrap();
+    for (command, deleted) in [(&["sync", "-v"][..], 3), (&["rsync", "-a"], 0), (&["sync"], 0)] {
+        let words = [command, &["--delete", "-b", "--backup-dir", "sub", "src/", "dst"]].concat();
+        let ended = run(here.path(), &words).exits(0);
+        assert_eq!(ended.err.contains(&format!("{deleted} entries deleted")), deleted > 0, "{ended}");
+        assert_eq!(names(&path("dst")), ["sub"], "{ended}");
+        assert_eq!(fs::read(path("dst/sub/below/own")).unwrap(), b"new");
+        for name in ["dst/sub/extra", "dst/sub/gone/extra"] {
+            assert_eq!(fs::read(path(name)).unwrap(), b"old", "{ended}");
+        }
+    }
+    // A file can't take the directory's name.
+    fs::remove_dir_all(path("src/sub")).unwrap();
+    fs::write(path("src/sub"), "a file").unwrap();
+    for _ in 0..2 {
+        let words = ["sync", "--delete", "-b", "--backup-dir", "sub", "src/", "dst"];
+        run(here.path(), &words).exits(3).says(&["the directory for backups is in the way"]);
+        assert_eq!(fs::read(path("dst/sub/extra")).unwrap(), b"old");
+    }
+}

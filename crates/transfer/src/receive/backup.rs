@@ -200,10 +200,18 @@ impl Backups {
 
     /// True if an entry is the directory for backups, which no deletion takes away.
     pub fn is_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> bool {
-        let own = self.below.as_ref().and_then(BackupDirectory::identity);
         let is_own =
             |own| there(parent, name).is_ok_and(|stat| stat.is_some_and(|stat| identity(&stat) == own));
-        own.is_some_and(is_own)
+        self.own().is_some_and(is_own)
+    }
+
+    /// True for the directory for backups itself, in which no deletion takes anything away.
+    pub fn are_in(&self, directory: BorrowedFd<'_>) -> bool {
+        self.own().is_some_and(|own| identity_of(directory).is_ok_and(|identity| identity == own))
+    }
+
+    fn own(&self) -> Option<Identity> {
+        self.below.as_ref().and_then(BackupDirectory::identity)
     }
 
     fn is_backup(&self, name: &OsStr) -> bool {

@@ -165,6 +165,9 @@ impl<'a> Remover<'a> {
     /// A message for the user if it can't be removed.
     pub fn make_way(&mut self, path: &RelPath, place: &RelPath, parent: &Directory) -> Result<(), String> {
         let (_, name) = place.split().ok_or("the destination itself is a directory")?;
+        if self.backups().is_some_and(|backups| backups.is_directory(parent.as_fd(), name)) {
+            return Err("the directory for backups is in the way at the destination".into());
+        }
         self.shown_below = top_of(place, path);
         let opened = self.open_directory(parent.as_fd(), name);
         let (directory, found) =
@@ -259,6 +262,10 @@ impl<'a> Remover<'a> {
         }
         // A missing directory needs no cleaning: a dry run creates no directories.
         let Ok(held) = self.shared.ground.landing.root.directory(place) else { return };
+        // The source has a directory of this name too; what it lacks are backups, which deletion would keep deeper and deeper.
+        if self.backups().is_some_and(|backups| backups.are_in(held.as_fd())) {
+            return;
+        }
         let listed = self.list_staying(place, &held);
         let inside = scope.enter(path, &mut |name| merge_file(held.as_fd(), name));
         let (found, inside) = match (listed, inside) {
@@ -334,8 +341,8 @@ impl<'a> Remover<'a> {
         if is_reserved(&found.name) || own_files::option_of(&found.name, || Some(parent)).is_some() {
             return false;
         }
-        let backups = self.shared.ground.near.backups.as_ref();
-        if found.directory && backups.is_some_and(|backups| backups.is_directory(parent, &found.name)) {
+        if found.directory && self.backups().is_some_and(|backups| backups.is_directory(parent, &found.name))
+        {
             return false;
         }
         let emptied = if found.directory { self.empty(path, parent, &found.name, scope) } else { None };
@@ -362,7 +369,7 @@ impl<'a> Remover<'a> {
             true => rustix::fs::unlinkat(parent, &found.name, AtFlags::REMOVEDIR),
             false => self.take_away(&below(&self.shown_below, path), parent, &found.name),
         };
-        let backups = self.shared.ground.near.backups.as_ref();
+        let backups = self.backups();
         match gone {
             Ok(()) => true,
             // A directory of the backups may be what is missing.
@@ -381,12 +388,15 @@ impl<'a> Remover<'a> {
     /// Removes an entry that isn't a directory, or keeps it as a backup.
     fn take_away(&self, place: &RelPath, parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
         let tell = self.shared.reports.problem;
-        let taken =
-            self.shared.ground.near.backups.as_ref().map(|backups| backups.take(place, parent, name, tell));
+        let taken = self.backups().map(|backups| backups.take(place, parent, name, tell));
         match taken.transpose()? {
             Some(true) => Ok(()),
             _ => rustix::fs::unlinkat(parent, name, AtFlags::empty()),
         }
+    }
+
+    fn backups(&self) -> Option<&Backups> {
+        self.shared.ground.near.backups.as_ref()
     }
 
     /// Deletes the contents of a directory that is being deleted; returns the directory if it is empty.
