@@ -218,3 +218,64 @@ fn backups_in_a_directory_that_the_source_has_too_stay_where_they_are() {
         assert_eq!(fs::read(path("dst/sub/extra")).unwrap(), b"old");
     }
 }
+
+#[test]
+fn an_empty_value_that_rsync_refuses_is_refused() {
+    let here = directory("linerate-places-");
+    for name in ["src", "dst"] {
+        fs::create_dir(here.path().join(name)).unwrap();
+    }
+    fs::write(here.path().join("src/file"), "new").unwrap();
+    for (option, says) in [
+        ("--temp-dir=", "The temp-dir does not exist: "),
+        ("--suffix=", "--suffix cannot be empty without a --backup-dir"),
+        ("--suffix=/x", "--suffix cannot contain slashes: /x"),
+    ] {
+        run(here.path(), &["rsync", "-a", option, "src/", "dst/"]).exits(1).says(&[says]);
+        run(here.path(), &["rsync", "-ab", option, "src/", "dst/"]).exits(1).says(&[says]);
+    }
+    assert!(names(&here.path().join("dst")).is_empty());
+    run(here.path(), &["rsync", "-ab", "--suffix=", "--backup-dir=bak", "src/", "dst/"]).exits(0);
+}
+
+#[test]
+fn another_tree_that_is_not_there_is_told_and_the_run_goes_on() {
+    let here = directory("linerate-places-");
+    fs::create_dir(here.path().join("src")).unwrap();
+    for name in ["src/file", "no-tree"] {
+        fs::write(here.path().join(name), "new").unwrap();
+    }
+    for option in ["--link-dest", "--copy-dest", "--compare-dest"] {
+        for (tree, says) in
+            [("../missing", "there is no such directory"), ("../no-tree", "it isn't a directory")]
+        {
+            for (number, command) in
+                [&["sync"][..], &["rsync", "-a"], &["sync", "-q"]].into_iter().enumerate()
+            {
+                let copy = format!("{}{number}", &option[2..]);
+                let words = [command, &[option, tree, "src/", &copy]].concat();
+                run(here.path(), &words).exits(0).says(&[&tree[3..], &format!("{option}: {says}")]);
+                assert_eq!(names(&here.path().join(&copy)), ["file"]);
+                let there =
+                    run(here.path(), &[command, &[option, "../src", "src/", &copy]].concat()).exits(0);
+                assert!(!there.err.contains(option), "{there}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_job_without_a_program_or_an_image_is_not_printed() {
+    let here = directory("linerate-places-");
+    fs::create_dir(here.path().join("src")).unwrap();
+    run(here.path(), &["fleet", "plan", "--shards", "1", "--into", "plan", "src", "dst"]).exits(0);
+    for words in [
+        &["export", "--for", "gnu-parallel", "--program", ""][..],
+        &["export", "--for", "slurm", "--program", ""],
+        &["export", "--for", "k8s-job", "--image", ""],
+        &["submit", "--program", ""],
+    ] {
+        let refused = run(here.path(), &[&["fleet"], words, &["plan"]].concat()).exits(2);
+        refused.says(&[words[words.len() - 2], "a value is required"]);
+    }
+}

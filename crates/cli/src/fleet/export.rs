@@ -1,5 +1,6 @@
 //! `linerate fleet export`: a plan for a scheduler.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use linerate_fleet::export::{ExportedTask, JobShape, gnu_parallel, slurm_script};
 use linerate_fleet::kubernetes::{JobPlace, JobVolume, JobVolumes, kubernetes_job};
@@ -19,10 +20,10 @@ pub struct ExportArgs {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     tasks: u32,
     /// linerate's name or path where the tasks run
-    #[arg(long, value_name = "FILE", default_value = "linerate")]
+    #[arg(long, value_name = "FILE", default_value = "linerate", value_parser = NonEmptyStringValueParser::new())]
     program: String,
     /// The image of a task's container, which has linerate and ssh
-    #[arg(long, value_name = "IMAGE", required_if_eq("scheduler", "k8s-job"))]
+    #[arg(long, value_name = "IMAGE", required_if_eq("scheduler", "k8s-job"), value_parser = NonEmptyStringValueParser::new())]
     image: Option<String>,
     /// For k8s-job: a volume: plan=CLAIM, source=/PATH, destination=...
     ///

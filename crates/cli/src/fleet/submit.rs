@@ -1,6 +1,7 @@
 //! `linerate fleet submit`: submits a plan to Slurm.
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use linerate_fleet::export::{ExportedTask, JobShape, slurm_script};
 use linerate_fleet::plan::{FleetPart, PlanDirectory};
 use linerate_fleet::slurm::{SubmittedJob, array_of, output_path};
@@ -31,7 +32,7 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch: Vec<String>,
     /// linerate's name or path where the tasks run
-    #[arg(long, value_name = "FILE", default_value = "linerate")]
+    #[arg(long, value_name = "FILE", default_value = "linerate", value_parser = NonEmptyStringValueParser::new())]
     program: String,
     /// The plan's directory
     plan: PathBuf,

@@ -271,6 +271,18 @@ impl Line {
     }
 
     fn settle_backup(&mut self) -> Result<(), String> {
+        match self.suffix.as_deref() {
+            Some(suffix) if suffix.contains(&b'/') => {
+                return Err(format!(
+                    "--suffix cannot contain slashes: {}",
+                    printable(OsStr::from_bytes(suffix))
+                ));
+            }
+            Some([]) if self.backup_dir.is_none() => {
+                return Err("--suffix cannot be empty without a --backup-dir".into());
+            }
+            _ => {}
+        }
         if !self.backup && self.backup_dir.is_none() {
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! rsync's options about the steps of a received file to its final place.
 
+use linerate_transfer::NO_TEMP_DIR;
 use linerate_wire::control::{Appending, Placing};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -55,7 +56,10 @@ impl PlacingWishes {
         }
         self.directory = self.directory.take().filter(|named| !matches!(&named[..], b"" | b"." | b"./"));
         self.delayed &= self.directory.is_some();
-        Ok(())
+        match self.temporary.as_deref() {
+            Some(b"") => Err(format!("{NO_TEMP_DIR} does not exist: the value of --temp-dir is empty")),
+            _ => Ok(()),
+        }
     }
 
     /// These options, for the receiver.
@@ -98,5 +102,7 @@ mod tests {
         assert_eq!(settled(nowhere, false).unwrap().placing(), Placing::default());
         assert!(settled(delayed, true).unwrap_err().ends_with("--delay-updates"));
         assert!(settled(named, true).is_err());
+        let unset = PlacingWishes { temporary: Some(Vec::new()), ..PlacingWishes::default() };
+        assert!(settled(unset, false).unwrap_err().starts_with("The temp-dir does not exist: "));
     }
 }

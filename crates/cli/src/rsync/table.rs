@@ -388,7 +388,7 @@ pub const OPTIONS: &[RsyncOption] = &[
         Ok(())
     }),
     value(&["temp-dir"], Some('T'), |line, value| {
-        line.details.placing.temporary = Some(value.as_bytes().to_vec()).filter(|value| !value.is_empty());
+        line.details.placing.temporary = Some(value.as_bytes().to_vec());
         Ok(())
     }),
     RsyncOption {

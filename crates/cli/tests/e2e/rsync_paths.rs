@@ -327,6 +327,10 @@ fn a_file_that_is_written_into_has_a_copy_by_then() {
     // Where no backup can be made, nothing is written.
     make(&case.far.join("whole"));
     write(case.far.join("file"), "no directory");
-    over_ssh(&case, "-ab --inplace --backup-dir=../file src/ FAR/whole/").exits(23).says(&["whole/a"]);
-    assert_eq!(read("whole/a"), "older one");
+    for (directory, code, says) in [("../file/below", 23, "whole/a"), ("../file", 1, "The backup-dir is not")]
+    {
+        let line = format!("-ab --inplace --backup-dir={directory} src/ FAR/whole/");
+        over_ssh(&case, &line).exits(code).says(&[says]);
+        assert_eq!(read("whole/a"), "older one");
+    }
 }

@@ -1,7 +1,7 @@
 //! The directories that a receiver uses near its destination: other trees, and directories for backups, temporary files
 //! and partial files.
 
-use linerate_wire::control::{Appending, MAX_OTHER_TREES, Options, Problem, ProblemKind, Sync};
+use linerate_wire::control::{Appending, MAX_OTHER_TREES, Options, OtherUse, Problem, ProblemKind, Sync};
 use linerate_wire::path::printable;
 use rustix::fs::Mode;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Near {
 
 impl Near {
     /// The directories as `options` request them, relative to `destination`. Directories for backups get `mode`.
-    /// Another tree that doesn't exist counts as empty.
+    /// Another tree that doesn't exist counts as empty, and is told.
     ///
     /// # Errors
     /// If a path isn't allowed, or may not be reached.
@@ -97,11 +97,27 @@ fn others(
         let why = named.strangers_link().filter(|_| passes_over);
         why.map(|why| tell(problem(named.shown(), ProblemKind::Remark, why))).is_some()
     };
-    let there = |named: Named| match named.destination()?.there {
-        DestinationState::Directory { .. } => named.directory().map(Some),
-        _ => Ok(None),
+    let option = others.map_or("", |others| option_of(others.used));
+    let there = |named: Named| {
+        let why = match named.destination()?.there {
+            DestinationState::Directory { .. } => return named.directory().map(Some),
+            DestinationState::Nothing => "there is no such directory",
+            _ => "it isn't a directory",
+        };
+        let message = format!("{option}: {why}, and nothing is taken from it");
+        tell(problem(named.shown(), ProblemKind::Noted, message));
+        Ok(None)
     };
     // With rsync's names, a tree that can only be reached by another user's link is treated as missing.
     let named = named.filter(|named| !named.as_ref().is_ok_and(is_passed_over));
     named.filter_map(|named| named.and_then(there).transpose()).collect()
+}
+
+/// The option that names such trees.
+fn option_of(used: OtherUse) -> &'static str {
+    match used {
+        OtherUse::Link => "--link-dest",
+        OtherUse::Copy => "--copy-dest",
+        OtherUse::Compare => "--compare-dest",
+    }
 }
