@@ -310,3 +310,20 @@ fn script(directory: &Path) -> String {
     fs::write(&path, "shift\nexec sh -c \"$*\"\n").unwrap();
     format!("sh {}", path.display())
 }
+
+#[test]
+fn a_treatment_that_is_not_there_makes_no_directory_for_treatments() {
+    if !linerate_testing::is_root("only root treats a host") {
+        return;
+    }
+    let directory = support::directory("linerate-doctor-");
+    let state = directory.path().join("state");
+    let places = ["--system", directory.path().to_str().unwrap(), "--state", state.to_str().unwrap()];
+    for option in ["--undo", "--confirm", "--persist"] {
+        for id in ["../x", "zzzzzz"] {
+            doctor(&[&[option, id], &places[..]].concat()).exits(1).says(&["there is no treatment", id]);
+        }
+        doctor(&[&[option, ""], &places[..]].concat()).exits(2).says(&[option, "a value is required"]);
+    }
+    assert!(!state.exists());
+}

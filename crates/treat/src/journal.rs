@@ -218,6 +218,15 @@ impl Shelf {
         path.is_dir().then(|| Self::open(path).ok()).flatten()
     }
 
+    /// The directory, if it has the journal of this treatment; nothing is created otherwise.
+    ///
+    /// # Errors
+    /// A sentence if it doesn't have it, or can't be used.
+    pub fn having(path: &Path, id: &str) -> Result<Self, String> {
+        Self(path.to_owned()).file_of(id)?;
+        Self::open(path)
+    }
+
     /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
@@ -306,14 +315,19 @@ impl Shelf {
     /// # Errors
     /// A sentence if there is none, or it can't be read.
     pub fn journal(&self, id: &str) -> Result<TreatmentJournal, String> {
-        let is_id = !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_alphanumeric());
-        let path = self.0.join(id).join(FILE);
-        if !is_id || !path.is_file() {
-            return Err(format!("there is no treatment {id:?} here: linerate doctor --applied lists them"));
-        }
+        let path = self.file_of(id)?;
         let failed = |error: io::Error| format!("reading {}: {error}", path.display());
         let file = OpenOptions::new().read(true).append(true).open(&path).map_err(failed)?;
         TreatmentJournal::read(id, file).map_err(failed)
+    }
+
+    fn file_of(&self, id: &str) -> Result<PathBuf, String> {
+        let is_id = !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        let path = self.0.join(id).join(FILE);
+        match is_id && path.is_file() {
+            true => Ok(path),
+            false => Err(format!("there is no treatment {id:?} here: linerate doctor --applied lists them")),
+        }
     }
 
     /// All treatments, the oldest first; for each that can't be read, a sentence.

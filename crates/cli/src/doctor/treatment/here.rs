@@ -148,7 +148,7 @@ fn step_report((step, fate): (linerate_treat::journal::PlannedStep, StepFate)) -
 /// Confirms a treatment, from a login other than the one that made it.
 pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     needs_root()?;
-    let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
+    let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
     let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = shelf.journal(id).map_err(Failure::failed)?;
     let refused = |why: String| Err(Failure::failed(format!("{id} can't be confirmed: {why}")));
@@ -178,7 +178,7 @@ pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failur
         let message = "this is a container or a network namespace, and its settings end with it: put them into the configuration that creates it";
         return Err(Failure::failed(message.into()));
     }
-    let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
+    let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
     let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = shelf.journal(id).map_err(Failure::failed)?;
     if journal.standing() != TreatmentStanding::Confirmed {
@@ -207,7 +207,7 @@ pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failur
 /// Undoes a treatment.
 pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     needs_root()?;
-    let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
+    let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
     let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
     let mut journal = shelf.journal(id).map_err(Failure::failed)?;
     tell_damage(&journal);

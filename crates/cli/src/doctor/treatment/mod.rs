@@ -6,6 +6,7 @@ mod here;
 mod show;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use linerate_doctor::check::CHECKS;
 use linerate_doctor::{Finding, Severity};
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentStanding, USUAL};
@@ -67,13 +68,13 @@ pub struct TreatmentArgs {
           value_parser = clap::value_parser!(u64).range(LEAST..=MOST))]
     pub confirm_within: u64,
     /// Keep the changes of ID until a restart; from a new login
-    #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "path", "root", "list", "fail_on", "metrics"])]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "path", "root", "list", "fail_on", "metrics"])]
     pub confirm: Option<String>,
     /// Keep the confirmed changes of ID after a restart of the host
-    #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "confirm", "path", "root", "list", "fail_on", "metrics"])]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "confirm", "path", "root", "list", "fail_on", "metrics"])]
     pub persist: Option<String>,
     /// Undo the changes of ID
-    #[arg(long, value_name = "ID", conflicts_with_all = ["apply", "confirm", "persist", "path", "root", "list", "fail_on", "metrics"])]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["apply", "confirm", "persist", "path", "root", "list", "fail_on", "metrics"])]
     pub undo: Option<String>,
     /// With --undo or --confirm: skip their safety checks
     ///
