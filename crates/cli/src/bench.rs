@@ -28,6 +28,7 @@ use surroundings::{provide_packages, provide_path, stop_on_signals};
 use crate::common::failure::Failure;
 use crate::exit::{Code, INTERRUPTED, Meaning, USAGE, table};
 use crate::say::fit;
+use crate::units::named_file;
 
 /// Arguments of `linerate bench`.
 #[derive(Debug, Args)]
@@ -121,7 +122,7 @@ struct StudyArgs {
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
     /// Directory for results
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, value_name = "DIR", value_parser = named_file(), default_value = "results")]
     out: PathBuf,
     /// Seed of the data and of the order of runs
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::common::failure::Failure;
 use crate::completions::{CompletedShell, script};
 use crate::exit::{Code, FAILED, Meaning, USAGE, table};
+use crate::units::named_file;
 
 const MAN_EXAMPLES: &str = "\
 Examples:
@@ -36,7 +37,7 @@ const ADMINISTERED: &str = "agent";
 #[command(before_long_help = MAN_EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct ManArgs {
     /// Write the pages of all commands into DIR, which is created
-    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    #[arg(long, value_name = "DIR", value_parser = named_file(), conflicts_with = "command")]
     out: Option<PathBuf>,
     /// The command, as words; none: the program
     #[arg(value_name = "COMMAND")]

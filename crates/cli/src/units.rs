@@ -1,7 +1,9 @@
 //! Quantities as users write and read them.
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use linerate_transfer::routes::{self, Interfaces};
 use linerate_wire::control::{CompressionLevel, MAX_COMPRESSION};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use linerate_quantity::{BitRate, Bytes, Seconds};
@@ -9,6 +11,14 @@ pub use linerate_quantity::{
     bytes as parse_size, count as show_count, counted as show_counted, limit as parse_rate,
     rsync_bytes as parse_rsync_size,
 };
+
+/// Reads the name of a file or a directory, which an unset variable leaves empty.
+pub fn named_file() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|name| match name.is_empty() {
+        true => Err("it is empty, perhaps by a variable that isn't set"),
+        false => Ok(PathBuf::from(name)),
+    })
+}
 
 /// Two TCP ports, `FIRST-LAST` or one.
 ///

@@ -62,6 +62,32 @@ fn a_file_that_can_not_be_written_at_the_end_is_refused_before_anything_is_moved
 }
 
 #[test]
+fn a_file_whose_name_is_empty_is_refused_with_its_option() {
+    let here = directory("linerate-own-");
+    make_trees(here.path());
+    for words in [
+        &["sync", "--log-file", "", "src/", "dst/"][..],
+        &["cp", "--metrics", "", "src/file", "dst/"],
+        &["sync", "--manifest=", "src/", "dst/"],
+        &["verify", "--log-file", "", "src", "dst"],
+        &["verify", "--metrics=", "src", "dst"],
+        &["fleet", "plan", "--into", "", "--shards", "1", "src", "dst"],
+        &["fleet", "run", "--log-file", "", "src"],
+        &["fleet", "report", "--page", "", "src"],
+        &["facts", "--snapshot", ""],
+        &["doctor", "--metrics", ""],
+        &["measure", "--out", "", "--", "touch", "dst/made"],
+        &["bench", "--out", "", "--dry-run"],
+        &["man", "--out", ""],
+    ] {
+        let option = words.iter().find(|word| word.starts_with("--")).unwrap().trim_end_matches('=');
+        let told = format!("'{option} <");
+        run(here.path(), words).exits(2).says(&[&told, "it is empty, perhaps by a variable that isn't set"]);
+    }
+    assert_eq!((names(here.path()).len(), names(&here.path().join("dst"))), (2, vec!["extra".into()]));
+}
+
+#[test]
 fn a_recording_of_another_host_has_its_place_checked_too() {
     let here = directory("linerate-own-");
     fs::create_dir(here.path().join("rec.me@far")).unwrap();

@@ -12,7 +12,7 @@ use crate::common::far::SILENCE;
 use crate::common::log::{LogArgs, RunNames};
 use crate::common::output::Style;
 use crate::common::reach::Reach;
-use crate::units::{parse_compression, parse_interfaces, parse_ports, parse_rate, parse_streams};
+use crate::units::{named_file, parse_compression, parse_interfaces, parse_ports, parse_rate, parse_streams};
 
 /// Options of every command that moves files.
 #[derive(Debug, Args)]
@@ -79,7 +79,7 @@ pub struct CopyingArgs {
     /// Write the run's metrics to FILE, for Prometheus' node exporter
     ///
     /// FILE is DIRECTORY/TASK.prom, in the directory of the textfile collector. It is written at the end of every run, with its exit code.
-    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    #[arg(long, value_name = "FILE", value_parser = named_file(), conflicts_with = "dry_run")]
     pub metrics: Option<PathBuf>,
     #[command(flatten)]
     pub log: LogArgs,
@@ -100,8 +100,8 @@ pub struct Prove {
     /// Write the BLAKE3 hashes of the copied files to FILE
     ///
     /// `b3sum --check FILE` in DST checks them.
-    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
-    pub manifest: Option<OsString>,
+    #[arg(long, value_name = "FILE", value_parser = named_file(), conflicts_with = "dry_run")]
+    pub manifest: Option<PathBuf>,
 }
 
 /// Whether the copy continues without its command.

@@ -45,7 +45,7 @@ impl Delivered {
     /// # Errors
     /// A message if it could not be written.
     pub fn new(task: &Task, output: Arc<Output>) -> Result<Self, String> {
-        let file = task.manifest.as_ref().map(PathBuf::from);
+        let file = task.manifest.clone();
         let fault = file.as_deref().and_then(|file| Some((file, fault(file, task)?)));
         if let Some((file, why)) = fault {
             let shown = printable(file.as_os_str().as_bytes());

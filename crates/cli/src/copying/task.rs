@@ -6,7 +6,7 @@ use linerate_transfer::sender::Selection;
 use linerate_wire::control::Options;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,7 +26,7 @@ pub struct Task {
     /// Which source entries are sent.
     pub selection: Selection,
     /// The file for the hashes of delivered files.
-    pub manifest: Option<OsString>,
+    pub manifest: Option<PathBuf>,
     /// Entries are only listed, and no far end that receives is started.
     pub list: bool,
     /// The way to reach the far end.

@@ -20,6 +20,7 @@ use crate::common::reach::{Reach, interrupted, not_started, unanswered};
 use crate::common::spared::ReplacedKind;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::say::json;
+use crate::units::named_file;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
@@ -55,7 +56,7 @@ pub struct FactsArgs {
     /// Save all data that was read in FILE
     ///
     /// The file is compressed if FILE ends in .zst.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     snapshot: Option<PathBuf>,
     /// Read a snapshot, or a directory instead of /
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["snapshot", "paths"])]

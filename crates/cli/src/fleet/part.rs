@@ -54,7 +54,7 @@ pub fn task(
     Ok(Task {
         selection,
         options,
-        manifest: manifest.then(|| directory.manifest(part, attempt).into_os_string()),
+        manifest: manifest.then(|| directory.manifest(part, attempt)),
         sources: vec![OsString::from(&plan.source)],
         destination: OsString::from(to),
         list: false,

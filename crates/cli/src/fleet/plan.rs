@@ -26,7 +26,7 @@ use crate::common::spec::{Spec, check_destination, check_host};
 use crate::exit::Code;
 use crate::keep::{ARCHIVE, KeepArgs};
 use crate::sync::selecting::Filtering;
-use crate::units::parse_size;
+use crate::units::{named_file, parse_size};
 
 /// Arguments of `linerate fleet plan`.
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub struct PlanArgs {
     /// The plan's directory, which all hosts see
     ///
     /// linerate creates it. If it already has a plan, the new plan has the changes since, and everything that isn't done.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = named_file())]
     into: PathBuf,
     /// Further hosts that have DST; shards take turns
     #[arg(long, value_name = "HOST,...", value_delimiter = ',')]

@@ -18,6 +18,7 @@ use super::page;
 use crate::common::failure::Failure;
 use crate::common::spared::ReplacedKind;
 use crate::exit::Code;
+use crate::units::named_file;
 
 /// Signs for rates, from the lowest to the highest.
 const SIGNS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -34,7 +35,7 @@ pub struct FleetReportArgs {
     /// Also write the report as an HTML page to FILE
     ///
     /// The page shows each host's rate over time, the hosts, the limiters and the stragglers, and loads nothing from elsewhere.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     page: Option<PathBuf>,
     /// The plan's directory
     plan: PathBuf,

@@ -22,7 +22,7 @@ use crate::common::metrics::{MetricsArgs, RunMetrics, recording};
 use crate::common::reach::{Reach, ending_signals, set_by};
 use crate::exit::{Code, FAILED, FAR_END, Meaning, NOT_FOUND, NOT_RUN, USAGE, VERSION, table};
 use crate::say::note_loss;
-use crate::units::parse_time;
+use crate::units::{named_file, parse_time};
 use export::Measured;
 use follow::Follow;
 use host::Host;
@@ -70,7 +70,7 @@ pub struct MeasureArgs {
     /// Save the recording in FILE
     ///
     /// Recordings of other hosts are saved in FILE.HOST.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     out: Option<PathBuf>,
     /// Print every value on standard output
     ///

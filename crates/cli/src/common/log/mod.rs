@@ -24,6 +24,7 @@ use crate::common::output::Style;
 use crate::common::spared::ADVICE;
 use crate::exit::Code;
 use crate::say::{LineWeight, aside_to};
+use crate::units::named_file;
 pub use event::{LoggedEvent, LoggedKind, LoggedPriority, quoted};
 pub use file::LineFile;
 use journal::JournalSocket;
@@ -44,7 +45,7 @@ pub struct LogArgs {
     ///
     /// Each line has its time and the process: the start, each problem with its path, notes, and the end with exit code, files, bytes, seconds and rate.
     /// -q and --json don't change the log.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     pub log_file: Option<PathBuf>,
 }
 

@@ -22,6 +22,7 @@ use crate::common::failure::Failure;
 use crate::common::spared::{ReplacedKind, taken};
 use crate::exit::Code;
 use crate::say::is_lost;
+use crate::units::named_file;
 use exposition::{ExposedSample, earlier_value, has_metrics, text};
 pub use gauge::Gauge;
 
@@ -42,7 +43,7 @@ pub struct MetricsArgs {
     /// Write the run's metrics to FILE, for Prometheus' node exporter
     ///
     /// FILE is DIRECTORY/TASK.prom, in the directory of the textfile collector. It is written at the end of every run, with its exit code.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = named_file())]
     pub metrics: Option<PathBuf>,
 }
 
