@@ -411,7 +411,7 @@ fn the_dashboards_queries_and_the_guides_alerts_are_promql() {
 fn metrics_never_replace_the_log() {
     let here = directory("linerate-metrics-");
     make_tree(&here.path().join("tree"));
-    let earlier = "an earlier run\n";
+    let earlier = "2026-11-26T04:40:50.965Z [6819] start: linerate 0.1.0 cp\n";
     fs::write(here.path().join("log"), earlier).unwrap();
     std::os::unix::fs::symlink("log", here.path().join("link")).unwrap();
     for (log, metrics) in
