@@ -35,7 +35,7 @@ const NEVER: [(&str, &str); 10] = [
     ("listing it for --delete failed", DELETES),
     ("opening it for --delete failed", DELETES),
     ("more entries than can be remembered for --delete", DELETES),
-    ("is in a directory that --delete would clear", DELETES),
+    ("in a directory that --delete would clear", DELETES),
     ("--delete removes it", "only without a list of files, and each task has one"),
     ("Entries that sync --delete removed.", "it describes a metric, not an option"),
     ("the far end's account restricts this login to `linerate agent --below DIR`", "the far account's rule"),
