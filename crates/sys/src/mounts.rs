@@ -90,9 +90,9 @@ impl Mounts {
 }
 
 impl InnerPath {
-    /// True if this is in the directory `other`, or is that directory.
-    pub fn is_in(&self, other: &Self) -> bool {
-        self.number == other.number && self.path.starts_with(&other.path)
+    /// The path below the directory `other`, empty for that directory; `None` if this isn't in it.
+    pub fn below(&self, other: &Self) -> Option<&Path> {
+        self.path.strip_prefix(&other.path).ok().filter(|_| self.number == other.number)
     }
 }
 
@@ -125,8 +125,9 @@ mod tests {
         let mounts = Mounts(vec![line("8:1", "/", "/"), line("8:1", &at("a/b"), &at("m"))]);
         let inner = |path: &str| mounts.inner(&top.join(path)).unwrap();
         assert_eq!(inner("m/c"), inner("a/b/c"));
-        assert!(inner("m").is_in(&inner("a")) && inner("m").is_in(&inner("a/b")));
-        assert!(!inner("a").is_in(&inner("m")));
+        assert_eq!(inner("m").below(&inner("a")), Some(Path::new("b")));
+        assert_eq!(inner("m").below(&inner("a/b")), Some(Path::new("")));
+        assert_eq!(inner("a").below(&inner("m")), None);
         assert_eq!(mounts.inner(&top.join("missing")), None);
         assert_eq!(mounts.mounted_below(&top, &inner("a/b/c")), Some(top.join("m").as_path()));
         assert_eq!(mounts.mounted_below(&top, &inner("a")), Some(top.join("m").as_path()));

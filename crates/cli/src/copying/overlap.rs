@@ -1,8 +1,7 @@
 //! Sources and a destination on the same host that are the same, or contain each other.
 
 use linerate_sys::mounts::Mounts;
-use linerate_transfer::filter::FilesFrom;
-use linerate_transfer::sender::SourceRoot;
+use linerate_transfer::sender::{Selection, SourceRoot, reaches};
 use linerate_wire::control::Options;
 use linerate_wire::path::{RelPath, printable};
 use std::ffi::OsStr;
@@ -20,12 +19,12 @@ pub fn check(
     sources: &[SourceRoot],
     destination: &Path,
     options: &Options,
-    listed: Option<&FilesFrom>,
+    selection: &Selection,
 ) -> Result<(), String> {
-    let check = Check { destination, options, mounts: Mounts::read() };
+    let check = Check { destination, options, selection, mounts: Mounts::read() };
     sources.iter().try_for_each(|source| {
         let argument = source.source.argument;
-        match listed.map(|listed| listed.of(argument)) {
+        match selection.listed.as_ref().map(|listed| listed.of(argument)) {
             None => check.one(source, &RelPath::root()),
             Some(list) => {
                 let below = list.listed(argument).filter(|listed| listed.contents || !listed.path.is_root());
@@ -38,6 +37,7 @@ pub fn check(
 struct Check<'a> {
     destination: &'a Path,
     options: &'a Options,
+    selection: &'a Selection,
     mounts: Mounts,
 }
 
@@ -46,49 +46,65 @@ impl Check<'_> {
         let written = source.shown(path);
         // A source that can't be examined is reported when it is opened.
         let Ok(there) = fs::metadata(&written) else { return Ok(()) };
-        let top = place(source, self.destination, self.mirrors());
+        let mirrors = self.options.sync.as_ref().is_some_and(|sync| !sync.into);
+        let top = place(source, self.destination, mirrors);
         let place = if path.is_root() { top } else { top.join(path.as_os_str()) };
+        // A link at the destination is replaced, and never followed, unless it is the destination itself.
+        let follows = mirrors || path.is_root() && source.source.name.is_root();
         let said = |what: &str| Err(format!("{} {what} {}", shown(&written), shown(&place)));
-        // A link at the destination is replaced, and never followed, unless a directory is mirrored.
-        let found = if self.mirrors() { fs::metadata(&place) } else { fs::symlink_metadata(&place) };
+        let found = if follows { fs::metadata(&place) } else { fs::symlink_metadata(&place) };
         if found.is_ok_and(|found| is_same(&found, &there)) {
             return said("is the same as");
         }
-        if there.is_dir() && self.is_in(&place, self.mirrors(), &written) {
+        if there.is_dir() && self.would_copy(&place, follows, (source, path, &written)) {
             return said("can't be copied into itself:");
         }
         let deletes = self.options.sync.as_ref().is_some_and(|sync| sync.delete) && place.is_dir();
-        if deletes && self.is_in(&written, true, &place) {
+        if deletes && self.below(&written, true, &place).is_some() {
             return said("is in a directory that --delete would clear:");
         }
-        let inner = self.mounts.inner(&written).filter(|_| deletes);
+        // A rule may protect the mount point.
+        let inner = self.mounts.inner(&written).filter(|_| deletes && self.options.filter.is_empty());
         if let Some(point) = inner.and_then(|inner| self.mounts.mounted_below(&place, &inner)) {
+            let seen = shown(point);
             return said(&format!(
-                "is also at {}, or a part of it, in a directory that --delete would clear:",
-                shown(point)
+                "is also at {seen}, or a part of it, in a directory that --delete would clear:"
             ));
         }
         self.keeps_files_apart(&written, &there)
     }
 
-    fn mirrors(&self) -> bool {
-        self.options.sync.as_ref().is_some_and(|sync| !sync.into)
+    /// True if a scan of the source's directory `path`, which is `written`, would get to `place`.
+    fn would_copy(
+        &self,
+        place: &Path,
+        follows: bool,
+        (source, path, written): (&SourceRoot, &RelPath, &Path),
+    ) -> bool {
+        let Some(below) = self.below(place, follows, written) else { return false };
+        // The scan sees the paths of the source.
+        let below = below.and_then(|below| {
+            RelPath::new(Path::new(path.as_os_str()).join(below).as_os_str().as_bytes()).ok()
+        });
+        self.options.recursive && below.is_none_or(|below| reaches(source, self.selection, &below))
     }
 
-    /// True if `path` is below the directory `top`, by the directories above it or by another mount; with `follows` also if
-    /// `path` is a link that leads there.
-    fn is_in(&self, path: &Path, follows: bool, top: &Path) -> bool {
-        let (Ok(found), inner_top) = (fs::metadata(top), self.mounts.inner(top)) else { return false };
+    /// The path of `path` below the directory `top`, by the directories above it or by another mount, `Some(None)` if that path
+    /// isn't known; with `follows` also if `path` is a link that leads there.
+    fn below(&self, path: &Path, follows: bool, top: &Path) -> Option<Option<PathBuf>> {
+        let (found, real_top, inner_top) =
+            (fs::metadata(top).ok()?, top.canonicalize().ok()?, self.mounts.inner(top));
         let itself = path.canonicalize().ok().filter(|_| follows);
         let mut above = holders(path).chain(itself.iter().flat_map(|real| holders(real)));
-        if above.any(|above| fs::metadata(above).is_ok_and(|above| is_same(&above, &found))) {
-            return true;
+        let is_above = above.any(|above| fs::metadata(above).is_ok_and(|above| is_same(&above, &found)));
+        let real = itself.clone().or_else(|| real_of_missing(path))?;
+        if is_above {
+            return Some(real.strip_prefix(&real_top).ok().map(Path::to_owned));
         }
-        let inner = match &itself {
-            Some(itself) => self.mounts.inner(itself).filter(|inner| Some(inner) != inner_top.as_ref()),
-            None => holders(path).next().and_then(|holder| self.mounts.inner(&holder)),
-        };
-        inner.zip(inner_top).is_some_and(|(inner, top)| inner.is_in(&top))
+        let holder = real.ancestors().find(|above| above.exists())?;
+        let inner = self.mounts.inner(holder)?;
+        let below = inner.below(inner_top.as_ref()?)?.join(real.strip_prefix(holder).ok()?);
+        (below != Path::new("")).then_some(Some(below))
     }
 
     /// Backups and incomplete files have the names of the files that they are of.
@@ -120,6 +136,13 @@ fn place(source: &SourceRoot, destination: &Path, mirrors: bool) -> PathBuf {
         return destination.to_owned();
     }
     destination.join(OsStr::from_bytes(source.source.name.as_bytes()))
+}
+
+/// The place of a path that may not exist; a link at its end isn't followed.
+fn real_of_missing(path: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(path).ok()?;
+    let above = absolute.ancestors().skip(1).find(|above| above.exists())?;
+    Some(above.canonicalize().ok()?.join(absolute.strip_prefix(above).ok()?))
 }
 
 /// The directories that hold `path`, as far as they exist, the nearest first.

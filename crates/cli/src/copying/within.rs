@@ -28,8 +28,8 @@ impl Copy {
         if self.task.list {
             return Ok(self.survey(&found, &tell));
         }
-        let listed = self.task.selection.listed.as_ref();
-        overlap::check(&found, Path::new(destination), options, listed).map_err(Failure::usage)?;
+        overlap::check(&found, Path::new(destination), options, &self.task.selection)
+            .map_err(Failure::usage)?;
         let destination = destination.as_bytes().to_vec();
         let options = Options {
             streams: options.streams.or_else(|| Some(self.workers())),

@@ -115,6 +115,10 @@ fn a_source_is_not_copied_onto_or_into_itself() {
         (&["sync", "tree", "link"], "tree can't be copied into itself: link"),
         (&["cp", "-r", "tree", "part"], "tree can't be copied into itself: part/tree"),
         (&["sync", "tree", "part"], "tree can't be copied into itself: part"),
+        (&["rsync", "-a", "tree/", "link"], "can't be copied into itself: link"),
+        (&["rsync", "-a", "--delete", "--exclude=/a/x", "tree/", "./link/."], "can't be copied into itself"),
+        (&["rsync", "-a", "tree/", "part/"], "can't be copied into itself: part/"),
+        (&["sync", "--exclude", "/b", "tree", "tree/a/new"], "tree can't be copied into itself: tree/a/new"),
         (&["sync", "--delete", "tree", "around"], "tree is also at "),
         (&["sync", "--delete", "tree", "part of"], "tree is also at "),
         (
@@ -134,6 +138,49 @@ fn a_source_is_not_copied_onto_or_into_itself() {
     assert_eq!(shape(&case.near), before);
     run(&case, &["cp", "-r", "tree", "tree two"]).exits(0);
     assert_alike(&case.near.join("tree"), &case.near.join("tree two"));
+}
+
+/// As a backup of everything to a disk that is mounted in it; with -x both ends have one file system.
+#[test]
+fn a_source_is_copied_into_a_part_of_itself_that_the_scan_leaves_out() {
+    let Some(case) = case() else { return };
+    let at = |path: &str| case.near.join(path);
+    write(at("s/a"), "a");
+    write(at("s/home/user"), "user");
+    fs::create_dir_all(at("s/mnt")).unwrap();
+    let Some(_disk) = Mounted::memory(&at("s/mnt"), "8m") else { return };
+    for (number, options) in [
+        &["rsync", "-a", "--exclude=/mnt", "s/"][..],
+        &["rsync", "-a", "--exclude=/mnt/*", "s/"],
+        &["rsync", "-a", "--exclude=/s/mnt", "s"],
+        &["rsync", "-ax", "--delete", "s/"],
+        &["sync", "--delete", "--exclude", "/mnt", "s"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let to = format!("s/mnt/{number}/");
+        run(&case, &[*options, &[to.as_str()]].concat()).exits(0);
+        let top =
+            if options.last() == Some(&"s") && options[0] == "rsync" { at(&to).join("s") } else { at(&to) };
+        assert_eq!(fs::read(top.join("home/user")).unwrap(), b"user", "{options:?}");
+        assert!(!top.join("mnt/0").exists(), "{options:?}");
+    }
+    fs::create_dir_all(at("d/home")).unwrap();
+    fs::create_dir_all(at("d/old/other")).unwrap();
+    let mounts = ["d/home", "d/old/other"].map(|path| Mounted::memory(&at(path), "8m"));
+    write(at("d/home/theirs"), "theirs");
+    write(at("d/old/other/theirs"), "theirs");
+    write(at("d/old/file"), "old");
+    run(&case, &["rsync", "-ax", "--delete", "s/home/", "d/home/"]).exits(0);
+    assert!(!at("d/home/theirs").exists() && at("d/home/user").exists(), "it is the destination itself");
+    write(at("d/home/theirs"), "theirs");
+    run(&case, &["rsync", "-ax", "--delete", "--exclude=/home/user", "s/", "d/"]);
+    for kept in ["d/home/theirs", "d/home/user", "d/old/other/theirs"] {
+        assert!(at(kept).exists(), "{kept} is on another file system");
+    }
+    assert!(!at("d/old/file").exists() && at("d/a").exists());
+    drop(mounts);
 }
 
 /// The same file may be at both ends by a mount, or by a link that is followed: removing the source would remove it from both.
@@ -159,7 +206,7 @@ fn a_file_that_is_the_source_and_the_destination_is_not_removed() {
         let code = if options[0] == "rsync" { 23 } else { 3 };
         for _ in 0..2 {
             let ran = run(&case, &[options, &["--remove-source-files", "src/", "dst/"]].concat()).exits(code);
-            ran.says(&["sub/both: is the source's file itself, and stays"]);
+            ran.says(&["sub/both: is the source's file itself, and the only one, and stays"]);
             assert_eq!(fs::read(at("src/sub/both")).unwrap(), b"both");
             assert_eq!(fs::read(at("src/alone")).unwrap(), b"alone");
         }

@@ -48,6 +48,8 @@ pub struct Reception<'a> {
 
 /// The user's options.
 pub struct Settings {
+    /// Nothing is deleted on other file systems than the destination's.
+    pub one_file_system: bool,
     /// The sender removes its files once they are here.
     pub removes_sources: bool,
     /// The options by which existing entries may be left unchanged, if there are any.
@@ -188,6 +190,7 @@ impl Settings {
     pub fn new(options: &Options, umask: Mode) -> Self {
         let sync = options.sync.as_ref();
         Self {
+            one_file_system: options.one_file_system,
             removes_sources: options.remove_sources,
             leaves: sync.filter(|sync| sync.ignore_existing || sync.update).cloned(),
             dry_run: sync.is_some_and(|sync| sync.dry_run),

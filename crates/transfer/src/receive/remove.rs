@@ -82,6 +82,8 @@ pub struct Remover<'a> {
     left: u64,
     /// Where the source lands whose extra entries are being deleted.
     shown_below: RelPath,
+    /// The device of that place, if other file systems are spared.
+    device: Option<u64>,
 }
 
 /// A directory that is being emptied.
@@ -119,6 +121,7 @@ impl<'a> Remover<'a> {
             removed: 0,
             left: 0,
             shown_below: RelPath::root(),
+            device: shared.settings.one_file_system.then(|| shared.ground.landing.root.top().device),
         }
     }
 
@@ -128,6 +131,11 @@ impl<'a> Remover<'a> {
         for (place, _) in places.iter().filter(|(place, directory)| *directory && is_whole(place)) {
             let scope = self.filter_of(place).scope();
             self.shown_below = place.clone();
+            if let (Some(device), Ok(held)) =
+                (&mut self.device, self.shared.ground.landing.root.directory(place))
+            {
+                *device = held.device;
+            }
             self.clean(&RelPath::root(), place, &scope, offered, touched);
         }
         // With a list of files, everything lands in the destination itself.
@@ -262,8 +270,7 @@ impl<'a> Remover<'a> {
         }
         // A missing directory needs no cleaning: a dry run creates no directories.
         let Ok(held) = self.shared.ground.landing.root.directory(place) else { return };
-        // The source has a directory of this name too; what it lacks are backups, which deletion would keep deeper and deeper.
-        if self.backups().is_some_and(|backups| backups.are_in(held.as_fd())) {
+        if self.leaves(&held) {
             return;
         }
         let listed = self.list_staying(place, &held);
@@ -417,6 +424,10 @@ impl<'a> Remover<'a> {
                 return None;
             }
         };
+        if rustix::fs::fstat(&directory.fd).is_ok_and(|stat| self.spares(stat.st_dev)) {
+            directory.close_again();
+            return None;
+        }
         if self.shared.ground.landing.root.is_behind_a_link(directory.fd.as_fd()) {
             directory.close_again();
             self.tell(path, "not deleted: a link that --keep-dirlinks keeps leads to it".into());
@@ -447,6 +458,17 @@ impl<'a> Remover<'a> {
         let opened = OpenedDirectory { fd: open(OFlags::RDONLY)?, had };
         let found = list(opened.fd.as_fd())?;
         Ok((opened, found))
+    }
+
+    /// True for a directory in which nothing is deleted: it is on another file system, or has backups. The source has such a directory
+    /// too; what it lacks are backups, which deletion would keep deeper and deeper.
+    fn leaves(&self, held: &Directory) -> bool {
+        self.spares(held.device) || self.backups().is_some_and(|backups| backups.are_in(held.as_fd()))
+    }
+
+    /// True for the device of a file system in which nothing is deleted.
+    fn spares(&self, device: u64) -> bool {
+        self.device.is_some_and(|own| own != device)
     }
 
     fn is_too_deep(&self, path: &RelPath) -> bool {

@@ -39,6 +39,7 @@ use crate::tree::bounds::{Bounds, Named};
 use crate::tree::digest::ledger::{Known, Ledger};
 use crate::tree::filter::{Filter, Side};
 use crate::tree::pattern::expand;
+pub use crate::tree::reach::reaches;
 pub use crate::tree::selection::{MissingPath, Selection};
 pub use crate::tree::source_root::{Finding, SourceRoot};
 

@@ -15,6 +15,7 @@ pub mod own_files;
 pub mod pattern;
 pub mod places;
 pub mod prune;
+pub mod reach;
 pub mod reading;
 pub mod root;
 pub mod safe_link;

@@ -297,11 +297,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let is_it = removes && origin == here;
         if is_it {
             let place = self.shared.ground.landing.place(entry).unwrap_or_default();
-            self.tell(
-                &place,
-                "is the source's file itself, and stays there: removing it would remove the only one"
-                    .to_owned(),
-            );
+            let only = if there.stat.st_nlink > 1 { "perhaps by another name" } else { "and the only one" };
+            self.tell(&place, format!("is the source's file itself, {only}, and stays there"));
         }
         is_it
     }
