@@ -28,6 +28,15 @@ fn names(here: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
+/// An empty source `src`, and an empty destination `dst`.
+fn with_both() -> tempfile::TempDir {
+    let here = directory("linerate-places-");
+    for name in ["src", "dst"] {
+        fs::create_dir(here.path().join(name)).unwrap();
+    }
+    here
+}
+
 #[test]
 fn an_empty_place_is_refused_and_is_not_the_working_directory() {
     let above = directory("linerate-places-");
@@ -138,10 +147,7 @@ fn a_backup_directory_that_is_the_destination_loses_nothing() {
 
 #[test]
 fn a_file_in_place_of_the_backup_directory_is_told_and_nothing_is_changed() {
-    let here = directory("linerate-places-");
-    for name in ["src", "dst"] {
-        fs::create_dir(here.path().join(name)).unwrap();
-    }
+    let here = with_both();
     fs::write(here.path().join("src/file"), "newer").unwrap();
     for name in ["a", "file", "kept"] {
         fs::write(here.path().join("dst").join(name), "old").unwrap();
@@ -171,10 +177,7 @@ fn a_file_in_place_of_the_backup_directory_is_told_and_nothing_is_changed() {
 
 #[test]
 fn a_backup_directory_in_the_destination_is_no_extra_entry() {
-    let here = directory("linerate-places-");
-    for name in ["src", "dst"] {
-        fs::create_dir(here.path().join(name)).unwrap();
-    }
+    let here = with_both();
     for backups in ["bak", "./other/below"] {
         fs::write(here.path().join("dst/kept"), "old").unwrap();
         for round in 0..3 {
@@ -221,10 +224,7 @@ fn backups_in_a_directory_that_the_source_has_too_stay_where_they_are() {
 
 #[test]
 fn an_empty_value_that_rsync_refuses_is_refused() {
-    let here = directory("linerate-places-");
-    for name in ["src", "dst"] {
-        fs::create_dir(here.path().join(name)).unwrap();
-    }
+    let here = with_both();
     fs::write(here.path().join("src/file"), "new").unwrap();
     for (option, says) in [
         ("--temp-dir=", "The temp-dir does not exist: "),

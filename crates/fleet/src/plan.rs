@@ -6,6 +6,7 @@ use linerate_sys::replace::replace;
 use linerate_wire::control::{DividedFile, JournalKey, Keep};
 use linerate_wire::entry::Timestamp;
 use linerate_wire::path::RelPath;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, File};
@@ -233,7 +234,8 @@ impl PlanDirectory {
 
     /// That key; `None` if there is none, as in plans of earlier versions, or if other users may read or write it.
     pub fn journal_key(&self) -> Option<JournalKey> {
-        let (mut file, stat) = private::open_file(File::open(&self.path).ok()?, KEY_FILE).ok()?;
+        let (mut file, stat) =
+            private::open_file(File::open(&self.path).ok()?, KEY_FILE, OFlags::RDONLY).ok()?;
         let mut key = [0; 32];
         (stat.st_size == 32 && file.read_exact(&mut key).is_ok()).then_some(JournalKey(key))
     }

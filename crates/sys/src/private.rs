@@ -57,16 +57,28 @@ fn make(path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Opens the file `name` in a directory, if it is a regular file with one name to which nobody else has access.
+/// Opens the file `name` in a directory for this `access`, if it is a regular file with one name to which nobody else has access.
 ///
 /// # Errors
 /// The errors of open(2); `EPERM` if the file isn't such a file.
-pub fn open_file(directory: impl AsFd, name: &str) -> Result<(File, Stat), Errno> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+pub fn open_file(directory: impl AsFd, name: &str, access: OFlags) -> Result<(File, Stat), Errno> {
+    let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
     let is_own = is_private(&stat, FileType::RegularFile) && stat.st_nlink == 1;
     if is_own { Ok((File::from(file), stat)) } else { Err(Errno::PERM) }
+}
+
+/// Creates the file `name` in a directory, to which nobody else has access. A file of that name, which a process left that was
+/// killed, goes.
+///
+/// # Errors
+/// The errors of open(2).
+pub fn create_file(directory: impl AsFd, name: &str) -> Result<File, Errno> {
+    // Usually there is none.
+    let _ = rustix::fs::unlinkat(&directory, name, AtFlags::empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
 }
 
 /// Writes the file `name` in a directory, on stable storage, such that nobody else has access to it and nobody reads half
@@ -76,10 +88,7 @@ pub fn open_file(directory: impl AsFd, name: &str) -> Result<(File, Stat), Errno
 /// If it can't be created, written or renamed.
 pub fn write_file(directory: impl AsFd, name: &str, bytes: &[u8]) -> Result<(), Errno> {
     let (directory, new) = (directory.as_fd(), format!("{name}.new"));
-    // A leftover of a run that was killed here.
-    let _ = rustix::fs::unlinkat(directory, &new, AtFlags::empty());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(directory, &new, flags, Mode::RUSR | Mode::WUSR)?);
+    let mut file = create_file(directory, &new)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|_| Errno::IO)?;
     rustix::fs::renameat(directory, &new, directory, name)?;
     rustix::fs::fsync(directory)

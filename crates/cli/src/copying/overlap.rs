@@ -4,6 +4,7 @@ use linerate_sys::mounts::Mounts;
 use linerate_transfer::sender::{Selection, SourceRoot, reaches};
 use linerate_wire::control::Options;
 use linerate_wire::path::{RelPath, printable};
+use std::cell::LazyCell;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +22,7 @@ pub fn check(
     options: &Options,
     selection: &Selection,
 ) -> Result<(), String> {
-    let check = Check { destination, options, selection, mounts: Mounts::read() };
+    let check = Check { destination, options, selection, mounts: LazyCell::new(Mounts::read) };
     sources.iter().try_for_each(|source| {
         let argument = source.source.argument;
         match selection.listed.as_ref().map(|listed| listed.of(argument)) {
@@ -38,7 +39,7 @@ struct Check<'a> {
     destination: &'a Path,
     options: &'a Options,
     selection: &'a Selection,
-    mounts: Mounts,
+    mounts: LazyCell<Mounts>,
 }
 
 impl Check<'_> {
@@ -64,7 +65,8 @@ impl Check<'_> {
             return said("is in a directory that --delete would clear:");
         }
         // A rule may protect the mount point.
-        let inner = self.mounts.inner(&written).filter(|_| deletes && self.options.filter.is_empty());
+        let inner = || self.mounts.inner(&written);
+        let inner = (deletes && self.options.filter.is_empty()).then(inner).flatten();
         if let Some(point) = inner.and_then(|inner| self.mounts.mounted_below(&place, &inner)) {
             let seen = shown(point);
             return said(&format!(
@@ -81,29 +83,31 @@ impl Check<'_> {
         follows: bool,
         (source, path, written): (&SourceRoot, &RelPath, &Path),
     ) -> bool {
+        if !self.options.recursive {
+            return false;
+        }
         let Some(below) = self.below(place, follows, written) else { return false };
         // The scan sees the paths of the source.
         let below = below.and_then(|below| {
             RelPath::new(Path::new(path.as_os_str()).join(below).as_os_str().as_bytes()).ok()
         });
-        self.options.recursive && below.is_none_or(|below| reaches(source, self.selection, &below))
+        below.is_none_or(|below| reaches(source, self.selection, &below))
     }
 
     /// The path of `path` below the directory `top`, by the directories above it or by another mount, `Some(None)` if that path
     /// isn't known; with `follows` also if `path` is a link that leads there.
     fn below(&self, path: &Path, follows: bool, top: &Path) -> Option<Option<PathBuf>> {
-        let (found, real_top, inner_top) =
-            (fs::metadata(top).ok()?, top.canonicalize().ok()?, self.mounts.inner(top));
+        let (found, real_top) = (fs::metadata(top).ok()?, top.canonicalize().ok()?);
+        let written = place_of(path)?;
         let itself = path.canonicalize().ok().filter(|_| follows);
-        let mut above = holders(path).chain(itself.iter().flat_map(|real| holders(real)));
-        let is_above = above.any(|above| fs::metadata(above).is_ok_and(|above| is_same(&above, &found)));
-        let real = itself.clone().or_else(|| real_of_missing(path))?;
-        if is_above {
+        let real = itself.as_ref().unwrap_or(&written);
+        let mut above = written.ancestors().skip(1).chain(real.ancestors().skip(1));
+        if above.any(|above| fs::metadata(above).is_ok_and(|above| is_same(&above, &found))) {
             return Some(real.strip_prefix(&real_top).ok().map(Path::to_owned));
         }
         let holder = real.ancestors().find(|above| above.exists())?;
-        let inner = self.mounts.inner(holder)?;
-        let below = inner.below(inner_top.as_ref()?)?.join(real.strip_prefix(holder).ok()?);
+        let (inner, inner_top) = (self.mounts.inner(holder)?, self.mounts.inner(top)?);
+        let below = inner.below(&inner_top)?.join(real.strip_prefix(holder).ok()?);
         (below != Path::new("")).then_some(Some(below))
     }
 
@@ -139,17 +143,12 @@ fn place(source: &SourceRoot, destination: &Path, mirrors: bool) -> PathBuf {
 }
 
 /// The place of a path that may not exist; a link at its end isn't followed.
-fn real_of_missing(path: &Path) -> Option<PathBuf> {
+fn place_of(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
-    let above = absolute.ancestors().skip(1).find(|above| above.exists())?;
-    Some(above.canonicalize().ok()?.join(absolute.strip_prefix(above).ok()?))
-}
-
-/// The directories that hold `path`, as far as they exist, the nearest first.
-fn holders(path: &Path) -> impl Iterator<Item = PathBuf> {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let existing = absolute.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
-    existing.into_iter().flat_map(|real| real.ancestors().map(Path::to_owned).collect::<Vec<_>>())
+    let above = absolute.ancestors().skip(1).find(|above| above.exists());
+    above.map_or(Some(absolute.clone()), |above| {
+        Some(above.canonicalize().ok()?.join(absolute.strip_prefix(above).ok()?))
+    })
 }
 
 fn is_same(one: &Metadata, other: &Metadata) -> bool {

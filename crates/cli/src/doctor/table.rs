@@ -72,10 +72,10 @@ impl Shown<'_> {
 
 /// The whole report as text, without a newline at the end.
 pub fn text(report: &Report, detail: Detail) -> String {
-    let least = with_minor(report, detail, FindingForm::Line);
     let longer = [FindingForm::Costed, FindingForm::Short].into_iter();
     let mut longer = longer.map(|form| with_minor(report, detail, form));
-    longer.find(|text| rows(text) <= SCREEN).unwrap_or(least)
+    let fits = longer.find(|text| rows(text) <= SCREEN);
+    fits.unwrap_or_else(|| with_minor(report, detail, FindingForm::Line))
 }
 
 /// Rows on a terminal.
@@ -133,7 +133,7 @@ fn merged(findings: &[Finding], detail: Detail, most: FindingForm) -> Vec<Shown<
     all
 }
 
-/// What costs most is shown in full, and a minor cost that is known with its facts, if `most` allows it. Minor findings of one check, as
+/// A finding that costs much is shown in full, and one whose cost is minor and known with its facts, if `most` allows it. Minor findings of one check, as
 /// on several ports, say the same: only the costliest, which comes first, is shown with its facts.
 fn form(finding: &Finding, costlier: &[Shown<'_>], detail: Detail, most: FindingForm) -> FindingForm {
     let is_first = || costlier.iter().all(|other| other.finding.check != finding.check);

@@ -1,7 +1,9 @@
 //! The directory of an account's job records. It is closed to other accounts, and only files of this account are trusted.
 
-use linerate_sys::private::{is_private, open_directory, open_or_make_directory, state_directory};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
+use linerate_sys::private::{
+    create_file, open_directory, open_file, open_or_make_directory, state_directory,
+};
+use rustix::fs::{AtFlags, Dir, OFlags, renameat, unlinkat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -64,7 +66,7 @@ impl JobFolder {
     /// A record by its name, if there is one.
     pub fn record(&self, name: &str) -> Option<JobRecord> {
         let mut bytes = Vec::new();
-        let file = self.open_own(&format!("{name}{RECORD}"), OFlags::RDONLY).ok()?;
+        let file = open_file(&self.0, &format!("{name}{RECORD}"), OFlags::RDONLY).ok()?.0;
         file.take(LONGEST).read_to_end(&mut bytes).ok()?;
         JobRecord::read(name, &bytes)
     }
@@ -84,14 +86,14 @@ impl JobFolder {
     pub fn write(&self, record: &JobRecord) -> Result<(), Errno> {
         let (bytes, name) = (record.json(), record.name());
         let (whole, new) = (format!("{name}{RECORD}"), format!("{name}{NEW}"));
-        let written = self.create(&new).and_then(|mut file| {
+        let written = create_file(&self.0, &new).and_then(|mut file| {
             file.write_all(&bytes).map_err(|_| Errno::IO)?;
             renameat(&self.0, &*new, &self.0, &*whole)
         });
         // An existing record has its space already.
         written.or_else(|error| {
             let _ = unlinkat(&self.0, &*new, AtFlags::empty());
-            let mut file = self.open_own(&whole, OFlags::WRONLY).map_err(|_| error)?;
+            let (mut file, _) = open_file(&self.0, &whole, OFlags::WRONLY).map_err(|_| error)?;
             file.write_all(&bytes).map_err(|_| error)?;
             file.set_len(bytes.len() as u64).map_err(|_| error)
         })
@@ -102,13 +104,14 @@ impl JobFolder {
     /// # Errors
     /// If it can't be made.
     pub fn make_events(&self, name: &str) -> Result<File, Errno> {
-        self.create(&format!("{name}{EVENTS}"))
+        create_file(&self.0, &format!("{name}{EVENTS}"))
     }
 
     /// The next bytes of a job's events after the first `from`, at most `most`.
     pub fn events(&self, name: &str, from: u64, most: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let Ok(mut file) = self.open_own(&format!("{name}{EVENTS}"), OFlags::RDONLY) else { return bytes };
+        let opened = open_file(&self.0, &format!("{name}{EVENTS}"), OFlags::RDONLY);
+        let Ok((mut file, _)) = opened else { return bytes };
         if file.seek(SeekFrom::Start(from)).is_ok() {
             // Bytes that could not be read are read the next time.
             let _ = file.take(most).read_to_end(&mut bytes);
@@ -128,22 +131,6 @@ impl JobFolder {
                 let _ = unlinkat(&self.0, format!("{}{end}", record.name()), AtFlags::empty());
             }
         }
-    }
-
-    fn create(&self, name: &str) -> Result<File, Errno> {
-        // A process that was killed at this point left them.
-        let _ = unlinkat(&self.0, name, AtFlags::empty());
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
-    }
-
-    /// Opens a plain file of this account that has one name, and that other accounts may not read or write.
-    fn open_own(&self, name: &str, access: OFlags) -> Result<File, Errno> {
-        let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = openat(&self.0, name, flags, Mode::empty())?;
-        let stat = fstat(&file)?;
-        let is_own = is_private(&stat, FileType::RegularFile) && stat.st_nlink == 1;
-        if is_own { Ok(file.into()) } else { Err(Errno::PERM) }
     }
 }
 
@@ -166,6 +153,7 @@ mod tests {
     use super::super::record::JobRole;
     use super::*;
     use linerate_wire::control::JobId;
+    use rustix::fs::{FileType, Mode};
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
 

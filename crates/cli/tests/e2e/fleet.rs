@@ -52,6 +52,15 @@ impl<'a> Fleet<'a> {
         self
     }
 
+    /// A plan of one shard, with a file of that many bytes beside small ones.
+    #[track_caller]
+    fn of_one_shard(case: &'a Case, bytes: usize) -> Self {
+        let fleet = Self::new(case).with_tree();
+        write(fleet.source.join("large"), noise(1, bytes));
+        fleet.plan(args!["--shards", "1"]).exits(0);
+        fleet
+    }
+
     fn start(&self, command: &[&str], args: Vec<OsString>) -> Running {
         let mut words = args![self.case.bed.program(), "fleet"];
         words.extend(command.iter().map(OsString::from));
@@ -173,9 +182,7 @@ fn a_second_plan_has_what_has_changed_since() {
 #[test]
 fn a_task_that_is_killed_is_begun_again_and_nothing_is_half_written() {
     let Some(case) = case() else { return };
-    let fleet = Fleet::new(&case).with_tree();
-    write(fleet.source.join("large"), noise(1, 30_000_000));
-    fleet.plan(args!["--shards", "1"]).exits(0);
+    let fleet = Fleet::of_one_shard(&case, 30_000_000);
     let slow = args!["--shard", "0", "--lease", "2", "--bwlimit", "8mb", "--streams", "1"];
     fleet.kill_midway(slow, 4_000_000);
     assert_real_names_are_whole(&fleet.source, &fleet.copy);
@@ -205,9 +212,7 @@ fn a_task_that_is_ended_says_so_and_another_one_goes_on() {
 #[test]
 fn a_shard_that_is_run_twice_at_the_same_time_is_moved_once() {
     let Some(case) = case() else { return };
-    let fleet = Fleet::new(&case).with_tree();
-    write(fleet.source.join("large"), noise(1, 8_000_000));
-    fleet.plan(args!["--shards", "1"]).exits(0);
+    let fleet = Fleet::of_one_shard(&case, 8_000_000);
     let first = fleet.start_run(args!["--shard", "0", "--bwlimit", "4mb"]);
     assert!(within(PATIENCE, || fleet.states()[0].0 == "running"), "{}", first.said());
     fleet.run(args!["--shard", "0", "--no-wait"]).exits(1).says(&["attempt 1 is at work on host"]);
@@ -222,9 +227,7 @@ fn a_shard_that_is_run_twice_at_the_same_time_is_moved_once() {
 #[test]
 fn a_task_that_says_nothing_is_taken_over_from_and_stops_when_it_comes_back() {
     let Some(case) = case() else { return };
-    let fleet = Fleet::new(&case).with_tree();
-    write(fleet.source.join("large"), noise(1, 30_000_000));
-    fleet.plan(args!["--shards", "1"]).exits(0);
+    let fleet = Fleet::of_one_shard(&case, 30_000_000);
     let silent = fleet.start_run(args!["--shard", "0", "--lease", "2", "--bwlimit", "4mb", "--timeout", "5"]);
     assert!(within(PATIENCE, || fleet.bytes_of(0) > 2_000_000), "{}", silent.said());
     silent.signal(Signal::STOP);
@@ -360,9 +363,7 @@ fn a_directory_that_became_a_link_has_vanished_and_what_is_in_its_way_is_named_w
 #[test]
 fn a_file_that_a_killed_task_left_half_is_finished_by_the_next_round() {
     let Some(case) = case() else { return };
-    let fleet = Fleet::new(&case).with_tree();
-    write(fleet.source.join("large"), noise(1, 30_000_000));
-    fleet.plan(args!["--shards", "1"]).exits(0);
+    let fleet = Fleet::of_one_shard(&case, 30_000_000);
     fleet.kill_midway(args!["--shard", "0", "--bwlimit", "8mb", "--streams", "1"], 12_000_000);
     fleet.plan(args!["--shards", "1"]).exits(0);
     fleet.run(args![]).exits(0);
@@ -373,9 +374,7 @@ fn a_file_that_a_killed_task_left_half_is_finished_by_the_next_round() {
 #[test]
 fn a_file_that_a_killed_task_left_half_is_finished_through_another_host() {
     let Some(case) = case() else { return };
-    let fleet = Fleet::new(&case).with_tree();
-    write(fleet.source.join("large"), noise(1, 30_000_000));
-    fleet.plan(args!["--shards", "1"]).exits(0);
+    let fleet = Fleet::of_one_shard(&case, 30_000_000);
     let through = |host: &str| {
         let command =
             format!("env XDG_STATE_HOME={} {}", case.aside(host).display(), case.bed.program().display());

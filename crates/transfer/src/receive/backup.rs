@@ -18,7 +18,7 @@ use crate::tree::safe_link::leads_out;
 
 /// The beginning of the message that the directory for backups can't be one.
 pub const NO_BACKUP_DIR: &str = "The backup-dir";
-/// What a message ends with if keeping a backup failed.
+/// The end of the message that a backup could not be kept.
 pub const BACKUP_ADVICE: &str = "backups need a directory that can be made";
 
 /// Where backups go.

@@ -115,7 +115,7 @@ impl Written<'_> {
 
 /// Reads the key; `ENOENT` if there is none, `EPERM` if it isn't trusted.
 fn read(directory: &OwnedFd, written: Option<&Written<'_>>) -> Result<Key, Errno> {
-    let (mut file, stat) = open_file(directory, NAME)?;
+    let (mut file, stat) = open_file(directory, NAME, OFlags::RDONLY)?;
     if stat.st_size != 32 || written.is_some_and(|written| is_reached(directory, &stat, written)) {
         return Err(Errno::PERM);
     }

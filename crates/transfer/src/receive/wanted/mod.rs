@@ -173,7 +173,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let Some(sync) = self.sync else { return Ok(Want::Whole) };
         let there = self.here.look_for(entry, place);
         let decision = match &there {
-            Some(there) if self.is_the_only_one(entry, Origin { inode, ctime }, there) => Decision::LeftAlone,
+            Some(there) if self.is_the_only_one(&admitted, Origin { inode, ctime }, there) => {
+                Decision::LeftAlone
+            }
             Some(_) if self.is_made_top(entry) => Decision::New,
             Some(there) => self.decide(&admitted, digest, there),
             None if sync.ignore_existing && self.is_under_something_else(place) => Decision::LeftAlone,
@@ -291,14 +293,14 @@ impl<'a, 'b> Comparer<'a, 'b> {
 
     /// True if the sender would remove an entry that is the existing one, by another mount or another path: its file system
     /// gave it the same number and the same time of its last change. The sender doesn't remove what is left alone.
-    fn is_the_only_one(&self, entry: &Entry, origin: Origin, there: &Occupant) -> bool {
-        let here = Origin { inode: there.stat.st_ino, ctime: ctime(&there.stat) };
-        let removes = self.shared.settings.removes_sources && entry.kind != Kind::Directory;
-        let is_it = removes && origin == here;
+    fn is_the_only_one(&self, admitted: &Admitted<'_>, origin: Origin, there: &Occupant) -> bool {
+        if !self.shared.settings.removes_sources || admitted.entry().kind == Kind::Directory {
+            return false;
+        }
+        let is_it = origin == Origin { inode: there.stat.st_ino, ctime: ctime(&there.stat) };
         if is_it {
-            let place = self.shared.ground.landing.place(entry).unwrap_or_default();
             let only = if there.stat.st_nlink > 1 { "perhaps by another name" } else { "and the only one" };
-            self.tell(&place, format!("is the source's file itself, {only}, and stays there"));
+            self.tell(admitted.place(), format!("is the source's file itself, {only}, and stays there"));
         }
         is_it
     }
