@@ -472,7 +472,7 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
     // Everything that a treatment could change, or change by the way.
     let snap = "grep -rs '' /proc/sys/net /proc/sys/vm /sys/class/net/eth0/mtu | grep -v 'stable_secret\\|/flush:\\|stat_refresh'; \
                 grep -s '' /sys/class/net/eth0/queues/*/[rx]ps_cpus /proc/irq/*/smp_affinity_list; \
-                for o in -l -g -k -c; do ethtool $o eth0; done; tc qdisc show dev eth0 | sort";
+                for o in -l -g -k -c -x; do ethtool $o eth0; done; tc qdisc show dev eth0 | sort";
     let script = format!(
         "set -e; g() {{ ssh -F $LINERATE_LAB_SSH_CONFIG g0 \"$@\"; }}; d=$LINERATE_LAB_DIR
          snap() {{ g \"{snap}\" > $d/$1 2>&1 || true; }}
@@ -506,7 +506,7 @@ fn a_virtual_machine_is_treated_and_is_as_before() {
 fn in_guest(queues: u32, script: &str) -> support::Run {
     let mut command = Command::new(PROGRAM);
     command.args(["lab", "run", "--guests", "1", "--guest-kind", "qemu"]);
-    let guest = format!("vcpus=2,queues={queues},memory=1GiB");
+    let guest = format!("vcpus=2,queues={queues},rss=on,memory=1GiB");
     command.args(["--guest", &guest, "--", "sh", "-c", script]);
     Running::start(command).end_within(4 * support::PATIENCE).exits(0)
 }

@@ -60,6 +60,11 @@ pub enum Setting {
         /// The port.
         port: String,
     },
+    /// The receive queue of each slot of a port's RSS table: `equal 4` if they take turns, else numbers.
+    Rss {
+        /// The port.
+        port: String,
+    },
     /// The processors over which software spreads a receive queue's packets: a mask.
     Rps {
         /// The port.
@@ -177,6 +182,7 @@ impl Setting {
             | Self::Coalescing { port }
             | Self::Feature { port, .. }
             | Self::Qdisc { port }
+            | Self::Rss { port }
             | Self::Rps { port, .. }
             | Self::Xps { port, .. }
             | Self::Mtu { port } => Some(port),
@@ -239,6 +245,7 @@ impl Setting {
                 format!("tc qdisc replace dev {port} root handle {}: mq", handle(value))
             }
             Self::Qdisc { port } => format!("tc qdisc replace dev {port} root {}", word(value)),
+            Self::Rss { port } => format!("ethtool -X {port} {}", shares(value)),
             Self::Mtu { port } => format!("ip link set {port} mtu {}", self.part(value)),
             Self::Governor => governors(value),
             Self::Rps { .. } | Self::Xps { .. } | Self::Tunable { .. } | Self::IrqAffinity { .. } => {
@@ -263,7 +270,7 @@ impl Setting {
     fn part(&self, value: &str) -> String {
         // Values come from hosts and their snapshots.
         let value = match self {
-            Self::Coalescing { .. } => value.split_whitespace().map(word).collect::<Vec<_>>().join(" "),
+            Self::Coalescing { .. } => words(value),
             _ => word(value),
         };
         match self {
@@ -330,6 +337,7 @@ impl fmt::Display for Setting {
             Self::Coalescing { port } => write!(f, "{port}'s coalescing"),
             Self::Feature { port, feature } => write!(f, "{port}'s {feature}"),
             Self::Qdisc { port } => write!(f, "{port}'s root qdisc"),
+            Self::Rss { port } => write!(f, "{port}'s RSS table"),
             Self::Rps { port, queue } => write!(f, "rps_cpus of {port}'s queue {queue}"),
             Self::Xps { port, queue } => write!(f, "xps_cpus of {port}'s queue {queue}"),
             Self::Governor => f.write_str("the processors' governor"),
@@ -396,6 +404,19 @@ fn joined(remedies: &[Remedy], value: &impl Fn(&Remedy) -> &String) -> (usize, S
 /// The command that writes a value to each of these files: a shell expands no pattern after `>`.
 fn loop_over(files: &str, value: &str) -> String {
     format!("for f in {files}; do echo {} > $f; done", word(value))
+}
+
+/// A table of RSS as the command takes it, which gives each queue its number of slots in a row.
+fn shares(value: &str) -> String {
+    let slots: Option<Vec<u16>> = value.split_whitespace().map(|word| word.parse().ok()).collect();
+    let Some(slots) = slots else { return words(value) };
+    let share = |queue| slots.iter().filter(|slot| **slot == queue).count().to_string();
+    let last = slots.iter().max().copied().unwrap_or(0);
+    format!("weight {}", (0..=last).map(share).collect::<Vec<_>>().join(" "))
+}
+
+fn words(value: &str) -> String {
+    value.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// The command that sets one governor for all processors, or the governor of each group.

@@ -191,7 +191,7 @@ fn order(setting: &Setting) -> u8 {
         Setting::Mtu { .. } | Setting::Qdisc { .. } => 1,
         Setting::Feature { .. } | Setting::Coalescing { .. } | Setting::Ring { .. } => 2,
         Setting::Channels { .. } => 3,
-        Setting::Rps { .. } | Setting::Xps { .. } | Setting::IrqAffinity { .. } => 4,
+        Setting::Rss { .. } | Setting::Rps { .. } | Setting::Xps { .. } | Setting::IrqAffinity { .. } => 4,
     }
 }
 

@@ -151,6 +151,7 @@ fn bed_factors(link: &LinkSpec, beside: bool) -> BTreeMap<String, String> {
         ("queues", link.queues.map(|queues| queues.to_string()).or(machine(|spec| spec.queues.to_string()))),
         ("nic", machine(|spec| spec.nic.to_string())),
         ("vcpus", machine(|spec| spec.vcpus.to_string())),
+        ("rss", flag(|spec| spec.rss)),
         ("offload", flag(|spec| spec.offload)),
         ("vhost", flag(|spec| spec.vhost)),
         ("pinned", flag(|spec| spec.pinned)),

@@ -61,9 +61,9 @@ fn read_parameters(root: &Section, found: &[FreeLevels]) -> Result<BTreeMap<Stri
 }
 
 /// The factors that every case has.
-pub(crate) const FACTORS: [&str; 16] = [
-    "tool", "streams", "variant", "dataset", "link", "links", "queues", "guests", "nic", "vcpus", "offload",
-    "vhost", "pinned", "rtt", "loss", "beside",
+pub(crate) const FACTORS: [&str; 17] = [
+    "tool", "streams", "variant", "dataset", "link", "links", "queues", "guests", "nic", "vcpus", "rss",
+    "offload", "vhost", "pinned", "rtt", "loss", "beside",
 ];
 
 fn check_parameters(tool: &Tool, root: &Section, found: &[FreeLevels]) -> Result<(), FileError> {

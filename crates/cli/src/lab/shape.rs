@@ -37,7 +37,7 @@ pub struct LabShape {
     /// Virtual machines as guests: nic=virtio,vcpus=4,queues=4
     ///
     /// NAME=VALUE, separated by commas: nic (virtio, vmxnet3, e1000, e1000e or igb), vcpus, memory, queues,
-    /// offload (on or off), accel (auto, kvm or tcg), vhost and pinned (on or off).
+    /// rss and offload (on or off), accel (auto, kvm or tcg), vhost and pinned (on or off).
     #[arg(long, value_name = "PROPERTIES", requires = "guests")]
     guest: Option<GuestSpec>,
     /// Directory with boot/ and lib/modules/ of their kernel [default: /]

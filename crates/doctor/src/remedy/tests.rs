@@ -106,6 +106,7 @@ fn no_value_becomes_a_command() {
         Setting::Coalescing { port: port() },
         Setting::Feature { port: port(), feature: "rx-gro".into() },
         Setting::Qdisc { port: port() },
+        Setting::Rss { port: port() },
         Setting::Rps { port: port(), queue: 0 },
         Setting::Governor,
         Setting::IrqAffinity { irq: 1 },
@@ -210,6 +211,8 @@ fn a_shell_sets_what_each_command_says() {
             "[ethtool][-K][eth0][rx-gro][on]",
         ),
         (Setting::Qdisc { port: port() }, "fq", "[tc][qdisc][replace][dev][eth0][root][fq]"),
+        (Setting::Rss { port: port() }, "equal 4", "[ethtool][-X][eth0][equal][4]"),
+        (Setting::Rss { port: port() }, "0 0 0 2", "[ethtool][-X][eth0][weight][3][0][1]"),
         (Setting::Mtu { port: port() }, "9000", "[ip][link][set][eth0][mtu][9000]"),
     ];
     for (setting, value, ran) in programs {
@@ -249,6 +252,7 @@ fn no_value_panics() {
         sysctl("net.ipv4.tcp_rmem"),
         Setting::Rps { port: "eth0".into(), queue: 0 },
         Setting::IrqAffinity { irq: 1 },
+        Setting::Rss { port: "eth0".into() },
         Setting::Coalescing { port: "eth0".into() },
         Setting::Mtu { port: "eth0".into() },
     ];

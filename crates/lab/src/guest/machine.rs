@@ -254,12 +254,13 @@ fn device(spec: &GuestSpec, link: usize, mac: &str) -> String {
     // The number of interrupts: two for each queue, one for the configuration and one for the control queue.
     let queues =
         if spec.queues > 1 { format!(",mq=on,vectors={}", 2 * spec.queues + 2) } else { String::new() };
+    let rss = if spec.rss { ",rss=on" } else { "" };
     let offload = if spec.offload {
         ""
     } else {
         ",csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,host_tso4=off,host_tso6=off,mrg_rxbuf=off"
     };
-    format!("{plain}{queues}{offload}")
+    format!("{plain}{queues}{rss}{offload}")
 }
 
 /// Binds the threads of guest `number` to one processor.
@@ -283,6 +284,8 @@ mod tests {
     fn a_card_has_as_many_queues_as_asked() {
         let spec = GuestSpec { vcpus: 4, queues: 4, ..GuestSpec::default() };
         assert_eq!(device(&spec, 0, "m"), "virtio-net-pci,netdev=n0,mac=m,romfile=,mq=on,vectors=10");
+        let rss = GuestSpec { rss: true, ..GuestSpec::default() };
+        assert!(device(&rss, 0, "m").ends_with("romfile=,rss=on"));
         let plain = GuestSpec { nic: Nic::E1000, ..GuestSpec::default() };
         assert_eq!(device(&plain, 1, "m"), "e1000,netdev=n1,mac=m,romfile=");
         let bare = GuestSpec { offload: false, ..GuestSpec::default() };

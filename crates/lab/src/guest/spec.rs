@@ -17,6 +17,8 @@ pub struct GuestSpec {
     pub memory: u64,
     /// Receive and transmit queues of each card. Only virtio has more than one.
     pub queues: u32,
+    /// True if an RSS table chooses the queue of a packet that the guest receives. Only virtio can be true.
+    pub rss: bool,
     /// True if the card segments, merges and checksums large packets for the guest. Only virtio can be false.
     pub offload: bool,
     /// How their processors run.
@@ -93,6 +95,7 @@ impl Default for GuestSpec {
             vcpus: 1,
             memory: MEMORY,
             queues: 1,
+            rss: false,
             offload: true,
             accel: Accel::default(),
             vhost: false,
@@ -104,7 +107,7 @@ impl Default for GuestSpec {
 impl GuestSpec {
     /// The reason why such a guest is impossible, if it is.
     pub fn fault(&self) -> Option<String> {
-        let Self { nic, vcpus, memory, queues, offload, vhost, .. } = self;
+        let Self { nic, vcpus, memory, queues, rss, offload, vhost, .. } = self;
         let virtio = *nic == Nic::Virtio;
         match () {
             () if !(1..=MOST_VCPUS).contains(vcpus) => {
@@ -122,6 +125,7 @@ impl GuestSpec {
             () if !offload && !virtio => {
                 Some(format!("{nic} without offload: only virtio can do without; use virtio"))
             }
+            () if *rss && !virtio => Some(format!("RSS with {nic}: only virtio has it; use virtio")),
             () if *vhost && !virtio => Some(format!("vhost with {nic}: only virtio has it; use virtio")),
             () => None,
         }
@@ -157,6 +161,7 @@ impl GuestSpec {
             "memory" => self.memory = linerate_quantity::bytes(value)?,
             "vcpus" => self.vcpus = number()?,
             "queues" => self.queues = number()?,
+            "rss" => self.rss = flag()?,
             "offload" => self.offload = flag()?,
             "vhost" => self.vhost = flag()?,
             "pinned" => self.pinned = flag()?,
@@ -166,7 +171,8 @@ impl GuestSpec {
     }
 
     /// The names of all properties.
-    pub const NAMES: [&str; 8] = ["nic", "vcpus", "memory", "queues", "offload", "accel", "vhost", "pinned"];
+    pub const NAMES: [&str; 9] =
+        ["nic", "vcpus", "memory", "queues", "rss", "offload", "accel", "vhost", "pinned"];
 }
 
 impl FromStr for GuestSpec {
@@ -187,11 +193,13 @@ impl FromStr for GuestSpec {
 impl fmt::Display for GuestSpec {
     /// Writes a description for users: `virtio, 4 processors, 4 queues, 224 MiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nic, vcpus, memory, queues, offload, vhost, pinned, .. } = self;
+        let Self { nic, vcpus, memory, queues, rss, offload, vhost, pinned, .. } = self;
         let of = |n: &u32, what: &str| format!("{n} {what}{}", if *n == 1 { "" } else { "s" });
         write!(f, "{nic}, {}, {}", of(vcpus, "processor"), of(queues, "queue"))?;
         write!(f, ", {} MiB", memory >> 20)?;
-        for (given, text) in [(!offload, "without offload"), (*vhost, "vhost"), (*pinned, "pinned")] {
+        for (given, text) in
+            [(*rss, "RSS"), (!offload, "without offload"), (*vhost, "vhost"), (*pinned, "pinned")]
+        {
             if given {
                 write!(f, ", {text}")?;
             }

@@ -2,11 +2,12 @@
 
 use std::io;
 
-use super::settings::FEATURE_NAMES;
+use super::settings::{FEATURE_NAMES, MOST_SLOTS};
 use super::{Ethtool, Question};
 
-/// ETHTOOL_SFEATURES.
+/// ETHTOOL_SFEATURES and SRXFHINDIR.
 const SET_FEATURES: u32 = 0x3b;
+const SET_INDIRECTION: u32 = 0x39;
 
 impl Ethtool {
     /// Changes some numbers of a group, by their names; the other numbers stay as they are.
@@ -49,6 +50,23 @@ impl Ethtool {
         self.ask(interface)
     }
 
+    /// Sets the ring of each slot by which received packets are distributed over queues; without slots, the driver's own
+    /// distribution, which it adapts to its number of queues.
+    ///
+    /// # Errors
+    /// `EINVAL` if the driver has another number of slots or no such ring; those of [`Ethtool::numbers`].
+    pub fn set_slots(&mut self, interface: &str, slots: &[u32]) -> io::Result<()> {
+        if slots.len() > MOST_SLOTS as usize {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        self.clear();
+        self.put([SET_INDIRECTION, slots.len() as u32, 0]);
+        for (i, ring) in slots.iter().enumerate() {
+            self.set_word(8 + i * 4, *ring);
+        }
+        self.ask(interface)
+    }
+
     fn set_word(&mut self, at: usize, word: u32) {
         self.buffer[at..at + 4].copy_from_slice(&word.to_ne_bytes());
     }
@@ -64,6 +82,9 @@ mod tests {
         let mut ethtool = Ethtool::open().unwrap();
         let refused = ethtool.set_numbers("lo", RINGS, &[("rx", 1)]).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::EOPNOTSUPP));
+        let refused = ethtool.set_slots("lo", &[0, 0]).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(ethtool.set_slots("lo", &[0; 65_537]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         let refused = ethtool.set_feature("lo", "no-such-feature", true).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
     }

@@ -16,7 +16,7 @@ const LINK: u32 = 0x4c;
 /// ETH_SS_FEATURES: the set of strings that names features.
 pub(super) const FEATURE_NAMES: u32 = 4;
 /// The most slots of an indirection table that are read; the largest drivers have a few thousand.
-const MOST_SLOTS: u32 = 1 << 16;
+pub(super) const MOST_SLOTS: u32 = 1 << 16;
 /// The most words of link modes; the kernel has three or four.
 const MOST_MODES: usize = 32;
 /// Bytes of struct ethtool_link_settings before its link modes.

@@ -26,6 +26,7 @@ impl Controls for LiveControls {
             Setting::Channels { port, queues } => ports::channels(port, *queues),
             Setting::Coalescing { port } => ports::coalescing(port),
             Setting::Feature { port, feature } => ports::feature(port, feature),
+            Setting::Rss { port } => ports::rss(port),
             Setting::Qdisc { port } => queueing::root(port).map(|root| root.kind),
             Setting::Governor => files::governors(),
             _ => files::read(&file(setting)?),
@@ -39,6 +40,7 @@ impl Controls for LiveControls {
             Setting::Channels { port, queues } => ports::set_channels(port, *queues, value),
             Setting::Coalescing { port } => ports::set_coalescing(port, value),
             Setting::Feature { port, feature } => ports::set_feature(port, feature, value),
+            Setting::Rss { port } => ports::set_rss(port, value),
             Setting::Qdisc { port } => queueing::set_root(port, value),
             Setting::Governor => files::set_governors(value),
             _ => files::write(&file(setting)?, value),
@@ -55,7 +57,9 @@ impl Controls for LiveControls {
 
     fn beside(&mut self, setting: &Setting) -> Vec<Setting> {
         match setting {
-            Setting::Channels { port, .. } => ports::masks(port),
+            Setting::Channels { port, .. } => {
+                [vec![Setting::Rss { port: port.clone() }], ports::masks(port)].concat()
+            }
             Setting::Governor => files::tunables(Path::new(TUNABLES)),
             Setting::Mtu { port } => vec![Setting::Sysctl {
                 // In a sysctl's name the dots of a port are slashes.
@@ -85,6 +89,7 @@ impl Controls for LiveControls {
             Setting::Channels { port, queues } => ports::can_channels(port, *queues, new),
             Setting::Coalescing { .. } => Ok(()),
             Setting::Feature { port, feature } => ports::can_feature(port, feature),
+            Setting::Rss { port } => ports::rss(port).map(drop),
             Setting::Qdisc { port } => queueing::can_root(port, new),
             Setting::Governor => files::can_governors(new),
             Setting::IrqAffinity { .. } => files::can_bind(&file(setting)?),

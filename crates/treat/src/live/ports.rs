@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use linerate_doctor::remedy::{Queues, RingWay, Setting};
-use linerate_sys::ethtool::{CHANNELS, COALESCING, Ethtool, Question, RINGS};
+use linerate_sys::ethtool::{CHANNELS, COALESCING, Ethtool, Question, RINGS, Spread};
 
 use super::files::{is_balanced, names};
 
@@ -56,6 +56,45 @@ pub fn masks(port: &str) -> Vec<Setting> {
     all.sort();
     all.dedup();
     all
+}
+
+/// `equal N` if N queues take turns, else the queue of each slot.
+pub fn rss(port: &str) -> Result<String, String> {
+    let Spread { slots, .. } = spread(port)?;
+    match turns(&slots) {
+        Some(queues) => Ok(format!("equal {queues}")),
+        None => Ok(slots.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")),
+    }
+}
+
+/// A driver's own table follows its queues, and one that was set doesn't: all queues in turn are the driver's own, if it says so.
+pub fn set_rss(port: &str, value: &str) -> Result<(), String> {
+    let set = |slots: &[u32]| {
+        Ethtool::open().and_then(|mut ethtool| ethtool.set_slots(port, slots)).map_err(failed)
+    };
+    let Spread { rings, slots } = spread(port)?;
+    let Some(queues) = value.strip_prefix("equal ") else {
+        return set(&value.split_whitespace().map(parse).collect::<Result<Vec<_>, _>>()?);
+    };
+    let queues = parse(queues)?.max(1);
+    if queues == rings {
+        set(&[])?;
+        if rss(port)? == value {
+            return Ok(());
+        }
+    }
+    set(&(0..slots.len() as u32).map(|slot| slot % queues).collect::<Vec<_>>())
+}
+
+fn spread(port: &str) -> Result<Spread, String> {
+    let spread = Ethtool::open().and_then(|mut ethtool| ethtool.spread(port)).map_err(failed)?;
+    if spread.slots.is_empty() { Err("the driver has no RSS table".into()) } else { Ok(spread) }
+}
+
+/// The number of queues, if the slots name them in turn.
+fn turns(slots: &[u32]) -> Option<u32> {
+    let queues = slots.iter().max()?.checked_add(1)?;
+    (0..).zip(slots).all(|(at, queue)| at % queues == *queue).then_some(queues)
 }
 
 /// All values, as pairs of ethtool's names.
