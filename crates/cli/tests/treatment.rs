@@ -561,6 +561,36 @@ fn a_discipline_that_cannot_come_back_is_named() {
     }
 }
 
+/// A driver's own table follows its queues; a table that somebody has chosen keeps the queues that it names.
+#[test]
+fn an_rss_table_comes_back_as_the_drivers_own() {
+    if !has_guests() {
+        return;
+    }
+    let directory = support::directory("linerate-treat-");
+    let step = |before: &str, new: &str| json!({"checks": ["x"], "setting": {"kind": "rss", "port": "eth0"}, "before": before, "new": new});
+    let uneven = ["0 0 0 1"; 32].join(" ");
+    planned(directory.path(), "equal", &[step("equal 2", "equal 1")]);
+    planned(directory.path(), "uneven", &[step("equal 2", &uneven)]);
+    planned(directory.path(), "over", &[step(&uneven, "equal 1")]);
+    let script = format!(
+        "set -e; g() {{ ssh -F $LINERATE_LAB_SSH_CONFIG g0 \"$@\"; }}; p={}
+         for n in equal uneven over; do g \"cat > /tmp/$n\" < $p/$n; done
+         apply() {{ g {PROGRAM} doctor --apply --yes --json --state /tmp/state --from-plan /tmp/$1 > $p/told; }}
+         told() {{ grep -o '\"id\":\"[a-z0-9]*' $p/told | cut -d'\"' -f4; }}
+         undo() {{ g {PROGRAM} doctor --undo $1 --state /tmp/state >&2; }}
+         table() {{ echo $(g ethtool -x eth0 | grep ' 0:'); }}
+         table; apply equal; table; undo $(told); table
+         g 'ethtool -L eth0 combined 1 && ethtool -L eth0 combined 2'; apply uneven; table
+         id=$(told); g {PROGRAM} doctor --confirm $id --state /tmp/state >&2; apply over; table; undo $(told); table; undo $id; table",
+        directory.path().display()
+    );
+    let run = in_guest(2, &script);
+    let [own, uneven, one] = ["0 1 0 1 0 1 0 1", "0 0 0 1 0 0 0 1", "0 0 0 0 0 0 0 0"];
+    let tables = [own, one, own, uneven, one, uneven, own].map(|slots| format!("0: {slots}\n")).concat();
+    assert_eq!(run.out, tables, "{run}");
+}
+
 /// A remote shell that leads into the namespace; each call is another login.
 fn far_shell(host: &Ill) -> String {
     let path: &Path = &host.directory.path().join("shell");
