@@ -97,6 +97,8 @@ impl FleetReport {
             done.iter().map(|(.., attempt, _)| attempt.written).max().unwrap_or(begun).saturating_sub(begun);
         let sent_bytes = done.iter().map(|(.., attempt, _)| attempt.progress.sent_bytes).sum::<u64>();
         let made: u32 = all.iter().map(|(.., count)| count).sum();
+        let counts = |state: &PartState| matches!(state, PartState::Done | PartState::Running);
+        let counting = all.iter().filter(|(_, state, ..)| counts(state)).count();
         let shards: Vec<_> = done.iter().filter(|(part, ..)| *part != FleetPart::Directories).collect();
         let mut times: Vec<u64> = shards.iter().map(|(.., attempt, _)| took(attempt)).collect();
         times.sort_unstable();
@@ -114,7 +116,7 @@ impl FleetReport {
             sent_bytes,
             gbit_per_second: if seconds > 0 { sent_bytes as f64 * 8e-9 / seconds as f64 } else { 0.0 },
             done: u32::try_from(done.len()).unwrap_or(u32::MAX),
-            lost: made.saturating_sub(u32::try_from(done.len()).unwrap_or(0)),
+            lost: made.saturating_sub(u32::try_from(counting).unwrap_or(0)),
             hosts: hosts(attempts()),
             limiters: limiters(attempts()),
             median_seconds,
@@ -205,9 +207,17 @@ mod tests {
             (3, attempt("s2", "d2", 40, "destination-write")),
             (4, attempt("s1", "d1", 9, "network").map(|it| Attempt { state: AttemptState::Failed, ..it })),
         ];
-        let parts = made.into_iter().map(|(shard, attempt)| (FleetPart::Shard(shard), [(1, attempt)].into()));
-        let report = FleetReport::of(&FleetStatus::of(parts.collect()));
-        assert_eq!((report.seconds, report.sent_bytes, report.done, report.lost), (40, 4_000_000_000, 4, 1));
+        let at_work = || Attempt { begun: 1000, ..Attempt::begin("d1:/x".into()) };
+        let mut gone = at_work();
+        gone.maker.started += 1;
+        let made = made.into_iter().chain([(5, Some(at_work())), (6, Some(gone))]);
+        let parts = made.map(|(shard, attempt)| (FleetPart::Shard(shard), [(1, attempt)].into()));
+        let status = FleetStatus::of(parts.collect());
+        let states: Vec<_> = status.parts().map(|(_, state, ..)| state).skip(4).collect();
+        assert_eq!(states, [PartState::Failed, PartState::Running, PartState::Interrupted]);
+        assert!(status.is_at_work());
+        let report = FleetReport::of(&status);
+        assert_eq!((report.seconds, report.sent_bytes, report.done, report.lost), (40, 4_000_000_000, 4, 2));
         let names: Vec<_> =
             report.hosts.iter().map(|share| (&*share.host, share.receives, share.parts)).collect();
         assert_eq!(names, [("s1", false, 2), ("s2", false, 2), ("d1", true, 2), ("d2", true, 2)]);

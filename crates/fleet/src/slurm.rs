@@ -4,7 +4,7 @@ use anyhow::Context;
 use linerate_sys::replace::replace;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -74,6 +74,22 @@ pub type ScheduledTasks = BTreeMap<u32, ScheduledTask>;
 
 /// The tasks of several jobs, by the jobs' numbers and the shards.
 pub type TasksOfJobs = BTreeMap<(String, u32), ScheduledTask>;
+
+/// Holds off other submissions of a plan for as long as it lives. Where the file system has no locks, it holds off none.
+///
+/// # Errors
+/// If another submission is being made, or the file can't be written.
+pub fn hold_submissions(directory: &PlanDirectory) -> anyhow::Result<File> {
+    let path = directory.path.join("submission.lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.with_context(|| format!("opening {}", path.display()))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            anyhow::bail!("another 'linerate fleet submit' of this plan is at work: wait for its end")
+        }
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
 
 impl SubmittedJob {
     /// The job that was submitted for a plan's round; `None` if it was run in another way.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-use crate::attempt::{Attempt, AttemptState};
+use crate::attempt::{Attempt, AttemptMaker, AttemptState};
 use crate::claim::{Attempts, all_attempts, done};
 use crate::plan::{FleetPart, PlanDirectory};
 
@@ -30,7 +30,7 @@ pub enum PartState {
     Done,
     /// The last attempt failed.
     Failed,
-    /// The last attempt was ended by a signal or by another attempt.
+    /// The last attempt was ended by a signal or by another attempt, or its process is known to be gone.
     Interrupted,
 }
 
@@ -55,12 +55,13 @@ impl FleetStatus {
 
     /// Each part, the directories last, with its state, the attempt that counts, and their number.
     pub fn parts(&self) -> impl Iterator<Item = (FleetPart, PartState, Option<&Attempt>, u32)> {
-        self.parts.iter().map(|(part, attempts)| {
+        let here = AttemptMaker::of_this_process();
+        self.parts.iter().map(move |(part, attempts)| {
             let last = attempts.last_key_value();
             let number = last.map_or(0, |(number, _)| *number);
             let attempt = done(attempts).map(|(_, attempt)| attempt);
             let attempt = attempt.or_else(|| last.and_then(|(_, attempt)| attempt.as_ref()));
-            (*part, state(attempt, number), attempt, number)
+            (*part, state(attempt, number, &here), attempt, number)
         })
     }
 
@@ -79,18 +80,16 @@ impl FleetStatus {
 
     /// True if a task is at work.
     pub fn is_at_work(&self) -> bool {
-        self.parts().any(|(_, state, attempt, _)| {
-            let here = crate::attempt::AttemptMaker::of_this_process();
-            state == PartState::Running && attempt.is_none_or(|attempt| !attempt.maker.is_gone(&here))
-        })
+        self.parts().any(|(_, state, ..)| state == PartState::Running)
     }
 }
 
-fn state(attempt: Option<&Attempt>, number: u32) -> PartState {
+fn state(attempt: Option<&Attempt>, number: u32, here: &AttemptMaker) -> PartState {
     let Some(attempt) = attempt else {
         return if number == 0 { PartState::Waiting } else { PartState::Running };
     };
     match attempt.state {
+        AttemptState::Running if attempt.maker.is_gone(here) => PartState::Interrupted,
         AttemptState::Running if attempt.silence() > SILENT => PartState::Silent,
         AttemptState::Running => PartState::Running,
         AttemptState::Done => PartState::Done,

@@ -26,7 +26,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     nodes: u32,
     /// Rate of a node's link: 100gbit
-    #[arg(long, value_name = "RATE", value_parser = bit_rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     link: u64,
     /// Files to move: 1e9
     #[arg(long, value_name = "N", value_parser = number, required_unless_present = "plan")]
@@ -46,13 +46,13 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     largest: Option<f64>,
     /// Rate of the link between the sites, for all nodes
-    #[arg(long, value_name = "RATE", value_parser = bit_rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     between: Option<u64>,
     /// Bytes a second of the slower site's storage, for all nodes: 200GB
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = positive_size)]
     storage: Option<f64>,
     /// Operations a second of the slower site's metadata servers
-    #[arg(long, value_name = "N", value_parser = number)]
+    #[arg(long, value_name = "N", value_parser = positive)]
     metadata: Option<f64>,
     /// Operations on names for each file
     #[arg(long, value_name = "N", value_parser = number, default_value = "4")]
@@ -61,10 +61,10 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "SECONDS", value_parser = number)]
     cpu_per_gb: Option<f64>,
     /// Processors of a node
-    #[arg(long, value_name = "N", value_parser = number, default_value = "16")]
+    #[arg(long, value_name = "N", value_parser = positive, default_value = "16")]
     processors: f64,
     /// Files a second of a node, however small they are
-    #[arg(long, value_name = "N", value_parser = number, default_value = "10000")]
+    #[arg(long, value_name = "N", value_parser = positive, default_value = "10000")]
     files_per_second: f64,
     /// Time for a task's start and end
     #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "3s")]
@@ -140,7 +140,7 @@ impl SimulateArgs {
             costs: NodeCosts {
                 cpu_per_gb: self.cpu_per_gb.or(measured).unwrap_or(usual.cpu_per_gb),
                 processors: self.processors,
-                per_file: 1.0 / self.files_per_second.max(1e-9),
+                per_file: 1.0 / self.files_per_second,
                 per_task: self.per_task,
                 operations: self.operations,
                 ..usual
@@ -236,8 +236,25 @@ fn number(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("'{text}' isn't a number; write 1000000 or 1e6"))
 }
 
+fn positive(text: &str) -> Result<f64, String> {
+    number(text).and_then(above_zero)
+}
+
 fn size(text: &str) -> Result<f64, String> {
     bytes(text).map(|bytes| bytes as f64)
+}
+
+fn positive_size(text: &str) -> Result<f64, String> {
+    size(text).and_then(above_zero)
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    bit_rate(text).map_err(str::to_owned).and_then(above_zero)
+}
+
+/// With nothing in a second, a fleet never ends.
+fn above_zero<T: PartialOrd + Default>(number: T) -> Result<T, String> {
+    if number > T::default() { Ok(number) } else { Err("it must be more than 0".into()) }
 }
 
 #[cfg(test)]
@@ -245,7 +262,7 @@ mod tests {
     use super::*;
     use clap::Parser;
 
-    #[derive(Parser)]
+    #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
         args: SimulateArgs,
@@ -289,5 +306,15 @@ mod tests {
         let (_, assumed) = model("--nodes 4 --files 1e12");
         assert!(assumed.iter().any(|line| line.contains("several plans")), "{assumed:?}");
         assert!(least_shards(1e300).is_err());
+    }
+
+    #[test]
+    fn nothing_in_a_second_is_no_rate() {
+        let words = [("--files-per-second", "0"), ("--metadata", "0"), ("--processors", "0")];
+        for (word, value) in words.into_iter().chain([("--storage", "0B"), ("--between", "0gbit")]) {
+            let words = ["simulate", "--link", "100gbit", "--nodes", "4", "--files", "1e9", word, value];
+            let error = Line::try_parse_from(words).unwrap_err().to_string();
+            assert!(error.contains("it must be more than 0"), "{word}: {error}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use linerate_fleet::export::{ExportedTask, JobShape, slurm_script};
 use linerate_fleet::plan::{FleetPart, PlanDirectory};
-use linerate_fleet::slurm::{SubmittedJob, array_of, output_path};
+use linerate_fleet::slurm::{SubmittedJob, array_of, hold_submissions, output_path};
 use linerate_fleet::status::{FleetStatus, PartState};
 use std::path::PathBuf;
 
@@ -44,6 +44,7 @@ pub struct SubmitArgs {
 /// Submits the shards that aren't done.
 pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     let directory = PlanDirectory::open(&args.plan)?;
+    let held = hold_submissions(&directory)?;
     refuse_twice(&directory)?;
     let left = left(&directory)?;
     if left.is_empty() {
@@ -66,6 +67,8 @@ pub fn run(args: &SubmitArgs) -> Result<Code, Failure> {
     let script = slurm_script(&task, &shape).map_err(Failure::from)?;
     let note = |line: &str| {
         let submitted = SubmittedJob::note(&directory, line, &array)?;
+        // sbatch may wait for the job's end.
+        drop(held);
         say!("job {}: shards {array}", submitted.job);
         Ok(submitted.job)
     };

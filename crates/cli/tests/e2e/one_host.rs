@@ -229,6 +229,45 @@ fn a_file_that_is_the_source_and_the_destination_is_not_removed() {
     }
 }
 
+/// The far host has this host's files, and no name says so.
+#[test]
+fn a_source_below_a_far_destination_stays() {
+    let Some(case) = case() else { return };
+    let at = |path: &str| case.near.join(path);
+    let far = |path: &str| format!("b:{}", at(path).display());
+    let remake = || {
+        let _ = fs::remove_dir_all(at("q"));
+        write(at("q/other/of"), "extra");
+        write(at("q/in/d/f"), "f");
+        write(at("q/in/d/large"), noise(1, 2 << 20));
+    };
+    for (from, what) in [(far("q/in/d/"), "far"), (at("q/in/d/").display().to_string(), "near")] {
+        for _ in 0..2 {
+            remake();
+            let line = args!["--delete", "--max-size", "1M", &from, far("q")];
+            case.sync(line).exits(25).says(&["in/d: not deleted: it is the source itself"]);
+            assert!(at("q/f").exists() && !at("q/other").exists(), "{what}");
+            assert_eq!(fs::metadata(at("q/in/d/large")).unwrap().len(), 2 << 20, "{what}");
+        }
+        // What arrives has the source's place.
+        remake();
+        write(at("q/in/d/in/new"), "new");
+        write(at("q/in/d/in/d"), "in the way");
+        case.sync(args!["--delete", "--max-size", "1M", &from, far("q")])
+            .exits(3)
+            .says(&["in/d: ", "the source itself is in the way at the destination"]);
+        assert!(at("q/in/d/large").exists() && at("q/in/new").exists(), "{what}");
+        remake();
+        write(at("q/in/d/in/d/new"), "new");
+        for _ in 0..2 {
+            case.sync(args!["--delete", "--max-size", "1M", &from, far("q")])
+                .exits(25)
+                .says(&["in/d: nothing in it is deleted: it is the source itself"]);
+        }
+        assert!(at("q/in/d/large").exists(), "{what}");
+    }
+}
+
 #[test]
 fn a_killed_copy_is_gone_on_from() {
     let Some(case) = case() else { return };

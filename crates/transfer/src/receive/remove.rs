@@ -2,13 +2,15 @@
 //! never more than the user allows.
 
 use linerate_wire::control::{Change, ProblemKind, Sync};
+use linerate_wire::entry::Origin;
 use linerate_wire::filter::Rules;
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::base::problem::problem;
 use crate::net::session::Reporter;
@@ -22,6 +24,7 @@ use crate::tree::itemize::Item;
 use crate::tree::metadata::write::let_in;
 use crate::tree::own_files;
 use crate::tree::root::Directory;
+use crate::tree::stamp::ctime;
 use crate::tree::temporary::is_reserved;
 
 /// The greatest depth of nested directories that are examined.
@@ -70,6 +73,8 @@ impl News {
 /// The end of the message about entries that aren't deleted.
 pub const NOT_ALL_READ: &str = ", since not all of the source could be read";
 
+const IS_SOURCE: &str = "it is the source itself";
+
 /// Deletes entries, and counts them.
 pub struct Remover<'a> {
     shared: &'a Reception<'a>,
@@ -84,6 +89,34 @@ pub struct Remover<'a> {
     shown_below: RelPath,
     /// The device of that place, if other file systems are spared.
     device: Option<u64>,
+    sources: Sources,
+}
+
+/// The directories that are sources. One of them may be below the destination: both ends may be the same host, or see the same
+/// file system.
+struct Sources {
+    /// As the sender found them.
+    offered: Vec<Origin>,
+    /// Those that were found here, before anything landed in them, by their numbers of device and inode.
+    found: Vec<(u64, u64)>,
+    /// When this transfer began: what has changed since then may be a source with another time.
+    begun: i64,
+}
+
+impl Sources {
+    fn are_offered(&self, stat: &Stat) -> bool {
+        self.offered.contains(&Origin { inode: stat.st_ino, ctime: ctime(stat) })
+    }
+
+    fn has(&self, stat: &Stat) -> bool {
+        let is_changed = stat.st_ctime >= self.begun;
+        let may_be = |source: &Origin| source.inode == stat.st_ino && is_changed;
+        self.are_found(stat) || self.offered.iter().any(may_be)
+    }
+
+    fn are_found(&self, stat: &Stat) -> bool {
+        self.found.contains(&(stat.st_dev, stat.st_ino)) || self.are_offered(stat)
+    }
 }
 
 /// A directory that is being emptied.
@@ -122,6 +155,19 @@ impl<'a> Remover<'a> {
             left: 0,
             shown_below: RelPath::root(),
             device: shared.settings.one_file_system.then(|| shared.ground.landing.root.top().device),
+            sources: Sources { offered: Vec::new(), found: Vec::new(), begun: now_seconds() },
+        }
+    }
+
+    /// Spares a directory that is a source.
+    pub fn spare(&mut self, source: Origin) {
+        self.sources.offered.push(source);
+    }
+
+    /// Notes a directory in which the sender's entries may land.
+    pub fn notice(&mut self, there: &Stat) {
+        if self.sources.are_offered(there) {
+            self.sources.found.push((there.st_dev, there.st_ino));
         }
     }
 
@@ -196,6 +242,9 @@ impl<'a> Remover<'a> {
         found: Vec<Child>,
     ) -> Result<(), String> {
         let in_the_way = "a directory that isn't empty is in the way at the destination";
+        if self.is_source(directory.fd.as_fd()) {
+            return Err("the source itself is in the way at the destination".into());
+        }
         if own_files::belong_in(&directory.fd) {
             return Err("a directory for this command's own files is in the way at the destination".into());
         }
@@ -270,7 +319,7 @@ impl<'a> Remover<'a> {
         }
         // A missing directory needs no cleaning: a dry run creates no directories.
         let Ok(held) = self.shared.ground.landing.root.directory(place) else { return };
-        if self.leaves(&held) {
+        if self.leaves(place, &held) {
             return;
         }
         let listed = self.list_staying(place, &held);
@@ -433,6 +482,11 @@ impl<'a> Remover<'a> {
             self.tell(path, "not deleted: a link that --keep-dirlinks keeps leads to it".into());
             return None;
         }
+        if self.is_source(directory.fd.as_fd()) {
+            directory.close_again();
+            self.tell(path, format!("not deleted: {IS_SOURCE}"));
+            return None;
+        }
         let inside = scope.enter(path, &mut |name| merge_file(directory.fd.as_fd(), name));
         let inside = inside.inspect_err(|error| self.tell(path, unknown(error)));
         let gone = inside.is_ok_and(|inside| self.remove_all(path, &directory, found, &inside));
@@ -460,10 +514,23 @@ impl<'a> Remover<'a> {
         Ok((opened, found))
     }
 
-    /// True for a directory in which nothing is deleted: it is on another file system, or has backups. The source has such a directory
-    /// too; what it lacks are backups, which deletion would keep deeper and deeper.
-    fn leaves(&self, held: &Directory) -> bool {
-        self.spares(held.device) || self.backups().is_some_and(|backups| backups.are_in(held.as_fd()))
+    /// True for a directory in which nothing is deleted: it is the source itself, which is reported, is on another file system, or
+    /// has backups. The source has a directory of backups too; what it lacks are backups, which deletion would keep deeper and
+    /// deeper.
+    fn leaves(&self, place: &RelPath, held: &Directory) -> bool {
+        let is_source = rustix::fs::fstat(held).is_ok_and(|stat| self.sources.are_found(&stat));
+        let is_source = is_source && !place.is_root();
+        if is_source {
+            self.tell(place, format!("nothing in it is deleted: {IS_SOURCE}"));
+        }
+        is_source
+            || self.spares(held.device)
+            || self.backups().is_some_and(|backups| backups.are_in(held.as_fd()))
+    }
+
+    /// True for a directory that is about to be emptied, and is a source.
+    fn is_source(&self, directory: BorrowedFd<'_>) -> bool {
+        rustix::fs::fstat(directory).is_ok_and(|stat| self.sources.has(&stat))
     }
 
     /// True for the device of a file system in which nothing is deleted.
@@ -501,6 +568,12 @@ fn unknown(error: &FilterError) -> String {
 /// True if there is no entry of that name.
 fn is_gone(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
     matches!(rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+}
+
+/// Seconds since 1970, less one: file systems' clocks lag a little.
+fn now_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX) - 1
 }
 
 /// The names in a directory, sorted.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::slurm::{Slurm, case_with_slurm};
 use super::{Fleet, done};
 use crate::bed::args;
-use crate::support::{PATIENCE, within};
+use crate::support::{PATIENCE, Run, within};
 use crate::tree::{noise, write};
 
 /// Submits with these words; the job's number.
@@ -102,6 +102,23 @@ fn tasks_of_an_earlier_round_refuse_a_submission() {
     slurm.submit();
     assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
     fleet.assert_done();
+}
+
+#[test]
+fn of_two_submissions_at_once_one_is_refused() {
+    let Some(case) = case_with_slurm() else { return };
+    let fleet = Fleet::new(&case).with_tree();
+    let slurm = Slurm::of(&case);
+    fleet.plan(args!["--shards", "2", "--hosts", "s2h2"]).exits(0);
+    let both = [0; 2].map(|_| slurm.start_submission(args!["--sbatch=--hold"]));
+    let both = both.map(|run| run.end());
+    let refused: Vec<&Run> = both.iter().filter(|run| run.code == Some(1)).collect();
+    assert!(both.iter().any(|run| run.code == Some(0)), "{} {}", both[0], both[1]);
+    let [refused] = *refused else { panic!("{} {}", both[0], both[1]) };
+    let why = ["another 'linerate fleet submit' of this plan is at work", "still has 2 tasks in the queue"];
+    assert!(why.iter().any(|why| refused.err.contains(why)), "{refused}");
+    assert_eq!(slurm.say("squeue", args!["--noheader", "--array"]).lines().count(), 2);
+    slurm.say("scancel", args!["--partition", "site1"]);
 }
 
 #[test]

@@ -161,17 +161,15 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let admitted = self.judge.admit(Cow::Borrowed(entry));
         let admitted = admitted.map_err(|refused| breach(&refused.to_string()))?;
         let (entry, place) = (admitted.entry(), admitted.place());
-        let name = match entry.kind {
-            Kind::Directory if whole && self.judge.may_clear(entry) => NameOf::WholeDirectory,
-            Kind::Directory => NameOf::Directory,
-            _ => NameOf::Other,
-        };
-        self.remember(place, name)?;
+        self.remember_whole(entry, place, whole)?;
+        if entry.kind == Kind::Directory && entry.path.is_root() {
+            self.remover.spare(Origin { inode, ctime });
+        }
         if let Some(want) = self.uncompared(&admitted, digest, Origin { inode, ctime }) {
             return Ok(want);
         }
         let Some(sync) = self.sync else { return Ok(Want::Whole) };
-        let there = self.here.look_for(entry, place);
+        let there = self.look_for(entry, place);
         let decision = match &there {
             Some(there) if self.is_the_only_one(&admitted, Origin { inode, ctime }, there) => {
                 Decision::LeftAlone
@@ -241,6 +239,25 @@ impl<'a, 'b> Comparer<'a, 'b> {
             self.count(entry, &Want::LeftAlone, self.rules.sync.dry_run);
         }
         Ok(Want::LeftAlone)
+    }
+
+    /// Looks for what is at an entry's place, before anything lands there.
+    fn look_for(&mut self, entry: &Entry, place: &RelPath) -> Option<Occupant> {
+        let there = self.here.look_for(entry, place)?;
+        if entry.kind == Kind::Directory {
+            self.remover.notice(&there.stat);
+        }
+        Some(there)
+    }
+
+    /// Records the name of an entry that can be in the destination; `whole` is true if everything in it is offered.
+    fn remember_whole(&mut self, entry: &Entry, place: &RelPath, whole: bool) -> Result<(), TransferError> {
+        let name = match entry.kind {
+            Kind::Directory if whole && self.judge.may_clear(entry) => NameOf::WholeDirectory,
+            Kind::Directory => NameOf::Directory,
+            _ => NameOf::Other,
+        };
+        self.remember(place, name)
     }
 
     /// Records an offered name, so that --delete doesn't delete it.
