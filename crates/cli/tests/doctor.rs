@@ -236,6 +236,7 @@ fn a_target_without_its_unit_is_refused() {
         doctor(&[&format!("--target={target}")]).exits(2);
     }
     doctor(&["--list", "--json"]).exits(2);
+    doctor(&["--only", "tcp-sack", "--skip", "tcp-sack"]).exits(2).says(&["every check that --only names"]);
 }
 
 #[test]

@@ -9,8 +9,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::socket_option::read;
+
+/// The number that the kernel has given to this thread's network namespace, and gives to no other until the host starts again
+/// (SO_NETNS_COOKIE, socket(7)); `None` before Linux 5.14. Inode numbers are given again.
+pub fn cookie() -> Option<u64> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+    let mut cookie = 0_u64;
+    // SAFETY: any bytes are a number.
+    unsafe { read(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, &mut cookie) }.ok()?;
+    Some(cookie)
+}
 
 /// Makes `command`, when it is spawned, run in the network namespace that `namespace` is open on.
 ///

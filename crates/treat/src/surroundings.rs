@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use linerate_sys::netns::cookie;
 use linerate_sys::process::boot_id;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -20,8 +21,12 @@ const FIRST_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 pub struct Whereabouts {
     /// The kernel's identifier of this start of the host.
     pub boot: String,
-    /// The network namespace, as /proc/self/ns/net names it.
+    /// The network namespace, as /proc/self/ns/net names it. A later one may have the same name.
     pub namespace: String,
+    /// The kernel's number for the network namespace, which no other has; `None` before Linux 5.14, and in journals of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<u64>,
 }
 
 /// A user's login to the host. Two logins are different if any part that is known of both differs.
@@ -38,7 +43,14 @@ impl Whereabouts {
     pub fn here() -> Self {
         let boot = boot_id().unwrap_or_default();
         let namespace = fs::read_link("/proc/self/ns/net").unwrap_or_default();
-        Self { boot, namespace: namespace.to_string_lossy().into_owned() }
+        Self { boot, namespace: namespace.to_string_lossy().into_owned(), cookie: cookie() }
+    }
+
+    /// True if both are one place, or nothing shows that they aren't.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let is_known = self.cookie.is_some() && other.cookie.is_some();
+        (&self.boot, &self.namespace) == (&other.boot, &other.namespace)
+            && (!is_known || self.cookie == other.cookie)
     }
 }
 
@@ -97,6 +109,15 @@ fn parent(pid: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_later_namespace_of_the_same_name_is_another_place() {
+        let here = Whereabouts::here();
+        assert!(here.is_same(&here) && here.is_same(&Whereabouts { cookie: None, ..here.clone() }));
+        let later = Whereabouts { cookie: here.cookie.map(|cookie| cookie + 1), ..here.clone() };
+        assert_eq!(here.is_same(&later), here.cookie.is_none(), "Linux 5.14 or later");
+        assert!(!here.is_same(&Whereabouts { boot: "earlier".into(), ..here.clone() }));
+    }
 
     #[test]
     fn a_login_is_another_one_by_its_connection() {

@@ -198,6 +198,7 @@ pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
     if args.treatment.is_wanted() {
         return treatment::run(&args);
     }
+    args.check_names()?;
     recording(args.metrics.metrics.as_deref(), "doctor", |metrics| {
         metrics.check()?;
         metrics.note().into_iter().for_each(|note| tell!("linerate: {note}"));
@@ -208,6 +209,14 @@ pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
 }
 
 impl DoctorArgs {
+    fn check_names(&self) -> Result<(), Failure> {
+        let only = &self.treatment.only;
+        match !only.is_empty() && only.iter().all(|name| self.skip.contains(name)) {
+            true => Err(Failure::usage("--skip leaves out every check that --only names".into())),
+            false => Ok(()),
+        }
+    }
+
     fn examine(&self) -> Result<Report, Failure> {
         if let [from, to] = self.path.as_slice() {
             return path::examine(from, to, self.need(), &self.places());

@@ -14,6 +14,9 @@ const MINOR: f64 = 1e-6;
 /// The share that a sound line may damage: IEEE 802.3 allows one wrong bit in 10^12, which is one packet of 1,500 bytes in 80
 /// million. No connection is slower for so few, whatever their cause.
 const NONE: f64 = 1e-8;
+/// Fewer lost packets, of fewer packets, show nothing about the share.
+const SOME: u64 = 100;
+const MANY: u64 = 1_000_000;
 /// Carrier changes beyond those that reboots explain.
 const FLAPS: u64 = 20;
 
@@ -84,13 +87,16 @@ fn of(port: &Port, cause: &Cause, since: &str) -> Option<Finding> {
     let lost = (cause.of)(&port.counters).get().filter(|lost| *lost > 0)?;
     let counters = &port.counters;
     let whole = if cause.name.starts_with("rx") { &counters.rx_packets } else { &counters.tx_packets };
-    let share = lost as f64 / whole.get().unwrap_or(0).saturating_add(lost) as f64;
+    let packets = whole.get().unwrap_or(0).saturating_add(lost);
+    let share = lost as f64 / packets as f64;
     if share < NONE {
         return None;
     }
     let severity = match share {
         // It also counts packets that nobody receives (LLDP, STP, unknown VLANs): any number of them is no loss.
         _ if cause.name == "rx_dropped" => Severity::Note,
+        // A few are lost while a link comes up.
+        _ if lost < SOME && packets < MANY => Severity::Note,
         share if share >= MAJOR => Severity::Major,
         share if share >= MINOR => Severity::Minor,
         _ => Severity::Note,
@@ -151,6 +157,10 @@ mod tests {
             "LLDP and STP"
         );
         assert_eq!(with(|c| c.tx_dropped = Fact::Known(1)), found("tx_dropped", "note"));
+        let hardly_used = |c: &mut PortCounters| {
+            (c.rx_packets, c.rx_missed) = (Fact::Known(20_000), Fact::Known(30));
+        };
+        assert_eq!(with(hardly_used), found("rx_missed", "note"));
         assert_eq!(with(|c| c.tx_errors = Fact::Known(9)), found("tx_errors", "minor"));
         assert_eq!(with(|c| c.carrier_changes = Fact::Known(50)), found("carrier", "minor"));
     }

@@ -34,7 +34,9 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         (host.rate_of(port)?, cpu::connection(port.mtu.get()?, true).low * (1.0 - cpu::FAR_LOSS));
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     let near = port.interrupts.known().into_iter().flatten().filter_map(|irq| work::bind(irq, cpus));
-    let finding = Finding::leaves(one, need, title)
+    // Several queues share the port's rate: a far core costs a fifth of its queues' part.
+    let ceiling = one.max(need * (1.0 - cpu::FAR_LOSS * share));
+    let finding = Finding::leaves(ceiling, need, title)
         .at(&port.name)
         .evidence(format!("the card belongs to node {node}, whose processors are {}", list.join(",")))
         .evidence(format!(
@@ -70,6 +72,15 @@ mod tests {
         assert_eq!(lines(&found), ["irq-far-node enp129s0f0 note 16.8 Gbit/s"]);
         assert!(found[0].undo.as_deref().unwrap().starts_with("echo 0 > /proc/irq/60/"), "{found:?}");
         assert!(found[0].fix.as_deref().unwrap().contains("echo 8,9,10,11,12,13,14,15 >"), "{found:?}");
+    }
+
+    /// Half of the queues lose a fifth, not the whole port the rate of all but one core.
+    #[test]
+    fn several_queues_lose_a_fifth_of_the_far_ones_part() {
+        let fast = crate::testing::edited("dual-socket-far-nic", "enp129s0f0", |port| {
+            port.speed_mbps = linerate_host::Fact::Known(100_000);
+        });
+        assert_eq!(lines(&found(&CHECK, &fast)), ["irq-far-node enp129s0f0 major 80.0 Gbit/s"]);
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
 }
 
 /// The processor that served most, and its share; none if the counts of some queues' interrupts are
-/// unknown.
+/// unknown, or nearly all are of one interrupt.
 fn busiest(port: &Port) -> Option<(u32, f64)> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     let (irqs, queues) = (port.interrupts.known()?, port.rx_queues.known()?.len());
@@ -55,6 +55,11 @@ fn busiest(port: &Port) -> Option<(u32, f64)> {
         counts.for_each(|(cpu, count)| *sums.entry(*cpu).or_default() += count);
     }
     let total: u64 = sums.values().sum();
+    let of = |irq: &Irq| irq.counts.known().into_iter().flatten().map(|(_, count)| count).sum::<u64>();
+    // One busy queue has one processor, wherever the others are bound.
+    if irqs.len() > 1 && irqs.iter().any(|irq| of(irq) as f64 > ALL * total as f64) {
+        return None;
+    }
     let (cpu, most) = sums.into_iter().max_by_key(|(_, count)| *count)?;
     (total >= SOME).then(|| (cpu, most as f64 / total as f64))
 }
@@ -96,6 +101,19 @@ mod tests {
         let fix = found(&CHECK, &far).remove(0).fix.unwrap();
         assert!(fix.contains("echo 1 > ") || fix.contains("do echo 1 > "), "{fix}");
         assert!(!fix.contains("echo 64") && !fix.contains("echo 65"), "{fix}");
+    }
+
+    /// One large flow since the start: its queue was busy, and the others weren't.
+    #[test]
+    fn one_busy_queue_is_not() {
+        let busy = crate::testing::edited("irq-one-cpu", "eth0", |port| {
+            let linerate_host::Fact::Known(irqs) = &mut port.interrupts else { panic!("no interrupts") };
+            irqs.iter_mut().skip(1).for_each(|irq| {
+                let linerate_host::Fact::Known(counts) = &mut irq.counts else { return };
+                counts.iter_mut().for_each(|(_, count)| *count /= 1000);
+            });
+        });
+        assert!(found(&CHECK, &busy).is_empty(), "{:?}", lines(&found(&CHECK, &busy)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Check, CheckRun, work};
 use crate::finding::Way;
 use crate::formula::gbit;
-use crate::{Citation, Finding, Host};
+use crate::{Citation, Finding, Host, Severity};
 use linerate_host::facts::{Port, Qdisc};
 
 pub(super) const CHECK: Check = Check {
@@ -22,13 +22,27 @@ pub(super) const CHECK: Check = Check {
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let on_ports = host.linked().flat_map(|port| {
         let disciplines = port.qdiscs.known().into_iter().flatten();
-        disciplines.filter_map(|qdisc| shaped(host, port, qdisc)).chain(policed(host, port))
+        let all = disciplines.filter_map(|qdisc| shaped(host, port, qdisc)).chain(policed(host, port));
+        all.map(|finding| if is_anothers(host, port) { finding.at_most(Severity::Note) } else { finding })
     });
     on_ports.chain(filtered(host)).collect()
 }
 
+/// True for a port of a container or a guest on this host: its limit isn't the host's own.
+fn is_anothers(host: &Host<'_>, port: &Port) -> bool {
+    // The ports of a path are looked at for that path.
+    if host.facts.route.known().is_some() {
+        return false;
+    }
+    let is_member = port.master.known().is_some();
+    let is_tap = port.driver.known().is_some_and(|driver| driver == "tun");
+    // A container's own port has no device beside it.
+    let leads_away = port.layer.known().is_some_and(|layer| layer.is_elsewhere);
+    leads_away && (is_member || host.devices().next().is_some()) || is_tap && is_member
+}
+
 fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
-    let need = host.rate();
+    let need = host.rate_of(port).unwrap_or(host.rate());
     let (rate, whose) = match (qdisc.rate, qdisc.each) {
         (Some(rate), _) => (rate as f64, "sends"),
         (None, Some(each)) => (each as f64, "lets each connection send"),
@@ -83,16 +97,17 @@ fn redirected<'a>(host: &Host<'a>, over: &Port) -> Option<(&'a str, Way)> {
 
 fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let Some(policers) = port.policers.known() else { return Vec::new() };
+    let need = host.rate_of(port).unwrap_or(host.rate());
     let each = [(policers.inwards, Way::Receives, "ingress"), (policers.outwards, Way::Sends, "egress")];
     let of = |(rate, way, hook): (Option<u64>, Way, &str)| {
-        let rate = rate.map(|rate| rate as f64).filter(|rate| *rate < host.rate())?;
+        let rate = rate.map(|rate| rate as f64).filter(|rate| *rate < need)?;
         let title = format!(
             "{} {} at most {}: a policer drops packets above that rate",
             port.name,
             way.verb(),
             gbit(rate)
         );
-        let finding = Finding::leaves(rate, host.rate(), title)
+        let finding = Finding::leaves(rate, need, title)
             .only(way)
             .at(&port.name)
             .evidence(format!("a filter on its {hook} has a policer of {}", gbit(rate)))
@@ -113,7 +128,7 @@ fn filtered(host: &Host<'_>) -> Option<Finding> {
     let rate = rates.iter().copied().min().map(|rate| rate as f64).filter(|rate| *rate < host.rate())?;
     let title = format!("a rule of nftables limits packets to {}", gbit(rate));
     let finding = Finding::leaves(rate, host.rate(), title)
-        .at_most(crate::Severity::Minor)
+        .at_most(Severity::Minor)
         .at("nftables")
         .evidence(format!("{} of its rules limit bytes; the least limit is {}", rates.len(), gbit(rate)))
         .evidence("the doctor doesn't check whether a transfer's packets match the rule");
@@ -131,7 +146,7 @@ mod tests {
     use super::*;
     use crate::testing::{changed, edited, fixture, found, lines};
     use linerate_host::Fact;
-    use linerate_host::facts::Policers;
+    use linerate_host::facts::{Policers, PortKind, PortLayer};
 
     fn with(qdisc: Qdisc) -> Vec<Finding> {
         found(&CHECK, &edited("stock-10g", "eno1", |port| port.qdiscs = Fact::Known(vec![qdisc])))
@@ -147,6 +162,30 @@ mod tests {
         assert!(with(each)[0].title.contains("each connection"));
         assert!(with(Qdisc { rate: Some(12_000_000_000), ..tbf }).is_empty(), "above the need");
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+
+    #[test]
+    fn limits_of_containers_and_slower_ports_are_not_the_hosts() {
+        let with = |change: fn(&mut Port)| {
+            let limited = changed("stock-10g", |facts| {
+                let Fact::Known(ports) = &mut facts.ports else { panic!("none") };
+                let own = ports.iter().find(|port| port.name == "eno1").expect("a port");
+                let tbf =
+                    Qdisc { kind: "tbf".into(), root: true, rate: Some(900_000_000), ..Qdisc::default() };
+                let mut other = Port { name: "other".into(), qdiscs: Fact::Known(vec![tbf]), ..own.clone() };
+                change(&mut other);
+                ports.push(other);
+            });
+            lines(&found(&CHECK, &limited))
+        };
+        let pod = |port: &mut Port| {
+            port.speed_mbps = Fact::NotApplicable;
+            port.kind = Fact::Known(PortKind::Software);
+            port.layer = Fact::Known(PortLayer { is_elsewhere: true, ..PortLayer::default() });
+        };
+        assert_eq!(with(pod), ["rate-limit other note 900 Mbit/s"]);
+        let slow = |port: &mut Port| port.speed_mbps = Fact::Known(1000);
+        assert_eq!(with(slow), ["rate-limit other minor 900 Mbit/s"]);
     }
 
     /// Packets that a filter redirects to a port of the kind ifb wait there.

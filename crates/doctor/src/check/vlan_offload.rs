@@ -23,7 +23,11 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let is_above = |other: &&Port| other.vlan.known().is_some_and(|vlan| vlan.lower == port.name);
     let vlan = host.linked().find(is_above)?;
-    let off: Vec<_> = FEATURES.into_iter().filter(|name| port.offload(name).get() == Some(false)).collect();
+    let is_off = |name: &&str| {
+        let offload = port.offloads.known().and_then(|all| all.get(*name));
+        offload.is_some_and(|offload| !offload.on && !offload.fixed)
+    };
+    let off: Vec<_> = FEATURES.into_iter().filter(is_off).collect();
     if off.is_empty() {
         return None;
     }
@@ -51,10 +55,10 @@ mod tests {
     use crate::testing::{fixture, found, lines, port_of};
 
     /// The stock host with a VLAN on its port.
-    fn with(on: bool) -> Vec<String> {
+    fn with(on: bool, fixed: bool) -> Vec<String> {
         let mut host = fixture("stock-10g");
         let Fact::Known(features) = &mut port_of(&mut host, "eno1").offloads else { panic!("no features") };
-        features.insert("tx-vlan-hw-insert".into(), Offload { on, fixed: false });
+        features.insert("tx-vlan-hw-insert".into(), Offload { on, fixed });
         let vlan = Port {
             name: "eno1.7".into(),
             vlan: Fact::Known(Vlan { id: 7, lower: "eno1".into() }),
@@ -67,12 +71,13 @@ mod tests {
 
     #[test]
     fn tags_by_the_processor_are_found() {
-        assert_eq!(with(false), ["vlan-offload eno1 minor -"]);
+        assert_eq!(with(false, false), ["vlan-offload eno1 minor -"]);
     }
 
     #[test]
     fn tags_by_the_card_and_no_vlan_are_not() {
-        assert!(with(true).is_empty());
+        assert!(with(true, false).is_empty());
+        assert!(with(false, true).is_empty(), "a card without it, as virtio's");
         assert!(found(&CHECK, &fixture("virtio-one-queue")).is_empty());
     }
 }

@@ -161,12 +161,20 @@ fn histories(recording: &Recording) -> BTreeMap<(&str, &str, &str), ConnectionMo
             all.entry((near, far, cookie)).or_default().push((seconds, fields));
         }
     }
-    all.retain(|_, moments| !moments.is_empty());
+    all.values_mut().for_each(only_known);
     all.iter_mut().for_each(|((near, far, _), moments)| {
         moments[0].1.insert("near", near);
         moments[0].1.insert("far", far);
     });
     all
+}
+
+/// Leaves out the samples of a closing connection: the kernel keeps its addresses for a while, but none of its values.
+fn only_known(moments: &mut ConnectionMoments<'_>) {
+    let is_known = |fields: &Fields<'_>| number(fields, "mss") > 0;
+    if moments.iter().any(|(_, fields)| is_known(fields)) {
+        moments.retain(|(_, fields)| is_known(fields));
+    }
 }
 
 fn parse(line: &str) -> Option<(&str, &str, Fields<'_>)> {
@@ -309,6 +317,18 @@ mod tests {
         assert_eq!(closed(&[75776, 0, 0, 0, 2048, 0, 0, 0]), 7.0 / 8.0);
         assert_eq!(closed(&[65536, 131_072, 1 << 20, 1 << 20, 900_000]), 0.0);
         assert_eq!(closed(&[0, 0, 0]), 0.0, "not known");
+    }
+
+    #[test]
+    fn a_closing_connection_keeps_the_values_that_it_had() {
+        let open = |bytes| {
+            format!("a:1 b:2 state=1 cookie=7 inode=9 mss=1448 bytes_acked={bytes} min_rtt=7 busy=5\n")
+        };
+        let texts = [String::new(), open(1000), open(5000), "a:1 b:2 state=6 cookie=7 inode=0\n".into()];
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let flows = flows(&recording_of("flows", &texts));
+        let [flow] = flows.as_slice() else { panic!("{flows:?}") };
+        assert_eq!((flow.bytes_sent, flow.bytes_seen, flow.min_rtt_us, flow.busy_us), (5000, 4000, 7, 5));
     }
 
     #[test]

@@ -332,7 +332,7 @@ fn sweep_one(shelf: &Shelf, id: &str) -> Result<(), String> {
 }
 
 fn is_here(journal: &TreatmentJournal) -> bool {
-    journal.head.place == Whereabouts::here()
+    journal.head.place.is_same(&Whereabouts::here())
 }
 
 /// Refuses users other than root.
