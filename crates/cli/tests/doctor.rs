@@ -240,6 +240,17 @@ fn a_target_without_its_unit_is_refused() {
 }
 
 #[test]
+fn a_host_that_cannot_be_read_leaves_the_others() {
+    let good = fixture("stock-10g.txt");
+    for roots in [["--root", &good, "--root", "/nonexistent"], ["--root", "/nonexistent", "--root", &good]] {
+        let run = doctor(&[&["--json"], &roots[..]].concat()).exits(1).says(&["/nonexistent"]);
+        let told = json(&run);
+        assert_eq!(told["hosts"].as_array().map(Vec::len), Some(1), "{run}");
+        assert!(!told["findings"].as_array().unwrap().is_empty(), "{run}");
+    }
+}
+
+#[test]
 fn several_hosts_are_told_apart() {
     let (first, second) = (fixture("stock-10g.txt"), fixture("narrow-bridge.txt"));
     let told = json(&doctor(&["--json", "--root", &first, "--root", &second]).exits(0));

@@ -100,15 +100,28 @@ impl System {
     /// # Errors
     /// A sentence if the journal or a file can't be written.
     pub fn forget(&self, shelf: &Shelf, journal: &mut TreatmentJournal) -> Result<(), String> {
-        if journal.kept().is_empty() {
+        if journal.kept().is_empty() && !self.names(&journal.id) {
             return Ok(());
         }
         journal.note(TreatmentEvent::Forgotten)?;
         self.write(shelf)
     }
 
+    /// True if one of our files has settings of this treatment. A damaged journal may not say so.
+    fn names(&self, id: &str) -> bool {
+        let line = format!("# {id}");
+        self.files().iter().any(|path| {
+            let is_named = |text: String| text.starts_with(MARK) && text.lines().any(|other| other == line);
+            fs::read_to_string(path).is_ok_and(is_named)
+        })
+    }
+
+    fn files(&self) -> [PathBuf; 2] {
+        [self.0.join(SYSCTLS).join(OWN_SYSCTLS), self.0.join(UNITS).join(UNIT)]
+    }
+
     fn refuse_strangers(&self) -> Result<(), String> {
-        for path in [self.0.join(SYSCTLS).join(OWN_SYSCTLS), self.0.join(UNITS).join(UNIT)] {
+        for path in self.files() {
             match fs::read_to_string(&path) {
                 Ok(text) if !text.starts_with(MARK) => {
                     return Err(format!("{} isn't a file of linerate's: rename it", path.display()));
@@ -285,6 +298,23 @@ mod tests {
         let (mut third, _) = confirmed(&shelf, vec![step(ecn(), "0", "2")]);
         assert!(system.keep(&shelf, &mut third).unwrap_err().contains("isn't a file of linerate's"));
         assert_eq!((read(own).as_str(), third.kept().is_empty()), ("mine\n", true));
+    }
+
+    #[test]
+    fn what_a_damaged_journal_forgot_goes_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, state) = (directory.path().join("root"), directory.path().join("state"));
+        let (system, shelf) = (System::below(&root), Shelf::open(&state).unwrap());
+        let (mut journal, _) = confirmed(&shelf, vec![step(sysctl("net.ipv4.tcp_sack"), "0", "1")]);
+        system.keep(&shelf, &mut journal).unwrap();
+        let file = state.join(&journal.id).join("journal.jsonl");
+        let text = fs::read_to_string(&file).unwrap();
+        let (before, _) = text.trim_end().rsplit_once('\n').unwrap();
+        fs::write(&file, format!("{before}\n\u{1}\n")).unwrap();
+        let mut journal = shelf.journal(&journal.id).unwrap();
+        assert!(journal.kept().is_empty() && root.join(SYSCTLS).join(OWN_SYSCTLS).exists());
+        system.forget(&shelf, &mut journal).unwrap();
+        assert!(!root.join(SYSCTLS).join(OWN_SYSCTLS).exists());
     }
 
     /// systemd gives the line to a shell, and so does this.

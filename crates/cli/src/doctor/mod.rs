@@ -202,9 +202,11 @@ pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
     recording(args.metrics.metrics.as_deref(), "doctor", |metrics| {
         metrics.check()?;
         metrics.note().into_iter().for_each(|note| tell!("linerate: {note}"));
-        let report = args.wanted(args.examine()?);
+        let (report, failure) = args.examine()?;
+        let report = args.wanted(report);
         metrics.examined(&report);
-        Ok(args.tell(&report))
+        let code = args.tell(&report);
+        failure.map_or(Ok(code), Err)
     })
 }
 
@@ -217,13 +219,15 @@ impl DoctorArgs {
         }
     }
 
-    fn examine(&self) -> Result<Report, Failure> {
+    /// The report on the hosts that could be examined, and why another one couldn't.
+    fn examine(&self) -> Result<(Report, Option<Failure>), Failure> {
         if let [from, to] = self.path.as_slice() {
-            return path::examine(from, to, self.need(), &self.places());
+            return path::examine(from, to, self.need(), &self.places()).map(|report| (report, None));
         }
-        let hosts = if self.root.is_empty() { self.asked()? } else { self.read()? };
+        let all = if self.root.is_empty() { self.asked() } else { self.read() };
+        let (hosts, failure) = examined(all)?;
         let hosts: Vec<Host<'_>> = hosts.iter().map(|host| host.view(self.need())).collect();
-        Ok(Report::of(&hosts, ordered(hosts.iter().flat_map(examine_host).collect())))
+        Ok((Report::of(&hosts, ordered(hosts.iter().flat_map(examine_host).collect())), failure))
     }
 
     /// The report without the checks that the user left out.
@@ -246,17 +250,17 @@ impl DoctorArgs {
         self.target.map_or(Need::OfPorts, Need::Target)
     }
 
-    fn asked(&self) -> Result<Vec<NamedHost>, Failure> {
+    fn asked(&self) -> Vec<Result<NamedHost, Failure>> {
         if self.hosts.is_empty() || self.hosts.iter().any(|name| name == HERE) {
             treatment::sweep(&self.treatment.state);
         }
         if self.hosts.is_empty() {
-            return Ok(vec![host(OsStr::new(HERE), &self.places())?]);
+            return vec![host(OsStr::new(HERE), &self.places())];
         }
         self.hosts.iter().map(|name| host(name, &self.places())).collect()
     }
 
-    fn read(&self) -> Result<Vec<NamedHost>, Failure> {
+    fn read(&self) -> Vec<Result<NamedHost, Failure>> {
         let one = |root: &PathBuf| {
             let host = NamedHost { name: root.display().to_string(), facts: open(root)? };
             if host.facts.is_nothing() { Err(no_host(&host.name)) } else { Ok(host) }
@@ -277,6 +281,26 @@ impl DoctorArgs {
         let is_bad = |limit| report.findings.iter().any(|finding| finding.severity >= limit);
         if self.fail_on.is_some_and(is_bad) { Code::Found } else { Code::Done }
     }
+}
+
+/// The hosts that were examined, and the last of the failures, of which the others are reported.
+///
+/// # Errors
+/// The first failure if no host was examined.
+fn examined(all: Vec<Result<NamedHost, Failure>>) -> Result<(Vec<NamedHost>, Option<Failure>), Failure> {
+    let (mut hosts, mut failures) = (Vec::new(), Vec::new());
+    for one in all {
+        match one {
+            Ok(host) => hosts.push(host),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if hosts.is_empty() && !failures.is_empty() {
+        return Err(failures.swap_remove(0));
+    }
+    let last = failures.pop();
+    failures.iter().for_each(|Failure(message, _)| tell!("linerate: {message}"));
+    Ok((hosts, last))
 }
 
 impl Report {
