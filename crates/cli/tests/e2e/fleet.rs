@@ -186,7 +186,9 @@ fn a_task_that_is_killed_is_begun_again_and_nothing_is_half_written() {
     let slow = args!["--shard", "0", "--lease", "2", "--bwlimit", "8mb", "--streams", "1"];
     fleet.kill_midway(slow, 4_000_000);
     assert_real_names_are_whole(&fleet.source, &fleet.copy);
-    assert_eq!(fleet.states()[0].0, "running", "nobody could write down more");
+    assert_eq!(fleet.states()[0].0, "interrupted", "nobody could write that down, but the process is gone");
+    let status = fleet.start(&["status", "plan"], args![]).end().exits(3);
+    assert!(status.out.contains("1 failed or interrupted"), "{status}");
     fleet.run(args!["--shard", "0"]).exits(0);
     fleet.assert_done();
     assert_eq!(fleet.states(), [done(2), done(1)]);
