@@ -129,6 +129,11 @@ impl<'a> Host<'a> {
         }
     }
 
+    /// The same, and the host's needed rate if the port's speed is unreadable.
+    pub(crate) fn need_of(&self, port: &Port) -> f64 {
+        self.rate_of(port).unwrap_or_else(|| self.rate())
+    }
+
     /// True for a port in a guest that reports the speed of the physical card, which the host and its other guests use too: Hyper-V's,
     /// and virtual functions. How much of it is this guest's isn't known.
     pub(crate) fn is_lent(&self, port: &Port) -> bool {

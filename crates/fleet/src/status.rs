@@ -14,6 +14,8 @@ pub const SILENT: u64 = 60;
 #[derive(Debug)]
 pub struct FleetStatus {
     parts: BTreeMap<FleetPart, Attempts>,
+    /// By this process it is known whether one of this host is gone.
+    here: AttemptMaker,
 }
 
 /// The state of a part.
@@ -45,23 +47,22 @@ impl FleetStatus {
         for part in directory.plan.parts() {
             parts.entry(part).or_default();
         }
-        Ok(Self { parts })
+        Ok(Self::of(parts))
     }
 
     /// The state of parts with these attempts.
     pub fn of(parts: BTreeMap<FleetPart, Attempts>) -> Self {
-        Self { parts }
+        Self { parts, here: AttemptMaker::of_this_process() }
     }
 
     /// Each part, the directories last, with its state, the attempt that counts, and their number.
     pub fn parts(&self) -> impl Iterator<Item = (FleetPart, PartState, Option<&Attempt>, u32)> {
-        let here = AttemptMaker::of_this_process();
-        self.parts.iter().map(move |(part, attempts)| {
+        self.parts.iter().map(|(part, attempts)| {
             let last = attempts.last_key_value();
             let number = last.map_or(0, |(number, _)| *number);
             let attempt = done(attempts).map(|(_, attempt)| attempt);
             let attempt = attempt.or_else(|| last.and_then(|(_, attempt)| attempt.as_ref()));
-            (*part, state(attempt, number, &here), attempt, number)
+            (*part, state(attempt, number, &self.here), attempt, number)
         })
     }
 

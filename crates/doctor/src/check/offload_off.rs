@@ -91,9 +91,7 @@ fn checksum(port: &Port, way: &str) -> Option<Finding> {
 }
 
 fn remedy(finding: Finding, port: &Port, feature: &str) -> Finding {
-    let is_fixed =
-        port.offloads.known().and_then(|all| all.get(feature)).is_some_and(|offload| offload.fixed);
-    match (is_fixed, port.kind.get()) {
+    match (port.has_fixed(feature), port.kind.get()) {
         (false, _) => {
             let setting = Setting::Feature { port: port.name.clone(), feature: feature.into() };
             finding.remedied(Remedy::of(setting, "off", "on"))

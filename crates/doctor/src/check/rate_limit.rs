@@ -42,7 +42,7 @@ fn is_anothers(host: &Host<'_>, port: &Port) -> bool {
 }
 
 fn shaped(host: &Host<'_>, port: &Port, qdisc: &Qdisc) -> Option<Finding> {
-    let need = host.rate_of(port).unwrap_or(host.rate());
+    let need = host.need_of(port);
     let (rate, whose) = match (qdisc.rate, qdisc.each) {
         (Some(rate), _) => (rate as f64, "sends"),
         (None, Some(each)) => (each as f64, "lets each connection send"),
@@ -97,7 +97,7 @@ fn redirected<'a>(host: &Host<'a>, over: &Port) -> Option<(&'a str, Way)> {
 
 fn policed(host: &Host<'_>, port: &Port) -> Vec<Finding> {
     let Some(policers) = port.policers.known() else { return Vec::new() };
-    let need = host.rate_of(port).unwrap_or(host.rate());
+    let need = host.need_of(port);
     let each = [(policers.inwards, Way::Receives, "ingress"), (policers.outwards, Way::Sends, "egress")];
     let of = |(rate, way, hook): (Option<u64>, Way, &str)| {
         let rate = rate.map(|rate| rate as f64).filter(|rate| *rate < need)?;

@@ -18,7 +18,7 @@ pub(super) const CHECK: Check = Check {
 /// A limit slows this host if it has the function itself; otherwise it slows the guest that has it. A function whose port isn't among
 /// the facts may belong to a guest, or be a port of this host that is down or that the path doesn't take.
 fn of(host: &Host<'_>, port: &Port) -> Vec<Finding> {
-    let need = host.rate_of(port).unwrap_or_else(|| host.rate());
+    let need = host.need_of(port);
     let all = port.function_rates.known().into_iter().flatten();
     let limited: Vec<(&FunctionRate, f64)> = all
         .filter_map(|function| Some((function, function.max_mbps? as f64 * 1e6)))

@@ -23,10 +23,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let is_above = |other: &&Port| other.vlan.known().is_some_and(|vlan| vlan.lower == port.name);
     let vlan = host.linked().find(is_above)?;
-    let is_off = |name: &&str| {
-        let offload = port.offloads.known().and_then(|all| all.get(*name));
-        offload.is_some_and(|offload| !offload.on && !offload.fixed)
-    };
+    let is_off = |name: &&str| port.offload(name).get() == Some(false) && !port.has_fixed(name);
     let off: Vec<_> = FEATURES.into_iter().filter(is_off).collect();
     if off.is_empty() {
         return None;

@@ -192,4 +192,9 @@ impl Port {
             .as_ref()
             .and_then(|all| all.get(name).map_or(Fact::NotApplicable, |o| Fact::Known(o.on)))
     }
+
+    /// True if it is known that the driver can't change a feature.
+    pub fn has_fixed(&self, name: &str) -> bool {
+        self.offloads.known().and_then(|all| all.get(name)).is_some_and(|offload| offload.fixed)
+    }
 }

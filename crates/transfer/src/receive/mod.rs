@@ -20,5 +20,6 @@ pub mod reception;
 pub mod remove;
 pub mod resume;
 pub mod sink;
+pub mod sources;
 pub mod spool;
 pub mod wanted;

@@ -2,21 +2,20 @@
 //! never more than the user allows.
 
 use linerate_wire::control::{Change, ProblemKind, Sync};
-use linerate_wire::entry::Origin;
 use linerate_wire::filter::Rules;
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::base::problem::problem;
 use crate::net::session::Reporter;
 use crate::receive::backup::{BACKUP_ADVICE, Backups};
 use crate::receive::commit::Touched;
 use crate::receive::reception::Reception;
+use crate::receive::sources::Sources;
 use crate::receive::wanted::below;
 use crate::receive::wanted::{OfferedNames, change};
 use crate::tree::filter::{Filter, FilterError, Scope, Side, merge_file};
@@ -24,7 +23,6 @@ use crate::tree::itemize::Item;
 use crate::tree::metadata::write::let_in;
 use crate::tree::own_files;
 use crate::tree::root::Directory;
-use crate::tree::stamp::ctime;
 use crate::tree::temporary::is_reserved;
 
 /// The greatest depth of nested directories that are examined.
@@ -89,34 +87,8 @@ pub struct Remover<'a> {
     shown_below: RelPath,
     /// The device of that place, if other file systems are spared.
     device: Option<u64>,
-    sources: Sources,
-}
-
-/// The directories that are sources. One of them may be below the destination: both ends may be the same host, or see the same
-/// file system.
-struct Sources {
-    /// As the sender found them.
-    offered: Vec<Origin>,
-    /// Those that were found here, before anything landed in them, by their numbers of device and inode.
-    found: Vec<(u64, u64)>,
-    /// When this transfer began: what has changed since then may be a source with another time.
-    begun: i64,
-}
-
-impl Sources {
-    fn are_offered(&self, stat: &Stat) -> bool {
-        self.offered.contains(&Origin { inode: stat.st_ino, ctime: ctime(stat) })
-    }
-
-    fn has(&self, stat: &Stat) -> bool {
-        let is_changed = stat.st_ctime >= self.begun;
-        let may_be = |source: &Origin| source.inode == stat.st_ino && is_changed;
-        self.are_found(stat) || self.offered.iter().any(may_be)
-    }
-
-    fn are_found(&self, stat: &Stat) -> bool {
-        self.found.contains(&(stat.st_dev, stat.st_ino)) || self.are_offered(stat)
-    }
+    /// The directories in which nothing is deleted, since they are sources.
+    pub sources: Sources,
 }
 
 /// A directory that is being emptied.
@@ -155,19 +127,7 @@ impl<'a> Remover<'a> {
             left: 0,
             shown_below: RelPath::root(),
             device: shared.settings.one_file_system.then(|| shared.ground.landing.root.top().device),
-            sources: Sources { offered: Vec::new(), found: Vec::new(), begun: now_seconds() },
-        }
-    }
-
-    /// Spares a directory that is a source.
-    pub fn spare(&mut self, source: Origin) {
-        self.sources.offered.push(source);
-    }
-
-    /// Notes a directory in which the sender's entries may land.
-    pub fn notice(&mut self, there: &Stat) {
-        if self.sources.are_offered(there) {
-            self.sources.found.push((there.st_dev, there.st_ino));
+            sources: Sources::now(),
         }
     }
 
@@ -242,7 +202,7 @@ impl<'a> Remover<'a> {
         found: Vec<Child>,
     ) -> Result<(), String> {
         let in_the_way = "a directory that isn't empty is in the way at the destination";
-        if self.is_source(directory.fd.as_fd()) {
+        if rustix::fs::fstat(&directory.fd).is_ok_and(|stat| self.sources.have(&stat)) {
             return Err("the source itself is in the way at the destination".into());
         }
         if own_files::belong_in(&directory.fd) {
@@ -473,18 +433,17 @@ impl<'a> Remover<'a> {
                 return None;
             }
         };
-        if rustix::fs::fstat(&directory.fd).is_ok_and(|stat| self.spares(stat.st_dev)) {
+        let stat = rustix::fs::fstat(&directory.fd).ok();
+        if stat.is_some_and(|stat| self.spares(stat.st_dev)) {
             directory.close_again();
             return None;
         }
-        if self.shared.ground.landing.root.is_behind_a_link(directory.fd.as_fd()) {
+        let is_behind = self.shared.ground.landing.root.is_behind_a_link(directory.fd.as_fd());
+        let is_source = stat.is_some_and(|stat| self.sources.have(&stat));
+        if is_behind || is_source {
             directory.close_again();
-            self.tell(path, "not deleted: a link that --keep-dirlinks keeps leads to it".into());
-            return None;
-        }
-        if self.is_source(directory.fd.as_fd()) {
-            directory.close_again();
-            self.tell(path, format!("not deleted: {IS_SOURCE}"));
+            let why = if is_behind { "a link that --keep-dirlinks keeps leads to it" } else { IS_SOURCE };
+            self.tell(path, format!("not deleted: {why}"));
             return None;
         }
         let inside = scope.enter(path, &mut |name| merge_file(directory.fd.as_fd(), name));
@@ -528,11 +487,6 @@ impl<'a> Remover<'a> {
             || self.backups().is_some_and(|backups| backups.are_in(held.as_fd()))
     }
 
-    /// True for a directory that is about to be emptied, and is a source.
-    fn is_source(&self, directory: BorrowedFd<'_>) -> bool {
-        rustix::fs::fstat(directory).is_ok_and(|stat| self.sources.has(&stat))
-    }
-
     /// True for the device of a file system in which nothing is deleted.
     fn spares(&self, device: u64) -> bool {
         self.device.is_some_and(|own| own != device)
@@ -568,12 +522,6 @@ fn unknown(error: &FilterError) -> String {
 /// True if there is no entry of that name.
 fn is_gone(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
     matches!(rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
-}
-
-/// Seconds since 1970, less one: file systems' clocks lag a little.
-fn now_seconds() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX) - 1
 }
 
 /// The names in a directory, sorted.

@@ -7,9 +7,17 @@ use serde_json::Value;
 
 use super::slurm::{Slurm, case_with_slurm};
 use super::{Fleet, done};
-use crate::bed::args;
+use crate::bed::{Case, args};
 use crate::support::{PATIENCE, Run, within};
 use crate::tree::{noise, write};
+
+/// A plan with that many shards, which nobody has submitted yet.
+#[track_caller]
+fn planned<'a>(case: &'a Case, shards: &str) -> (Fleet<'a>, Slurm<'a>) {
+    let fleet = Fleet::new(case).with_tree();
+    fleet.plan(args!["--shards", shards, "--hosts", "s2h2"]).exits(0);
+    (fleet, Slurm::of(case))
+}
 
 /// Submits with these words; the job's number.
 fn submitted(slurm: &Slurm<'_>, words: Vec<OsString>) -> String {
@@ -20,9 +28,7 @@ fn submitted(slurm: &Slurm<'_>, words: Vec<OsString>) -> String {
 #[test]
 fn status_names_the_job_whose_tasks_could_not_begin() {
     let Some(case) = case_with_slurm() else { return };
-    let fleet = Fleet::new(&case).with_tree();
-    let slurm = Slurm::of(&case);
-    fleet.plan(args!["--shards", "3", "--hosts", "s2h2"]).exits(0);
+    let (fleet, slurm) = planned(&case, "3");
     let failing = args!["submit", "plan", "--partition", "site1", "--program", "/nope"];
     let job = submitted(&slurm, failing.clone());
     assert!(within(PATIENCE, || slurm.is_over()), "{}", slurm.said());
@@ -89,9 +95,7 @@ fn a_submission_that_waits_is_recorded_while_it_waits() {
 #[test]
 fn tasks_of_an_earlier_round_refuse_a_submission() {
     let Some(case) = case_with_slurm() else { return };
-    let fleet = Fleet::new(&case).with_tree();
-    let slurm = Slurm::of(&case);
-    fleet.plan(args!["--shards", "2", "--hosts", "s2h2"]).exits(0);
+    let (fleet, slurm) = planned(&case, "2");
     let held = submitted(&slurm, args!["submit", "plan", "--sbatch=--hold"]);
     fleet.plan(args!["--shards", "2", "--hosts", "s2h2"]).exits(0);
     assert!(!case.near.join("plan/round-2/submitted.json").exists());
@@ -107,9 +111,7 @@ fn tasks_of_an_earlier_round_refuse_a_submission() {
 #[test]
 fn of_two_submissions_at_once_one_is_refused() {
     let Some(case) = case_with_slurm() else { return };
-    let fleet = Fleet::new(&case).with_tree();
-    let slurm = Slurm::of(&case);
-    fleet.plan(args!["--shards", "2", "--hosts", "s2h2"]).exits(0);
+    let (_, slurm) = planned(&case, "2");
     let both = [0; 2].map(|_| slurm.start_submission(args!["--sbatch=--hold"]));
     let both = both.map(|run| run.end());
     let refused: Vec<&Run> = both.iter().filter(|run| run.code == Some(1)).collect();

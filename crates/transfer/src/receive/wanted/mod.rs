@@ -163,7 +163,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let (entry, place) = (admitted.entry(), admitted.place());
         self.remember_whole(entry, place, whole)?;
         if entry.kind == Kind::Directory && entry.path.is_root() {
-            self.remover.spare(Origin { inode, ctime });
+            self.remover.sources.offer(Origin { inode, ctime });
         }
         if let Some(want) = self.uncompared(&admitted, digest, Origin { inode, ctime }) {
             return Ok(want);
@@ -245,7 +245,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     fn look_for(&mut self, entry: &Entry, place: &RelPath) -> Option<Occupant> {
         let there = self.here.look_for(entry, place)?;
         if entry.kind == Kind::Directory {
-            self.remover.notice(&there.stat);
+            self.remover.sources.notice(&there.stat);
         }
         Some(there)
     }
