@@ -6,6 +6,10 @@ use crate::remedy::Remedy;
 use crate::source::{BBR, ESNET, RFC_9438};
 use crate::{Finding, Host, Severity};
 
+/// Better ones, the best first.
+const BETTER: [&str; 3] = ["cubic", "htcp", "bbr"];
+/// Only the first network namespace may write it. It holds the congestion controls that other namespaces may choose.
+const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 /// Congestion controls whose window grows by one segment each round trip after a loss: Reno and similar ones.
 const SLOW: [&str; 3] = ["reno", "vegas", "lp"];
 
@@ -25,7 +29,6 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let window = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
     // A loss halves the window, which then grows by a segment each round trip.
     let seconds = window / 2.0 * trip::REGION;
-    let better = better(tcp.available.known().map_or(&[][..], Vec::as_slice));
     let finding =
         Finding::new(Severity::Minor, format!("{used} takes {seconds:.0} s to recover from one loss"))
             .evidence(format!("tcp_congestion_control is {used}"))
@@ -34,7 +37,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
                  a loss halves it, and each round trip adds one",
                 gbit(host.rate())
             ))
-            .remedied(Remedy::sysctl("net.ipv4.tcp_congestion_control", used, better))
+            .remedied_or(better(host, used), &without(host))
             .conflict(
                 "perfSONAR sets htcp, ESnet cubic or bbr, distributions cubic; \
                  bbr takes more than its share from other flows",
@@ -42,8 +45,27 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-fn better(available: &[String]) -> &str {
-    ["cubic", "htcp", "bbr"].into_iter().find(|name| available.iter().any(|a| a == name)).unwrap_or("cubic")
+/// The change to the best one that can be the default here.
+fn better(host: &Host<'_>, used: &str) -> Option<Remedy> {
+    let tcp = &host.facts.tcp;
+    let possible = if is_apart(host) { tcp.allowed.known() } else { tcp.available.known() }?;
+    let best = BETTER.into_iter().find(|name| possible.iter().any(|one| one == name))?;
+    Remedy::sysctl("net.ipv4.tcp_congestion_control", used, best)
+}
+
+/// The way to a better one if the kernel takes none here now.
+fn without(host: &Host<'_>) -> String {
+    let first = if is_apart(host) {
+        format!("on the host below, add cubic to {ALLOWED}")
+    } else {
+        "modprobe tcp_cubic".into()
+    };
+    format!("{first}; then sysctl -w net.ipv4.tcp_congestion_control=cubic")
+}
+
+/// True in a network namespace that may choose only among the ones that the first namespace allows.
+fn is_apart(host: &Host<'_>) -> bool {
+    host.facts.machine.fixed.known().is_some_and(|fixed| fixed.iter().any(|key| key == ALLOWED))
 }
 
 #[cfg(test)]
@@ -51,6 +73,36 @@ mod tests {
     use super::*;
     use crate::testing::{changed, fixture, found, lines};
     use linerate_host::Fact;
+
+    fn of_reno(available: &[&str], allowed: &[&str], is_apart: bool) -> Finding {
+        let list = |names: &[&str]| Fact::Known(names.iter().map(|name| (*name).to_owned()).collect());
+        let reno = changed("stock-10g", |facts| {
+            facts.tcp.congestion_control = Fact::Known("reno".into());
+            (facts.tcp.available, facts.tcp.allowed) = (list(available), list(allowed));
+            facts.machine.fixed = list(if is_apart { &[ALLOWED] } else { &[] });
+        });
+        found(&CHECK, &reno).remove(0)
+    }
+
+    /// The kernel refuses the others (EPERM), whoever asks.
+    #[test]
+    fn a_network_namespace_gets_only_what_the_first_one_allows() {
+        let all = ["reno", "bbr", "cubic"];
+        let told = |finding: &Finding| finding.remedies.first().map(|remedy| remedy.new.clone());
+        assert_eq!(told(&of_reno(&all, &["reno", "bbr"], true)).as_deref(), Some("bbr"));
+        assert_eq!(told(&of_reno(&all, &all, true)).as_deref(), Some("cubic"));
+        assert_eq!(told(&of_reno(&all, &["reno"], false)).as_deref(), Some("cubic"));
+        let none = of_reno(&all, &["reno"], true);
+        assert!(none.remedies.is_empty() && none.undo.is_none(), "{none:?}");
+        assert!(none.fix.unwrap().starts_with("on the host below, add cubic to"));
+    }
+
+    #[test]
+    fn a_module_that_is_not_loaded_is_loaded_first() {
+        let finding = of_reno(&["reno"], &["reno"], false);
+        assert!(finding.remedies.is_empty(), "{finding:?}");
+        assert!(finding.fix.unwrap().starts_with("modprobe tcp_cubic; then sysctl -w "));
+    }
 
     #[test]
     fn reno_takes_long() {

@@ -9,8 +9,8 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use super::Fact;
 use crate::root::Root;
 
-/// The sysctls that the doctor may propose to change.
-const KEYS: [&str; 28] = [
+/// The sysctls that the doctor may propose to change, and one on which such a change depends.
+const KEYS: [&str; 29] = [
     "net/core/rmem_max",
     "net/core/wmem_max",
     "net/core/optmem_max",
@@ -26,6 +26,7 @@ const KEYS: [&str; 28] = [
     "net/ipv4/tcp_wmem",
     "net/ipv4/tcp_mem",
     "net/ipv4/tcp_congestion_control",
+    "net/ipv4/tcp_allowed_congestion_control",
     "net/ipv4/tcp_moderate_rcvbuf",
     "net/ipv4/tcp_window_scaling",
     "net/ipv4/tcp_timestamps",

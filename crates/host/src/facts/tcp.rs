@@ -58,6 +58,9 @@ pub struct Tcp {
     pub congestion_control: Fact<String>,
     /// Congestion controls that the kernel has loaded.
     pub available: Fact<Vec<String>>,
+    /// Congestion controls that programs without privileges may use, and the only ones that a network namespace other than the
+    /// first may have as its default (`tcp_set_default_congestion_control()` in net/ipv4/tcp_cong.c, since Linux 5.13).
+    pub allowed: Fact<Vec<String>>,
     /// Queueing discipline of new interfaces (`net.core.default_qdisc`).
     pub default_qdisc: Fact<String>,
     /// True if segments carry timestamps.
@@ -141,6 +144,7 @@ impl Tcp {
             adv_win_scale: number(root, &ipv4("tcp_adv_win_scale")),
             congestion_control: root.text(&ipv4("tcp_congestion_control")),
             available: words(root, &ipv4("tcp_available_congestion_control")),
+            allowed: words(root, &ipv4("tcp_allowed_congestion_control")),
             default_qdisc: root.text(&format!("{CORE}/default_qdisc")),
             timestamps: flag(root, &ipv4("tcp_timestamps")),
             sack: flag(root, &ipv4("tcp_sack")),
