@@ -1,8 +1,10 @@
 //! The kernel's answers to netlink requests (netlink(7), rtnetlink(7)) as text, for the calling thread's network namespace:
 //! interfaces, queueing disciplines, policers and redirections, and routes with settings of their own.
 
+pub(crate) mod coalescing;
 pub(crate) mod fec;
 pub(crate) mod functions;
+mod generic;
 mod link;
 pub(crate) mod rules;
 mod shape;

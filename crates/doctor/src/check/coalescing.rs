@@ -17,6 +17,8 @@ const OWN_MODES: [&str; 6] = ["igb", "e1000", "e1000e", "igc", "ixgbe", "ixgbevf
 /// Drivers with a mode in which the card adapts the delay between two bounds. They report the longer bound (hw_atl_b0.c): 112
 /// microseconds at 10 Gbit/s, 448 at 2.5. They refuse adaptive-rx, and setting any number turns this mode off.
 const LONGEST: [&str; 1] = ["atlantic"];
+/// Microseconds for a driver that can't adapt the delay: guides for bulk data advise 50 to 100.
+const USUAL: u32 = 50;
 /// Below this rate one core can handle an interrupt for each packet.
 const SLOW: f64 = 5e9;
 
@@ -38,6 +40,8 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     }
     let is_longest = port.driver.known().is_some_and(|driver| LONGEST.contains(&driver.as_str()));
     match set.rx_usecs {
+        // A driver without this number has one of its own, which it doesn't tell.
+        0 if has(port, "rx-usecs") == Some(false) => None,
         usecs if usecs < SHORT && set.rx_frames <= 1 && need >= SLOW => Some(too_many(port, set)),
         usecs if usecs > LONG && !is_longest => Some(too_late(port, set, need)),
         _ => None,
@@ -63,14 +67,28 @@ fn too_late(port: &Port, set: &Coalescing, need: f64) -> Finding {
 }
 
 fn remedy(finding: Finding, port: &Port, set: &Coalescing, why: &str) -> Finding {
-    let coalescing = Setting::Coalescing { port: port.name.clone() };
-    let now = format!("adaptive-rx off rx-usecs {}", set.rx_usecs);
-    finding
+    let finding = finding
         .at(&port.name)
         .evidence(format!("rx-usecs {}, rx-frames {}, adaptive-rx off", set.rx_usecs, set.rx_frames))
-        .evidence(why)
-        .remedied(Remedy::of(coalescing, now, "adaptive-rx on"))
-        .fix_words(&format!("if the driver refuses it, ethtool -C {} rx-usecs 50", port.name))
+        .evidence(why);
+    let change = |now: &str, new: &str| {
+        Remedy::of(Setting::Coalescing { port: port.name.clone() }, format!("{now} {}", set.rx_usecs), new)
+    };
+    let usual = format!("rx-usecs {USUAL}");
+    match has(port, "adaptive-rx") {
+        Some(true) => finding.remedied(change("adaptive-rx off rx-usecs", "adaptive-rx on")),
+        Some(false) => finding
+            .evidence("the driver can't adapt the delay (ethtool -c: Adaptive RX: n/a)")
+            .remedied(change("rx-usecs", &usual)),
+        None => finding
+            .remedied(change("adaptive-rx off rx-usecs", "adaptive-rx on"))
+            .fix_words(&format!("if the driver refuses it, ethtool -C {} {usual}", port.name)),
+    }
+}
+
+/// True if the driver has this part of coalescing; `None` if that isn't known.
+fn has(port: &Port, name: &str) -> Option<bool> {
+    port.coalescing_names.known().map(|names| names.iter().any(|one| one == name))
 }
 
 #[cfg(test)]
@@ -92,6 +110,24 @@ mod tests {
     fn too_soon_and_too_late_are_found() {
         assert_eq!(with("mlx5_core", 0), ["coalescing ens1f0np0 minor -"]);
         assert_eq!(with("mlx5_core", 1000), ["coalescing ens1f0np0 minor -"]);
+    }
+
+    /// stmmac, igb and others refuse adaptive-rx (EOPNOTSUPP), and the answer about it is 0, as if it were off.
+    #[test]
+    fn only_what_the_driver_has_is_proposed() {
+        let with = |rx_usecs, names: &[&str]| {
+            let host = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
+                port.coalescing = Fact::Known(Coalescing { rx_usecs, ..Coalescing::default() });
+                port.coalescing_names = Fact::Known(names.iter().map(|name| (*name).to_owned()).collect());
+            });
+            found(&CHECK, &host).pop()
+        };
+        let fixed = with(0, &["rx-usecs", "rx-frames"]).unwrap();
+        assert_eq!(fixed.fix.as_deref(), Some("ethtool -C ens1f0np0 rx-usecs 50"));
+        assert_eq!(fixed.undo.as_deref(), Some("ethtool -C ens1f0np0 rx-usecs 0"));
+        let adapts = with(1000, &["rx-usecs", "adaptive-rx"]).unwrap();
+        assert_eq!(adapts.fix.as_deref(), Some("ethtool -C ens1f0np0 adaptive-rx on"));
+        assert!(with(0, &["rx-frames"]).is_none(), "the driver has no such number");
     }
 
     #[test]

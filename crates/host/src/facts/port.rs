@@ -58,6 +58,9 @@ pub struct Port {
     pub rings: Fact<Rings>,
     /// Its interrupt coalescing.
     pub coalescing: Fact<Coalescing>,
+    /// The parts of it that the driver has, as `ethtool -C` names them: `rx-usecs`, `adaptive-rx`. Of the others `coalescing` says 0, and
+    /// `ethtool -c` says `n/a`. Linux 5.7 or later.
+    pub coalescing_names: Fact<Vec<String>>,
     /// Features, by the kernel's names: `tx-tcp-segmentation`, `rx-gro`, `rx-lro`, `tx-checksum-ip-generic`.
     pub offloads: Fact<BTreeMap<String, Offload>>,
     /// Flow control.

@@ -8,6 +8,7 @@ use super::{
     Fact, Fec, FunctionRate, Pci, Policers, Port, PortCounters, PortLayer, Qdisc, RxQueue, TxQueue, Vlan,
     VlanAbove, fec, functions, kind, layer, qdisc,
 };
+use crate::netlink;
 use crate::root::Root;
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ struct PortInputs<'a> {
     policers: Fact<BTreeMap<String, Policers>>,
     layers: Fact<BTreeMap<String, PortLayer>>,
     fec: Fact<BTreeMap<String, Fec>>,
+    coalescing: Fact<BTreeMap<String, Vec<String>>>,
     functions: Fact<BTreeMap<String, Vec<FunctionRate>>>,
     vlans: Fact<String>,
     guest: &'a Fact<bool>,
@@ -41,6 +43,7 @@ pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
             policers: qdisc::policers(root),
             layers: layer::read(root),
             fec: fec::read(root),
+            coalescing: coalescing(root),
             functions: functions::read(root),
             vlans: root.text("proc/net/vlan/config"),
             guest,
@@ -90,6 +93,7 @@ impl PortInputs<'_> {
             tx_queues: TxQueue::read(root, n),
             rings: drivers.rings(root, n),
             coalescing: drivers.coalescing(root, n),
+            coalescing_names: own(&self.coalescing, n),
             offloads: drivers.offloads(root, n),
             pause: drivers.pause(root, n),
             rss: drivers.rss(root, n),
@@ -202,6 +206,16 @@ impl Port {
 /// The entry for this port; not applicable if there is none.
 fn own<T: Clone>(all: &Fact<BTreeMap<String, T>>, port: &str) -> Fact<T> {
     all.as_ref().and_then(|all| all.get(port).map_or(Fact::NotApplicable, |own| Fact::Known(own.clone())))
+}
+
+/// The names of the delays that drivers can set, by interface.
+fn coalescing(root: &Root) -> Fact<BTreeMap<String, Vec<String>>> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        Some((words.next()?, words.collect()))
+    };
+    let text = root.answer("live/coalescing", netlink::coalescing::ports);
+    text.map(|text| text.lines().filter_map(line).collect())
 }
 
 /// Parses lines "eth0.100  | 100  | eth0", after two heading lines.

@@ -3,28 +3,12 @@
 use std::fmt::Write as _;
 use std::io;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with};
+use super::generic::{ABOUT, HEADER, PORT, all_ports};
+use super::{FLAGS, attributes, find, number, string};
 
-use super::{
-    DUMP, FLAGS, MOST_LINES, NetlinkQuestions, attribute, attributes, find, number, request, string,
-};
-
-/// NLA_F_NESTED, which this netlink family requires.
-const NESTED: u16 = 0x8000;
-/// GENL_ID_CTRL; the size of struct genlmsghdr, and the commands CTRL_CMD_GETFAMILY and ETHTOOL_MSG_FEC_GET.
-const CONTROL: u16 = 0x10;
-const HEADER: usize = 4;
-const GET_FAMILY: u8 = 3;
+/// ETHTOOL_MSG_FEC_GET.
 const GET_FEC: u8 = 29;
-/// CTRL_ATTR_FAMILY_ID and CTRL_ATTR_FAMILY_NAME.
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
-const FAMILY: &str = "ethtool";
-/// ETHTOOL_A_FEC_HEADER; in it, ETHTOOL_A_HEADER_DEV_NAME, and ETHTOOL_A_HEADER_FLAGS with the flags
 /// ETHTOOL_FLAG_COMPACT_BITSETS and ETHTOOL_FLAG_STATS.
-const ABOUT: u16 = 1;
-const PORT: u16 = 2;
-const ASKED: u16 = 3;
 const COMPACT_WITH_COUNTERS: u32 = 1 | 4;
 /// ETHTOOL_A_FEC_MODES, ETHTOOL_A_FEC_AUTO, ETHTOOL_A_FEC_ACTIVE, ETHTOOL_A_FEC_STATS.
 const MODES: u16 = 2;
@@ -43,26 +27,7 @@ const NAMES: [(u32, &str); 4] = [(49, "off"), (50, "rs"), (51, "baser"), (74, "l
 /// A line for each port whose driver answers: `eth0 auto 1 configured rs active rs corrected 256 uncorrectable 0`. The line
 /// of a port without a link lacks `active`; the line of a driver without counters lacks the counters.
 pub(crate) fn ports() -> io::Result<String> {
-    let generic = Some(netlink::GENERIC);
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, generic)?;
-    let asked = NetlinkQuestions { socket, ..NetlinkQuestions::open()? };
-    let family = asked.dump(&question(CONTROL, GET_FAMILY, &[]), family)?.into_iter().next();
-    // Before Linux 5.6, the kernel has no such family.
-    let family = family.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
-    let flags = attribute(ASKED, &COMPACT_WITH_COUNTERS.to_ne_bytes());
-    let told = asked.dump(&question(family, GET_FEC, &attribute(ABOUT | NESTED, &flags)), port)?;
-    Ok(told.into_iter().take(MOST_LINES).collect())
-}
-
-fn question(family: u16, command: u8, attributes: &[u8]) -> Vec<u8> {
-    request(family, DUMP, &[&[command, 1, 0, 0], attributes].concat())
-}
-
-/// The number of ethtool's netlink family, if the message describes that family.
-fn family(message: &[u8]) -> Option<u16> {
-    let inside = message.get(HEADER..)?;
-    let is_it = find(inside, FAMILY_NAME).is_some_and(|name| string(name) == FAMILY);
-    number(find(inside, FAMILY_ID).filter(|_| is_it)?, 0, 2).map(|id| id as u16)
+    all_ports(GET_FEC, COMPACT_WITH_COUNTERS, port)
 }
 
 fn port(message: &[u8]) -> Option<String> {
@@ -106,6 +71,7 @@ fn name(mode: u32) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netlink::attribute;
     use proptest::prelude::*;
 
     fn counts(all: &[u64]) -> Vec<u8> {
@@ -167,7 +133,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_answer_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = (port(&bytes), family(&bytes), configured(&bytes));
+            let _ = (port(&bytes), configured(&bytes));
         }
     }
 }
