@@ -16,6 +16,8 @@ const JUMBO: u32 = 9000;
 const GOOGLES: u32 = 4082;
 /// Azure's largest size over Mellanox cards; over its own (mana) it is 9000.
 const AZURES: u32 = 3900;
+/// The tag of the chassis of Azure's guests: "MSFT AZURE VM" in numbers.
+const AZURES_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 /// From this MTU on, packets count as jumbo ones: clouds have 8,896 and similar.
 const ENOUGH: u32 = 8000;
 
@@ -33,6 +35,10 @@ pub(super) const CHECK: Check = Check {
             name: "Azure, Maximum Transmission Unit for virtual machines: 3900 over Mellanox, 9000 over MANA",
             url: "https://learn.microsoft.com/en-us/azure/virtual-network/how-to-virtual-machine-mtu",
         },
+        Citation {
+            name: "OpenStack Networking, MTU considerations",
+            url: "https://docs.openstack.org/neutron/latest/admin/config-mtu.html",
+        },
     ],
     run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
@@ -42,13 +48,13 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let (mtu, need) = (port.mtu.get()?, host.rate_of(port)?);
-    let (jumbo, enough) = sizes(host, port);
+    let (jumbo, enough) = sizes(host, port)?;
     if mtu >= enough || cpu::receiving(mtu, false).low >= need {
         return None;
     }
     let (now, then) = (Segments::usual(mtu), Segments::usual(jumbo));
-    // If the port's speed is unknown, as in a cloud, the cost is unknown too.
-    let is_guess = speed(port).is_none() && host.need == Need::OfPorts;
+    // If the port's own speed is unknown, as in a cloud, the cost is unknown too.
+    let is_guess = (speed(port).is_none() || host.is_lent(port)) && host.need == Need::OfPorts;
     let finding = Finding::leaves(
         now.share() * need,
         then.share() * need,
@@ -66,38 +72,72 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         then.packets(need),
         gbit(then.share() * need)
     ))
-    .remedied(Remedy::of(Setting::Mtu { port: port.name.clone() }, mtu, jumbo))
-    .fix_words(
-        "only if every switch and host on the path allows it, else logins over this port hang: have a console ready, or use \
-         linerate doctor --apply --mtu, which undoes it",
-    )
     .conflict(
         "ESnet advises 9000 everywhere; the internet takes 1500, Azure 3900 or 9000 within a virtual network, by the card, and else 1500, Google Cloud 8896 (it advises 4082); \
          with segmentation offload and GRO, the processor gains little",
     );
-    Some(finding)
+    Some(fix(finding, host, port, (mtu, jumbo)))
 }
 
-/// The size to propose, and the size from which nothing is proposed: no more than the driver takes.
-fn sizes(host: &Host<'_>, port: &Port) -> (u32, u32) {
-    let (jumbo, enough) = of_cloud(host, port).map_or((JUMBO, ENOUGH), |size| (size, size));
-    let most = port.layer.known().and_then(|layer| layer.max_mtu).unwrap_or(jumbo);
-    (jumbo.min(most), enough.min(most))
-}
-
-/// The size that a cloud advises or takes, if it is below the usual one. Amazon takes 9001.
-fn of_cloud(host: &Host<'_>, port: &Port) -> Option<u32> {
-    let machine = &host.facts.machine;
-    // Azure's guests have a function of the card as a member of Hyper-V's port.
-    let is_mellanox =
-        host.facts.ports.known().into_iter().flatten().any(|other| begins(&other.driver, "mlx"));
-    let is_azures =
-        begins(&machine.vendor, "Microsoft") && begins(&machine.product, "Virtual Machine") && is_mellanox;
-    match host.cloud(port) {
-        Some(Cloud::Google) => Some(GOOGLES),
-        _ if is_azures => Some(AZURES),
-        _ => None,
+/// In a cloud the network comes first: it drops packets that are larger than it takes, whatever the guest's port is set to.
+fn fix(finding: Finding, host: &Host<'_>, port: &Port, (mtu, jumbo): (u32, u32)) -> Finding {
+    if is_open_stacks(host) {
+        return finding.fix(
+            "leave the port as it is: its network gives the MTU by DHCP; the network's owner may raise it \
+             (openstack network set --mtu) if the network below takes more",
+        );
     }
+    let finding = finding.remedied(Remedy::of(Setting::Mtu { port: port.name.clone() }, mtu, jumbo));
+    if host.cloud(port) == Some(Cloud::Google) {
+        return finding.fix_words(&format!(
+            "only once its network has this size: with the network's guests stopped, gcloud compute networks update NETWORK \
+             --mtu={jumbo}, which also sets their ports"
+        ));
+    }
+    finding.fix_words(
+        "only if every switch and host on the path allows it, else logins over this port hang: have a console ready, or use \
+         linerate doctor --apply --mtu, which undoes it",
+    )
+}
+
+/// The size to propose, and the size from which nothing is proposed: no more than the driver takes. `None` if the network takes no
+/// more than 1,500.
+fn sizes(host: &Host<'_>, port: &Port) -> Option<(u32, u32)> {
+    let (jumbo, enough) = match host.cloud(port) {
+        Some(Cloud::Google) => (GOOGLES, GOOGLES),
+        _ if is_azures(host) => azures(host)?,
+        // Amazon takes 9001, Oracle's cloud 9000.
+        _ => (JUMBO, ENOUGH),
+    };
+    let most = port.layer.known().and_then(|layer| layer.max_mtu).unwrap_or(jumbo);
+    Some((jumbo.min(most), enough.min(most)))
+}
+
+/// What Azure takes, by the function of a card that its guests have as a member of Hyper-V's port; `None` without such a function.
+fn azures(host: &Host<'_>) -> Option<(u32, u32)> {
+    match (has_driver(host, "mlx"), has_driver(host, "mana")) {
+        (true, _) => Some((AZURES, AZURES)),
+        (false, true) => Some((JUMBO, ENOUGH)),
+        (false, false) => None,
+    }
+}
+
+/// True for a guest of Hyper-V, unless its tag shows that this isn't Azure's.
+fn is_azures(host: &Host<'_>) -> bool {
+    let machine = &host.facts.machine;
+    let is_machine = begins(&machine.vendor, "Microsoft") && begins(&machine.product, "Virtual Machine");
+    let is_others = machine.chassis_tag.known().is_some_and(|tag| tag != AZURES_TAG);
+    (is_machine || has_driver(host, "hv_netvsc")) && !is_others
+}
+
+fn has_driver(host: &Host<'_>, driver: &str) -> bool {
+    host.facts.ports.known().into_iter().flatten().any(|port| begins(&port.driver, driver))
+}
+
+/// True for a guest of OpenStack, whose networks have an MTU that the guest can't change.
+fn is_open_stacks(host: &Host<'_>) -> bool {
+    let machine = &host.facts.machine;
+    begins(&machine.vendor, "OpenStack") || begins(&machine.product, "OpenStack")
 }
 
 /// True for a port with another one as its master, whose MTU it has: Hyper-V's virtual function has that of the synthetic port.
@@ -180,5 +220,20 @@ mod tests {
         assert!(fix("Microsoft Corporation", "Virtual Machine", "mlx5_core").contains("mtu 3900"));
         assert!(fix("Microsoft Corporation", "Virtual Machine", "mana").contains("mtu 9000"));
         assert!(fix("Amazon EC2", "c5n.2xlarge", "").contains("mtu 9000"));
+        assert!(fix("Google", "Google Compute Engine", "").contains("gcloud compute networks update"));
+        assert!(!fix("OpenStack Foundation", "OpenStack Nova", "").contains("ip link"));
+    }
+
+    /// Azure's network takes 1,500 bytes of a guest without a function of a card, whatever the port of Hyper-V's driver takes (65,521).
+    #[test]
+    fn hyper_vs_port_alone_gets_more_only_outside_of_azure() {
+        assert!(found(&CHECK, &fixture("hv-netvsc")).is_empty());
+        let tagged = |tag: Fact<String>| {
+            found(&CHECK, &crate::testing::changed("hv-netvsc", |facts| facts.machine.chassis_tag = tag))
+        };
+        assert!(tagged(Fact::NotApplicable).is_empty(), "it may be Azure's");
+        let own = tagged(Fact::Known("8231-3155-9120-2281".into()));
+        assert_eq!(lines(&own), ["jumbo-frames eth0 note 9.41 Gbit/s"]);
+        assert!(own[0].fix.as_ref().is_some_and(|fix| fix.contains("mtu 9000")), "{own:?}");
     }
 }

@@ -24,6 +24,9 @@ pub struct Machine {
     pub vendor: Fact<String>,
     /// DMI: the product name.
     pub product: Fact<String>,
+    /// DMI: the tag of the chassis, by which Azure's guests differ from those of others' Hyper-V. Only Microsoft's machines are asked,
+    /// because owners write tags of their own into others.
+    pub chassis_tag: Fact<String>,
     /// DMI: the firmware's vendor.
     pub bios_vendor: Fact<String>,
     /// True if devices can be given to guests: the kernel uses an IOMMU.
@@ -56,6 +59,7 @@ impl Machine {
     }
 
     pub(super) fn read(root: &Root, cpuinfo: &Fact<String>) -> Self {
+        let vendor = root.text("sys/class/dmi/id/sys_vendor");
         let guests = root.answer("live/guests", hypervisor::guests);
         let count = |key: &str| {
             let value = |text: String| match pairs(&text).get(key).and_then(|value| value.parse().ok()) {
@@ -68,7 +72,13 @@ impl Machine {
             guest: cpuinfo.clone().and_then(|text| is_guest(&text)),
             signature: root.answer("live/signature", hypervisor::signature),
             hypervisor_type: root.text("sys/hypervisor/type"),
-            vendor: root.text("sys/class/dmi/id/sys_vendor"),
+            chassis_tag: match vendor.known() {
+                Some(name) if name.starts_with("Microsoft") => {
+                    root.text("sys/class/dmi/id/chassis_asset_tag")
+                }
+                _ => Fact::NotApplicable,
+            },
+            vendor,
             product: root.text("sys/class/dmi/id/product_name"),
             bios_vendor: root.text("sys/class/dmi/id/bios_vendor"),
             iommu: root.names("sys/class/iommu").map(|names| !names.is_empty()),
