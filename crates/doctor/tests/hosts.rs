@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use linerate_doctor::{Finding, Host, Need, Severity, examine_host};
-use linerate_host::{Facts, Snapshot};
+use linerate_host::facts::{Node, Port};
+use linerate_host::{Fact, Facts, Snapshot};
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -71,6 +72,39 @@ fn tuned_hosts_have_nothing_but_notes() {
 #[test]
 fn a_host_tuned_by_the_guide_has_no_finding_at_all() {
     assert_eq!(findings("esnet-dtn-100g", &hosts()["esnet-dtn-100g"]), []);
+}
+
+/// The same host with a second socket; with a port of 40 Gbit/s and the buffers that the guide sets for it; after a burst.
+#[test]
+fn variants_of_such_a_host_have_notes_only() {
+    type Change = fn(&mut Facts);
+    let two_sockets: Change = |facts| {
+        let (Fact::Known(nodes), Fact::Known(cores)) = (&mut facts.cpu.nodes, &mut facts.cpu.siblings) else {
+            panic!("no nodes")
+        };
+        nodes.push(Node { number: 1, cpus: Fact::Known((16..32).collect()), ..nodes[0].clone() });
+        cores.extend((16..32).map(|cpu| vec![cpu]));
+    };
+    let slower: Change = |facts| {
+        facts.tcp.rmem = Fact::Known([4096, 87_380, 64 << 20]);
+        facts.tcp.wmem = Fact::Known([4096, 65_536, 64 << 20]);
+        port(facts).speed_mbps = Fact::Known(40_000);
+    };
+    let burst: Change = |facts| {
+        port(facts).statistics = Fact::Known([("tx_global_pause".to_owned(), 12)].into());
+    };
+    for (change, check) in [(two_sockets, "numa-remote"), (slower, "tcp-buffers"), (burst, "flow-control")] {
+        let mut facts = hosts().remove("esnet-dtn-100g").unwrap();
+        change(&mut facts);
+        let found = findings("h", &facts);
+        assert!(found.iter().any(|finding| finding.check == check), "{check}: {found:#?}");
+        assert!(found.iter().all(|finding| finding.severity == Severity::Note), "{check}: {found:#?}");
+    }
+}
+
+fn port(facts: &mut Facts) -> &mut Port {
+    let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+    &mut ports[0]
 }
 
 #[test]

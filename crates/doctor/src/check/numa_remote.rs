@@ -33,16 +33,27 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         nodes.len()
     );
     let far = one * (1.0 - cpu::FAR_LOSS);
-    // Minor if one far connection is too slow, a note if it may be fast enough.
-    let severity = if far < need { Severity::Minor } else { Severity::Note };
+    let cores = far_cores(host, node)?;
+    let all = far * f64::from(cores);
+    // Each connection can have a core of its own. If even the far ones are enough together, nothing is lost.
+    let severity = if all < need { Severity::Minor } else { Severity::Note };
     let finding = Finding::new(severity, title)
         .at(&port.name)
         .evidence(format!("a connection on a far core reaches {} or more; needed: {}", gbit(far), gbit(need)))
+        .evidence(format!("one connection on each of the {cores} far cores: {} or more", gbit(all)))
         .fix(format!("numactl --cpunodebind={node} --preferred={node} linerate cp ..."));
     Some(finding.conflict(
         "binding to one node leaves the processors of the other nodes idle: \
          several streams may be faster on all nodes",
     ))
+}
+
+/// The number of cores at other nodes than this one.
+fn far_cores(host: &Host<'_>, node: u32) -> Option<u32> {
+    let cpu = &host.facts.cpu;
+    let others = cpu.nodes.known()?.iter().filter(|other| other.number != node);
+    let far = others.map(|other| other.cpus.known().cloned()).collect::<Option<Vec<_>>>()?.concat();
+    cpu.cores_of(&far)
 }
 
 fn without_processors(port: &Port, node: u32) -> Finding {
@@ -69,6 +80,18 @@ mod tests {
         let Fact::Known(nodes) = &mut empty.cpu.nodes else { panic!("no nodes") };
         nodes[1].cpus = Fact::Known(Vec::new());
         assert_eq!(lines(&found(&CHECK, &empty)), ["numa-remote enp129s0f0 minor -"]);
+    }
+
+    /// Nothing more can be set on such a host: where a program runs is the user's choice.
+    #[test]
+    fn far_cores_cost_only_if_they_are_too_few_together() {
+        let mut fast = fixture("dual-socket-far-nic");
+        crate::testing::port_of(&mut fast, "enp129s0f0").speed_mbps = Fact::Known(100_000);
+        assert_eq!(lines(&found(&CHECK, &fast)), ["numa-remote enp129s0f0 note -"]);
+        let Fact::Known(nodes) = &mut fast.cpu.nodes else { panic!("no nodes") };
+        let Fact::Known(cpus) = &mut nodes[0].cpus else { panic!("no processors") };
+        cpus.truncate(2);
+        assert_eq!(lines(&found(&CHECK, &fast)), ["numa-remote enp129s0f0 minor -"]);
     }
 
     #[test]

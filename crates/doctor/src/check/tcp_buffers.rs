@@ -6,6 +6,10 @@ use crate::remedy::Remedy;
 use crate::source::{ESNET, IP_SYSCTL, LEARNED_WINDOW, TUNED};
 use crate::{Finding, Host, Severity};
 
+/// The largest buffers that ESnet's guide sets for ports up to a rate in bits a second: 32 MiB on paths up to 100 ms, 64 MiB up to
+/// 50 ms. With them it counts on several connections.
+const ADVISED: [(f64, u64); 2] = [(10e9, 32 << 20), (40e9, 64 << 20)];
+
 pub(super) const CHECK: Check = Check {
     name: "tcp-buffers",
     about: "TCP buffers too small for the needed rate at 10 ms",
@@ -24,7 +28,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let reach = window * 8.0 / need;
     let title = format!("TCP's buffers limit one connection to {} at 10 ms", gbit(one));
     let finding = Finding::leaves(one, need, title)
-        .at_most(Severity::Minor)
+        .at_most(if is_advised(need, receive.min(send)) { Severity::Note } else { Severity::Minor })
         .evidence(format!(
             "tcp_rmem may grow to {}, tcp_wmem to {}",
             bytes(receive as f64),
@@ -39,10 +43,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             reach * 1e3
         ))
         .conflict(
-            "tuned sets 16 MiB, ESnet 32 MiB below 40 Gbit/s and 256 MiB above; \
-             the fix is computed from the need",
+            "tuned sets 16 MiB, ESnet 32 MiB at 10 Gbit/s and 64 MiB at 40, for several connections; \
+             the fix is computed from the need of one",
         );
     Some(with_commands(finding, host, need))
+}
+
+fn is_advised(need: f64, size: u64) -> bool {
+    ADVISED.iter().find(|(rate, _)| need <= *rate).is_some_and(|(_, advised)| size >= *advised)
 }
 
 fn with_commands(finding: Finding, host: &Host<'_>, need: f64) -> Finding {
@@ -60,7 +68,8 @@ fn with_commands(finding: Finding, host: &Host<'_>, need: f64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{fixture, found, lines};
+    use crate::testing::{changed, fixture, found, lines, port_of};
+    use linerate_host::Fact;
 
     #[test]
     fn the_usual_six_mebibytes_reach_a_few_milliseconds() {
@@ -68,6 +77,22 @@ mod tests {
         assert_eq!(lines(&found), ["tcp-buffers - minor 2.52 Gbit/s"]);
         assert!(found[0].fix.as_ref().unwrap().contains("'4096 131072 33554432'"), "{:?}", found[0].fix);
         assert!(found[0].undo.as_ref().unwrap().contains("6291456"));
+    }
+
+    #[test]
+    fn what_a_guide_sets_for_such_a_port_is_a_note() {
+        let with = |mbps, most| {
+            let host = changed("stock-10g", |facts| {
+                port_of(facts, "eno1").speed_mbps = Fact::Known(mbps);
+                (facts.tcp.rmem, facts.tcp.wmem) =
+                    (Fact::Known([4096, 87_380, most]), Fact::Known([4096, 65_536, most]));
+            });
+            lines(&found(&CHECK, &host))
+        };
+        assert_eq!(with(40_000, 64 << 20), ["tcp-buffers - note 26.8 Gbit/s"]);
+        assert_eq!(with(40_000, 32 << 20), ["tcp-buffers - minor 13.4 Gbit/s"]);
+        assert_eq!(with(100_000, 64 << 20), ["tcp-buffers - minor 26.8 Gbit/s"]);
+        assert!(with(10_000, 32 << 20).is_empty());
     }
 
     #[test]
