@@ -44,6 +44,19 @@ fn this_host_is_looked_at_in_no_time() {
     assert!(run.out.contains("needed") && run.out.contains("checks"), "{run}");
 }
 
+/// The commands of eight interrupts would fill a screen; programs need each of them.
+#[test]
+fn many_interrupts_are_one_row_and_in_json_each_is_a_change() {
+    let arguments = ["--only", "irq-one-cpu", "--root", &fixture("irq-one-cpu.txt")];
+    let run = doctor(&arguments).exits(0);
+    let fix = run.out.lines().find(|line| line.starts_with("   fix ")).unwrap_or_else(|| panic!("{run}"));
+    assert!(fix.contains("7 interrupts of eth0 -> processors 1-7") && fix.len() < 100, "{run}");
+    let told = json(&doctor(&[&["--json"], &arguments[..]].concat()).exits(0));
+    let finding = &told["findings"][0];
+    assert_eq!(finding["remedies"].as_array().unwrap().len(), 7, "{finding}");
+    assert!(finding["fix"].as_str().unwrap().contains("/proc/irq/61/smp_affinity_list"), "{finding}");
+}
+
 #[test]
 fn a_snapshot_tells_what_it_costs_and_what_helps() {
     let run = doctor(&["-v", "--root", &fixture("bare-gen1-x4.txt")]).exits(0);

@@ -202,11 +202,21 @@ impl Setting {
         )
     }
 
+    /// The processors that a value names; `None` if the setting isn't about processors.
+    pub fn processors(&self, value: &str) -> Option<BTreeSet<u32>> {
+        match self {
+            Self::Rps { .. } | Self::Xps { .. } => mask(value),
+            Self::IrqAffinity { .. } => processors(value),
+            _ => None,
+        }
+    }
+
     /// True if both values mean the same.
     pub fn is_same(&self, one: &str, other: &str) -> bool {
         match self {
-            Self::Rps { .. } | Self::Xps { .. } => mask(one).is_some() && mask(one) == mask(other),
-            Self::IrqAffinity { .. } => processors(one).is_some() && processors(one) == processors(other),
+            Self::Rps { .. } | Self::Xps { .. } | Self::IrqAffinity { .. } => {
+                self.processors(one).is_some() && self.processors(one) == self.processors(other)
+            }
             _ => one.split_whitespace().eq(other.split_whitespace()),
         }
     }

@@ -1,5 +1,6 @@
 //! `linerate doctor`: finds the causes that keep transfers from the line rate, and fixes for them.
 
+mod brief;
 mod explain;
 mod far;
 mod figures;

@@ -4,9 +4,10 @@
 use linerate_doctor::formula::{gbit, percent};
 use linerate_doctor::{Finding, Severity};
 use linerate_wire::path::printable;
+use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::{Needed, Report};
+use super::{Needed, Report, brief};
 use crate::units::show_counted;
 
 /// Lines of evidence that are shown without and with `-v`.
@@ -166,8 +167,8 @@ fn tell(out: &mut String, number: u32, each: &Shown<'_>, several: bool, detail: 
 }
 
 /// The fix, if it is a command: only commands can be undone.
-fn command(finding: &Finding) -> Option<&String> {
-    finding.undo.as_ref().and(finding.fix.as_ref())
+fn command(finding: &Finding) -> Option<Cow<'_, str>> {
+    finding.undo.as_ref().and_then(|_| brief::fix(finding))
 }
 
 fn tell_all(out: &mut String, &Shown { finding, form, .. }: &Shown<'_>, detail: Detail) {
@@ -176,8 +177,8 @@ fn tell_all(out: &mut String, &Shown { finding, form, .. }: &Shown<'_>, detail: 
     }
     let evidence = if detail.verbose { LONG } else { SHORT };
     finding.evidence.iter().take(evidence).for_each(|fact| row(out, "because", fact));
-    finding.fix.iter().for_each(|fix| row(out, "fix", fix));
-    finding.undo.iter().for_each(|undo| row(out, "undo", undo));
+    brief::fix(finding).iter().for_each(|fix| row(out, "fix", fix));
+    brief::undo(finding).iter().for_each(|undo| row(out, "undo", undo));
     let conflict = finding.conflict.iter().filter(|_| form == FindingForm::Full);
     conflict.for_each(|note| row(out, "but", note));
     let sources = if detail.verbose { finding.sources } else { &[] };

@@ -4,6 +4,8 @@ mod module;
 mod port;
 mod table;
 
+pub use table::ranges;
+
 use clap::Args;
 use linerate_host::facts::usual_paths;
 use linerate_host::{Facts, Snapshot};
