@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, CheckRun};
+use super::{Check, CheckRun, work};
 use crate::source::{SCALING, VMMARK};
 use crate::{Finding, Host, Severity};
 
@@ -42,10 +42,11 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                 port.name
             ))
             .undo(format!("ethtool -L {} {kind} {queues}", port.name))
-            .conflict(
+            .conflict(format!(
                 "NetQueue and VMDq sort packets by guest, RSS by connection: \
-                 for a single guest, only RSS gains from more queues",
-            ),
+                 for a single guest, only RSS gains from more queues; {}",
+                work::kept_table(port)
+            )),
     )
 }
 

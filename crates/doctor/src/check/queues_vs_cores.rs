@@ -1,9 +1,12 @@
 //! Fewer receive queues than the needed rate requires processors, though more queues are possible.
 
-use linerate_host::facts::{Channels, Port, PortKind};
+use std::slice;
 
+use linerate_host::facts::{Channels, Port, PortKind, Rss};
+
+use super::rss_indirection::as_now;
 use super::{Check, CheckRun, work};
-use crate::remedy::{Queues, Remedy, Setting};
+use crate::remedy::{Queues, Remedy, Setting, commands, undo_commands};
 use crate::source::{CORES, FEDEX, SCALING};
 use crate::{Finding, Host};
 
@@ -44,13 +47,33 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
     }
     let kind = if kind == "rx" { Queues::Rx } else { Queues::Combined };
     let channels = Setting::Channels { port: port.name.clone(), queues: kind };
-    finding
-        .evidence(format!("{most} queues are possible"))
-        .remedied(Remedy::of(channels, queues, wanted))
-        .conflict(
-            "the kernel's guide advises no more queues than physical cores, others one for each thread; \
-             the command takes the link down for a moment with most drivers, and resets the indirection table",
-        )
+    let finding = finding.evidence(format!("{most} queues are possible"));
+    let rss = port.rss.known().filter(|rss| is_chosen(rss));
+    let finding = match rss.zip(Remedy::of(channels.clone(), queues, wanted)) {
+        // Of two changes that need each other, the first alone would be of no use.
+        Some((rss, more)) => finding
+            .evidence("the indirection table isn't the usual one: drivers keep such a table, which leaves new queues out")
+            .fix(format!(
+                "{}; ethtool -X {} equal {wanted}, or a smaller number if the driver refuses it",
+                commands(slice::from_ref(&more)),
+                port.name
+            ))
+            .undo(format!("{}; {}", as_now(port, rss), undo_commands(&[more]))),
+        None => finding.remedied(Remedy::of(channels, queues, wanted)),
+    };
+    finding.conflict(format!(
+        "the kernel's guide advises no more queues than physical cores, others one for each thread; \
+         the command takes the link down for a moment with most drivers; {}",
+        work::kept_table(port)
+    ))
+}
+
+/// True if the table isn't the one that the kernel makes, in which the queues take turns (ethtool_rxfh_indir_default()). Drivers keep a
+/// table that somebody has chosen (netif_is_rxfh_configured()).
+fn is_chosen(rss: &Rss) -> bool {
+    let counts = || rss.slots.values();
+    let is_even = counts().max().zip(counts().min()).is_none_or(|(most, least)| most - least <= 1);
+    !rss.slots.is_empty() && (!is_even || rss.slots.keys().copied().ne(0..rss.rings))
 }
 
 #[cfg(test)]
@@ -78,6 +101,33 @@ mod tests {
             lines(&crate::testing::found(&CHECK, &fast)),
             ["queues-vs-cores eno1 critical 12.3 Gbit/s"]
         );
+    }
+
+    /// Drivers keep a table that somebody has chosen, and then new queues get nothing.
+    #[test]
+    fn a_chosen_table_is_changed_too() {
+        let with = |slots: &[(u32, u32)]| {
+            let mut host = with(2);
+            let port = crate::testing::port_of(&mut host, "eno1");
+            (port.speed_mbps, port.rss) =
+                (Fact::Known(100_000), Fact::Known(Rss { rings: 2, slots: slots.iter().copied().collect() }));
+            found(&CHECK, &host).remove(0)
+        };
+        for chosen in [&[(0, 128)][..], &[(1, 128)], &[(0, 100), (1, 28)]] {
+            let finding = with(chosen);
+            assert_eq!(
+                finding.fix.as_deref(),
+                Some(
+                    "ethtool -L eno1 combined 8; ethtool -X eno1 equal 8, or a smaller number if the driver refuses it"
+                ),
+                "{chosen:?}"
+            );
+            assert!(finding.undo.unwrap().ends_with("; ethtool -L eno1 combined 2"), "the table comes first");
+            assert!(finding.remedies.is_empty(), "neither change is of use alone");
+        }
+        let usual = with(&[(0, 64), (1, 64)]);
+        assert_eq!(usual.fix.as_deref(), Some("ethtool -L eno1 combined 8"));
+        assert!(usual.remedies.len() == 1 && usual.conflict.unwrap().contains("ethtool -X eno1 default"));
     }
 
     #[test]

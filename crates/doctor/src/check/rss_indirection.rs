@@ -52,7 +52,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
 }
 
 /// The command that restores each queue's present number of entries.
-fn as_now(port: &Port, rss: &Rss) -> String {
+pub(super) fn as_now(port: &Port, rss: &Rss) -> String {
     let last = rss.slots.keys().next_back().copied().unwrap_or(0);
     if last > MOST {
         return "ethtool -X with the previous weights: note them first (ethtool -x)".into();

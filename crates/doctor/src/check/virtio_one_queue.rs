@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, CheckRun};
+use super::{Check, CheckRun, work};
 use crate::formula::{cpu, gbit};
 use crate::remedy::{Queues, Remedy, Setting};
 use crate::source::{LIBVIRT, MULTIQUEUE, SCALING};
@@ -41,10 +41,11 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                 finding.remedied(Remedy::of(channels, 1, possible.min(cores)))
             }
         }
-        .conflict(
+        .conflict(format!(
             "with few connections, several queues can be slower than one; \
-             if the hypervisor supports only one, set RPS instead",
-        ),
+             if the hypervisor supports only one, set RPS instead; {}",
+            work::kept_table(port)
+        )),
     )
 }
 

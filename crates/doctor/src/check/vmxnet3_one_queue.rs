@@ -3,7 +3,7 @@
 use linerate_host::facts::Port;
 
 use super::virtio_one_queue::one_queue;
-use super::{Check, CheckRun};
+use super::{Check, CheckRun, work};
 use crate::source::{SCALING, VMWARE_NIC};
 use crate::{Finding, Host};
 
@@ -27,7 +27,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                 port.name,
                 possible.min(cores)
             ))
-            .undo(format!("ethtool -L {} rx 1; remove the line from the .vmx", port.name)),
+            .undo(format!("ethtool -L {} rx 1; remove the line from the .vmx", port.name))
+            .conflict(work::kept_table(port)),
     )
 }
 

@@ -46,6 +46,15 @@ pub fn bind(irq: &Irq, cpus: &[u32]) -> Option<Remedy> {
     Remedy::of(setting, list(irq.affinity.known()?), list(cpus))
 }
 
+/// What becomes of the indirection table if a port gets more queues. Whether somebody has chosen it can't be read.
+pub fn kept_table(port: &Port) -> String {
+    format!(
+        "the indirection table then names the new queues too, unless ethtool -X has chosen it: if ethtool -x doesn't show them, \
+         ethtool -X {} default",
+        word(&port.name)
+    )
+}
+
 /// The command that restores the present setting of pause frames.
 pub fn pauses_as_now(port: &Port, pause: &Pause) -> String {
     let word = |on: bool| if on { "on" } else { "off" };
