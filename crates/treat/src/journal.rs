@@ -144,6 +144,9 @@ pub enum TreatmentEvent {
         steps: Vec<usize>,
         /// The files.
         files: Vec<String>,
+        /// The directory that holds these files instead of `/`; `None` in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        system: Option<PathBuf>,
     },
     /// No step is kept after a restart any more.
     Forgotten,
@@ -459,6 +462,21 @@ impl TreatmentJournal {
             _ => None,
         });
         last.unwrap_or_default()
+    }
+
+    /// The directories whose files may hold the steps: those of all `--persist`, also of one whose files were rewritten since.
+    pub fn systems(&self) -> Vec<&Path> {
+        let mut systems: Vec<_> = self
+            .events
+            .iter()
+            .filter_map(|stamped| match &stamped.event {
+                TreatmentEvent::Kept { system, .. } => system.as_deref(),
+                _ => None,
+            })
+            .collect();
+        systems.sort();
+        systems.dedup();
+        systems
     }
 
     /// The steps that were ever kept.

@@ -33,13 +33,13 @@ pub struct Keeping {
 }
 
 /// The host's files.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct System(PathBuf);
 
 impl System {
     /// The host's files, with `root` instead of `/`.
     pub fn below(root: &Path) -> Self {
-        Self(root.to_owned())
+        Self(std::path::absolute(root).unwrap_or_else(|_| root.to_owned()))
     }
 
     /// The files and profiles that set values of this host.
@@ -90,21 +90,29 @@ impl System {
         }
         self.refuse_strangers()?;
         // This comes before the files, so that all files that may exist are surely removed.
-        journal.note(TreatmentEvent::Kept { steps: keeping.kept.clone(), files: keeping.files.clone() })?;
+        journal.note(TreatmentEvent::Kept {
+            steps: keeping.kept.clone(),
+            files: keeping.files.clone(),
+            system: Some(self.0.clone()),
+        })?;
         self.write(shelf)?;
         Ok(keeping)
     }
 
-    /// Removes a treatment from our files. `shelf` is locked.
+    /// Removes a treatment from our files, here and where the journal says that it was kept. `shelf` is locked.
     ///
     /// # Errors
     /// A sentence if the journal or a file can't be written.
     pub fn forget(&self, shelf: &Shelf, journal: &mut TreatmentJournal) -> Result<(), String> {
-        if journal.kept().is_empty() && !self.names(&journal.id) {
-            return Ok(());
+        let mut systems: Vec<_> = journal.systems().into_iter().map(Self::below).collect();
+        if !systems.contains(self) {
+            systems.push(self.clone());
         }
-        journal.note(TreatmentEvent::Forgotten)?;
-        self.write(shelf)
+        systems.retain(|system| system.names(&journal.id));
+        if !journal.kept().is_empty() || !systems.is_empty() {
+            journal.note(TreatmentEvent::Forgotten)?;
+        }
+        systems.iter().try_for_each(|system| system.write(shelf))
     }
 
     /// True if one of our files has settings of this treatment. A damaged journal may not say so.
@@ -135,9 +143,12 @@ impl System {
     /// Writes all files from all treatments that are kept.
     fn write(&self, shelf: &Shelf) -> Result<(), String> {
         let (mut sysctls, mut commands, mut ports) = (String::new(), String::new(), Vec::new());
-        for journal in
-            shelf.all().0.iter().filter(|journal| journal.standing() == TreatmentStanding::Confirmed)
-        {
+        let is_here = |journal: &TreatmentJournal| {
+            let systems = journal.systems();
+            systems.is_empty() || systems.contains(&self.0.as_path())
+        };
+        let is_confirmed = |journal: &TreatmentJournal| journal.standing() == TreatmentStanding::Confirmed;
+        for journal in shelf.all().0.iter().filter(|journal| is_confirmed(journal) && is_here(journal)) {
             for step in journal.kept() {
                 let planned = journal.head.steps.get(*step).zip(journal.holds(*step));
                 let Some((planned, value)) = planned else { continue };
@@ -292,6 +303,16 @@ mod tests {
         assert!(!read(own).contains("tcp_ecn") && read(own).contains("tcp_sack"));
         assert!(!root.join(unit).exists() && !root.join(WANTS).join(UNIT).is_symlink());
         system.forget(&shelf, &mut second).unwrap();
+        assert!(!root.join(own).exists());
+        // Another directory is found again by the journal.
+        let (other, usual) = (directory.path().join("other"), System::below(&directory.path().join("usual")));
+        let (mut far, _) = confirmed(&shelf, vec![step(sysctl("net.ipv4.tcp_sack"), "0", "1")]);
+        System::below(&other).keep(&shelf, &mut far).unwrap();
+        system.keep(&shelf, &mut second).unwrap();
+        assert!(other.join(own).exists() && !read(own).contains(&far.id));
+        usual.forget(&shelf, &mut shelf.journal(&far.id).unwrap()).unwrap();
+        assert!(!other.join(own).exists() && root.join(own).exists());
+        usual.forget(&shelf, &mut second).unwrap();
         assert!(!root.join(own).exists());
         // Somebody else's file is never touched.
         fs::write(root.join(own), "mine\n").unwrap();

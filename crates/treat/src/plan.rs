@@ -92,9 +92,19 @@ impl TreatmentPlan {
         wanted.retain(|step| !is_needless(step));
     }
 
-    /// The plan of earlier planned steps, checked against the host.
+    /// The plan of earlier planned steps, checked against the host. A setting that has changed since is left out.
     pub fn again(steps: Vec<PlannedStep>, controls: &mut dyn Controls) -> Self {
-        Self { steps, ..Self::default() }.looked(controls)
+        let mut plan = Self::default();
+        for step in steps {
+            match step.change_since(controls) {
+                Some(now) => {
+                    let why = format!("it is {now} now, and was {} when the plan was made", step.before);
+                    plan.leave(&step.checks.join(", "), &step.setting, why);
+                }
+                None => plan.steps.push(step),
+            }
+        }
+        plan.looked(controls)
     }
 
     /// Checks the steps: keeps those that the host can make, each with its present value, and leaves out the
@@ -137,6 +147,16 @@ impl TreatmentPlan {
 
     fn leave(&mut self, check: &str, setting: &Setting, why: impl Into<String>) {
         self.left.push(LeftOut { check: check.into(), setting: setting.to_string(), why: why.into() });
+    }
+}
+
+impl PlannedStep {
+    /// The setting's value, if it is neither the value before nor the new one. Without a value before, nothing is known of a change.
+    fn change_since(&self, controls: &mut dyn Controls) -> Option<String> {
+        let now = controls.read(&self.setting).ok()?;
+        let holds = |value| self.setting.holds(&now, value);
+        let is_known = !self.before.is_empty();
+        (is_known && !holds(&self.before) && !holds(&self.new)).then_some(now)
     }
 }
 
@@ -256,6 +276,22 @@ mod tests {
         assert!(whys[0].ends_with("is less") && whys[1] == "it is 2 already", "{whys:?}");
         assert_eq!(whys[2..], ["/proc/sys is read-only", "there is no such setting"]);
         assert_eq!(host.values, before);
+    }
+
+    #[test]
+    fn a_setting_that_was_changed_after_the_plan_is_left() {
+        let findings = [finding("tcp-buffers", Severity::Minor, vec![rmem(16 << 20)])];
+        let key = || sysctl("net.ipv4.tcp_rmem");
+        let plan =
+            TreatmentPlan::of(&findings, &Allowed::default(), &mut host(&[(key(), "4096 131072 6291456")]));
+        let again = |now: &str| {
+            let plan = TreatmentPlan::again(plan.steps.clone(), &mut host(&[(key(), now)]));
+            (plan.steps.len(), plan.left.first().map(|left| left.why.clone()).unwrap_or_default())
+        };
+        assert_eq!(again("4096\t131072\t6291456").0, 1, "as the kernel writes it");
+        let (steps, why) = again("4096 65536 8388608");
+        assert!(steps == 0 && why.ends_with("and was 4096 131072 6291456 when the plan was made"), "{why}");
+        assert!(again("4096 131072 16777216").1.ends_with("already"));
     }
 
     #[test]

@@ -152,6 +152,7 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
         send_buffer: sum(|flow| flow.send_buffer) / number,
         in_flight: sum(|flow| flow.in_flight) / number,
         link: counted.iter().map(|flow| flow.link).max().unwrap_or(0) as f64,
+        waiting: mean(|flow| flow.waiting),
         unread: mean(|flow| flow.unread),
     };
     (Some(flows), sent > received, seconds)

@@ -1,4 +1,5 @@
-//! One data stream of four that is much slower than the others: a bad member of a bond, one bad path of several.
+//! One data stream of four that is much slower than the others: a bad member of a bond, one bad path of several. And four that are
+//! each slow, so that it takes all of them to send one file in time.
 
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,24 @@ fn slow_one_of_four(case: &Case, sender: End, first: u16, rate: &str) {
     );
     case.bed.on(sender, &["sh", "-c", &script]);
     let range = format!("net.ipv4.ip_local_port_range={first} {}", first + 3);
+    case.bed.on(End::A, &["sysctl", "-qw", &range]);
+}
+
+/// Gives each of the four connections that A can make, from the port `FIRST` on, `rate` of what A sends.
+fn slow_each_of_four(case: &Case, rate: &str) {
+    let device = &case.bed.lab.host(End::A).interface;
+    let script = format!(
+        "set -e
+        tc qdisc add dev {device} root handle 1: htb r2q 1000
+        for i in 0 1 2 3; do
+            tc class add dev {device} parent 1: classid 1:1$i htb rate {rate} burst 64k
+            tc qdisc add dev {device} parent 1:1$i pfifo limit 100
+            tc filter add dev {device} parent 1: protocol ip prio 1 u32 match ip sport $(({FIRST} + i)) 0xffff \
+                match ip dport {PORT} 0xffff flowid 1:1$i
+        done"
+    );
+    case.bed.on(End::A, &["sh", "-c", &script]);
+    let range = format!("net.ipv4.ip_local_port_range={FIRST} {}", FIRST + 3);
     case.bed.on(End::A, &["sysctl", "-qw", &range]);
 }
 
@@ -109,4 +128,17 @@ fn a_stream_with_a_hundredth_of_the_others_rate_costs_no_time() {
         |runs: [u16; 3], slow| runs.map(|run| seconds(run, slow)).into_iter().fold(f64::INFINITY, f64::min);
     let (with, without) = (best([0, 1, 2], true), best([3, 4, 5], false));
     assert!(with / without <= 1.1, "{with:.2} s with a slow stream, {without:.2} s without");
+}
+
+#[test]
+fn idle_streams_share_a_file_that_one_stream_began() {
+    let Some(case) = case_with_link("open") else { return };
+    write(case.near.join("file"), noise(1, 8 << 20));
+    slow_each_of_four(&case, "8mbit");
+    let begun = Instant::now();
+    let list = args!["--streams", "4", "--port-range", format!("{PORT}-{PORT}"), "file", case.b("")];
+    let run = case.cp(list).exits(0);
+    // One stream alone takes 8.4 s.
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}\n{run}", begun.elapsed());
+    assert_alike(&case.near.join("file"), &case.far.join("file"));
 }

@@ -33,6 +33,11 @@ const MANY: f64 = 150.0;
 /// Share of a full segment below which the mean segment is small. Nearly all segments of bulk data are full.
 const PIECE: f64 = 0.4;
 
+/// Segments that TCP may send before the first acknowledgement (RFC 6928). Later it may send fewer only after signs of congestion.
+const AT_FIRST: f64 = 10.0;
+/// Share of the time in which data waits to be sent, above which the program isn't what keeps few bytes in flight.
+const WAITING: f64 = 0.5;
+
 /// Mean share of the peer's window in flight above which the window is full.
 const FILLED: f64 = 0.4;
 
@@ -79,6 +84,8 @@ pub struct Flows {
     pub send_buffer: f64,
     /// Mean bytes in flight in a flow; 0 if they are unknown.
     pub in_flight: f64,
+    /// Share of the time in which the flows had bytes to send that weren't in flight; 0 if it is unknown.
+    pub waiting: f64,
     /// Share of the samples in which received bytes waited for the program to read them.
     pub unread: f64,
     /// Bits a second of the port by which the flows leave; 0 if that is unknown or only nominal.
@@ -187,10 +194,11 @@ impl Flows {
         reno.max(cubic) * self.segment_size.max(536.0) * 8.0 / seconds
     }
 
-    /// The network, if a queue stands before it, it loses segments, the sender holds its rate at the network's, or the port is full.
+    /// The network, if a queue stands before it, it loses segments, the sender holds its rate at the network's, or the port is full
+    /// or doesn't take the flows' data.
     fn network(&self, share: f64) -> Option<Verdict> {
         let loses = self.retransmits >= CHANCE && ratio(self.retransmits, self.segments) >= LOSS;
-        if !self.is_queued() && !loses && !self.fills_link() {
+        if !self.is_queued() && !loses && !self.fills_link() && !self.is_held_back() {
             return None;
         }
         let mut evidence = match self.held {
@@ -215,6 +223,14 @@ impl Flows {
         }
         if self.retransmits > 0.0 {
             evidence += &format!(", {:.3} % retransmitted", 100.0 * ratio(self.retransmits, self.segments));
+        }
+        if self.is_held_back() {
+            evidence += &format!(
+                "; more data waits than the {} in flight in {}: this host's own queue or congestion marks (ECN) hold it \
+                 back, as beside others' traffic",
+                bytes(self.in_flight),
+                self.flows()
+            );
         }
         Some(Verdict::new(Limiter::Network, share, evidence))
     }
@@ -248,6 +264,16 @@ impl Flows {
     /// True if the flows fill their port. If a port carries more than the rate that it reports, that rate is only nominal.
     fn fills_link(&self) -> bool {
         self.bits <= self.link && self.bits >= FULL_LINK * self.link && self.link > 0.0
+    }
+
+    /// True if the flows have fewer bytes in flight than TCP may send at first, though more wait. Without losses and with a larger
+    /// window, TCP does that only while its segments wait in this host's own queue (TCP small queues), or after marks of congestion.
+    fn is_held_back(&self) -> bool {
+        let is_far = self.rtt > HOST_DELAY;
+        is_far
+            && self.waiting >= WAITING
+            && 0.0 < self.in_flight
+            && self.in_flight < AT_FIRST * self.segment_size
     }
 
     /// True if a queue stands before the link, or would stand there if the sender didn't hold its rate.
@@ -331,6 +357,33 @@ mod tests {
             (Limiter::NotExplained, Limiter::Network),
             "chance, and a policer"
         );
+    }
+
+    /// Measured beside four flows that fill a port of 300 Mbit/s: their queue stood from the start.
+    #[test]
+    fn few_bytes_in_flight_while_more_wait_are_held_back() {
+        let beside = Flows {
+            number: 15.0,
+            bits: 35.7e6,
+            rtt: 17_000.0,
+            min_rtt: 14_000.0,
+            in_flight: 5740.0,
+            send_buffer: 72_900.0,
+            segments: 41_501.0,
+            waiting: 0.97,
+            ..flows()
+        };
+        let named = beside.name(0.97);
+        assert_eq!(named.limiter, Limiter::Network);
+        assert!(named.evidence.contains("than the 5.74 kB in flight in 15 flows"), "{}", named.evidence);
+        let unnamed = [
+            Flows { waiting: 0.1, ..beside },
+            Flows { in_flight: 25_000.0, ..beside },
+            Flows { rtt: 200.0, min_rtt: 180.0, ..beside },
+        ];
+        for flows in unnamed {
+            assert_eq!(flows.name(0.97).limiter, Limiter::NotExplained, "{flows:?}");
+        }
     }
 
     #[test]

@@ -219,6 +219,7 @@ fn flows(evidence: &Evidence) -> Flows {
         send_buffer_full: mean(sender.tcp_send_buffer_full),
         send_buffer: mean(sender.tcp_send_buffer),
         in_flight: mean(sender.tcp_in_flight),
+        waiting: ratio(sender.socket as f64, sender.lifetime.saturating_sub(sender.queue) as f64),
         link: sender.link as f64,
         ..Flows::default()
     }

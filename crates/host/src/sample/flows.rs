@@ -103,6 +103,9 @@ pub struct Flow {
     /// Median of the bytes in flight.
     #[serde(default)]
     pub in_flight: u64,
+    /// Share of the samples in which more than a segment waited to be sent; 0 if it isn't known.
+    #[serde(default)]
+    pub waiting: f64,
     /// Share of the samples in which received bytes waited for the program to read them.
     #[serde(default)]
     pub unread: f64,
@@ -217,6 +220,7 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
         send_buffer_full: share_of(moments, is_send_buffer_full),
         send_buffer: median("sndbuf"),
         in_flight: median("unacked").saturating_mul(number(last, "mss")),
+        waiting: share_of(moments, |fields| number(fields, "notsent") > number(fields, "mss")),
         unread: share_of(moments, |fields| number(fields, "rqueue") > 0),
         link: number(last, "link"),
         data_segments: grown("data_segs_in").saturating_add(grown("data_segs_out")),

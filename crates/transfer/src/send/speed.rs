@@ -1,4 +1,5 @@
-//! Detects whether a stream is so much slower than the others that they would finish its work sooner.
+//! Detects whether a stream is so much slower than the others that they would finish its work sooner, or whether idle streams
+//! should share it.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,10 @@ const WINDOW: Duration = Duration::from_millis(200);
 /// factors wouldn't pay: the bytes in its socket stay there, and a rate over a short time may by chance be half of
 /// another stream's.
 const SLOWER: f64 = 2.0;
+
+/// Idle streams share what would take longer than this. It is some windows, since a rate is judged over one, and the streams that
+/// share need some round trips to become as fast.
+const SHARED: Duration = WINDOW.saturating_mul(2);
 
 /// The rate of one stream, measured by its worker.
 pub struct Speed {
@@ -79,6 +84,12 @@ impl Speed {
         rest as f64 / own > SLOWER * by_others
     }
 
+    /// True if `rest` more bytes would take this stream so long that idle streams should share them.
+    pub fn takes_long(&mut self, rest: u64) -> bool {
+        self.look(self.spent(Instant::now()));
+        self.rate.is_some_and(|rate| rest as f64 / rate > SHARED.as_secs_f64())
+    }
+
     fn look(&mut self, spent: Duration) {
         let (from, before) = self.window;
         let passed = spent - from;
@@ -113,6 +124,15 @@ mod tests {
         assert!(!after_a_second(1_000_000).is_outrun(4 << 20, others(700_000_000)));
         assert!(!after_a_second(55_000_000).is_outrun(4 << 20, others(0)));
         assert!(after_a_second(30_000_000).is_outrun(4 << 20, others(0)));
+    }
+
+    #[test]
+    fn what_takes_long_is_shared_once_the_rate_is_known() {
+        let mut speed = after_a_second(1_000_000);
+        assert!(speed.takes_long(500_000) && !speed.takes_long(300_000));
+        let mut early = Speed::new();
+        early.count(1);
+        assert!(!early.takes_long(4 << 20));
     }
 
     #[test]

@@ -21,6 +21,8 @@ struct Hands {
     returned: Vec<Unit>,
     /// The number of workers that have a unit, or wait for one from a queue that is open.
     busy: u32,
+    /// The number of workers that found no unit and wait for the rest of one.
+    idle: u32,
 }
 
 /// A unit that a worker has taken. The worker is done with it when this value is dropped.
@@ -57,7 +59,9 @@ impl Work {
             if hands.busy == 0 {
                 return None;
             }
+            hands.idle += 1;
             hands = self.changed.wait(hands).unwrap_or_else(std::sync::PoisonError::into_inner);
+            hands.idle -= 1;
         }
     }
 
@@ -76,6 +80,12 @@ impl Work {
     /// True if no unit waits in the queue.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// True if a worker waits for the rest of a unit, and nothing was handed back for it yet.
+    pub fn is_wanted(&self) -> bool {
+        let hands = lock(&self.hands);
+        hands.idle > 0 && hands.returned.is_empty()
     }
 
     /// Hands units back to the other workers.
@@ -119,12 +129,12 @@ mod tests {
         thread::scope(|scope| {
             let other = scope.spawn(|| work.take().is_some() && work.take().is_none());
             thread::sleep(Duration::from_millis(50));
-            assert!(!other.is_finished());
+            assert!(!other.is_finished() && work.is_wanted());
             work.give_back([Unit::Batch(Vec::new())]);
             thread::sleep(Duration::from_millis(50));
             drop(held);
             assert!(other.join().unwrap());
         });
-        assert!(work.take().is_none());
+        assert!(work.take().is_none() && !work.is_wanted());
     }
 }

@@ -340,7 +340,12 @@ impl<'a> SendWorker<'a> {
     /// a subtree of the file's hash tree. Files with chunks of an earlier run or of an older version aren't split.
     fn splits(&mut self, file: &LargeFile, sent: u64, rest: u64) -> bool {
         let may = self.shared.splits && matches!(file.there, HeldChunks::Nothing);
-        may && sent.is_power_of_two() && sent >= DATA_FRAME as u64 && self.yields(rest)
+        may && sent.is_power_of_two() && sent >= DATA_FRAME as u64 && (self.yields(rest) || self.shares(rest))
+    }
+
+    /// True if workers are idle while `rest` more bytes would take this worker long. They and this worker then share the bytes.
+    fn shares(&mut self, rest: u64) -> bool {
+        self.work.is_wanted() && self.speed.takes_long(rest)
     }
 
     pub(super) fn hole(&mut self, length: u64) -> Result<(), StreamError> {

@@ -32,9 +32,11 @@ pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
 }
 
 /// The part of a plan that applies to that host.
-pub fn look(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<PlanReport, Failure> {
+pub fn look(args: &DoctorArgs, host: &OsStr, mut plan: PlanReport) -> Result<PlanReport, Failure> {
     bring(host, &args.reach)?;
-    let plan = serde_json::to_vec(plan).map_err(|error| Failure::failed(error.to_string()))?;
+    // The values come from facts, which may write them otherwise than the setting does.
+    plan.steps.iter_mut().for_each(|step| step.before.clear());
+    let plan = serde_json::to_vec(&plan).map_err(|error| Failure::failed(error.to_string()))?;
     let words = ["--apply".to_owned(), "--plan".into(), "--from-plan=-".into()];
     asked_plan(args, host, &words, Some(&plan))
 }

@@ -100,8 +100,9 @@ fn far_plan(args: &DoctorArgs, other: &OsStr, findings: &[Finding]) -> Result<Pl
     if asked.steps.is_empty() {
         return Ok(PlanReport { host: far::name(other), ..asked });
     }
-    let mut looked = far::look(args, other, &asked)?;
-    looked.left.splice(0..0, asked.left);
+    let left = asked.left.clone();
+    let mut looked = far::look(args, other, asked)?;
+    looked.left.splice(0..0, left);
     Ok(looked)
 }
 

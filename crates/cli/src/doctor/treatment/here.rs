@@ -266,7 +266,6 @@ pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
     needs_root()?;
     sweep(&wanted.state);
     let (journals, unread) = Shelf::existing(&wanted.state).map(|shelf| shelf.all()).unwrap_or_default();
-    unread.iter().for_each(|why| tell!("linerate: {why}"));
     journals.iter().for_each(tell_damage);
     let names = |journal: &TreatmentJournal, steps: &[usize]| {
         let steps = steps.iter().filter_map(|step| journal.head.steps.get(*step));
@@ -284,7 +283,7 @@ pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
         },
     };
     let treatments = journals.iter().map(one).collect();
-    Ok(AppliedReport { r#type: "doctor-applied".into(), schema: 1, host: HERE.into(), treatments })
+    Ok(AppliedReport { r#type: "doctor-applied".into(), schema: 1, host: HERE.into(), treatments, unread })
 }
 
 fn changed(journal: &TreatmentJournal, step: usize) -> Option<StepReport> {

@@ -172,6 +172,9 @@ struct AppliedReport {
     schema: u32,
     host: String,
     treatments: Vec<AppliedTreatment>,
+    /// For each journal that can't be read, a sentence.
+    #[serde(default)]
+    unread: Vec<String>,
 }
 
 /// One treatment.
@@ -268,8 +271,9 @@ fn on(args: &DoctorArgs, host: &OsStr) -> Result<Code, Failure> {
     }
     if wanted.applied {
         let report = if is_here { here::applied(wanted) } else { far::applied(args, host) }?;
+        report.unread.iter().for_each(|why| tell!("linerate: {why}"));
         print(args, &report, show::applied);
-        return Ok(Code::Done);
+        return Ok(if report.unread.is_empty() { Code::Done } else { Code::Some });
     }
     let plan = if is_here { here::plan(args) } else { far::plan(args, host) }?;
     if wanted.plan {

@@ -108,8 +108,15 @@ pub fn undo(report: &UndoReport) -> String {
 /// All treatments.
 pub fn applied(report: &AppliedReport) -> String {
     let mut out = String::new();
-    if report.treatments.is_empty() {
-        line(&mut out, &format!("{}: nothing was applied", report.host));
+    match report.unread.len() {
+        0 if report.treatments.is_empty() => line(&mut out, &format!("{}: nothing was applied", report.host)),
+        0 => {}
+        count => {
+            line(
+                &mut out,
+                &format!("{}: {} can't be read", report.host, counted(count, "treatment's journal")),
+            );
+        }
     }
     for treatment in &report.treatments {
         let standing = match treatment.standing {
