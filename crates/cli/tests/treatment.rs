@@ -158,6 +158,27 @@ fn a_damaged_journal_is_named_and_takes_everything_back() {
     cut(&id);
     host.doctor(&["--undo", &id]).end().exits(0).says(&["journal", "is damaged"]);
     assert_eq!(host.differing(&before), Vec::<String>::new());
+    // Without the first line nothing is known, and the list is incomplete.
+    fs::write(host.state().join(&id).join("journal.jsonl"), "{\n").unwrap();
+    let run = host.doctor(&["--applied"]).end().exits(3).says(&["reading", &id]);
+    assert!(run.out.contains("1 treatment's journal can't be read"), "{run}");
+    assert!(run.out.contains("taken back"), "the other one: {run}");
+}
+
+#[test]
+fn a_plan_leaves_what_somebody_has_changed_since() {
+    let Some(host) = Ill::host() else { return };
+    let plan = host.json(&["--apply", "--plan", "--only", "tcp-buffers,tcp-sack"]);
+    let file = host.directory.path().join("old.json");
+    fs::write(&file, plan.to_string()).unwrap();
+    host.sh("sysctl -qw 'net.ipv4.tcp_rmem=4096 131072 300000'");
+    let told = host.json(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]);
+    let left = told["left"].to_string();
+    assert!(left.contains("300000 now, and was 4096 131072 262144 when the plan was made"), "{told}");
+    assert!(told["steps"].to_string().contains("tcp_sack"), "{told}");
+    assert_eq!(host.sh("sysctl -n net.ipv4.tcp_rmem").split_whitespace().last(), Some("300000"));
+    let whole = host.doctor(&["local", "local", "--only", "tcp-buffers"]).end().exits(0);
+    assert!(!whole.out.contains("local, local"), "a host is examined once: {whole}");
 }
 
 #[test]

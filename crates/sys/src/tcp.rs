@@ -92,9 +92,12 @@ pub struct SendBuffer {
 }
 
 impl TcpInfo {
-    /// True if a larger send buffer would allow more bytes in flight.
-    pub fn is_limited_by_send_buffer(&self) -> bool {
-        self.send_buffer.limits(self.unsent.into(), self.in_flight)
+    /// True if a larger send buffer would have allowed more bytes in flight. It is asked right after a write for which the writer
+    /// waited: the kernel has just woken it, so the buffer has room again, and acknowledgements that come in bursts have made
+    /// more of it. A third in use shows that the connection didn't run dry.
+    pub fn has_limited_its_writer(&self) -> bool {
+        let SendBuffer { size, queued } = self.send_buffer;
+        3 * queued >= size && self.send_buffer.is_all_in_flight(self.unsent.into(), self.in_flight)
     }
 }
 
@@ -109,10 +112,14 @@ impl SendBuffer {
 
     /// True if the buffer is too full to wake a waiting writer, and nearly all bytes in it are in flight: a larger
     /// buffer would then allow more bytes in flight. The kernel wakes a writer once a third is free
-    /// (sk_stream_min_wspace in include/net/sock.h). If TCP's congestion window or the peer limits a sender, the buffer
-    /// also holds unsent bytes.
+    /// (sk_stream_min_wspace in include/net/sock.h).
     pub fn limits(self, unsent: u64, in_flight: u64) -> bool {
-        self.size > 0 && 3 * self.queued >= 2 * self.size && 8 * unsent <= in_flight
+        3 * self.queued >= 2 * self.size && self.is_all_in_flight(unsent, in_flight)
+    }
+
+    /// If TCP's congestion window or the peer limits a sender, the buffer also holds unsent bytes.
+    fn is_all_in_flight(self, unsent: u64, in_flight: u64) -> bool {
+        self.size > 0 && 8 * unsent <= in_flight
     }
 }
 
@@ -187,7 +194,7 @@ mod tests {
         while near.write(&[7; 65536]).is_ok() {}
         let info = TcpInfo::of(near.as_fd()).unwrap();
         assert!(3 * info.send_buffer.queued >= 2 * info.send_buffer.size, "{info:?}");
-        assert!(!info.is_limited_by_send_buffer(), "the peer's window does: {info:?}");
+        assert!(!info.has_limited_its_writer(), "the peer's window does: {info:?}");
     }
 
     #[test]
@@ -197,6 +204,13 @@ mod tests {
         assert!(!full.limits(30_000, 36_000), "the rest could be sent");
         assert!(!SendBuffer { queued: 20_000, ..full }.limits(0, 18_000), "the writer has room");
         assert!(!SendBuffer::default().limits(0, 0), "unknown");
+        // Measured right after a write, over 20 ms with net.ipv4.tcp_wmem of 512 KiB.
+        let after = |unsent, queued| {
+            let send_buffer = SendBuffer { size: 524_280, queued };
+            TcpInfo { unsent, in_flight: 242_000, send_buffer, ..TcpInfo::default() }.has_limited_its_writer()
+        };
+        assert!(after(0, 245_000) && !after(100_000, 345_000), "the rest could be sent");
+        assert!(!after(0, 100_000), "it ran dry");
     }
 
     #[test]

@@ -92,19 +92,21 @@ impl TreatmentPlan {
         wanted.retain(|step| !is_needless(step));
     }
 
-    /// The plan of earlier planned steps, checked against the host. A setting that has changed since is left out.
+    /// The plan of earlier planned steps, checked against the host. A setting that has changed since is left out; a step without a
+    /// value before can't show that.
     pub fn again(steps: Vec<PlannedStep>, controls: &mut dyn Controls) -> Self {
-        let mut plan = Self::default();
-        for step in steps {
-            match step.change_since(controls) {
-                Some(now) => {
-                    let why = format!("it is {now} now, and was {} when the plan was made", step.before);
+        let mut plan = Self { steps: steps.clone(), ..Self::default() }.looked(controls);
+        for step in std::mem::take(&mut plan.steps) {
+            let was = steps.iter().find(|was| was.setting == step.setting).map(|was| was.before.as_str());
+            match was.filter(|was| !was.is_empty() && !step.setting.holds(&step.before, was)) {
+                Some(was) => {
+                    let why = format!("it is {} now, and was {was} when the plan was made", step.before);
                     plan.leave(&step.checks.join(", "), &step.setting, why);
                 }
                 None => plan.steps.push(step),
             }
         }
-        plan.looked(controls)
+        plan
     }
 
     /// Checks the steps: keeps those that the host can make, each with its present value, and leaves out the
@@ -147,16 +149,6 @@ impl TreatmentPlan {
 
     fn leave(&mut self, check: &str, setting: &Setting, why: impl Into<String>) {
         self.left.push(LeftOut { check: check.into(), setting: setting.to_string(), why: why.into() });
-    }
-}
-
-impl PlannedStep {
-    /// The setting's value, if it is neither the value before nor the new one. Without a value before, nothing is known of a change.
-    fn change_since(&self, controls: &mut dyn Controls) -> Option<String> {
-        let now = controls.read(&self.setting).ok()?;
-        let holds = |value| self.setting.holds(&now, value);
-        let is_known = !self.before.is_empty();
-        (is_known && !holds(&self.before) && !holds(&self.new)).then_some(now)
     }
 }
 

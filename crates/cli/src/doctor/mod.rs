@@ -184,11 +184,19 @@ pub struct Needed {
     pub up_seconds: Option<u64>,
 }
 
+/// Leaves out what was named before: a host is examined, and treated, once.
+fn only_once<T: Clone + Eq + std::hash::Hash>(names: &mut Vec<T>) {
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+}
+
 /// Examines the hosts.
 ///
 /// # Errors
 /// If a host or a snapshot can't be read.
-pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
+pub fn run(mut args: DoctorArgs) -> Result<Code, Failure> {
+    only_once(&mut args.hosts);
+    only_once(&mut args.root);
     if let Some(DoctorVerb::Explain(explain)) = &args.verb {
         return explain::run(explain).map(|()| Code::Done);
     }

@@ -220,7 +220,7 @@ impl Clock {
         stages.tcp_segment_size += u64::from(tcp.segment_size);
         stages.tcp_send_buffer += tcp.send_buffer.size;
         stages.tcp_in_flight += tcp.in_flight;
-        stages.tcp_send_buffer_full += u64::from(tcp.is_limited_by_send_buffer());
+        stages.tcp_send_buffer_full += u64::from(tcp.has_limited_its_writer());
         self.window = self.window.max(tcp.peer_window);
         self.tcp = tcp;
     }

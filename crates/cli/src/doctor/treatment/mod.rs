@@ -55,7 +55,7 @@ pub struct TreatmentArgs {
     pub mtu: bool,
     /// With --apply: only the changes in FILE, or - for standard input
     ///
-    /// FILE is the output of --plan --json.
+    /// FILE is the output of --plan --json. Settings that have changed since are left out.
     #[arg(long, value_name = "FILE", requires = "apply", conflicts_with_all = ["only", "path"])]
     pub from_plan: Option<PathBuf>,
     /// With --apply --path: keep only the changes that the path needs
