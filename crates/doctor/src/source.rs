@@ -28,6 +28,8 @@ sources! {
         "https://docs.kernel.org/networking/ip-sysctl.html";
     LEARNED_WINDOW = "Linux 6.6, commit dfa2f0483360: the kernel measures the share that tcp_adv_win_scale set before",
         "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/commit/?id=dfa2f0483360";
+    PSTATE = "Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst",
+        "https://docs.kernel.org/admin-guide/pm/intel_pstate.html";
     MLX5_COUNTERS = "Linux, Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst",
         "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html";
     PARAMETERS = "Linux, Documentation/admin-guide/kernel-parameters.rst",
@@ -81,5 +83,6 @@ sources! {
         "https://lwn.net/Articles/629155/";
     SFF_8472 = "SFF-8472, Management interface for SFP+", "https://www.snia.org/technology-communities/sff/specifications";
     RFC_7323 = "RFC 7323, TCP extensions for high performance", "https://www.rfc-editor.org/rfc/rfc7323";
+    RFC_9293 = "RFC 9293, TCP", "https://www.rfc-editor.org/rfc/rfc9293";
     RFC_9438 = "RFC 9438, CUBIC", "https://www.rfc-editor.org/rfc/rfc9438";
 }

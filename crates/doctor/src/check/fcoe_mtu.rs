@@ -16,8 +16,8 @@ pub(super) const CHECK: Check = Check {
     about: "Fibre Channel over a port with small packets, or without flow control",
     sources: &[
         Citation {
-            name: "INCITS 462-2010, FC-BB-5, annex: FCoE needs mini-jumbo and lossless Ethernet",
-            url: "https://en.wikipedia.org/wiki/Fibre_Channel_over_Ethernet",
+            name: "Linux, commit bb2af4f54ffa: the parts of the 2158 bytes of FCoE's MTU",
+            url: "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/commit/?id=bb2af4f54ffa8245d5ce278cae9c66198bc14d8b",
         },
         VMMARK,
     ],

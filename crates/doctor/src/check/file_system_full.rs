@@ -18,8 +18,8 @@ pub(super) const CHECK: Check = Check {
     name: "file-system-full",
     about: "a file system that is nearly full",
     sources: &[Citation {
-        name: "Linux, Documentation/filesystems/ext4: allocation",
-        url: "https://docs.kernel.org/filesystems/ext4/index.html",
+        name: "Linux, Documentation/filesystems/ext4/allocators.rst",
+        url: "https://docs.kernel.org/filesystems/ext4/allocators.html",
     }],
     run: CheckRun::Host(run),
 };

@@ -2,8 +2,8 @@
 
 use super::{Check, CheckRun};
 use crate::remedy::{Remedy, Setting, noted};
-use crate::source::{ESNET, RED_HAT};
-use crate::{Citation, Finding, Host, Severity};
+use crate::source::{ESNET, PSTATE, RED_HAT};
+use crate::{Finding, Host, Severity};
 
 /// Drivers whose `powersave` still follows the load.
 const FOLLOWS: [&str; 3] = ["intel_pstate", "amd-pstate-epp", "amd_pstate_epp"];
@@ -11,14 +11,7 @@ const FOLLOWS: [&str; 3] = ["intel_pstate", "amd-pstate-epp", "amd_pstate_epp"];
 pub(super) const CHECK: Check = Check {
     name: "governor",
     about: "a frequency governor that saves power",
-    sources: &[
-        Citation {
-            name: "Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst",
-            url: "https://docs.kernel.org/admin-guide/pm/intel_pstate.html",
-        },
-        ESNET,
-        RED_HAT,
-    ],
+    sources: &[PSTATE, ESNET, RED_HAT],
     run: CheckRun::HostOne(of),
 };
 

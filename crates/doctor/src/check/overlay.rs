@@ -3,8 +3,8 @@
 use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{gbit, percent};
-use crate::source::{NAMESPACES, SEGMENTATION};
-use crate::{Finding, Host, Severity};
+use crate::source::{IP_LINK, SEGMENTATION};
+use crate::{Citation, Finding, Host, Severity};
 use linerate_host::facts::Port;
 
 /// Kinds of the kernel's tunnels, and the bytes that each adds to a packet (over IPv4).
@@ -34,7 +34,11 @@ const SEALED: [&str; 3] = ["wireguard", XFRM, "ovpn"];
 pub(super) const CHECK: Check = Check {
     name: "overlay",
     about: "tunnels, overlays and VPNs, whose packets are wrapped into others",
-    sources: &[NAMESPACES, SEGMENTATION],
+    sources: &[
+        Citation { name: "RFC 7348, VXLAN", url: "https://www.rfc-editor.org/rfc/rfc7348" },
+        IP_LINK,
+        SEGMENTATION,
+    ],
     run: CheckRun::Host(|host| host.linked().filter_map(|port| of(host, port)).collect()),
 };
 

@@ -3,7 +3,7 @@
 use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit};
 use crate::source::{FEDEX, HPN};
-use crate::{Finding, Path, Severity};
+use crate::{Citation, Finding, Path, Severity};
 
 /// Mean bytes of a file of the papers' tree.
 const FILE: f64 = 1.6e6;
@@ -13,7 +13,14 @@ const TRIPS: f64 = 3.0;
 pub(super) const CHECK: Check = Check {
     name: "path-rtt",
     about: "a path so long that tools which wait for round trips at each file are slow",
-    sources: &[FEDEX, HPN],
+    sources: &[
+        FEDEX,
+        Citation {
+            name: "SSH File Transfer Protocol, draft 02: each request has an answer",
+            url: "https://datatracker.ietf.org/doc/html/draft-ietf-secsh-filexfer-02",
+        },
+        HPN,
+    ],
     run: CheckRun::Path(of),
 };
 

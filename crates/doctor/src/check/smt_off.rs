@@ -10,6 +10,10 @@ pub(super) const CHECK: Check = Check {
     sources: &[
         FEDEX,
         Citation {
+            name: "Linux, Documentation/ABI/testing/sysfs-devices-system-cpu: smt/control",
+            url: "https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-devices-system-cpu",
+        },
+        Citation {
             name: "Linux, Documentation/admin-guide/hw-vuln/l1tf.rst and mds.rst",
             url: "https://docs.kernel.org/admin-guide/hw-vuln/l1tf.html",
         },

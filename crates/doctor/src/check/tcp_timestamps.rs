@@ -3,7 +3,7 @@
 use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::remedy::Remedy;
-use crate::source::{IP_SYSCTL, RFC_7323};
+use crate::source::{IP_SYSCTL, RFC_7323, RFC_9293};
 use crate::{Finding, Host, Severity};
 
 /// Seconds that a segment may live in the network (RFC 9293, 3.4.1).
@@ -12,7 +12,7 @@ const LIFETIME: f64 = 120.0;
 pub(super) const CHECK: Check = Check {
     name: "tcp-timestamps",
     about: "timestamps that are off at a rate that needs them",
-    sources: &[RFC_7323, IP_SYSCTL],
+    sources: &[RFC_7323, RFC_9293, IP_SYSCTL],
     run: CheckRun::HostOne(of),
 };
 

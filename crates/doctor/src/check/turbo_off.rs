@@ -1,13 +1,13 @@
 //! Processors that are limited to their nominal frequency.
 
 use super::{Check, CheckRun};
-use crate::source::{ESNET, FEDEX};
+use crate::source::{ESNET, FEDEX, PSTATE};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "turbo-off",
     about: "processors whose turbo frequencies are off",
-    sources: &[FEDEX, ESNET],
+    sources: &[FEDEX, PSTATE, ESNET],
     run: CheckRun::HostOne(of),
 };
 

@@ -4,7 +4,7 @@ use linerate_host::facts::Port;
 
 use super::{Check, CheckRun};
 use crate::remedy::{Remedy, Setting};
-use crate::source::{FEDEX, RED_HAT};
+use crate::source::{ETHTOOL, FEDEX, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 const FEATURES: [&str; 2] = ["rx-vlan-hw-parse", "tx-vlan-hw-insert"];
@@ -12,7 +12,7 @@ const FEATURES: [&str; 2] = ["rx-vlan-hw-parse", "tx-vlan-hw-insert"];
 pub(super) const CHECK: Check = Check {
     name: "vlan-offload",
     about: "VLANs whose tags the processor reads and writes",
-    sources: &[RED_HAT, FEDEX],
+    sources: &[ETHTOOL, RED_HAT, FEDEX],
     run: CheckRun::Host(run),
 };
 
