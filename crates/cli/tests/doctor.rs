@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use linerate_doctor::check::CHECKS;
+use linerate_doctor::explanation::Explanation;
 use serde_json::Value;
 use support::{Run, Running};
 
@@ -203,10 +205,34 @@ fn a_directory_of_the_data_that_is_missing_is_told() {
 #[test]
 fn a_check_is_explained() {
     let run = doctor(&["explain", "window-vs-bdp"]).exits(0);
-    for part in ["looks at", "formula   bandwidth-delay", "source    ", "https://"] {
+    for part in ["looks at  ", "where     bandwidth-delay", "source    ", "https://"] {
         assert!(run.out.contains(part), "{part}: {run}");
     }
-    doctor(&["explain", "no-such"]).exits(2).says(&["there is no check"]);
+}
+
+/// Every check that `--list` names, with each part of its section in the guide.
+#[test]
+fn every_listed_check_is_explained_in_full() {
+    let list = doctor(&["--list"]).exits(0).out;
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names.len(), CHECKS.len(), "{list}");
+    for check in CHECKS {
+        let run = doctor(&["explain", check.name]).exits(0);
+        let out = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = Explanation::of(check).expect("an explanation");
+        let parts = [told.looks_at.as_str(), told.decision.text(), &told.wrong, &told.misses, &told.by_hand];
+        let sources = check.sources.iter().flat_map(|source| [source.name, source.url]);
+        for part in parts.into_iter().chain(sources) {
+            assert!(names.contains(&check.name) && out.contains(part), "{part}: {run}");
+        }
+    }
+}
+
+#[test]
+fn a_name_of_no_check_is_answered_with_the_nearest_names() {
+    doctor(&["explain", "no-such"]).exits(2).says(&["there is no check \"no-such\"", "no-vhost", "--list"]);
+    doctor(&["explain", "rx-rings"]).exits(2).says(&["the nearest names: rx-ring,"]);
+    doctor(&["explain", "mtu"]).exits(2).says(&["mtu-mismatch", "mtu-probing", "path-mtu"]);
 }
 
 /// What isn't a host is refused, and not found well.

@@ -6,6 +6,7 @@ mod along;
 mod cause;
 pub mod check;
 mod examine;
+pub mod explanation;
 mod finding;
 pub mod formula;
 pub mod limiter;

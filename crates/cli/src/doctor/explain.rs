@@ -1,17 +1,17 @@
-//! `linerate doctor explain CHECK`: the facts that a check looks at, its formula, the sources of its advice, and when it is wrong.
+//! `linerate doctor explain CHECK`: the facts that a check looks at, how it decides, when it is wrong, how to see the facts by hand, and
+//! the sources of its advice.
 
 use clap::Args;
-use linerate_doctor::check::{Check, named};
+use linerate_doctor::check::{CHECKS, Check, named};
+use linerate_doctor::explanation::Explanation;
 
 use crate::common::failure::Failure;
 
-/// The guide. Its tables are the explanations, so the two always agree.
-const GUIDE: &str = include_str!("guide.md");
-
-/// The headings of its tables.
-const CHECKED: &str = "| check | needs | finds |";
-const FORMULAS: &str = "| what | formula | source | checks |";
-const WRONG: &str = "| check | wrong if |";
+/// Columns of the text, and of the labels before it.
+const COLUMNS: usize = 100;
+const LABEL: usize = 10;
+/// The most names that are proposed for a wrong one.
+const NEAREST: usize = 5;
 
 /// Arguments of `linerate doctor explain`.
 #[derive(Debug, Args)]
@@ -26,129 +26,113 @@ pub struct ExplainArgs {
 /// # Errors
 /// If there is no such check.
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
-    let Some(check) = named(&args.check) else {
-        let message = format!("there is no check {:?}: linerate doctor --list has their names", args.check);
-        return Err(Failure::usage(message));
-    };
+    let check = named(&args.check).ok_or_else(|| Failure::usage(no_check(&args.check)))?;
     say!("{}", text(check));
     Ok(())
 }
 
+/// The message for a name that no check has, with the names that are nearest to it.
+fn no_check(name: &str) -> String {
+    let near = nearest(name).join(", ");
+    format!("there is no check {name:?}; the nearest names: {near}; linerate doctor --list has all")
+}
+
+/// Names that contain the wrong one or a word of it come first, then the most similar ones.
+fn nearest(wrong: &str) -> Vec<&'static str> {
+    let wrong = wrong.to_lowercase();
+    let words: Vec<&str> =
+        wrong.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 1).collect();
+    let shared = |name: &str| words.iter().filter(|word| name.split('-').any(|part| part == **word)).count();
+    let likeness = |name: &str| {
+        let contained = usize::from(wrong.len() > 2 && name.contains(&wrong));
+        shared(name) as f64 + contained as f64 + strsim::jaro_winkler(&wrong, name)
+    };
+    let mut all: Vec<(f64, &str)> = CHECKS.iter().map(|check| (likeness(check.name), check.name)).collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    all.into_iter().take(NEAREST).map(|(_, name)| name).collect()
+}
+
 fn text(check: &Check) -> String {
     let mut lines = vec![format!("{}: {}", check.name, check.about)];
-    for row in rows_of(check.name) {
-        lines.extend(match row.as_slice() {
-            [_, needs, finds] => [format!("looks at  {needs}"), format!("finds     {finds}")],
-            _ => continue,
-        });
-    }
-    lines.extend(formulas(check.name).map(|row| format!("formula   {row}")));
-    lines.extend(wrong(check.name).map(|why| format!("wrong     {why}")));
-    lines.extend(check.sources.iter().map(|source| format!("source    {} <{}>", source.name, source.url)));
+    lines.extend(Explanation::of(check).iter().flat_map(parts));
+    lines.extend(
+        check.sources.iter().map(|source| labelled("source", &format!("{} <{}>", source.name, source.url))),
+    );
     lines.join("\n")
 }
 
-/// The rows of the guide's tables with this heading, as cells.
-fn rows(heading: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
-    let cells = |line: &'static str| line.trim_matches('|').split(" | ").map(str::trim).collect::<Vec<_>>();
-    let tables = GUIDE.split("\n\n").filter(move |block| block.lines().next() == Some(heading));
-    tables.flat_map(|table| table.lines().skip(2)).map(cells)
+/// The parts of an explanation, each with its label.
+fn parts(told: &Explanation) -> Vec<String> {
+    let mut lines =
+        vec![labelled("looks at", &told.looks_at), labelled(told.decision.name(), told.decision.text())];
+    lines.extend(told.formulas.iter().map(|formula| {
+        labelled("where", &format!("{}: {} ({})", formula.name, formula.says, formula.source))
+    }));
+    lines.extend([
+        labelled("wrong", &told.wrong),
+        labelled("misses", &told.misses),
+        labelled("by hand", &told.by_hand),
+    ]);
+    lines
 }
 
-/// Rows of the tables of checks whose first cell has the check's name, alone or among others.
-fn rows_of(name: &str) -> impl Iterator<Item = Vec<&'static str>> {
-    rows(CHECKED).filter(move |row| row[0].split(", ").any(|each| each == name))
-}
-
-/// Formulas that name the check in their last cell.
-fn formulas(name: &str) -> impl Iterator<Item = String> {
-    let of = move |row: Vec<&'static str>| match row.as_slice() {
-        [what, formula, source, checks] if checks.split(", ").any(|each| each == name) => {
-            Some(format!("{what}: {formula} ({source})"))
+/// A text with its label before the first line, and with as many words on each line as fit. An address is never cut.
+fn labelled(label: &str, text: &str) -> String {
+    let (mut told, mut line) = (String::new(), format!("{label:LABEL$}"));
+    let mut is_begun = false;
+    for word in text.split_whitespace() {
+        if is_begun && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            told += &format!("{line}\n");
+            line = format!("{:LABEL$}{word}", "");
+        } else {
+            line += if is_begun { " " } else { "" };
+            line += word;
         }
-        _ => None,
-    };
-    rows(FORMULAS).filter_map(of)
-}
-
-/// The cases in which the check is wrong, from the table with two columns.
-fn wrong(name: &str) -> impl Iterator<Item = &'static str> {
-    rows(WRONG)
-        .filter(move |row| row[0].split(", ").any(|each| each == name))
-        .filter_map(|row| row.get(1).copied())
+        is_begun = true;
+    }
+    told + &line
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_doctor::check::CHECKS;
 
     #[test]
-    fn each_check_is_explained() {
-        let untold: Vec<_> = CHECKS
-            .iter()
-            .filter(|check| rows_of(check.name).next().is_none())
-            .map(|check| check.name)
-            .collect();
-        assert!(untold.is_empty(), "no row in the guide: {untold:?}");
-        let rtt = text(named("window-vs-bdp").unwrap());
-        assert!(rtt.contains("formula   bandwidth-delay") && rtt.contains("source    "), "{rtt}");
-        assert!(text(named("drops-by-cause").unwrap()).contains("wrong     "));
+    fn each_part_is_told_within_the_columns() {
+        for check in CHECKS {
+            let told = text(check);
+            for part in ["looks at  ", "wrong     ", "misses    ", "by hand   ", "source    "] {
+                assert!(told.contains(&format!("\n{part}")), "{part}: {told}");
+            }
+            assert!(told.contains("\nformula   ") || told.contains("\nrule      "), "{told}");
+            let long =
+                told.lines().skip(1).find(|line| line.chars().count() > COLUMNS && !line.contains("://"));
+            assert_eq!(long, None, "{}", check.name);
+        }
     }
 
-    /// Two checks don't find the same, so each has a text of its own, except the checks of processors' settings.
     #[test]
-    fn a_check_has_a_row_of_its_own() {
-        let shared: Vec<_> = rows(CHECKED)
-            .map(|row| row[0])
-            .filter(|names| names.contains(", ") && !names.contains("governor"))
-            .collect();
-        assert!(shared.is_empty(), "{shared:?}");
-        assert!(!text(named("xps-off").unwrap()).contains("too few queues"));
-        assert!(!text(named("module-heat").unwrap()).contains("light"));
-        assert!(!text(named("pcie-payload").unwrap()).contains("narrowest link"));
+    fn shared_formulas_are_told_with_their_sources() {
+        let told = text(named("window-vs-bdp").unwrap());
+        assert!(
+            told.contains("\nformula   window = ") && told.contains("\nwhere     bandwidth-delay: "),
+            "{told}"
+        );
+        assert!(!text(named("container").unwrap()).contains("\nwhere     "));
     }
 
-    /// Checks that look only at settings or states, and neither compute a number nor compare one with a limit.
-    const OF_SETTINGS: [&str; 18] = [
-        "governor",
-        "turbo-off",
-        "smt-off",
-        "mitigations",
-        "tuned-profile",
-        "vlan-offload",
-        "bridge-in-path",
-        "container",
-        "packet-taps",
-        "sriov-available",
-        "sriov-tradeoffs",
-        "guest-vcpus",
-        "mtu-probing",
-        "hystart",
-        "tcp-ecn",
-        "busy-poll",
-        "network-file-system",
-        "io-scheduler",
-    ];
-
     #[test]
-    fn each_check_says_when_it_is_wrong_and_how_it_computes() {
-        let names = || CHECKS.iter().map(|check| check.name);
-        let silent: Vec<_> = names().filter(|name| wrong(name).next().is_none()).collect();
-        assert!(silent.is_empty(), "{silent:?}");
-        let bare: Vec<_> = names().filter(|name| formulas(name).next().is_none()).collect();
-        let of_settings: Vec<_> = names().filter(|name| OF_SETTINGS.contains(name)).collect();
-        assert_eq!((bare, of_settings.len()), (of_settings.clone(), OF_SETTINGS.len()));
-        assert!(CHECKS.iter().all(|check| !check.sources.is_empty()));
-    }
-
-    /// Each name in the tables is a check's.
-    #[test]
-    fn nothing_else_is_explained() {
-        let first = |heading| rows(heading).flat_map(|row| row[0].split(", ").collect::<Vec<_>>());
-        let last = rows(FORMULAS).flat_map(|row| row[3].split(", ").collect::<Vec<_>>());
-        let odd: Vec<_> =
-            first(CHECKED).chain(first(WRONG)).chain(last).filter(|name| named(name).is_none()).collect();
-        assert!(odd.is_empty(), "{odd:?}");
+    fn near_names_are_proposed() {
+        assert_eq!(nearest("rx-rng")[0], "rx-ring");
+        assert_eq!(nearest("RX-RING")[0], "rx-ring");
+        let of_mtu = nearest("mtu");
+        assert!(
+            ["mtu-mismatch", "mtu-probing", "path-mtu"].iter().all(|name| of_mtu.contains(name)),
+            "{of_mtu:?}"
+        );
+        assert!(nearest("irqbalance").contains(&"irq-one-cpu"));
+        for odd in ["nosuch", "", "\u{e9}", "-", &"x".repeat(10_000)] {
+            assert_eq!(nearest(odd).len(), NEAREST, "{odd}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The highest rates of parts of a host or path. Each formula names its source; docs/guide/doctor.md lists them in words.
+//! The highest rates of parts of a host or path. Each formula names its source; docs/guide/checks.md lists them in words.
 
 pub mod bdp;
 pub mod bounds;
