@@ -74,7 +74,7 @@ pub(crate) fn found(search: &Search, stdout: &[u8]) -> Result<Found, String> {
     let output = Written::parse(search.form, stdout)?;
     let number = output.find(&search.found).and_then(as_number).ok_or_else(|| nothing_at(&search.found))?;
     if !(1.0..=f64::from(u32::MAX)).contains(&number) || number.fract() != 0.0 {
-        return Err(format!("it found {number}, which is no whole number from 1 up"));
+        return Err(format!("the search found {number}, which is not a whole number from 1 to {}", u32::MAX));
     }
     let steps = object(&output, &search.steps)?.unwrap_or_default();
     Ok(Found { parameter: search.parameter.clone(), level: number as u32, steps })
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!((found.steps.len(), found.steps[1]), (2, Step { count: 3, reached: 9.5 }));
         let error = |line: &[u8]| super::found(&search, line).unwrap_err();
         assert!(error(br#"{"steps":[]}"#).contains("/found"));
-        assert!(error(br#"{"found":0,"steps":[]}"#).contains("no whole number"));
+        assert!(error(br#"{"found":0,"steps":[]}"#).contains("not a whole number"));
         assert!(error(br#"{"found":2.5,"steps":[]}"#).contains("2.5"));
         assert!(error(br#"{"found":2}"#).contains("/steps"));
     }

@@ -8,8 +8,8 @@ use linerate_doctor::remedy::{Remedy, Setting, commands, undo_commands};
 
 use crate::facts::ranges;
 
-/// So many commands are shown.
-const FEW: usize = 4;
+/// The most commands of one kind that are shown one by one.
+pub const FEW: usize = 4;
 
 /// The fix of a finding for a terminal.
 pub fn fix(finding: &Finding) -> Option<Cow<'_, str>> {
@@ -39,8 +39,8 @@ fn shortened<'a>(
 /// `16 interrupts of eth0 -> processors 0-15, each to one of them`.
 fn row(finding: &Finding, value: fn(&Remedy) -> &String) -> Option<String> {
     let all = &finding.remedies;
-    let what = kind(all.first().filter(|_| all.len() > FEW)?)?;
-    let is_alike = all.iter().all(|remedy| kind(remedy) == Some(what));
+    let what = kind(&all.first().filter(|_| all.len() > FEW)?.setting)?;
+    let is_alike = all.iter().all(|remedy| kind(&remedy.setting) == Some(what));
     let sets: Vec<_> =
         all.iter().map(|remedy| remedy.setting.processors(value(remedy))).collect::<Option<_>>()?;
     let processors: Vec<u32> = sets.iter().flatten().copied().collect::<BTreeSet<_>>().into_iter().collect();
@@ -58,8 +58,9 @@ fn row(finding: &Finding, value: fn(&Remedy) -> &String) -> Option<String> {
     is_alike.then(|| format!("{} {what}{of} -> {to}{each} (--json has the commands)", all.len()))
 }
 
-fn kind(remedy: &Remedy) -> Option<&'static str> {
-    match remedy.setting {
+/// The parts of a host of which each has its own setting of this kind, if a host may have many of them.
+pub fn kind(setting: &Setting) -> Option<&'static str> {
+    match setting {
         Setting::IrqAffinity { .. } => Some("interrupts"),
         Setting::Xps { .. } => Some("transmit queues"),
         Setting::Rps { .. } => Some("receive queues"),

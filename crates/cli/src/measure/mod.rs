@@ -258,7 +258,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = Duration::try_from_secs_f64(seconds).ok();
     interval
         .filter(|interval| linerate_host::sample::clamped(*interval) == *interval)
-        .ok_or_else(|| format!("'{text}' is too short or too long; write 20ms to 60s"))
+        .ok_or_else(|| format!("'{text}' is too short or too long; write a time from 20ms to 60s"))
 }
 
 #[cfg(test)]

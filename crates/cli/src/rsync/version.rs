@@ -6,7 +6,10 @@ use super::table::{Does, RsyncOption};
 
 /// Scripts look for the first words.
 pub fn shown() -> String {
-    format!("rsync  version 3.5.0  protocol version 32: as linerate {} has it", env!("CARGO_PKG_VERSION"))
+    format!(
+        "rsync  version 3.5.0  protocol version 32 (its options, by linerate {})",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// A JSON object with the keys that rsync prints; a capability is there if its option does something.

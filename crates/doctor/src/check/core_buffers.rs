@@ -23,7 +23,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if one >= need {
         return None;
     }
-    let title = format!("programs that set their own window get {} at 0.2 ms", gbit(one));
+    let title = format!(
+        "a connection whose program sets its own buffers gets {} at most at a round trip of 0.2 ms",
+        gbit(one)
+    );
     // The kernel doubles the requested size.
     let size = |now| buffer::proposed(host.facts, bdp::bytes(need, trip::REGION) / 2.0, now);
     let changes = [

@@ -37,7 +37,7 @@ pub struct PortLayer {
     pub rx_queues: Option<u32>,
     /// The number of transmit queues with which it was created.
     pub tx_queues: Option<u32>,
-    /// The number of programs that listen to all its packets (promiscuity).
+    /// The number of programs and ports (a bridge, for example) that want all packets of this layer (promiscuity).
     pub taps: u32,
     /// How an XDP program is attached: 1 in the driver, 2 generic, 3 in the device, 4 several programs.
     pub xdp: Option<u32>,

@@ -21,7 +21,7 @@ use crate::tree::temporary::Temporary;
 /// The mode of such a directory: its files aren't ready to be seen by others.
 const MODE: Mode = Mode::RWXU;
 
-/// Holds files that are not in place yet, under their final names.
+/// The directory of files that are not in place yet. In it, they already have their final names.
 pub struct PartialDirectory {
     place: PartialPlace,
     /// Complete files wait in it.

@@ -1,6 +1,6 @@
 //! Plans and treatments for people.
 
-use linerate_treat::journal::TreatmentStanding;
+use linerate_treat::journal::{PlannedStep, TreatmentStanding};
 use linerate_treat::plan::{LeftOut, reasons};
 use linerate_wire::path::printable;
 use std::fmt::Write;
@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal};
 
 use super::{AppliedReport, PersistReport, PlanReport, StepReport, TreatmentReport, UndoReport};
 use crate::common::failure::Failure;
+use crate::doctor::brief::{FEW, kind};
 use crate::facts::HERE;
 
 /// The changes that would be made, and those that wouldn't.
@@ -15,23 +16,54 @@ pub fn plan(plan: &PlanReport) -> String {
     let mut out = String::new();
     let count = plan.steps.len();
     line(&mut out, &format!("{}: {} to make", plan.host, counted(count, "change")));
-    for (number, step) in (1..).zip(&plan.steps) {
-        line(&mut out, &format!("\n{number}. {}  [{}]", step.setting, step.checks.join(", ")));
-        row(&mut out, "now", &step.before);
-        row(&mut out, "new", &step.new);
-        step.owner.iter().for_each(|owner| row(&mut out, "owner", owner));
-        let file = step.kept.iter().map(|file| format!("; --persist keeps it in {file}"));
-        row(&mut out, "kept", &format!("until the host restarts{}", file.collect::<String>()));
-        row(&mut out, "undo", &step.setting.way_back(&step.before));
-        if step.setting.interrupts() {
-            row(&mut out, "but", "the port may lose packets, or its link, for a moment");
+    let mut number = 1;
+    for alike in plan.steps.chunk_by(is_alike) {
+        match alike {
+            many if many.len() > FEW => show_many(&mut out, number, many),
+            few => (number..).zip(few).for_each(|(number, step)| show_step(&mut out, number, step)),
         }
+        number += alike.len();
     }
     left(&mut out, &plan.left);
     if !plan.advice.is_empty() {
         line(&mut out, &format!("\nto be done by you: {}", plan.advice.join(", ")));
     }
     out.trim_end().to_owned()
+}
+
+/// True if two steps change the same of two interrupts or queues.
+fn is_alike(one: &PlannedStep, other: &PlannedStep) -> bool {
+    let of = kind(&one.setting);
+    of.is_some() && of == kind(&other.setting) && one.checks == other.checks
+}
+
+fn show_step(out: &mut String, number: usize, step: &PlannedStep) {
+    line(out, &format!("\n{number}. {}  [{}]", step.setting, step.checks.join(", ")));
+    row(out, "now", &step.before);
+    row(out, "new", &step.new);
+    show_rest(out, step, &step.setting.way_back(&step.before));
+}
+
+/// Many steps of one kind, each in a line.
+fn show_many(out: &mut String, number: usize, steps: &[PlannedStep]) {
+    let [first, ..] = steps else { return };
+    let what = kind(&first.setting).unwrap_or_default();
+    let last = number + steps.len() - 1;
+    line(out, &format!("\n{number}-{last}. {} {what}  [{}]", steps.len(), first.checks.join(", ")));
+    for step in steps {
+        row(out, "new", &format!("{}: {} -> {}", step.setting, step.before, step.new));
+    }
+    show_rest(out, first, "linerate doctor --undo; --json has the commands");
+}
+
+fn show_rest(out: &mut String, step: &PlannedStep, undo: &str) {
+    step.owner.iter().for_each(|owner| row(out, "owner", owner));
+    let file = step.kept.iter().map(|file| format!("; --persist keeps it in {file}"));
+    row(out, "kept", &format!("until the host restarts{}", file.collect::<String>()));
+    row(out, "undo", undo);
+    if step.setting.interrupts() {
+        row(out, "but", "the port may lose packets, or its link, for a moment");
+    }
 }
 
 /// The changes that were applied, those that the host dropped, and the next step.
@@ -194,4 +226,31 @@ fn line(out: &mut String, text: &str) {
         "{}",
         text.split('\n').map(|part| printable(part.as_bytes()).to_string()).collect::<Vec<_>>().join("\n")
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_doctor::remedy::Setting;
+
+    fn step(setting: Setting) -> PlannedStep {
+        PlannedStep {
+            checks: vec!["x".into()],
+            setting,
+            before: "0-3".into(),
+            new: "1".into(),
+            owner: None,
+            kept: None,
+        }
+    }
+
+    #[test]
+    fn many_interrupts_are_a_line_each() {
+        let mut steps = vec![step(Setting::Governor)];
+        steps.extend((24..40).map(|irq| step(Setting::IrqAffinity { irq })));
+        let text = plan(&PlanReport::of(linerate_treat::plan::TreatmentPlan { steps, ..Default::default() }));
+        assert!(text.contains("\n2-17. 16 interrupts  [x]\n"), "{text}");
+        assert!(text.contains("new   the processors of interrupt 39: 0-3 -> 1\n"), "{text}");
+        assert_eq!(text.lines().count(), 27, "a line each: {text}");
+    }
 }
