@@ -1,0 +1,310 @@
+use std::time::Duration;
+
+use linerate_doctor::remedy::Queues;
+
+use super::*;
+use crate::journal::Shelf;
+use crate::testing::{Pretended, sysctl};
+
+fn steps() -> Vec<PlannedStep> {
+    let step = |setting: Setting, before: &str, new: &str| PlannedStep {
+        checks: vec!["tcp-buffers".into()],
+        setting,
+        before: before.into(),
+        new: new.into(),
+        owner: None,
+        kept: None,
+    };
+    let eth0 = || "eth0".to_owned();
+    vec![
+        step(sysctl("net.ipv4.tcp_rmem"), "4096 131072 6291456", "4096 131072 33554432"),
+        step(sysctl("net.ipv4.tcp_ecn"), "0", "2"),
+        step(Setting::Channels { port: eth0(), queues: Queues::Combined }, "1", "4"),
+        step(Setting::Rps { port: eth0(), queue: 0 }, "0", "f"),
+    ]
+}
+
+fn shelf() -> (tempfile::TempDir, Shelf) {
+    let directory = tempfile::tempdir().unwrap();
+    let shelf = Shelf::open(&directory.path().join("state")).unwrap();
+    (directory, shelf)
+}
+
+fn applied(shelf: &Shelf, host: &mut Pretended) -> (TreatmentJournal, Vec<StepFate>) {
+    let (mut journal, mut fates) = (shelf.begin(steps(), 60).unwrap(), Vec::new());
+    apply(&mut journal, host, &mut |_, fate| fates.push(fate.clone())).unwrap();
+    (journal, fates)
+}
+
+#[test]
+fn what_is_applied_can_be_taken_back_again_and_again() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    let before = host.values.clone();
+    let (journal, fates) = applied(&shelf, &mut host);
+    assert!(fates.iter().all(|fate| matches!(fate, StepFate::Holds(_))), "{fates:?}");
+    assert_eq!((journal.standing(), host.values == before), (TreatmentStanding::Unconfirmed, false));
+    for _ in 0..2 {
+        let mut journal = shelf.journal(&journal.id).unwrap();
+        let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+        assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
+        assert_eq!((&host.values, journal.standing()), (&before, TreatmentStanding::TakenBack));
+    }
+    assert!(outstanding(&shelf.journal(&journal.id).unwrap()).is_empty());
+}
+
+/// The program may die at any moment: before and after each reading and each write.
+#[test]
+fn wherever_it_was_cut_off_everything_can_be_taken_back() {
+    for deaths in 0..60 {
+        let (_directory, shelf) = shelf();
+        let mut host = Pretended::of(&steps());
+        let before = host.values.clone();
+        let id = shelf.begin(steps(), 60).unwrap().id;
+        host.dies_after = Some(deaths);
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            apply(&mut shelf.journal(&id).unwrap(), &mut host, &mut |_, _| {}).unwrap();
+        }));
+        // The program that takes it back may die as well.
+        host.dies_after = Some(deaths % 7);
+        let back = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            take_back(&mut shelf.journal(&id).unwrap(), &mut host, TakenBy::Switch).unwrap();
+        }));
+        host.dies_after = None;
+        take_back(&mut shelf.journal(&id).unwrap(), &mut host, TakenBy::NextRun).unwrap();
+        assert_eq!(host.values, before, "after {deaths}: {} {}", died.is_err(), back.is_err());
+    }
+}
+
+#[test]
+fn what_a_host_refuses_or_rounds_is_told_as_it_is() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    host.refused = Some(sysctl("net.ipv4.tcp_ecn"));
+    host.rounded = Some((sysctl("net.ipv4.tcp_rmem"), "4096 131072 8388608".into()));
+    let (_, fates) = applied(&shelf, &mut host);
+    assert_eq!(fates[0], StepFate::Holds("4096 131072 8388608".into()));
+    assert_eq!(fates[1], StepFate::Refused("Invalid argument".into()));
+    // A host may set less than it held before: then the step is taken back.
+    let mut host = Pretended::of(&steps());
+    host.rounded = Some((sysctl("net.ipv4.tcp_rmem"), "4096 131072 65536".into()));
+    let before = host.values.clone();
+    let (_, fates) = applied(&shelf, &mut host);
+    assert!(matches!(&fates[0], StepFate::Refused(why) if why.contains("less than before")), "{fates:?}");
+    assert_eq!(host.values[&sysctl("net.ipv4.tcp_rmem")], before[&sysctl("net.ipv4.tcp_rmem")]);
+}
+
+#[test]
+fn what_was_refused_is_not_counted_when_the_rest_is_taken_back() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    host.refused = Some(sysctl("net.ipv4.tcp_ecn"));
+    let (mut journal, _) = applied(&shelf, &mut host);
+    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    assert_eq!(ends.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [3, 2, 0]);
+    // A host that set less, and doesn't take the former value again: that one is still to be restored.
+    let mut host = Pretended::of(&steps());
+    host.rounded = Some((sysctl("net.ipv4.tcp_ecn"), "-1".into()));
+    host.refused_value = Some((sysctl("net.ipv4.tcp_ecn"), "0".into()));
+    let (mut journal, fates) = applied(&shelf, &mut host);
+    assert!(matches!(&fates[1], StepFate::Refused(why) if why.contains("can't be set again")), "{fates:?}");
+    host.refused_value = None;
+    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    assert_eq!((ends.len(), host.values[&sysctl("net.ipv4.tcp_ecn")].as_str()), (4, "0"));
+}
+
+#[test]
+fn what_others_changed_since_stays_unless_the_user_insists() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    let before = host.values.clone();
+    let (mut journal, _) = applied(&shelf, &mut host);
+    host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
+    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    assert!(matches!(&ends[2], (1, WayBack::Left(why)) if why.contains("somebody else")), "{ends:?}");
+    assert_eq!(host.values[&sysctl("net.ipv4.tcp_ecn")], "1");
+    assert_eq!(outstanding(&journal), [1]);
+    take_back(&mut journal, &mut host, TakenBy::InsistingUser).unwrap();
+    assert_eq!(host.values, before);
+}
+
+#[test]
+fn after_a_restart_only_what_was_kept_is_restored() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    let (mut journal, _) = applied(&shelf, &mut host);
+    journal.note(TreatmentEvent::Confirmed).unwrap();
+    journal.note(TreatmentEvent::Kept { steps: vec![1], files: Vec::new(), system: None }).unwrap();
+    let path = shelf.path().join(&journal.id).join("journal.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace(&journal.head.place.boot, "another")).unwrap();
+    let mut journal = shelf.journal(&journal.id).unwrap();
+    assert!(journal.is_of_earlier_start());
+    let now = host.values.clone();
+    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    assert_eq!(ends, [(1, WayBack::Restored)]);
+    let changed = now.iter().filter(|(setting, value)| host.values[*setting] != **value);
+    assert_eq!(changed.map(|(setting, _)| setting.clone()).collect::<Vec<_>>(), [sysctl("net.ipv4.tcp_ecn")]);
+}
+
+type Damage = dyn Fn(&str) -> Vec<u8>;
+
+/// The file of a treatment's journal, changed by `damage`.
+fn damaged(shelf: &Shelf, id: &str, damage: impl Fn(&str) -> Vec<u8>) -> TreatmentJournal {
+    let path = shelf.path().join(id).join("journal.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, damage(&text)).unwrap();
+    shelf.journal(id).unwrap()
+}
+
+fn cut_after_the_first_line(text: &str) -> Vec<u8> {
+    text.as_bytes()[..text.find('\n').unwrap() + 6].to_vec()
+}
+
+fn zeros_in(word: &'static str) -> impl Fn(&str) -> Vec<u8> {
+    move |text| text.replace(word, &"\0".repeat(word.len())).into_bytes()
+}
+
+#[test]
+fn a_damaged_journal_still_takes_everything_back() {
+    let damages: [(&str, &Damage); 6] = [
+        ("cut", &cut_after_the_first_line),
+        ("changing", &zeros_in("\"changing\"")),
+        ("changed", &zeros_in("\"changed\"")),
+        ("applied", &zeros_in("\"applied\"")),
+        ("lines are missing", &|text| {
+            let lines = text.lines().filter(|line| !line.contains("\"changing\""));
+            lines.collect::<Vec<_>>().join("\n").into_bytes()
+        }),
+        ("all lines are missing", &|text| text.lines().next().unwrap().as_bytes().to_vec()),
+    ];
+    for taker in [TakenBy::User, TakenBy::Switch, TakenBy::NextRun] {
+        for (name, damage) in &damages {
+            let (_directory, shelf) = shelf();
+            let mut host = Pretended::of(&steps());
+            let before = host.values.clone();
+            let (journal, _) = applied(&shelf, &mut host);
+            let mut journal = damaged(&shelf, &journal.id, damage);
+            let ends = take_back(&mut journal, &mut host, taker).unwrap();
+            assert_eq!((ends.len(), &host.values), (4, &before), "{name} {taker:?}: {ends:?}");
+            assert_eq!(outstanding(&shelf.journal(&journal.id).unwrap()), [0_usize; 0], "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_journal_never_hides_what_it_lost() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    let before = host.values.clone();
+    let (journal, _) = applied(&shelf, &mut host);
+    // An end that nothing was restored for.
+    let mut journal = damaged(&shelf, &journal.id, cut_after_the_first_line);
+    journal.note(TreatmentEvent::TakenBack { by: "switch".into() }).unwrap();
+    host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
+    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    assert!(matches!(&ends[2], (1, WayBack::Left(why)) if why.contains("damaged")), "{ends:?}");
+    take_back(&mut journal, &mut host, TakenBy::InsistingUser).unwrap();
+    assert_eq!(host.values, before);
+}
+
+/// The switch has read the journal before the damage.
+#[test]
+fn what_a_process_knows_survives_the_file() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    let (mut journal, _) = applied(&shelf, &mut host);
+    let known = journal.events.clone();
+    damaged(&shelf, &journal.id, cut_after_the_first_line).note(TreatmentEvent::Confirmed).unwrap();
+    journal.refresh().unwrap();
+    assert_eq!((&journal.events[..known.len()], journal.events.len()), (&known[..], known.len() + 1));
+    assert_eq!((journal.standing(), journal.is_damaged()), (TreatmentStanding::Confirmed, true));
+}
+
+fn resetting(masks: &[(u32, &str)]) -> Pretended {
+    let mut host = Pretended::of(&steps());
+    let channels = Setting::Channels { port: "eth0".into(), queues: Queues::Combined };
+    for (queue, mask) in masks {
+        let xps = Setting::Xps { port: "eth0".into(), queue: *queue };
+        host.values.insert(xps.clone(), (*mask).into());
+        host.reset.push((channels.clone(), xps, "1".into()));
+    }
+    host
+}
+
+#[test]
+fn what_a_step_changes_by_the_way_comes_back_too() {
+    let (_directory, shelf) = shelf();
+    let mut host = resetting(&[(0, "3"), (1, "c")]);
+    // A mask that is a step of its own was reset before that step.
+    let rps = Setting::Rps { port: "eth0".into(), queue: 0 };
+    host.reset.push((host.reset[0].0.clone(), rps, "0".into()));
+    let before = host.values.clone();
+    let (mut journal, fates) = applied(&shelf, &mut host);
+    assert!(matches!(fates[3], StepFate::Holds(_)) && host.values != before, "{fates:?}");
+    let ends = take_back(&mut journal, &mut host, TakenBy::User).unwrap();
+    assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
+    assert_eq!(host.values, before);
+}
+
+#[test]
+fn what_stays_changed_by_the_way_is_said() {
+    let (_directory, shelf) = shelf();
+    let mut host = resetting(&[(0, "3"), (1, "c")]);
+    let xps = |queue| Setting::Xps { port: "eth0".into(), queue };
+    let before = host.values.clone();
+    let (mut journal, _) = applied(&shelf, &mut host);
+    host.values.insert(xps(0), "f".into());
+    host.refused = Some(xps(1));
+    let of = |ends: &[(usize, WayBack)]| match ends.iter().find(|(step, _)| *step == 2) {
+        Some((_, WayBack::Left(why))) => why.clone(),
+        other => panic!("{other:?}"),
+    };
+    let why = of(&take_back(&mut journal, &mut host, TakenBy::User).unwrap());
+    assert!(why.contains("xps_cpus of eth0's queue 1 was c before: Invalid argument"), "{why}");
+    host.refused = None;
+    let why = of(&take_back(&mut journal, &mut host, TakenBy::User).unwrap());
+    assert!(why.contains("queue 0 is f, which somebody else has set"), "{why}");
+    take_back(&mut journal, &mut host, TakenBy::InsistingUser).unwrap();
+    assert_eq!(host.values, before);
+}
+
+#[test]
+fn a_plan_that_is_out_of_date_changes_nothing() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    host.values.insert(sysctl("net.ipv4.tcp_ecn"), "1".into());
+    let (journal, fates) = applied(&shelf, &mut host);
+    assert!(matches!(&fates[1], StepFate::Refused(why) if why.contains("but was")), "{fates:?}");
+    assert_eq!((host.values[&sysctl("net.ipv4.tcp_ecn")].as_str(), journal.before(1)), ("1", None));
+}
+
+#[test]
+fn what_was_taken_back_long_ago_is_forgotten() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended::of(&steps());
+    let (mut old, _) = applied(&shelf, &mut host);
+    take_back(&mut old, &mut host, TakenBy::User).unwrap();
+    let (kept, _) = applied(&shelf, &mut host);
+    let age = |id: &str, begun: u64| {
+        let path = shelf.path().join(id).join("journal.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace(&format!("\"begun\":{begun}"), "\"begun\":1000")).unwrap();
+    };
+    shelf.tidy();
+    assert_eq!(shelf.all().0.len(), 2, "both are young");
+    age(&old.id, old.head.begun);
+    age(&kept.id, kept.head.begun);
+    shelf.tidy();
+    let left: Vec<_> = shelf.all().0.into_iter().map(|journal| journal.id).collect();
+    assert_eq!(left, [kept.id], "what wasn't taken back stays");
+}
+
+#[test]
+fn one_at_a_time() {
+    let (_directory, shelf) = shelf();
+    let held = shelf.lock(Duration::ZERO).unwrap();
+    assert!(shelf.lock(Duration::from_millis(30)).unwrap_err().contains("another linerate doctor"));
+    drop(held);
+    shelf.lock(Duration::ZERO).unwrap();
+}
