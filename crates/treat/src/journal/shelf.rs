@@ -1,0 +1,187 @@
+//! The directory of journals.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::{FORM, JournalHead, PlannedStep, TreatmentJournal, TreatmentStanding, line};
+use crate::course::outstanding;
+use crate::surroundings::{Entrance, Whereabouts, today};
+
+/// The usual directory of journals.
+pub const USUAL: &str = "/var/lib/linerate/doctor";
+
+const FILE: &str = "journal.jsonl";
+const LOCK: &str = "lock";
+/// Letters of an identifier: no two look alike, and they form no words.
+const LETTERS: &[u8] = b"23456789bcdfghjkmnpqrstvwxz";
+const LENGTH: usize = 6;
+/// Seconds after which the journal of an undone treatment is removed: 90 days.
+const OLD: u64 = 90 * 86_400;
+
+/// A directory of journals.
+#[derive(Clone, Debug)]
+pub struct Shelf(PathBuf);
+
+/// The lock on a directory of journals, held while settings are changed.
+#[derive(Debug)]
+pub struct ShelfLock(#[expect(dead_code, reason = "held for its drop")] File);
+
+impl Shelf {
+    /// The directory, which is created if it is missing.
+    ///
+    /// # Errors
+    /// A sentence if it can't be created or used, or others may write to it.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let failed =
+            |error: io::Error| format!("opening the journals' directory {}: {error}", path.display());
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        let found = fs::symlink_metadata(path).map_err(failed)?;
+        let is_ours = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0;
+        if !found.is_dir() || !is_ours {
+            return Err(format!(
+                "{} must be a directory of yours to which nobody else may write",
+                path.display()
+            ));
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The directory, if it exists and this user may read it.
+    pub fn existing(path: &Path) -> Option<Self> {
+        path.is_dir().then(|| Self::open(path).ok()).flatten()
+    }
+
+    /// The directory, if it has the journal of this treatment; nothing is created otherwise.
+    ///
+    /// # Errors
+    /// A sentence if it doesn't have it, or can't be used.
+    pub fn having(path: &Path, id: &str) -> Result<Self, String> {
+        Self(path.to_owned()).file_of(id)?;
+        Self::open(path)
+    }
+
+    /// The path of the directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Waits until no other run changes settings.
+    ///
+    /// # Errors
+    /// A sentence if another run still does when the time is over.
+    pub fn lock(&self, patience: Duration) -> Result<ShelfLock, String> {
+        let path = self.0.join(LOCK);
+        let failed = |error: io::Error| format!("locking {}: {error}", path.display());
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let (file, until) = (file.map_err(failed)?, Instant::now() + patience);
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(ShelfLock(file)),
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err("another linerate doctor is changing settings of this host".into());
+                }
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+    }
+
+    /// Begins a journal. When this returns, it is on stable storage.
+    ///
+    /// # Errors
+    /// A sentence; then nothing may be changed.
+    pub fn begin(&self, steps: Vec<PlannedStep>, within: u64) -> Result<TreatmentJournal, String> {
+        let head = JournalHead {
+            r#type: "doctor-journal".into(),
+            form: FORM,
+            program: env!("CARGO_PKG_VERSION").into(),
+            begun: today(),
+            within,
+            place: Whereabouts::here(),
+            entrance: Entrance::here(),
+            steps,
+        };
+        let id = self.free_id();
+        let made = self.make(&id, &head);
+        made.map_err(|error| format!("writing the journal in {}: {error}", self.0.display()))?;
+        self.journal(&id)
+    }
+
+    /// Removes the journals of treatments that were undone completely long ago.
+    pub fn tidy(&self) {
+        let is_old = |journal: &TreatmentJournal| today().saturating_sub(journal.head.begun) > OLD;
+        let is_done = |journal: &TreatmentJournal| {
+            journal.standing() == TreatmentStanding::TakenBack && outstanding(journal).is_empty()
+        };
+        for journal in self.all().0.iter().filter(|journal| is_old(journal) && is_done(journal)) {
+            // A journal that can't be removed is still listed, which does no harm.
+            let _ = fs::remove_dir_all(self.0.join(&journal.id));
+        }
+    }
+
+    /// Writes a new journal. Its directory gets the name `id` only once the journal is complete.
+    fn make(&self, id: &str, head: &JournalHead) -> io::Result<()> {
+        let (new, place) = (self.0.join(format!(".new-{id}")), self.0.join(id));
+        DirBuilder::new().mode(0o700).create(&new)?;
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(new.join(FILE))?;
+        file.write_all(&line(head)?)?;
+        file.sync_all()?;
+        File::open(&new)?.sync_all()?;
+        fs::rename(&new, &place)?;
+        File::open(&self.0)?.sync_all()
+    }
+
+    fn free_id(&self) -> String {
+        let letter = || char::from(LETTERS[fastrand::usize(..LETTERS.len())]);
+        loop {
+            let id: String = (0..LENGTH).map(|_| letter()).collect();
+            if !self.0.join(&id).exists() {
+                return id;
+            }
+        }
+    }
+
+    /// A treatment's journal.
+    ///
+    /// # Errors
+    /// A sentence if there is none, or it can't be read.
+    pub fn journal(&self, id: &str) -> Result<TreatmentJournal, String> {
+        let path = self.file_of(id)?;
+        let failed = |error: io::Error| format!("reading {}: {error}", path.display());
+        let file = OpenOptions::new().read(true).append(true).open(&path).map_err(failed)?;
+        TreatmentJournal::read(id, file).map_err(failed)
+    }
+
+    fn file_of(&self, id: &str) -> Result<PathBuf, String> {
+        let is_id = !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        let path = self.0.join(id).join(FILE);
+        match is_id && path.is_file() {
+            true => Ok(path),
+            false => Err(format!("there is no treatment {id:?} here: linerate doctor --applied lists them")),
+        }
+    }
+
+    /// All treatments, the oldest first; for each that can't be read, a sentence.
+    pub fn all(&self) -> (Vec<TreatmentJournal>, Vec<String>) {
+        let names = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let names = names
+            .filter(|entry| entry.path().is_dir())
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for id in names.filter(|name| !name.starts_with('.')) {
+            match self.journal(&id) {
+                Ok(journal) => good.push(journal),
+                Err(why) => bad.push(why),
+            }
+        }
+        good.sort_by_key(|journal| (journal.head.begun, journal.events.first().map(|first| first.at)));
+        (good, bad)
+    }
+}
