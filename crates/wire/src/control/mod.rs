@@ -3,6 +3,7 @@
 //! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
 
 mod chained;
+mod change;
 mod channel;
 mod detached;
 mod details;
@@ -11,11 +12,12 @@ mod job;
 mod journal_key;
 mod leftover;
 mod memory;
+mod offer;
 mod partner;
 mod placing;
 
 use crate::bounded::at_most;
-use crate::entry::{Entry, Timestamp};
+use crate::entry::Entry;
 use crate::filter::ListedPath;
 use crate::path::RelPath;
 use crate::stages::{Stages, Usage};
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
 pub use chained::{ChainKey, ChainLink, ChainNext, LostNext, MAX_NEXT};
+pub use change::{Change, EntryFacts, Link, MAX_CHANGES};
 pub use channel::{ControlError, read, write, write_from};
 pub use detached::{DetachedJob, JobAttention, JobId, MAX_JOB_RECORD};
 pub use details::{Charsets, Details, Fakes, IdentityFrom, IdentityRule, MAX_IDENTITY_RULES, MUNGED};
@@ -33,6 +36,7 @@ pub use job::{
 };
 pub use journal_key::JournalKey;
 pub use leftover::{Leftover, LeftoverKind};
+pub use offer::{BlockSum, MAX_ANSWER_BLOCKS, MAX_BLOCKS, MAX_OFFERS, MAX_OPEN_OFFERS, Offered, Want};
 pub use partner::{AskedSources, DeliveredContents, Delivery, MAX_DELIVERED, Partner, Tally};
 pub use placing::{Appending, Placing};
 
@@ -205,62 +209,6 @@ pub enum Message {
     JobEvents(Vec<u8>),
 }
 
-/// The change of one entry at the receiver.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// The change, as rsync's `--itemize-changes` writes it.
-    pub item: [u8; 11],
-    /// The entry's path below its source.
-    pub path: RelPath,
-    /// The entry is, or was, a directory.
-    pub directory: bool,
-    /// The target that is printed after the name.
-    pub link: Option<Link>,
-    /// Properties of the sender's entry, if [`Sync::facts`] requests them.
-    pub facts: Option<EntryFacts>,
-}
-
-/// Properties of an entry that are printed with its change if the user asks for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EntryFacts {
-    /// Bytes of a file or of a symbolic link's text; 0 for other entries.
-    pub size: u64,
-    /// The modification time in seconds since 1970.
-    pub mtime: i64,
-    /// Permission bits.
-    pub mode: u32,
-    /// User and group number, if owners are kept.
-    pub owner: Option<(u32, u32)>,
-}
-
-impl Change {
-    /// The item of an entry that is deleted. Its path is the entry's.
-    pub const DELETED: [u8; 11] = *b"*deleting  ";
-    /// The item of the destination itself, if it is created for the sources and [`Sync::into`] is set; its path is
-    /// empty.
-    pub const MADE: [u8; 11] = *b"*creating  ";
-    /// The item of an entry that is skipped because the existing entry is newer. Items of skipped entries are sent if
-    /// [`Sync::unchanged`] is set.
-    pub const NEWER: [u8; 11] = *b"*newer     ";
-    /// The item of an entry that is skipped because an entry exists.
-    pub const EXISTS: [u8; 11] = *b"*exists    ";
-    /// The item of an entry that is skipped because no entry exists.
-    pub const MISSING: [u8; 11] = *b"*missing   ";
-    /// The item of a file that is skipped because it has too many bytes.
-    pub const OVER: [u8; 11] = *b"*over      ";
-    /// The item of a file that is skipped because it has too few bytes.
-    pub const UNDER: [u8; 11] = *b"*under     ";
-}
-
-/// The target of a changed link, in addition to its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Link {
-    /// A symbolic link's text.
-    Target(Vec<u8>),
-    /// The path below its source of the entry to which it is a hard link.
-    SameAs(RelPath),
-}
-
 /// An entry, with the digests of its contents and extended attributes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digested {
@@ -287,87 +235,8 @@ pub struct Attributes {
 pub const MAX_DIGESTED: usize = 128;
 /// The most names of one [`Message::Again`].
 pub const MAX_AGAIN: usize = 1024;
-/// The most entries of one [`Message::Offer`].
-pub const MAX_OFFERS: usize = 1024;
-/// The most elements of one [`Message::Changes`].
-pub const MAX_CHANGES: usize = 1024;
 /// The most paths of one [`Message::Select`].
 pub const MAX_SELECTED: usize = 65_536;
-/// The most elements of one [`Message::Blocks`].
-pub const MAX_BLOCKS: usize = 32_768;
-/// The most blocks of all files of one [`Message::Wanted`].
-pub const MAX_ANSWER_BLOCKS: usize = 1 << 19;
-/// The most offers that may wait for an answer.
-pub const MAX_OPEN_OFFERS: usize = 16;
-
-/// An entry that could be sent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offered {
-    /// The entry.
-    pub entry: Entry,
-    /// The file's inode number. Together with `ctime` it distinguishes the file from another file of equal size and
-    /// times that has replaced it.
-    pub inode: u64,
-    /// When the inode last changed.
-    pub ctime: Timestamp,
-    /// BLAKE3 of its contents, if the receiver compares by contents ([`Sync::checksum`]).
-    pub digest: Option<Digest>,
-    /// False for a directory that is sent only because a listed path is inside it. Everything in any other directory is
-    /// offered.
-    pub whole: bool,
-}
-
-/// The receiver's answer to an offered entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Want {
-    /// Nothing: the receiver has it.
-    Nothing,
-    /// All of it.
-    Whole,
-    /// A large file, except for the chunks that an earlier run brought.
-    Missing {
-        /// Bytes of a chunk; the last chunk may be shorter.
-        chunk: u64,
-        /// A bit for each chunk, the first one in the lowest bit of the first byte. The bit is set if the receiver has
-        /// the chunk.
-        present: Vec<u8>,
-    },
-    /// A large file, except for the chunks that have these digests: the receiver has an older version.
-    Differing {
-        /// Bytes of a chunk; the last chunk may be shorter.
-        chunk: u64,
-        /// BLAKE3 of each chunk that lies completely in the old file, in order.
-        digests: Vec<Digest>,
-    },
-    /// Only the digest of the contents at the sender, since the receiver has all of the contents.
-    Digest,
-    /// Nothing: the user wants the existing entry left unchanged, and it doesn't count as a name of this file.
-    LeftAlone,
-    /// A large file, except for blocks that an older version has, at any offset. Those blocks were described in
-    /// [`Message::Blocks`].
-    Blocks {
-        /// Bytes of a block.
-        block: u64,
-        /// The number of blocks, counted from the beginning of the older version.
-        count: u32,
-    },
-    /// The rest of the file: the receiver has the first bytes.
-    Rest {
-        /// The number of first bytes that the receiver has.
-        from: u64,
-        /// BLAKE3 of those bytes. If the sender's first bytes differ, it sends the whole file.
-        digest: Option<Digest>,
-    },
-}
-
-/// The two sums of a block of an older version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlockSum {
-    /// Its rolling sum.
-    pub rolling: [u8; 4],
-    /// The first half of its BLAKE3.
-    pub digest: [u8; 16],
-}
 
 /// A BLAKE3 hash.
 pub type Digest = [u8; 32];
