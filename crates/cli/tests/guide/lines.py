@@ -20,7 +20,7 @@ BY_REASON = {
         "cargo xtask aa",
         "cargo run --release -p linerate-host --example sampling_cost -- 20",
     ],
-    "a package, which xtask/tests/packages.rs makes, verifies and installs, by dpkg, rpm and tar": [
+    "a package, which xtask/tests/packages makes, verifies and installs, by dpkg, rpm and tar": [
         "sudo apt install ./packages/linerate_0.1.0_amd64.deb",
         "sudo dnf install ./packages/linerate-0.1.0-1.x86_64.rpm",
         "sudo apt install ./linerate_0.1.0_amd64.deb",
