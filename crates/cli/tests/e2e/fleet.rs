@@ -3,6 +3,8 @@
 mod changed;
 mod directories;
 mod divided;
+mod hashes;
+mod interrupted;
 mod kills;
 mod queue;
 mod slurm;
@@ -21,7 +23,7 @@ use serde_json::Value;
 use crate::archive::{assert_same, make_everything};
 use crate::bed::{Case, NOBODY, args, case, case_with_attributes};
 use crate::support::{PATIENCE, Run, Running, within};
-use crate::tree::{assert_alike, assert_real_names_are_whole, noise, set_time, temporaries, write};
+use crate::tree::{assert_alike, noise, set_time, temporaries, write};
 
 /// A plan of `near/tree` to `far/copy`, in `near/plan`.
 struct Fleet<'a> {
@@ -180,70 +182,6 @@ fn a_second_plan_has_what_has_changed_since() {
 }
 
 #[test]
-fn a_task_that_is_killed_is_begun_again_and_nothing_is_half_written() {
-    let Some(case) = case() else { return };
-    let fleet = Fleet::of_one_shard(&case, 30_000_000);
-    let slow = args!["--shard", "0", "--lease", "2", "--bwlimit", "8mb", "--streams", "1"];
-    fleet.kill_midway(slow, 4_000_000);
-    assert_real_names_are_whole(&fleet.source, &fleet.copy);
-    assert_eq!(fleet.states()[0].0, "interrupted", "nobody could write that down, but the process is gone");
-    let status = fleet.start(&["status", "plan"], args![]).end().exits(3);
-    assert!(status.out.contains("1 failed or interrupted"), "{status}");
-    fleet.run(args!["--shard", "0"]).exits(0);
-    fleet.assert_done();
-    assert_eq!(fleet.states(), [done(2), done(1)]);
-}
-
-#[test]
-fn a_task_that_is_ended_says_so_and_another_one_goes_on() {
-    let Some(case) = case() else { return };
-    let fleet = Fleet::new(&case);
-    write(fleet.source.join("large"), noise(1, 30_000_000));
-    fleet.plan(args!["--shards", "1"]).exits(0);
-    let ended = fleet.start_run(args!["--shard", "0", "--lease", "2", "--bwlimit", "4mb"]);
-    assert!(within(PATIENCE, || fleet.bytes_of(0) > 2_000_000), "{}", ended.said());
-    ended.signal(Signal::TERM);
-    ended.end().exits(130);
-    assert_eq!(fleet.states()[0], ("interrupted".to_owned(), 1));
-    let status = fleet.start(&["status", "plan"], args![]).end().exits(3);
-    assert!(status.out.contains("1 failed or interrupted"), "{status}");
-    fleet.run(args![]).exits(0);
-    fleet.assert_done();
-}
-
-#[test]
-fn a_shard_that_is_run_twice_at_the_same_time_is_moved_once() {
-    let Some(case) = case() else { return };
-    let fleet = Fleet::of_one_shard(&case, 8_000_000);
-    let first = fleet.start_run(args!["--shard", "0", "--bwlimit", "4mb"]);
-    assert!(within(PATIENCE, || fleet.states()[0].0 == "running"), "{}", first.said());
-    fleet.run(args!["--shard", "0", "--no-wait"]).exits(1).says(&["attempt 1 is at work on host"]);
-    let second = fleet.run(args!["--shard", "0"]).exits(0);
-    assert!(second.err.contains("shard 0 is done: by attempt 1"), "{second}");
-    first.end().exits(0);
-    assert!(within(PATIENCE, || fleet.status()["done"] == true));
-    fleet.assert_done();
-    assert_eq!(fleet.states()[0], done(1));
-}
-
-#[test]
-fn a_task_that_says_nothing_is_taken_over_from_and_stops_when_it_comes_back() {
-    let Some(case) = case() else { return };
-    let fleet = Fleet::of_one_shard(&case, 30_000_000);
-    let silent = fleet.start_run(args!["--shard", "0", "--lease", "2", "--bwlimit", "4mb", "--timeout", "5"]);
-    assert!(within(PATIENCE, || fleet.bytes_of(0) > 2_000_000), "{}", silent.said());
-    silent.signal(Signal::STOP);
-    let second = fleet.start_run(args!["--shard", "0", "--lease", "2"]);
-    let is_overtaken = || fleet.states()[0].1 == 2;
-    assert!(within(PATIENCE, is_overtaken), "{}", second.said());
-    silent.signal(Signal::CONT);
-    silent.end().exits(1).says(&["another task has taken over"]);
-    second.end_within(Duration::from_secs(150)).exits(0);
-    fleet.assert_done();
-    assert_eq!(fleet.states(), [done(2), done(1)]);
-}
-
-#[test]
 fn an_ordinary_users_tasks_fill_directories_that_permit_nothing_in_the_end() {
     let Some(case) = case() else { return };
     let fleet = Fleet::new(&case).with_tree();
@@ -363,38 +301,6 @@ fn a_directory_that_became_a_link_has_vanished_and_what_is_in_its_way_is_named_w
 }
 
 #[test]
-fn a_file_that_a_killed_task_left_half_is_finished_by_the_next_round() {
-    let Some(case) = case() else { return };
-    let fleet = Fleet::of_one_shard(&case, 30_000_000);
-    fleet.kill_midway(args!["--shard", "0", "--bwlimit", "8mb", "--streams", "1"], 12_000_000);
-    fleet.plan(args!["--shards", "1"]).exits(0);
-    fleet.run(args![]).exits(0);
-    fleet.assert_done();
-}
-
-/// The next attempt goes to the next host of the destination, whose account has another home.
-#[test]
-fn a_file_that_a_killed_task_left_half_is_finished_through_another_host() {
-    let Some(case) = case() else { return };
-    let fleet = Fleet::of_one_shard(&case, 30_000_000);
-    let through = |host: &str| {
-        let command =
-            format!("env XDG_STATE_HOME={} {}", case.aside(host).display(), case.bed.program().display());
-        args!["--lease", "2", "--agent-command", command]
-    };
-    let slow = args!["--shard", "0", "--bwlimit", "8mb", "--streams", "1"];
-    fleet.kill_midway([through("one"), slow].concat(), 12_000_000);
-    assert!(!temporaries(&fleet.copy).is_empty());
-    fleet.run(through("other")).exits(0);
-    fleet.assert_done();
-    for host in ["one", "other"] {
-        assert_eq!(fs::read_dir(case.aside(host)).unwrap().count(), 0, "its account needs no key");
-    }
-    let key = fs::metadata(case.near.join("plan/journal.key")).unwrap();
-    assert_eq!((key.len(), key.permissions().mode() & 0o777), (32, 0o600));
-}
-
-#[test]
 fn names_that_a_later_plan_leaves_out_are_not_gone() {
     let Some(case) = case() else { return };
     let fleet = Fleet::new(&case).with_tree();
@@ -432,71 +338,4 @@ fn what_cannot_be_planned_or_run_is_refused_with_its_reason() {
     let nowhere = fleet.run(args!["--shard", "0", "-o", "Port=1"]);
     nowhere.exits(5);
     assert_eq!(fleet.states()[0], ("failed".to_owned(), 1));
-}
-
-#[test]
-fn what_tasks_have_moved_is_compared_by_hashes_and_listed_with_them() {
-    let Some(case) = case() else { return };
-    let fleet = Fleet::new(&case).with_tree();
-    fleet.plan(args!["--shards", "3", "--manifest"]).exits(0);
-    fleet.run(args![]).exits(0);
-    write(fleet.source.join("d5/f5"), "changed");
-    fs::remove_file(fleet.source.join("d6/f6")).unwrap();
-    fleet.plan(args!["--shards", "2", "--manifest"]).exits(0);
-    fleet.run(args![]).exits(0);
-    fs::remove_file(fleet.copy.join("d6/f6")).unwrap();
-    let manifest = fleet.start(&["manifest", "plan"], args![]).end().exits(0).out;
-    let lines: Vec<&str> = manifest.lines().collect();
-    assert_eq!(lines.len(), 61, "59 files, a second name, and a name with a newline: {manifest}");
-    let changed = blake3::hash(b"changed").to_hex();
-    assert!(lines.contains(&&*format!("{changed}  d5/f5")), "{manifest}");
-    let newline = blake3::hash(b"x").to_hex();
-    assert!(lines.contains(&&*format!("\\{newline}  new\\nline")), "{manifest}");
-    let report = fleet.start(&["report", "plan"], args!["--page", "run.html"]).end().exits(0);
-    let parts = ["receives", "limited by", "rates over time", "█"];
-    assert!(parts.iter().all(|part| report.out.contains(part)), "{report}");
-    let page = fs::read_to_string(case.near.join("run.html")).expect("it was written");
-    assert!(page.contains("<svg") && page.contains("sends, "), "{page}");
-    let compare = |options: Vec<OsString>| {
-        let ssh = args!["-F", case.bed.lab.ssh_config()];
-        fleet.start(&["verify", "plan"], [ssh, options].concat()).end()
-    };
-    // The removal has changed the time of the directory, which the plan keeps.
-    let found = compare(args![]).exits(3).says(&["the same, 1 differ, 0 missing"]);
-    assert_eq!(found.out, "the directories: .d..t...... d6/\n");
-    let time = fs::metadata(fleet.source.join("d6")).unwrap().modified().unwrap();
-    fs::File::open(fleet.copy.join("d6")).unwrap().set_modified(time).unwrap();
-    compare(args![]).exits(0).says(&["the same, 0 differ"]);
-    let damaged = fleet.copy.join("d5/f5");
-    let meta = fs::metadata(&damaged).unwrap();
-    fs::write(&damaged, "Changed").unwrap();
-    fs::File::options().write(true).open(&damaged).unwrap().set_modified(meta.modified().unwrap()).unwrap();
-    let found = compare(args![]).exits(3);
-    assert!(found.out.contains("d5/f5") && found.err.contains("1 differ"), "{found}");
-    assert_eq!(fs::read(&damaged).unwrap(), b"Changed", "nothing is changed");
-}
-
-#[test]
-fn a_manifest_has_no_hash_of_a_file_that_a_round_without_one_brought() {
-    let Some(case) = case() else { return };
-    let fleet = Fleet::new(&case).with_tree();
-    let round = |options: Vec<OsString>| {
-        fleet.plan([options, args!["--shards", "2"]].concat()).exits(0);
-        fleet.run(args![]).exits(0);
-    };
-    round(args!["--manifest"]);
-    let manifest = || fleet.start(&["manifest", "plan"], args![]).end();
-    let all = manifest().exits(0).out;
-    round(args![]);
-    assert_eq!(manifest().exits(0).out, all, "a round without hashes that brought nothing changes none");
-    write(fleet.source.join("d4/f4"), "round 2");
-    round(args![]);
-    write(fleet.source.join("d4/new"), "round 3");
-    round(args!["--manifest"]);
-    let run = manifest().exits(3).says(&["1 file has no hash"]);
-    assert!(run.out.contains("  d4/new\n") && !run.out.contains("  d4/f4\n"), "{run}");
-    write(fleet.source.join("d4/f4"), "round 4");
-    round(args!["--manifest"]);
-    let hash = blake3::hash(b"round 4").to_hex();
-    assert!(manifest().exits(0).out.contains(&format!("{hash}  d4/f4\n")));
 }
