@@ -3,12 +3,15 @@
 //! A finding's commands are made from its remedies, so that they agree. Some advice never becomes a remedy: advice
 //! that lowers a number, takes a link down, is about swap, or needs a person.
 
+mod command;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::word;
+pub use command::{commands, undo_commands};
+pub(crate) use command::{handle, noted};
 
 /// The longest name of a port (IFNAMSIZ, without its final 0).
 const LONGEST_PORT: usize = 15;
@@ -16,8 +19,6 @@ const LONGEST_PORT: usize = 15;
 const TREES: [&str; 2] = ["net.", "vm."];
 /// The directory of governors' numbers, and of policies that have their own.
 pub const TUNABLES: &str = "/sys/devices/system/cpu/cpufreq";
-/// The most processors that the kernel can have (NR_CPUS).
-const MOST_PROCESSORS: usize = 8192;
 
 /// One setting of a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -242,72 +243,6 @@ impl Setting {
         }
     }
 
-    /// The command that sets it.
-    pub fn command(&self, value: &str) -> String {
-        match self {
-            Self::Sysctl { .. } => format!("sysctl -w {}", self.part(value)),
-            Self::Ring { port, .. } => format!("ethtool -G {port} {}", self.part(value)),
-            Self::Channels { port, .. } => format!("ethtool -L {port} {}", self.part(value)),
-            Self::Coalescing { port } => format!("ethtool -C {port} {}", self.part(value)),
-            Self::Feature { port, .. } => format!("ethtool -K {port} {}", self.part(value)),
-            // mq gives its queues the default discipline when it is made.
-            Self::Qdisc { port } if value.starts_with("mq ") => {
-                format!("tc qdisc replace dev {port} root handle {}: mq", handle(value))
-            }
-            Self::Qdisc { port } => format!("tc qdisc replace dev {port} root {}", word(value)),
-            Self::Rss { port } => format!("ethtool -X {port} {}", shares(value)),
-            Self::Mtu { port } => format!("ip link set {port} mtu {}", self.part(value)),
-            Self::Governor => governors(value),
-            Self::Rps { .. } | Self::Xps { .. } | Self::Tunable { .. } | Self::IrqAffinity { .. } => {
-                format!("echo {} > {}", word(value), self.file().unwrap_or_default())
-            }
-        }
-    }
-
-    /// The command that brings back a value that the host had before a treatment. A port's discipline was the kernel's own choice then.
-    pub fn way_back(&self, before: &str) -> String {
-        match self {
-            // The kernel removes only a discipline that somebody has chosen.
-            Self::Qdisc { port } if before.starts_with("mq ") => {
-                format!("tc qdisc replace dev {port} root pfifo && tc qdisc del dev {port} root")
-            }
-            Self::Qdisc { port } => format!("tc qdisc del dev {port} root"),
-            _ => self.command(before),
-        }
-    }
-
-    /// The part that the setting adds to a command that sets several at once.
-    fn part(&self, value: &str) -> String {
-        // Values come from hosts and their snapshots.
-        let value = match self {
-            Self::Coalescing { .. } => words(value),
-            _ => word(value),
-        };
-        match self {
-            Self::Sysctl { key } => format!("{key}={value}"),
-            Self::Ring { way: RingWay::Rx, .. } | Self::Channels { queues: Queues::Rx, .. } => {
-                format!("rx {value}")
-            }
-            Self::Ring { way: RingWay::Tx, .. } | Self::Channels { queues: Queues::Tx, .. } => {
-                format!("tx {value}")
-            }
-            Self::Channels { queues: Queues::Combined, .. } => format!("combined {value}"),
-            Self::Feature { feature, .. } => format!("{feature} {value}"),
-            _ => value,
-        }
-    }
-
-    /// The start of a command that can set several such settings at once; `None` if each needs its own command.
-    fn shared(&self) -> Option<String> {
-        match self {
-            Self::Sysctl { .. } => Some("sysctl -w".into()),
-            Self::Ring { port, .. } => Some(format!("ethtool -G {port}")),
-            Self::Channels { port, .. } => Some(format!("ethtool -L {port}")),
-            Self::Feature { port, .. } => Some(format!("ethtool -K {port}")),
-            _ => None,
-        }
-    }
-
     /// The file that holds the setting, if there is one; a pattern if there are several.
     pub fn file(&self) -> Option<String> {
         match self {
@@ -361,104 +296,8 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The commands that make these changes, in their order, in one line of a shell, with the names of their hosts if they have any.
-pub fn commands(remedies: &[Remedy]) -> String {
-    line(remedies, |remedy| &remedy.new)
-}
-
-/// The commands that undo these changes.
-pub fn undo_commands(remedies: &[Remedy]) -> String {
-    line(remedies, |remedy| &remedy.now)
-}
-
-fn line(remedies: &[Remedy], value: impl Fn(&Remedy) -> &String) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let mut rest = remedies;
-    while let Some(first) = rest.first() {
-        let (count, command) = joined(rest, &value);
-        let host = if first.host.is_empty() { String::new() } else { format!("{}: ", first.host) };
-        parts.push(host + &command);
-        rest = rest.get(count..).unwrap_or_default();
-    }
-    parts.join("; ")
-}
-
-/// A different handle for each value: with the present handle the kernel would leave mq and its queues as they are, and without
-/// any discipline in between packets would be lost.
-pub(crate) fn handle(value: &str) -> String {
-    format!("7f{:02x}", value.bytes().fold(0_u8, u8::wrapping_add))
-}
-
-/// One command for the first remedy and for as many of the following ones as it can set too, and their number.
-fn joined(remedies: &[Remedy], value: &impl Fn(&Remedy) -> &String) -> (usize, String) {
-    let Some(first) = remedies.first() else { return (0, String::new()) };
-    if let Some(shared) = first.setting.shared() {
-        let is_alike =
-            |other: &&Remedy| other.host == first.host && other.setting.shared().as_ref() == Some(&shared);
-        let parts: Vec<_> =
-            remedies.iter().take_while(is_alike).map(|of| of.setting.part(value(of))).collect();
-        return (parts.len(), format!("{shared} {}", parts.join(" ")));
-    }
-    let is_echo = |of: &Remedy| {
-        of.setting.file().is_some() && !matches!(of.setting, Setting::Mtu { .. } | Setting::Governor)
-    };
-    let is_alike =
-        |other: &&Remedy| other.host == first.host && is_echo(other) && value(other) == value(first);
-    let files: Vec<_> = remedies.iter().take_while(is_alike).filter_map(|of| of.setting.file()).collect();
-    if files.len() < 2 {
-        return (1, first.setting.command(value(first)));
-    }
-    (files.len(), loop_over(&files.join(" "), value(first)))
-}
-
-/// The command that writes a value to each of these files: a shell expands no pattern after `>`.
-fn loop_over(files: &str, value: &str) -> String {
-    format!("for f in {files}; do echo {} > $f; done", word(value))
-}
-
-/// A table of RSS as the command takes it, which gives each queue its number of slots in a row.
-fn shares(value: &str) -> String {
-    let slots: Option<Vec<u16>> = value.split_whitespace().map(|word| word.parse().ok()).collect();
-    let Some(slots) = slots else { return words(value) };
-    let share = |queue| slots.iter().filter(|slot| **slot == queue).count().to_string();
-    let last = slots.iter().max().copied().unwrap_or(0);
-    format!("weight {}", (0..=last).map(share).collect::<Vec<_>>().join(" "))
-}
-
-fn words(value: &str) -> String {
-    value.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
-}
-
-/// The command that sets one governor for all processors, or the governor of each group.
-fn governors(value: &str) -> String {
-    let words: Vec<_> = value.split_whitespace().collect();
-    let group = |pair: &[&str]| {
-        let set = processors(pair.get(1)?).filter(|set| set.len() <= MOST_PROCESSORS)?;
-        Some((pair.first()?.to_string(), set))
-    };
-    let groups: Option<Vec<_>> = words.chunks(2).map(group).collect();
-    match groups.filter(|groups| !groups.is_empty()) {
-        Some(groups) => {
-            let files = |set: &BTreeSet<u32>| {
-                set.iter().map(|cpu| governor_file(&cpu.to_string())).collect::<Vec<_>>().join(" ")
-            };
-            let loops: Vec<_> = groups.iter().map(|(name, set)| loop_over(&files(set), name)).collect();
-            loops.join("; ")
-        }
-        None => loop_over(&governor_file("*"), value),
-    }
-}
-
 fn governor_file(cpu: &str) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")
-}
-
-/// The command that notes in a file of root's what these files hold, and the command that sets them to it again: for values
-/// that differ from file to file.
-pub(crate) fn noted(files: &str, name: &str) -> (String, String) {
-    let note = format!("/root/linerate-{name}");
-    let back = format!("while IFS=: read -r f value; do echo $value > $f; done < {note}");
-    (format!("grep -H . {files} > {note}"), back)
 }
 
 fn is_key(key: &str) -> bool {
