@@ -12,32 +12,27 @@
 //! the others again, by chance or because it only started late, the others wait for it again as soon as the time that
 //! has passed permits it.
 
+mod pieces;
 mod scan;
 
 use rustix::io::Errno;
-use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_wire::control::{Digest, Options, Problem};
-use linerate_wire::entry::Timestamp;
+use linerate_wire::control::{Options, Problem};
 
 use crate::base::lock::lock;
 use crate::net::clock::Counters;
 use crate::net::rate::RateLimit;
 use crate::send::ahead::Ahead;
-use crate::send::fan::scan::ScanLog;
-use crate::tree::digest::{Hashing, of_bytes};
 use crate::tree::selection::Selection;
 use crate::tree::source_root::SourceRoot;
+use pieces::KeptPieces;
+pub use pieces::{FanPiece, PIECE, PieceKey};
+use scan::ScanLog;
 
-/// Bytes of a piece, except the last piece of a file: a power of two, so that a piece is a subtree of the file's hash
-/// tree.
-pub const PIECE: u64 = 256 << 10;
-/// Bytes that are kept in memory.
-const KEPT: u64 = 64 << 20;
 /// How many bytes one transfer may be ahead of another: less than what is kept, since several streams are at different
 /// offsets.
 const AHEAD: u64 = 24 << 20;
@@ -105,44 +100,6 @@ struct FanGathering {
     /// The number of transfers that are ready or have ended.
     met: usize,
     begun: Option<Instant>,
-}
-
-/// Identifies a piece: the file, the file's state, and the offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PieceKey {
-    /// The file's device and inode numbers.
-    pub file: (u64, u64),
-    /// The file's last change, and its size when it was found.
-    pub state: (i64, u32, u64),
-    /// The offset of the piece in bytes.
-    pub offset: u64,
-}
-
-/// A piece that was read.
-pub struct FanPiece {
-    key: PieceKey,
-    bytes: Vec<u8>,
-    digest: OnceLock<Option<Digest>>,
-}
-
-/// A piece that a transfer is reading or has read.
-type PieceSlot = Arc<Mutex<Option<Arc<FanPiece>>>>;
-
-#[derive(Default)]
-struct KeptPieces {
-    slots: HashMap<PieceKey, KeptPiece>,
-    /// The keys in the order in which the pieces were read; some of these pieces were already dropped.
-    order: VecDeque<PieceKey>,
-    /// The pieces that have been taken by every transfer that waits for the others.
-    had: VecDeque<PieceKey>,
-    bytes: u64,
-}
-
-struct KeptPiece {
-    slot: PieceSlot,
-    bytes: u64,
-    /// A bit for each transfer that has taken the piece.
-    by: u64,
 }
 
 /// One of the transfers. When this value is dropped, no other transfer waits for it any more.
@@ -412,7 +369,7 @@ impl FanMember {
     ) -> Result<Arc<FanPiece>, Errno> {
         let bytes = read()?;
         self.shared.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Ok(Arc::new(FanPiece { key, bytes, digest: OnceLock::new() }))
+        Ok(Arc::new(FanPiece::new(key, bytes)))
     }
 
     fn place(&self) -> &FanPlace {
@@ -433,87 +390,6 @@ impl Drop for FanMember {
             lock(&self.shared.gathering).met += 1;
             self.shared.gathered.notify_all();
         }
-    }
-}
-
-impl KeptPieces {
-    /// The slot of a piece, from which the transfer with this bit takes it. A piece without a slot gets one if the transfer
-    /// is one of `together`, the bits of the transfers that wait for each other; older pieces may be dropped for it.
-    fn slot(&mut self, key: PieceKey, bit: u64, together: u64) -> Option<PieceSlot> {
-        if let Some(kept) = self.slots.get_mut(&key) {
-            let had = kept.by & together == together;
-            kept.by |= bit;
-            if !had && kept.by & together == together {
-                self.had.push_back(key);
-            }
-            return Some(kept.slot.clone());
-        }
-        if bit & together == 0 {
-            return None;
-        }
-        let slot = PieceSlot::default();
-        // A small file costs more memory than its bytes.
-        let bytes = key.length().max(1 << 10);
-        self.slots.insert(key, KeptPiece { slot: slot.clone(), bytes, by: bit });
-        self.order.push_back(key);
-        self.bytes += bytes;
-        while self.bytes > KEPT
-            && let Some(next) = self.had.pop_front().or_else(|| self.order.pop_front())
-        {
-            self.forget(&next);
-        }
-        Some(slot)
-    }
-
-    fn forget(&mut self, key: &PieceKey) {
-        self.bytes -= self.slots.remove(key).map_or(0, |kept| kept.bytes);
-        // `order` still contains keys of pieces that were dropped after all transfers had taken them.
-        if self.order.len() > 2 * self.slots.len() + 1024 {
-            self.order.retain(|key| self.slots.contains_key(key));
-        }
-    }
-}
-
-impl PieceKey {
-    /// The piece that contains the byte at `offset`, of a file in this state.
-    pub fn of(file: (u64, u64), ctime: Timestamp, size: u64, offset: u64) -> Self {
-        let state = (ctime.seconds, ctime.nanoseconds, size);
-        Self { file, state, offset: offset / PIECE * PIECE }
-    }
-
-    /// The number of its bytes, if the file still has the size that was found.
-    pub fn length(&self) -> u64 {
-        let (.., size) = self.state;
-        size.saturating_sub(self.offset).min(PIECE)
-    }
-}
-
-impl FanPiece {
-    /// Its key.
-    pub fn key(&self) -> PieceKey {
-        self.key
-    }
-
-    /// Its bytes: fewer than the key states if the file has become shorter.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Its chaining value, or the root hash if it is the whole file; `None` if it is shorter than it was.
-    pub fn digest(&self) -> Option<Digest> {
-        let (.., size) = self.key.state;
-        *self.digest.get_or_init(|| {
-            let length = self.bytes.len() as u64;
-            if length != self.key.length() {
-                return None;
-            }
-            if length == 0 {
-                return Some(of_bytes(&[]));
-            }
-            let mut hashing = Hashing::of(self.key.offset, length, size)?;
-            hashing.update(&self.bytes);
-            Some(hashing.finish())
-        })
     }
 }
 

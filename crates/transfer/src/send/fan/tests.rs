@@ -1,4 +1,8 @@
+use linerate_wire::entry::Timestamp;
+
+use super::pieces::KEPT;
 use super::*;
+use crate::tree::digest::{Hashing, of_bytes};
 
 const STATE: Timestamp = Timestamp { seconds: 1, nanoseconds: 2 };
 

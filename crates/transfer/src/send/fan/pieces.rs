@@ -1,0 +1,139 @@
+//! Pieces of files that were read: those that were read last are kept for the other transfers.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use linerate_wire::control::Digest;
+use linerate_wire::entry::Timestamp;
+
+use crate::tree::digest::{Hashing, of_bytes};
+
+/// Bytes of a piece, except the last piece of a file: a power of two, so that a piece is a subtree of the file's hash
+/// tree.
+pub const PIECE: u64 = 256 << 10;
+/// Bytes that are kept in memory.
+pub(super) const KEPT: u64 = 64 << 20;
+
+/// Identifies a piece: the file, the file's state, and the offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PieceKey {
+    /// The file's device and inode numbers.
+    pub file: (u64, u64),
+    /// The file's last change, and its size when it was found.
+    pub state: (i64, u32, u64),
+    /// The offset of the piece in bytes.
+    pub offset: u64,
+}
+
+/// A piece that was read.
+pub struct FanPiece {
+    key: PieceKey,
+    bytes: Vec<u8>,
+    digest: OnceLock<Option<Digest>>,
+}
+
+/// A piece that a transfer is reading or has read.
+type PieceSlot = Arc<Mutex<Option<Arc<FanPiece>>>>;
+
+/// The pieces that were read last.
+#[derive(Default)]
+pub(super) struct KeptPieces {
+    pub(super) slots: HashMap<PieceKey, KeptPiece>,
+    /// The keys in the order in which the pieces were read; some of these pieces were already dropped.
+    pub(super) order: VecDeque<PieceKey>,
+    /// The pieces that have been taken by every transfer that waits for the others.
+    had: VecDeque<PieceKey>,
+    pub(super) bytes: u64,
+}
+
+pub(super) struct KeptPiece {
+    slot: PieceSlot,
+    bytes: u64,
+    /// A bit for each transfer that has taken the piece.
+    by: u64,
+}
+
+impl KeptPieces {
+    /// The slot of a piece, from which the transfer with this bit takes it. A piece without a slot gets one if the transfer
+    /// is one of `together`, the bits of the transfers that wait for each other; older pieces may be dropped for it.
+    pub(super) fn slot(&mut self, key: PieceKey, bit: u64, together: u64) -> Option<PieceSlot> {
+        if let Some(kept) = self.slots.get_mut(&key) {
+            let had = kept.by & together == together;
+            kept.by |= bit;
+            if !had && kept.by & together == together {
+                self.had.push_back(key);
+            }
+            return Some(kept.slot.clone());
+        }
+        if bit & together == 0 {
+            return None;
+        }
+        let slot = PieceSlot::default();
+        // A small file costs more memory than its bytes.
+        let bytes = key.length().max(1 << 10);
+        self.slots.insert(key, KeptPiece { slot: slot.clone(), bytes, by: bit });
+        self.order.push_back(key);
+        self.bytes += bytes;
+        while self.bytes > KEPT
+            && let Some(next) = self.had.pop_front().or_else(|| self.order.pop_front())
+        {
+            self.forget(&next);
+        }
+        Some(slot)
+    }
+
+    fn forget(&mut self, key: &PieceKey) {
+        self.bytes -= self.slots.remove(key).map_or(0, |kept| kept.bytes);
+        // `order` still contains keys of pieces that were dropped after all transfers had taken them.
+        if self.order.len() > 2 * self.slots.len() + 1024 {
+            self.order.retain(|key| self.slots.contains_key(key));
+        }
+    }
+}
+
+impl PieceKey {
+    /// The piece that contains the byte at `offset`, of a file in this state.
+    pub fn of(file: (u64, u64), ctime: Timestamp, size: u64, offset: u64) -> Self {
+        let state = (ctime.seconds, ctime.nanoseconds, size);
+        Self { file, state, offset: offset / PIECE * PIECE }
+    }
+
+    /// The number of its bytes, if the file still has the size that was found.
+    pub fn length(&self) -> u64 {
+        let (.., size) = self.state;
+        size.saturating_sub(self.offset).min(PIECE)
+    }
+}
+
+impl FanPiece {
+    pub(super) fn new(key: PieceKey, bytes: Vec<u8>) -> Self {
+        Self { key, bytes, digest: OnceLock::new() }
+    }
+
+    /// Its key.
+    pub fn key(&self) -> PieceKey {
+        self.key
+    }
+
+    /// Its bytes: fewer than the key states if the file has become shorter.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Its chaining value, or the root hash if it is the whole file; `None` if it is shorter than it was.
+    pub fn digest(&self) -> Option<Digest> {
+        let (.., size) = self.key.state;
+        *self.digest.get_or_init(|| {
+            let length = self.bytes.len() as u64;
+            if length != self.key.length() {
+                return None;
+            }
+            if length == 0 {
+                return Some(of_bytes(&[]));
+            }
+            let mut hashing = Hashing::of(self.key.offset, length, size)?;
+            hashing.update(&self.bytes);
+            Some(hashing.finish())
+        })
+    }
+}
