@@ -12,6 +12,7 @@ pub mod journal;
 pub mod land;
 pub mod leftovers;
 pub mod near;
+pub mod news;
 pub mod partial_directory;
 pub mod proof;
 pub mod read_back;

@@ -1,0 +1,46 @@
+//! Collects changes into messages.
+
+use linerate_wire::control::Change;
+
+use crate::net::session::Reporter;
+
+/// The most changes in one message, and the approximate limit of their bytes.
+const TOLD: usize = 512;
+const TOLD_BYTES: usize = 128 << 10;
+
+/// Collects changes into messages.
+pub struct News {
+    reporter: Reporter,
+    far_away: bool,
+    waiting: Vec<Change>,
+    bytes: usize,
+}
+
+impl News {
+    /// Reports to `reporter`'s observer; `far_away` is true if that is a client of this end.
+    pub fn new(reporter: Reporter, far_away: bool) -> Self {
+        Self { reporter, far_away, waiting: Vec::new(), bytes: 0 }
+    }
+
+    /// True if this end is the far end for the user.
+    pub fn is_told_far_away(&self) -> bool {
+        self.far_away
+    }
+
+    /// Adds one change, which is reported soon.
+    pub fn tell(&mut self, change: Change) {
+        self.bytes += 64 + 2 * change.path.as_bytes().len();
+        self.waiting.push(change);
+        if self.waiting.len() >= TOLD || self.bytes >= TOLD_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Reports the changes that wait.
+    pub fn flush(&mut self) {
+        self.bytes = 0;
+        if !self.waiting.is_empty() {
+            self.reporter.changes(std::mem::take(&mut self.waiting));
+        }
+    }
+}
