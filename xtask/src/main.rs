@@ -10,6 +10,7 @@ mod foreign;
 mod fuzz;
 mod grid;
 mod hostile;
+mod lengths;
 mod limits;
 mod machine;
 mod names;
@@ -33,7 +34,8 @@ cargo xtask COMMAND
   setup          install what the tests need: Debian's packages, as root; else say which
   test [ARGS]    setup, then cargo test --workspace --no-fail-fast [ARGS]; the few that fail are run once more, alone, and named
   docs           check the documentation: links, headings, and that every command and option it shows exists
-  rooms          print which folders of a crate know which; fail where one knows what it may not
+  rooms          print which folders of a crate know which; fail where one knows what it may not, or a file of Rust has more
+                 than 500 lines
   names          check that each type's name has one meaning, and list those defined more than once
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
   fuzz TARGET [--seconds N]
@@ -92,7 +94,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("setup", []) => setup::run(),
         ("test", rest) => test::run(rest),
         ("docs", []) => docs::run(repository()),
-        ("rooms", []) => rooms::run(repository()),
+        ("rooms", []) => rooms::run(repository()).and_then(|()| lengths::run(repository())),
         ("names", []) => names::run(repository()),
         ("chaos", rest) => chaos::run(rest),
         ("resent", rest) => resent::run(rest),

@@ -104,14 +104,14 @@ fn workspace(repository: &Path) -> anyhow::Result<Vec<Definition>> {
     Ok(all)
 }
 
-/// All files of Rust below a directory, sorted.
+/// All files of Rust below a directory, sorted; without hidden directories and those that cargo fills.
 pub fn rust_files(top: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let (mut files, mut directories) = (Vec::new(), vec![top.to_owned()]);
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
             let path = entry?.path();
             if path.is_dir() {
-                directories.push(path);
+                directories.extend(Some(path).filter(|path| has_sources(path)));
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 files.push(path);
             }
@@ -119,6 +119,12 @@ pub fn rust_files(top: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+fn has_sources(directory: &Path) -> bool {
+    let name = directory.file_name().unwrap_or_default();
+    let is_cargos = name == "target" && directory.with_file_name("Cargo.toml").exists();
+    !is_cargos && !name.as_encoded_bytes().starts_with(b".")
 }
 
 /// The file and the directory of a module that `file` declares; `name` may be a file's, as `#[path]` gives it.

@@ -1,0 +1,66 @@
+//! How long the files of Rust are: what doesn't fit into one is more than one idea.
+
+use anyhow::{Context, bail};
+use std::fs;
+use std::path::Path;
+
+use crate::names::rust_files;
+
+/// The most lines of a file, with its comments, blank lines and tests.
+const MOST: usize = 500;
+
+/// Compares the files of the whole repository with [`MOST`].
+///
+/// # Errors
+/// If a file can't be read, or has more lines; each that has is named with its length.
+pub fn run(repository: &Path) -> anyhow::Result<()> {
+    let files = rust_files(repository)?;
+    let mut long = Vec::new();
+    for file in &files {
+        let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+        let lines = text.lines().count();
+        if lines > MOST {
+            let shown = file.strip_prefix(repository).unwrap_or(file).display();
+            long.push(format!("{shown}: {lines} lines"));
+        }
+    }
+    if !long.is_empty() {
+        bail!(
+            "files of more than {MOST} lines, which are to be split by what they are about:\n  {}",
+            long.join("\n  ")
+        );
+    }
+    println!("lengths: none of {} files has more than {MOST} lines", files.len());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_is_too_long() {
+        run(crate::repository()).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_named_with_its_length() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, lines: usize| {
+            let file = directory.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "// a line\n".repeat(lines)).unwrap();
+        };
+        write("Cargo.toml", 1);
+        write("crates/wire/src/longest.rs", MOST);
+        write("docs/page.md", MOST + 1);
+        write("target/debug/build/made.rs", MOST + 1);
+        write(".git/refs/heads/branch.rs", MOST + 1);
+        run(directory.path()).unwrap();
+        write("crates/wire/src/target/long.rs", MOST + 1);
+        write("fuzz/src/longer.rs", 2 * MOST);
+        let error = run(directory.path()).unwrap_err().to_string();
+        let named: Vec<_> = error.lines().skip(1).map(str::trim).collect();
+        assert_eq!(named, ["crates/wire/src/target/long.rs: 501 lines", "fuzz/src/longer.rs: 1000 lines"]);
+    }
+}
