@@ -83,6 +83,9 @@ pub fn limit(text: &str) -> Result<Option<u64>, String> {
         })?,
     };
     let bytes = number * factor;
+    if !is_rate(bytes * 8.0) {
+        return Err(format!("'{text}' is too large for a rate; write 20m (MiB a second) or 500mbit"));
+    }
     Ok(if bytes == 0.0 { None } else { Some((bytes as u64).max(1)) })
 }
 
@@ -96,7 +99,8 @@ pub fn bit_rate(text: &str) -> Result<u64, &'static str> {
     let (number, unit) = split(text).ok_or("it doesn't start with a number")?;
     let unit = unit.to_ascii_lowercase();
     let factor = bits(unit.strip_suffix("/s").unwrap_or(&unit))?;
-    Ok((number * factor).round() as u64)
+    let rate = (number * factor).round();
+    if is_rate(rate) { Ok(rate as u64) } else { Err("it isn't between 0 and 2^64 bits a second") }
 }
 
 /// Seconds: `2`, `0.5 s`, `200 ms`, `5 min`, `1 h`.
@@ -117,6 +121,11 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         }
     };
     Ok(number * factor)
+}
+
+/// True if so many bits a second fit into 64 bits.
+fn is_rate(bits: f64) -> bool {
+    (0.0..u64::MAX as f64).contains(&bits)
 }
 
 /// The number of bits in a unit of rates.
@@ -178,6 +187,10 @@ mod tests {
         assert_eq!(limit("1MB"), Ok(Some(1_000_000)));
         assert!(limit("fast").unwrap_err().contains("write 20m (MiB a second) or 500mbit"));
         assert!(limit("1x").unwrap_err().contains("k, m, g (KiB, MiB, GiB a second)"));
+        for wrong in ["99999999999999999999gbit", "18446745tbit", "3000000000g", &"9".repeat(400)] {
+            assert!(limit(wrong).unwrap_err().contains("is too large for a rate"), "{wrong}");
+        }
+        assert_eq!(limit("18446744tbit"), Ok(Some(2_305_843_000_000_000_000)));
     }
 
     #[test]
@@ -185,6 +198,9 @@ mod tests {
         assert_eq!((bit_rate("10gbit"), bit_rate("2.5 Gbit/s")), (Ok(10_000_000_000), Ok(2_500_000_000)));
         assert_eq!(bit_rate("1kibit"), Ok(1024));
         assert!(bit_rate("10gbps").unwrap_err().contains("bytes per second"));
+        for wrong in ["99999999999999999999gbit", "18446745tbit", &format!("{}bit", "9".repeat(400))] {
+            assert!(bit_rate(wrong).unwrap_err().contains("between"), "{wrong}");
+        }
         assert!(bit_rate("10").is_err() && bit_rate("10 GB").is_err() && bit_rate("").is_err());
         assert_eq!((seconds("200 ms"), seconds("5 min"), seconds("2")), (Ok(0.2), Ok(300.0), Ok(2.0)));
         assert!(seconds("1 d").unwrap_err().contains("write it as"));
