@@ -4,6 +4,7 @@
 //! that lowers a number, takes a link down, is about swap, or needs a person.
 
 mod command;
+mod proposed;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -146,9 +147,9 @@ impl Remedy {
         is_better.then(|| Self { host: String::new(), setting, now, new })
     }
 
-    /// A change of a sysctl.
+    /// A change of a sysctl; `None` also if it isn't one of those that checks may propose.
     pub fn sysctl(key: &str, now: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
-        Self::of(Setting::Sysctl { key: key.into() }, now, new)
+        Self::of(Setting::Sysctl { key: key.into() }, now, new).filter(|remedy| remedy.setting.is_proposed())
     }
 
     /// The same change of a named host, for a path.
@@ -175,6 +176,15 @@ impl Setting {
         }
     }
 
+    /// True if a check may propose to change it. Numbers of governors are only restored.
+    pub fn is_proposed(&self) -> bool {
+        match self {
+            Self::Sysctl { key } => proposed::SYSCTLS.contains(&key.as_str()),
+            Self::Tunable { .. } => false,
+            _ => true,
+        }
+    }
+
     /// The port that it belongs to.
     pub fn port(&self) -> Option<&str> {
         match self {
@@ -189,6 +199,24 @@ impl Setting {
             | Self::Mtu { port } => Some(port),
             Self::Sysctl { .. } | Self::Governor | Self::Tunable { .. } | Self::IrqAffinity { .. } => None,
         }
+    }
+
+    /// The same setting of another port; itself if it has none.
+    #[must_use]
+    pub fn of_port(mut self, name: &str) -> Self {
+        match &mut self {
+            Self::Ring { port, .. }
+            | Self::Channels { port, .. }
+            | Self::Coalescing { port }
+            | Self::Feature { port, .. }
+            | Self::Qdisc { port }
+            | Self::Rss { port }
+            | Self::Rps { port, .. }
+            | Self::Xps { port, .. }
+            | Self::Mtu { port } => name.clone_into(port),
+            Self::Sysctl { .. } | Self::Governor | Self::Tunable { .. } | Self::IrqAffinity { .. } => {}
+        }
+        self
     }
 
     /// True if drivers may take the port out of service for a moment, or packets may be lost.

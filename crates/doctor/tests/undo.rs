@@ -69,7 +69,10 @@ fn remedies_and_words_agree() {
             let (setting, now, new) = (&remedy.setting, &remedy.now, &remedy.new);
             assert_eq!(remedy.host, finding.host);
             assert!(
-                setting.is_sound() && !setting.lowers(now, new) && !setting.is_same(now, new),
+                setting.is_sound()
+                    && setting.is_proposed()
+                    && !setting.lowers(now, new)
+                    && !setting.is_same(now, new),
                 "{remedy:?}"
             );
             let swaps = matches!(setting, Setting::Sysctl { key } if key.contains("swap"));
@@ -79,4 +82,22 @@ fn remedies_and_words_agree() {
         assert!(finding.fix.as_deref().unwrap().starts_with(&commands(&bare)), "{finding:#?}");
         assert_eq!(finding.undo.as_deref(), Some(undo_commands(&bare).as_str()), "{finding:#?}");
     }
+}
+
+/// A remedy of a sysctl that isn't among them would be missing without a word.
+#[test]
+fn each_sysctl_of_a_remedy_may_be_proposed() {
+    let checks = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check");
+    let mut keys = 0;
+    for entry in fs::read_dir(checks).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for call in text.split("Remedy::sysctl(").skip(1) {
+            let Some(key) = call.trim_start().strip_prefix('"') else { continue };
+            let key = key.split('"').next().unwrap().to_owned();
+            assert!(Setting::Sysctl { key: key.clone() }.is_proposed(), "{key}");
+            keys += 1;
+        }
+    }
+    assert!(keys >= 15, "{keys}");
+    assert!(!Setting::Sysctl { key: "net.ipv4.ip_forward".into() }.is_proposed());
 }
