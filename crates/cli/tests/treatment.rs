@@ -5,6 +5,8 @@
 mod guests;
 #[path = "treatment/host.rs"]
 mod host;
+#[path = "treatment/odd.rs"]
+mod odd;
 #[path = "support/mod.rs"]
 mod support;
 
@@ -55,11 +57,7 @@ fn everything(host: &Ill) -> PathBuf {
 
 /// A plan's file with these steps.
 fn planned(directory: &Path, name: &str, steps: &[Value]) -> PathBuf {
-    let plan =
-        json!({"type": "doctor-plan", "schema": 1, "host": "x", "steps": steps, "left": [], "advice": []});
-    let file = directory.join(name);
-    fs::write(&file, plan.to_string()).unwrap();
-    file
+    odd::planned_for("local", directory, name, steps)
 }
 
 #[test]
@@ -474,7 +472,7 @@ fn another_host_is_treated_there() {
     // The output names the steps that the host leaves out.
     let step = |key: &str, before: &str, new: &str| json!({"checks": ["x"], "setting": {"kind": "sysctl", "key": key}, "before": before, "new": new});
     let steps = [step("net.ipv4.tcp_sack", "0", "1"), step("vm.dirty_ratio", "20", "99")];
-    let file = planned(host.directory.path(), "two.json", &steps);
+    let file = odd::planned_for("far", host.directory.path(), "two.json", &steps);
     let run = near(&["--apply", "--yes", "--from-plan", file.to_str().unwrap()]).exits(3);
     for part in ["made 1 of 2 changes", "vm.dirty_ratio is not changed: this is a container"] {
         assert!(run.out.contains(part), "{part}: {run}");

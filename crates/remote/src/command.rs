@@ -53,6 +53,11 @@ impl AgentCommand {
         if self.without_ssh_agent { "unset SSH_AUTH_SOCK; " } else { "" }
     }
 
+    /// The user's line, as [`Self::parse`] takes it.
+    pub fn line(&self) -> String {
+        format!("{}{}", self.before, self.path.as_deref().unwrap_or("linerate"))
+    }
+
     /// True if the user gave no command of their own.
     pub fn is_usual(&self) -> bool {
         self.before.is_empty() && self.path.is_none()

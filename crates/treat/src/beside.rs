@@ -5,6 +5,7 @@ use linerate_doctor::remedy::Setting;
 use crate::Controls;
 use crate::course;
 use crate::journal::{Beside, TreatmentJournal};
+use crate::port::MovedControls;
 
 /// The most settings that are named when they differ.
 const NAMED: usize = 3;
@@ -62,11 +63,15 @@ fn told(differing: Vec<String>) -> Result<(), String> {
 /// The settings beside a step, before anything is undone. If `is_careful`, those stay that somebody else has changed.
 pub fn of_step(
     journal: &TreatmentJournal,
-    controls: &mut dyn Controls,
+    controls: &mut MovedControls<'_>,
     step: usize,
     is_careful: bool,
 ) -> BesideStep {
     let mut found = BesideStep { wanted: Vec::new(), others: Vec::new() };
+    // The interrupts of a port that is gone may be another one's.
+    if controls.is_gone(&journal.head.steps[step].setting) {
+        return found;
+    }
     for Beside { setting, value } in journal.beside(step) {
         let after = journal.beside_after(step, setting).filter(|_| is_careful);
         let is_steps = journal.head.steps.iter().any(|step| step.setting == *setting);

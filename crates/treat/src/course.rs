@@ -5,6 +5,7 @@ use linerate_doctor::remedy::Setting;
 use crate::Controls;
 use crate::beside;
 use crate::journal::{PlannedStep, TreatmentEvent, TreatmentJournal, TreatmentStanding};
+use crate::port::{MovedControls, PresentPorts};
 
 /// The most times that the settings are restored: restoring one may change another, as the number of queues
 /// changes their masks.
@@ -65,6 +66,9 @@ fn make(
     step: usize,
 ) -> Result<StepFate, String> {
     let PlannedStep { setting, before, new, .. } = journal.head.steps[step].clone();
+    if let Err(why) = PresentPorts::of(journal, controls).check_name(&setting) {
+        return refused(journal, step, why);
+    }
     let before = match controls.read(&setting) {
         Ok(now) if setting.is_same(&now, &before) => now,
         Ok(now) => {
@@ -116,7 +120,7 @@ pub fn take_back(
     controls: &mut dyn Controls,
     taker: TakenBy,
 ) -> Result<Vec<(usize, WayBack)>, String> {
-    let ends = settled(journal, controls, taker);
+    let ends = settled(journal, &mut MovedControls::of(journal, controls), taker);
     let mut noted = Ok(());
     for (step, end) in &ends {
         let event = match end {
@@ -164,8 +168,12 @@ pub fn outstanding(journal: &TreatmentJournal) -> Vec<usize> {
     made.filter(|step| last(*step) != Some(true)).collect()
 }
 
-fn settled(journal: &TreatmentJournal, controls: &mut dyn Controls, taker: TakenBy) -> Vec<(usize, WayBack)> {
-    let steps = [unseen(journal, controls), outstanding(journal)].concat();
+fn settled(
+    journal: &TreatmentJournal,
+    controls: &mut MovedControls<'_>,
+    taker: TakenBy,
+) -> Vec<(usize, WayBack)> {
+    let steps = in_order_back(journal, [unseen(journal, controls), outstanding(journal)].concat());
     let beside: Vec<_> =
         steps.iter().map(|step| beside::of_step(journal, controls, *step, taker == TakenBy::User)).collect();
     let mut ends: Vec<(usize, WayBack)> = Vec::new();
@@ -188,6 +196,12 @@ fn settled(journal: &TreatmentJournal, controls: &mut dyn Controls, taker: Taken
         }
     }
     ends
+}
+
+/// The kernel takes a discipline's options from the port's MTU, and the discipline itself from a sysctl: disciplines come last.
+fn in_order_back(journal: &TreatmentJournal, mut steps: Vec<usize>) -> Vec<usize> {
+    steps.sort_by_key(|step| matches!(journal.head.steps[*step].setting, Setting::Qdisc { .. }));
+    steps
 }
 
 /// Steps without an event, whose new values hold nevertheless, in a treatment that was cut off: the end of its journal may

@@ -85,6 +85,17 @@ pub fn stand(shelf: &Shelf, id: &str, starter: i32, controls: &mut dyn Controls)
     Ok(())
 }
 
+/// The process of a treatment's switch, if it still waits.
+pub fn running(id: &str) -> Option<u32> {
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.into_iter().find(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0).skip(1);
+        words.next() == Some(b"switch") && words.next() == Some(id.as_bytes())
+    })
+}
+
 /// The process that started this one, if it still lives: a later process with the same number is a different one.
 fn parent(starter: i32) -> Option<OwnedFd> {
     let is_it = || getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == starter);

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use linerate_doctor::remedy::Setting;
 use serde::{Deserialize, Serialize};
 
+use crate::port::PortIdentity;
 use crate::surroundings::{Entrance, Whereabouts, uptime};
 
-pub use shelf::{Shelf, ShelfLock, USUAL};
+pub use shelf::{Shelf, ShelfLock, USUAL, UnreadJournal};
 
 /// The version of the format.
 pub const FORM: u32 = 1;
@@ -53,6 +54,9 @@ pub struct JournalHead {
     pub entrance: Entrance,
     /// The changes, in their order.
     pub steps: Vec<PlannedStep>,
+    /// The ports of the changes; journals of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortIdentity>,
 }
 
 /// A change.

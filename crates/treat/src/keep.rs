@@ -11,6 +11,7 @@ use linerate_doctor::remedy::Setting;
 
 use crate::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
 use crate::owner::{OWN_SYSCTLS, Owners};
+use crate::port::PresentPorts;
 use crate::surroundings::is_apart;
 
 /// The first line of each of our files.
@@ -64,18 +65,24 @@ impl System {
         }
     }
 
-    /// Keeps a confirmed treatment. `shelf` is locked.
+    /// Keeps a confirmed treatment, without ports that have other names by now. `shelf` is locked.
     ///
     /// # Errors
     /// A sentence if the journal or a file can't be written, or a file that isn't ours has one of our names.
-    pub fn keep(&self, shelf: &Shelf, journal: &mut TreatmentJournal) -> Result<Keeping, String> {
+    pub fn keep(
+        &self,
+        shelf: &Shelf,
+        journal: &mut TreatmentJournal,
+        ports: &PresentPorts,
+    ) -> Result<Keeping, String> {
         if journal.is_damaged() {
             return Err(format!("the journal of {0} is damaged: --undo {0} takes it back", journal.id));
         }
         let (owners, mut keeping) = (self.owners(), Keeping::default());
         for step in 0..journal.head.steps.len() {
             let Some(_) = journal.holds(step) else { continue };
-            match self.place(&journal.head.steps[step].setting, &owners) {
+            let setting = &journal.head.steps[step].setting;
+            match ports.check_name(setting).and_then(|()| self.place(setting, &owners)) {
                 Ok(file) => {
                     keeping.kept.push(step);
                     keeping.files.push(file);
@@ -263,7 +270,7 @@ mod tests {
 
     fn confirmed(shelf: &Shelf, steps: Vec<PlannedStep>) -> (TreatmentJournal, Pretended) {
         let mut host = Pretended::of(&steps);
-        let mut journal = shelf.begin(steps, 60).unwrap();
+        let mut journal = shelf.begin(steps, 60, &mut host).unwrap();
         apply(&mut journal, &mut host, &mut |_, _| {}).unwrap();
         journal.note(TreatmentEvent::Confirmed).unwrap();
         (journal, host)
@@ -284,10 +291,10 @@ mod tests {
         let (mut first, mut host) =
             confirmed(&shelf, vec![step(ecn(), "0", "2"), step(rps, "0", "f"), step(irq, "0-3", "1")]);
         let (mut second, _) = confirmed(&shelf, vec![step(sysctl("net.ipv4.tcp_sack"), "0", "1")]);
-        let keeping = system.keep(&shelf, &mut first).unwrap();
+        let keeping = system.keep(&shelf, &mut first, &PresentPorts::default()).unwrap();
         assert_eq!((keeping.kept, keeping.left.len()), (vec![0, 1], 1));
         assert_eq!(keeping.files, [format!("/{own}"), format!("/{unit}")]);
-        system.keep(&shelf, &mut second).unwrap();
+        system.keep(&shelf, &mut second, &PresentPorts::default()).unwrap();
         assert!(read(own).starts_with(MARK), "{}", read(own));
         assert!(
             read(own).contains("net.ipv4.tcp_ecn = 2\n") && read(own).contains("net.ipv4.tcp_sack = 1\n")
@@ -307,8 +314,8 @@ mod tests {
         // Another directory is found again by the journal.
         let (other, usual) = (directory.path().join("other"), System::below(&directory.path().join("usual")));
         let (mut far, _) = confirmed(&shelf, vec![step(sysctl("net.ipv4.tcp_sack"), "0", "1")]);
-        System::below(&other).keep(&shelf, &mut far).unwrap();
-        system.keep(&shelf, &mut second).unwrap();
+        System::below(&other).keep(&shelf, &mut far, &PresentPorts::default()).unwrap();
+        system.keep(&shelf, &mut second, &PresentPorts::default()).unwrap();
         assert!(other.join(own).exists() && !read(own).contains(&far.id));
         usual.forget(&shelf, &mut shelf.journal(&far.id).unwrap()).unwrap();
         assert!(!other.join(own).exists() && root.join(own).exists());
@@ -317,7 +324,12 @@ mod tests {
         // Somebody else's file is never touched.
         fs::write(root.join(own), "mine\n").unwrap();
         let (mut third, _) = confirmed(&shelf, vec![step(ecn(), "0", "2")]);
-        assert!(system.keep(&shelf, &mut third).unwrap_err().contains("isn't a file of linerate's"));
+        assert!(
+            system
+                .keep(&shelf, &mut third, &PresentPorts::default())
+                .unwrap_err()
+                .contains("isn't a file of linerate's")
+        );
         assert_eq!((read(own).as_str(), third.kept().is_empty()), ("mine\n", true));
     }
 
@@ -327,7 +339,7 @@ mod tests {
         let (root, state) = (directory.path().join("root"), directory.path().join("state"));
         let (system, shelf) = (System::below(&root), Shelf::open(&state).unwrap());
         let (mut journal, _) = confirmed(&shelf, vec![step(sysctl("net.ipv4.tcp_sack"), "0", "1")]);
-        system.keep(&shelf, &mut journal).unwrap();
+        system.keep(&shelf, &mut journal, &PresentPorts::default()).unwrap();
         let file = state.join(&journal.id).join("journal.jsonl");
         let text = fs::read_to_string(&file).unwrap();
         let (before, _) = text.trim_end().rsplit_once('\n').unwrap();
@@ -351,7 +363,7 @@ mod tests {
             fs::write(file(cpu), "powersave\n").unwrap();
         }
         let (mut journal, _) = confirmed(&shelf, vec![step(Setting::Governor, "powersave", "performance")]);
-        System::below(&root).keep(&shelf, &mut journal).unwrap();
+        System::below(&root).keep(&shelf, &mut journal, &PresentPorts::default()).unwrap();
         let unit = fs::read_to_string(root.join(UNITS).join(UNIT)).unwrap();
         let word = unit.lines().find_map(|line| line.strip_prefix("ExecStart=-/bin/sh -c \"")).unwrap();
         let line = word.strip_suffix('"').unwrap().replace("$$", "$").replace("%%", "%");

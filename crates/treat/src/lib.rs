@@ -12,6 +12,7 @@ pub mod keep;
 mod live;
 pub mod owner;
 pub mod plan;
+pub mod port;
 pub mod surroundings;
 #[cfg(test)]
 mod testing;
@@ -19,6 +20,8 @@ mod testing;
 use linerate_doctor::remedy::Setting;
 
 pub use live::LiveControls;
+
+use port::PortIdentity;
 
 /// Checks that a value is the one that was set again.
 fn is_back(now: &str, setting: &Setting, before: &str) -> Result<(), String> {
@@ -55,4 +58,10 @@ pub trait Controls {
     /// # Errors
     /// The reason why not, as the end of a sentence.
     fn look(&mut self, setting: &Setting, new: &str) -> Result<(), String>;
+
+    /// All ports of this network namespace.
+    ///
+    /// # Errors
+    /// The reason, as the end of a sentence.
+    fn ports(&mut self) -> Result<Vec<PortIdentity>, String>;
 }

@@ -103,9 +103,13 @@ impl TreatmentPlan {
                     let why = format!("it is {} now, and was {was} when the plan was made", step.before);
                     plan.leave(&step.checks.join(", "), &step.setting, why);
                 }
+                None if !step.setting.is_proposed() => {
+                    plan.leave(&step.checks.join(", "), &step.setting, "no check proposes to change it");
+                }
                 None => plan.steps.push(step),
             }
         }
+        plan.steps.sort_by_key(|step| order(&step.setting));
         plan
     }
 
@@ -200,8 +204,12 @@ fn add(steps: &mut Vec<PlannedStep>, check: &str, remedy: &Remedy) {
 fn order(setting: &Setting) -> u8 {
     match setting {
         Setting::Sysctl { .. } | Setting::Governor | Setting::Tunable { .. } => 0,
-        Setting::Mtu { .. } | Setting::Qdisc { .. } => 1,
-        Setting::Feature { .. } | Setting::Coalescing { .. } | Setting::Ring { .. } => 2,
+        // The kernel takes a discipline's options from the MTU.
+        Setting::Mtu { .. } => 1,
+        Setting::Qdisc { .. }
+        | Setting::Feature { .. }
+        | Setting::Coalescing { .. }
+        | Setting::Ring { .. } => 2,
         Setting::Channels { .. } => 3,
         Setting::Rss { .. } | Setting::Rps { .. } | Setting::Xps { .. } | Setting::IrqAffinity { .. } => 4,
     }
@@ -284,6 +292,22 @@ mod tests {
         let (steps, why) = again("4096 65536 8388608");
         assert!(steps == 0 && why.ends_with("and was 4096 131072 6291456 when the plan was made"), "{why}");
         assert!(again("4096 131072 16777216").1.ends_with("already"));
+    }
+
+    #[test]
+    fn a_plan_changes_only_what_checks_may_propose() {
+        let step = |key: &str| PlannedStep {
+            checks: vec!["x".into()],
+            setting: sysctl(key),
+            before: "0".into(),
+            new: "1".into(),
+            owner: None,
+            kept: None,
+        };
+        let steps = vec![step("net.ipv4.ip_forward"), step("net.ipv4.tcp_sack")];
+        let plan = TreatmentPlan::again(steps.clone(), &mut Pretended::of(&steps));
+        assert_eq!(plan.steps, steps[1..]);
+        assert_eq!(plan.left[0].why, "no check proposes to change it");
     }
 
     #[test]

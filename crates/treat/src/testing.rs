@@ -6,6 +6,7 @@ use linerate_doctor::remedy::Setting;
 
 use crate::Controls;
 use crate::journal::PlannedStep;
+use crate::port::PortIdentity;
 
 /// The settings of a host that is made up, and how it fails when they are changed.
 #[derive(Default)]
@@ -24,6 +25,8 @@ pub struct Pretended {
     pub impossible: BTreeMap<Setting, String>,
     /// Settings that a change of another one sets to a value by the way: the cause, the setting, the value.
     pub reset: Vec<(Setting, Setting, String)>,
+    /// Its ports.
+    pub ports: Vec<PortIdentity>,
 }
 
 /// A sysctl's setting.
@@ -80,5 +83,9 @@ impl Controls for Pretended {
 
     fn look(&mut self, setting: &Setting, _new: &str) -> Result<(), String> {
         self.impossible.get(setting).map_or(Ok(()), |why| Err(why.clone()))
+    }
+
+    fn ports(&mut self) -> Result<Vec<PortIdentity>, String> {
+        Ok(self.ports.clone())
     }
 }

@@ -148,6 +148,27 @@ impl Reach {
         Ok(words)
     }
 
+    /// These options as this program takes them, quoted for a shell, each with a space before it: for commands that are printed.
+    pub fn told(&self) -> String {
+        let mut words: Vec<OsString> = Vec::new();
+        let mut pair = |flag: &str, value: &OsStr| words.extend([OsString::from(flag), value.to_owned()]);
+        self.port.iter().for_each(|port| pair("-P", OsStr::new(&port.to_string())));
+        self.identity.iter().for_each(|file| pair("-i", file));
+        self.config.iter().for_each(|file| pair("-F", file));
+        self.jump.iter().for_each(|host| pair("-J", host));
+        self.option.iter().for_each(|option| pair("-o", option));
+        self.rsh.iter().for_each(|shell| pair("--rsh", OsStr::new(shell)));
+        self.agent_command.iter().for_each(|command| pair("--agent-command", OsStr::new(&command.line())));
+        let flags = [
+            (self.ipv4, "-4"),
+            (self.ipv6, "-6"),
+            (self.no_install, "--no-install"),
+            (self.no_config, "--no-config"),
+        ];
+        words.extend(flags.iter().filter(|(on, _)| *on).map(|(_, flag)| flag.into()));
+        words.iter().map(|word| format!(" {}", shell_word(word))).collect()
+    }
+
     fn has_ssh_options(&self) -> bool {
         let single = self.port.is_some() || self.config.is_some() || self.jump.is_some();
         single || self.ipv4 || self.ipv6 || !self.identity.is_empty() || !self.option.is_empty()
@@ -280,6 +301,12 @@ pub fn shell_words(shell: &str) -> Result<Vec<String>, String> {
     words.ok_or_else(|| format!("'{shell}': the quotes don't match, or it is empty"))
 }
 
+/// One word of a shell's line, for a command that is printed.
+pub fn shell_word(word: &OsStr) -> String {
+    let word = printable(word.as_bytes()).to_string();
+    shlex::try_quote(&word).map_or(word.clone(), |quoted| quoted.into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,6 +316,23 @@ mod tests {
         assert_eq!(ignored("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\tff\n"), 0x1001);
         assert_eq!(ignored("Name:\tx\n"), 0);
         assert!(ending_signals().contains(&signal_hook::consts::SIGTERM));
+    }
+
+    #[test]
+    fn options_are_told_as_they_were_given() {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            reach: Reach,
+        }
+        let told = |words: &[&str]| Line::parse_from([&["x"], words].concat()).reach.told();
+        assert_eq!(told(&[]), "");
+        let line = " -P 2222 -i key -F 'my config' -J jump -o 'User=root' --agent-command 'sudo linerate' -4 --no-install --no-config";
+        let words = shell_words(line).unwrap();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert_eq!(shell_words(&told(&words)).unwrap(), words);
+        assert_eq!(told(&["--rsh", "ssh -q"]), " --rsh 'ssh -q'");
     }
 
     #[test]

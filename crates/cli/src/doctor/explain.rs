@@ -32,7 +32,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
 }
 
 /// The message for a name that no check has, with the names that are nearest to it.
-fn no_check(name: &str) -> String {
+pub fn no_check(name: &str) -> String {
     let near = nearest(name).join(", ");
     format!("there is no check {name:?}; the nearest names: {near}; linerate doctor --list has all")
 }

@@ -284,7 +284,7 @@ impl DoctorArgs {
             let notes = !self.treatment.only.is_empty();
             say!("{}", table::text(report, Detail { verbose: self.verbose, brief: self.brief, notes }));
             // A snapshot may be of another host.
-            let hint = treatment::hint(&report.findings, &self.hosts, &self.path);
+            let hint = treatment::hint(&report.findings, &self.hosts, &self.path, &self.reach);
             hint.filter(|_| self.root.is_empty()).iter().for_each(|hint| say!("{hint}"));
         }
         let is_bad = |limit| report.findings.iter().any(|finding| finding.severity >= limit);

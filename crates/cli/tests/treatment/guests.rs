@@ -136,3 +136,38 @@ fn an_rss_table_comes_back_as_the_drivers_own() {
     let tables = [own, one, own, uneven, one, uneven, own].map(|slots| format!("0: {slots}\n")).concat();
     assert_eq!(run.out, tables, "{run}");
 }
+
+/// The kernel takes a discipline's quantum from the MTU when it makes the discipline.
+#[test]
+fn a_discipline_has_the_quantum_of_the_former_mtu_again() {
+    if !has_guests() {
+        return;
+    }
+    let directory = support::directory("linerate-treat-");
+    let step = |kind: &str, before: &str, new: &str| json!({"checks": ["x"], "setting": {"kind": kind, "port": "eth0"}, "before": before, "new": new});
+    let mut steps = [step("mtu", "1500", "9000"), step("qdisc", "fq_codel", "fq")];
+    planned(directory.path(), "first", &steps);
+    steps.reverse();
+    planned(directory.path(), "last", &steps);
+    let script = format!(
+        "set -e; g() {{ ssh -F $LINERATE_LAB_SSH_CONFIG g0 \"$@\"; }}; p={}
+         g 'sysctl -qw net.core.default_qdisc=fq_codel; tc qdisc replace dev eth0 root pfifo; tc qdisc del dev eth0 root'
+         for n in first last; do g \"cat > /tmp/$n\" < $p/$n; done
+         look() {{ echo $(g 'cat /sys/class/net/eth0/mtu; tc qdisc show dev eth0' | tr -s ' \\n' ' ' | grep -o '^[0-9]*\\|qdisc [a-z_]*\\| quantum [0-9]*'); }}
+         apply() {{ g {PROGRAM} doctor --apply --yes --json --state /tmp/state --from-plan /tmp/$1 $2 > $p/told; }}
+         undo() {{ g {PROGRAM} doctor --undo $(grep -o '\"id\":\"[a-z0-9]*' $p/told | cut -d'\"' -f4) --state /tmp/state >&2; }}
+         look; apply first; look; undo; look; apply last; look; undo; look
+         apply last --confirm-within=1; sleep 5; look
+         apply last --confirm-within=4
+         g 'kill -9 $(grep -ho pid.:[0-9]* $(ls -t /tmp/state/*/journal.jsonl | head -n 1) | cut -d: -f2)'
+         sleep 8; g {PROGRAM} doctor --applied --state /tmp/state >&2; look",
+        directory.path().display()
+    );
+    let run = in_guest(1, &script);
+    let (before, after) = ("1500 qdisc fq_codel quantum 1514", "9000 qdisc fq quantum 18028");
+    assert_eq!(
+        run.out.lines().collect::<Vec<_>>(),
+        [before, after, before, after, before, before, before],
+        "{run}"
+    );
+}

@@ -4,6 +4,8 @@ use linerate_doctor::remedy::Queues;
 
 use super::*;
 use crate::journal::Shelf;
+use crate::plan::TreatmentPlan;
+use crate::port::PortIdentity;
 use crate::testing::{Pretended, sysctl};
 
 fn steps() -> Vec<PlannedStep> {
@@ -31,7 +33,7 @@ fn shelf() -> (tempfile::TempDir, Shelf) {
 }
 
 fn applied(shelf: &Shelf, host: &mut Pretended) -> (TreatmentJournal, Vec<StepFate>) {
-    let (mut journal, mut fates) = (shelf.begin(steps(), 60).unwrap(), Vec::new());
+    let (mut journal, mut fates) = (shelf.begin(steps(), 60, host).unwrap(), Vec::new());
     apply(&mut journal, host, &mut |_, fate| fates.push(fate.clone())).unwrap();
     (journal, fates)
 }
@@ -60,7 +62,7 @@ fn wherever_it_was_cut_off_everything_can_be_taken_back() {
         let (_directory, shelf) = shelf();
         let mut host = Pretended::of(&steps());
         let before = host.values.clone();
-        let id = shelf.begin(steps(), 60).unwrap().id;
+        let id = shelf.begin(steps(), 60, &mut host).unwrap().id;
         host.dies_after = Some(deaths);
         let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             apply(&mut shelf.journal(&id).unwrap(), &mut host, &mut |_, _| {}).unwrap();
@@ -307,4 +309,87 @@ fn one_at_a_time() {
     assert!(shelf.lock(Duration::from_millis(30)).unwrap_err().contains("another linerate doctor"));
     drop(held);
     shelf.lock(Duration::ZERO).unwrap();
+}
+
+fn port(name: &str, index: u32) -> PortIdentity {
+    PortIdentity { name: name.into(), index, mac: None }
+}
+
+fn rps(port: &str) -> Setting {
+    Setting::Rps { port: port.into(), queue: 0 }
+}
+
+/// The steps' port has another name now, and another port has its name.
+#[test]
+fn a_port_with_another_name_is_restored_and_its_namesake_is_left() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended { ports: vec![port("eth0", 7)], ..Pretended::of(&steps()) };
+    let before = host.values.clone();
+    let (mut journal, _) = applied(&shelf, &mut host);
+    host.ports = vec![port("eth1", 7), port("eth0", 8)];
+    let of_eth0: Vec<_> =
+        host.values.keys().filter(|setting| setting.port() == Some("eth0")).cloned().collect();
+    for setting in &of_eth0 {
+        let value = host.values[setting].clone();
+        host.values.insert(setting.clone().of_port("eth1"), value);
+    }
+    let now = host.values.clone();
+    let ends = take_back(&mut journal, &mut host, TakenBy::Switch).unwrap();
+    assert!(ends.iter().all(|(_, end)| *end == WayBack::Restored), "{ends:?}");
+    for setting in &of_eth0 {
+        assert_eq!(host.values[setting], now[setting], "another port's");
+        assert_eq!(host.values[&setting.clone().of_port("eth1")], before[setting]);
+    }
+}
+
+#[test]
+fn a_port_that_is_gone_leaves_its_namesake_alone() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended { ports: vec![port("eth0", 7)], ..Pretended::of(&steps()) };
+    let (mut journal, _) = applied(&shelf, &mut host);
+    host.ports = vec![port("eth0", 8)];
+    for taker in [TakenBy::User, TakenBy::InsistingUser] {
+        let ends = take_back(&mut journal, &mut host, taker).unwrap();
+        let left = WayBack::Left("the port eth0 is gone: nothing to restore".into());
+        assert_eq!(ends.iter().filter(|(_, end)| *end == left).count(), 2, "{ends:?}");
+        assert_eq!(host.values[&rps("eth0")], "f");
+    }
+}
+
+#[test]
+fn a_port_that_changes_before_its_step_is_left() {
+    let (_directory, shelf) = shelf();
+    let mut host = Pretended { ports: vec![port("eth0", 7)], ..Pretended::of(&steps()) };
+    let mut journal = shelf.begin(steps(), 60, &mut host).unwrap();
+    host.ports = vec![port("eth1", 7), port("eth0", 8)];
+    let mut fates = Vec::new();
+    apply(&mut journal, &mut host, &mut |_, fate| fates.push(fate.clone())).unwrap();
+    assert!(matches!(&fates[3], StepFate::Refused(why) if why.contains("another name now")), "{fates:?}");
+    assert_eq!(host.values[&rps("eth0")], "0");
+}
+
+/// The kernel takes a discipline's quantum from the MTU at that moment.
+#[test]
+fn disciplines_are_restored_after_mtus() {
+    let (_directory, shelf) = shelf();
+    let (mtu, qdisc) = (Setting::Mtu { port: "eth0".into() }, Setting::Qdisc { port: "eth0".into() });
+    let step = |setting: &Setting, before: &str, new: &str| PlannedStep {
+        setting: setting.clone(),
+        before: before.into(),
+        new: new.into(),
+        ..steps()[0].clone()
+    };
+    let steps =
+        vec![step(&qdisc, "fq_codel", "fq"), step(&mtu, "1500", "9000"), step(&qdisc, "fq_codel", "fq")];
+    let mut host = Pretended::of(&steps);
+    let plan = TreatmentPlan::again(steps.clone(), &mut host);
+    assert_eq!(plan.steps[0].setting, mtu, "the MTU comes first");
+    let mut journal = shelf.begin(steps[..2].to_vec(), 60, &mut host).unwrap();
+    apply(&mut journal, &mut host, &mut |_, _| {}).unwrap();
+    let ends = take_back(&mut journal, &mut host, TakenBy::Switch).unwrap();
+    assert_eq!(ends.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [1, 0]);
+    let mut journal = shelf.begin(steps[1..].to_vec(), 60, &mut host).unwrap();
+    apply(&mut journal, &mut host, &mut |_, _| {}).unwrap();
+    let ends = take_back(&mut journal, &mut host, TakenBy::Switch).unwrap();
+    assert_eq!(ends.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [0, 1]);
 }

@@ -1,15 +1,20 @@
 //! The directory of journals.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{FORM, JournalHead, PlannedStep, TreatmentJournal, TreatmentStanding, line};
+use super::{
+    FORM, JournalHead, MOST, PlannedStep, Stamped, TreatmentEvent, TreatmentJournal, TreatmentStanding, line,
+};
+use crate::Controls;
 use crate::course::outstanding;
+use crate::port::of_settings;
 use crate::surroundings::{Entrance, Whereabouts, today};
 
 /// The usual directory of journals.
@@ -30,6 +35,21 @@ pub struct Shelf(PathBuf);
 /// The lock on a directory of journals, held while settings are changed.
 #[derive(Debug)]
 pub struct ShelfLock(#[expect(dead_code, reason = "held for its drop")] File);
+
+/// A journal without a readable first line, from which a treatment can't be undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadJournal {
+    /// The treatment's identifier.
+    pub id: String,
+    /// The reason why it can't be read: a sentence.
+    pub why: String,
+    /// Its directory.
+    pub place: PathBuf,
+    /// When it was made, in seconds since 1970.
+    pub begun: u64,
+    /// True if its other lines say that the treatment was undone completely, as its switch does from memory.
+    pub is_taken_back: bool,
+}
 
 impl Shelf {
     /// The directory, which is created if it is missing.
@@ -97,7 +117,13 @@ impl Shelf {
     ///
     /// # Errors
     /// A sentence; then nothing may be changed.
-    pub fn begin(&self, steps: Vec<PlannedStep>, within: u64) -> Result<TreatmentJournal, String> {
+    pub fn begin(
+        &self,
+        steps: Vec<PlannedStep>,
+        within: u64,
+        controls: &mut dyn Controls,
+    ) -> Result<TreatmentJournal, String> {
+        let ports = of_settings(controls, steps.iter().map(|step| &step.setting))?;
         let head = JournalHead {
             r#type: "doctor-journal".into(),
             form: FORM,
@@ -107,6 +133,7 @@ impl Shelf {
             place: Whereabouts::here(),
             entrance: Entrance::here(),
             steps,
+            ports,
         };
         let id = self.free_id();
         let made = self.make(&id, &head);
@@ -160,28 +187,59 @@ impl Shelf {
     }
 
     fn file_of(&self, id: &str) -> Result<PathBuf, String> {
-        let is_id = !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_alphanumeric());
         let path = self.0.join(id).join(FILE);
-        match is_id && path.is_file() {
+        match is_id(id) && self.0.join(id).is_dir() {
             true => Ok(path),
             false => Err(format!("there is no treatment {id:?} here: linerate doctor --applied lists them")),
         }
     }
 
-    /// All treatments, the oldest first; for each that can't be read, a sentence.
-    pub fn all(&self) -> (Vec<TreatmentJournal>, Vec<String>) {
+    /// A treatment's journal that can't be read; `None` if it can, or there is none.
+    pub fn unread(&self, id: &str) -> Option<UnreadJournal> {
+        let place = self.0.join(id);
+        let why = self.journal(id).err().filter(|_| is_id(id) && place.is_dir())?;
+        let begun = fs::metadata(&place).map_or(0, |found| u64::try_from(found.mtime()).unwrap_or(0));
+        let is_taken_back = is_taken_back(&place.join(FILE));
+        Some(UnreadJournal { id: id.into(), why, place, begun, is_taken_back })
+    }
+
+    /// All treatments, the oldest first, and those that can't be read.
+    pub fn all(&self) -> (Vec<TreatmentJournal>, Vec<UnreadJournal>) {
         let names = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let names = names
             .filter(|entry| entry.path().is_dir())
             .filter_map(|entry| entry.file_name().into_string().ok());
         let (mut good, mut bad) = (Vec::new(), Vec::new());
-        for id in names.filter(|name| !name.starts_with('.')) {
+        for id in names.filter(|name| is_id(name)) {
             match self.journal(&id) {
                 Ok(journal) => good.push(journal),
-                Err(why) => bad.push(why),
+                Err(_) => bad.extend(self.unread(&id)),
             }
         }
         good.sort_by_key(|journal| (journal.head.begun, journal.events.first().map(|first| first.at)));
         (good, bad)
     }
+}
+
+fn is_id(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 32 && name.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
+/// True if the lines that can be read say that everything was undone.
+fn is_taken_back(path: &Path) -> bool {
+    let mut text = Vec::new();
+    // Of a file that can't be read, nothing is known.
+    let _ = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text));
+    let lines = text.split(|byte| *byte == b'\n');
+    let events: Vec<Stamped> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let mut left = BTreeSet::new();
+    for stamped in &events {
+        match stamped.event {
+            TreatmentEvent::Left { step, .. } => drop(left.insert(step)),
+            TreatmentEvent::Restored { step } => drop(left.remove(&step)),
+            _ => {}
+        }
+    }
+    let is_end = |stamped: &Stamped| matches!(stamped.event, TreatmentEvent::TakenBack { .. });
+    left.is_empty() && events.iter().any(is_end)
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use linerate_doctor::remedy::{Setting, TUNABLES};
 
+use crate::port::PortIdentity;
 use crate::surroundings::is_apart;
 use crate::{Controls, is_back};
 
@@ -101,6 +102,10 @@ impl Controls for LiveControls {
             }
             _ => files::can_write(&file(setting)?),
         }
+    }
+
+    fn ports(&mut self) -> Result<Vec<PortIdentity>, String> {
+        seen::ports()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Checks that /sys shows the ports of this process's network namespace. It shows those of the namespace in which it was
+//! The ports of this process's network namespace, as the kernel has them. Checks that /sys shows the same ones. It shows those of the namespace in which it was
 //! mounted; in another namespace, the same path would be another host's port.
 
 use std::collections::BTreeSet;
@@ -8,11 +8,13 @@ use std::io;
 use linerate_host::netlink::{attributes, number};
 
 use super::queueing::{failed, links};
+use crate::port::PortIdentity;
 
 const PORTS: &str = "/sys/class/net";
-/// IFLA_ADDRESS and IFLA_IFNAME.
+/// IFLA_ADDRESS, IFLA_IFNAME and IFLA_PERM_ADDRESS (since Linux 5.6).
 const ADDRESS: u16 = 1;
 const NAME: u16 = 3;
+const PERMANENT: u16 = 54;
 
 /// A port's number, name and address: no two namespaces have the same in all ports.
 type Seen = (u64, String, String);
@@ -27,22 +29,41 @@ pub fn check() -> Result<(), String> {
     if own == shown { Ok(()) } else { Err("/sys shows the ports of another network namespace here".into()) }
 }
 
+/// All ports.
+///
+/// # Errors
+/// The reason, as the end of a sentence.
+pub fn ports() -> Result<Vec<PortIdentity>, String> {
+    let mut all = Vec::new();
+    let mut each = |inside: &[u8]| {
+        let mac = attribute(inside, PERMANENT).map(hexadecimal);
+        all.push(PortIdentity { name: name(inside), index: number(inside, 4, 4).unwrap_or(0) as u32, mac });
+    };
+    links(&mut each).map_err(failed)?;
+    Ok(all)
+}
+
 fn of_kernel() -> io::Result<BTreeSet<Seen>> {
     let mut all = BTreeSet::new();
     links(|inside| {
-        let (mut name, mut address) = (String::new(), String::new());
-        for (kind, value) in attributes(inside.get(16..).unwrap_or_default()) {
-            match kind {
-                NAME => name = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
-                ADDRESS => {
-                    address = value.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
-                }
-                _ => {}
-            }
-        }
-        all.insert((number(inside, 4, 4).unwrap_or(0), name, address));
+        let address = attribute(inside, ADDRESS).map(hexadecimal).unwrap_or_default();
+        all.insert((number(inside, 4, 4).unwrap_or(0), name(inside), address));
     })?;
     Ok(all)
+}
+
+/// An attribute of a port's message.
+fn attribute(inside: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(inside.get(16..)?).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+}
+
+fn name(inside: &[u8]) -> String {
+    let name = attribute(inside, NAME).unwrap_or_default();
+    String::from_utf8_lossy(name).trim_end_matches('\0').to_owned()
+}
+
+fn hexadecimal(address: &[u8]) -> String {
+    address.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
 fn of_files() -> io::Result<BTreeSet<Seen>> {
@@ -68,5 +89,8 @@ mod tests {
         assert_eq!(of_kernel().unwrap(), of_files().unwrap());
         assert!(of_kernel().unwrap().iter().any(|(_, name, _)| name == "lo"));
         check().unwrap();
+        let ports = ports().unwrap();
+        assert_eq!(ports.len(), of_kernel().unwrap().len());
+        assert!(ports.iter().any(|port| (port.name.as_str(), port.index) == ("lo", 1) && port.mac.is_none()));
     }
 }

@@ -16,13 +16,14 @@ use crate::common::reach::Reach;
 use crate::doctor::DoctorArgs;
 use crate::doctor::far::bring;
 use crate::exit::Code;
+use crate::facts::HERE;
 
 /// The plan of that host.
 pub fn plan(args: &DoctorArgs, host: &OsStr) -> Result<PlanReport, Failure> {
     let wanted = &args.treatment;
     bring(host, &args.reach)?;
     if let Some(file) = &wanted.from_plan {
-        return super::here::read(file).map(|plan| PlanReport { host: name(host), ..plan });
+        return super::here::read(file, host).map(|plan| PlanReport { host: name(host), ..plan });
     }
     let mut words = vec!["--apply".to_owned(), "--plan".into()];
     words.extend(args.target.map(|bits| format!("--target={bits}bit")));
@@ -57,7 +58,8 @@ fn asked_plan(
 
 /// Applies this plan there, and nothing else.
 pub fn apply(args: &DoctorArgs, host: &OsStr, plan: &PlanReport) -> Result<TreatmentReport, Failure> {
-    let plan = serde_json::to_vec(plan).map_err(|error| Failure::failed(error.to_string()))?;
+    let plan = PlanReport { host: HERE.into(), ..plan.clone() };
+    let plan = serde_json::to_vec(&plan).map_err(|error| Failure::failed(error.to_string()))?;
     let within = format!("--confirm-within={}", args.treatment.confirm_within);
     let words = ["--apply".to_owned(), "--yes".into(), "--from-plan=-".into(), within];
     let report: TreatmentReport = ask(args, host, &args.reach, &words, Some(&plan))?;
@@ -73,7 +75,11 @@ pub fn confirm(args: &DoctorArgs, host: &OsStr, id: &str) -> Result<Code, Failur
     let mut words = vec![format!("--confirm={id}")];
     words.extend(args.treatment.force.then(|| "--force".into()));
     let output = run(args, host, &reach, &words, None)?;
-    say!("{}: {}", name(host), String::from_utf8_lossy(&output.stdout).trim_end());
+    let text = String::from_utf8_lossy(&output.stdout);
+    // Here the same command needs the way to that host.
+    let (there, here) =
+        (args.treatment.command("--undo", id), super::command(args, "--undo", id, &name(host)));
+    say!("{}: {}", name(host), text.trim_end().replace(&there, &here));
     Ok(Code::Done)
 }
 

@@ -10,7 +10,7 @@ use linerate_treat::plan::{LeftOut, TreatmentPlan};
 use serde::Serialize;
 use std::ffi::OsStr;
 
-use super::{PlanReport, TreatmentReport, far, here, print, show};
+use super::{PlanReport, TreatmentReport, confirming, far, here, print, show};
 use crate::common::failure::Failure;
 use crate::doctor::{DoctorArgs, path};
 use crate::exit::Code;
@@ -84,7 +84,7 @@ pub fn run(args: &DoctorArgs, from: &OsStr, to: &OsStr) -> Result<Code, Failure>
         return Ok(Code::Done);
     }
     let gain = TreatedPath { args, other }.treat(plans)?;
-    print(args, &gain, text);
+    print(args, &gain, |gain| text(args, gain));
     Ok(Code::Done)
 }
 
@@ -267,7 +267,7 @@ fn is_above(ratios: &[f64], least: f64) -> bool {
     interval.is_some_and(|(low, _)| low > least)
 }
 
-fn text(gain: &GainReport) -> String {
+fn text(args: &DoctorArgs, gain: &GainReport) -> String {
     let middle = |rates: &[f64]| Estimate::of(rates, SEED).map_or(0.0, |estimate| estimate.median);
     let interval = gain.interval.map(|(low, high)| format!(", {low:.2} to {high:.2}")).unwrap_or_default();
     let rates = format!(
@@ -282,8 +282,8 @@ fn text(gain: &GainReport) -> String {
     let changes =
         if gain.settings == 1 { "this change" } else { &format!("these {} changes", gain.settings) };
     let needless = gain.needless.iter().map(|left| format!("not made: {}: {}\n", left.setting, left.why));
-    let shown: Vec<String> =
-        gain.treatments.iter().map(|treatment| show::treatment(treatment, &[])).collect();
+    let shown = |treatment| show::treatment(treatment, &[], &confirming(args, treatment));
+    let shown: Vec<String> = gain.treatments.iter().map(shown).collect();
     format!("{rates} by {changes}\n{}{}", needless.collect::<String>(), shown.join("\n"))
 }
 

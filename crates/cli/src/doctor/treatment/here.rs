@@ -4,17 +4,20 @@ use linerate_doctor::{Host, examine_host, ordered};
 use linerate_host::Facts;
 use linerate_host::facts::usual_paths;
 use linerate_treat::course::{self, StepFate, TakenBy, WayBack};
-use linerate_treat::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding};
+use linerate_treat::journal::{Shelf, TreatmentEvent, TreatmentJournal, TreatmentStanding, UnreadJournal};
 use linerate_treat::keep::System;
 use linerate_treat::plan::{Allowed, LeftOut, TreatmentPlan};
+use linerate_treat::port::PresentPorts;
 use linerate_treat::surroundings::{Entrance, Whereabouts, is_apart, uptime};
 use linerate_treat::{LiveControls, dead_mans_switch};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use super::far;
 use super::{
     AppliedReport, AppliedTreatment, PersistReport, PlanReport, StepReport, TreatmentArgs, TreatmentReport,
     UndoReport,
@@ -39,7 +42,7 @@ pub fn plan(args: &DoctorArgs) -> Result<PlanReport, Failure> {
     }
     sweep(&wanted.state);
     let plan = match &wanted.from_plan {
-        Some(file) => TreatmentPlan::again(read(file)?.steps, &mut LiveControls),
+        Some(file) => TreatmentPlan::again(read(file, OsStr::new(HERE))?.steps, &mut LiveControls),
         None => TreatmentPlan::of(&findings(args), &allowed(wanted), &mut LiveControls),
     };
     Ok(PlanReport::of(plan.with_owners(&System::below(&wanted.system))))
@@ -55,8 +58,8 @@ pub fn allowed(wanted: &TreatmentArgs) -> Allowed {
     Allowed { only: wanted.only.clone(), mtu: wanted.mtu }
 }
 
-/// A plan that --plan --json printed.
-pub fn read(file: &Path) -> Result<PlanReport, Failure> {
+/// A plan that --plan --json printed for this host.
+pub fn read(file: &Path, host: &OsStr) -> Result<PlanReport, Failure> {
     let name = file.display();
     let mut text = Vec::new();
     let got = if file == Path::new("-") {
@@ -72,7 +75,18 @@ pub fn read(file: &Path) -> Result<PlanReport, Failure> {
     if plan.schema != 1 || plan.r#type != "doctor-plan" {
         return Err(Failure::usage(format!("{name} isn't a plan that this version can read")));
     }
+    let (own, host) = (bare(&plan.host).to_owned(), far::name(host));
+    if own != bare(&host) {
+        return Err(Failure::usage(format!(
+            "{name} is a plan of {own}, and not of {host}: another host may need other changes"
+        )));
+    }
     Ok(plan)
+}
+
+/// A host without the user.
+fn bare(host: &str) -> &str {
+    host.rsplit('@').next().unwrap_or(host)
 }
 
 /// Applies a plan, with its journal and its switch.
@@ -106,15 +120,21 @@ fn applied_steps(
 ) -> Result<(TreatmentJournal, Vec<StepFate>), Failure> {
     let shelf = Shelf::open(&wanted.state).map_err(Failure::failed)?;
     let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
-    if let Some(open) = shelf.all().0.iter().find(|journal| journal.is_open() && is_here(journal)) {
+    let (journals, unread) = shelf.all();
+    if let Some(open) = journals.iter().find(|journal| journal.is_open() && is_here(journal)) {
         let message = format!(
-            "{0} isn't confirmed yet: linerate doctor --confirm {0}, or --undo {0}, comes first",
-            open.id
+            "{0} isn't confirmed yet: {1}, or --undo {0}, comes first",
+            open.id,
+            wanted.command("--confirm", &open.id)
         );
         return Err(Failure(message, Code::Busy));
     }
+    if let Some(unread) = unread.iter().find(|unread| !unread.is_taken_back) {
+        return Err(Failure(what_to_do(unread), Code::Busy));
+    }
     shelf.tidy();
-    let mut journal = shelf.begin(plan.steps.clone(), wanted.confirm_within).map_err(Failure::failed)?;
+    let mut journal =
+        shelf.begin(plan.steps.clone(), wanted.confirm_within, &mut LiveControls).map_err(Failure::failed)?;
     let command = switch_command(&shelf, &journal.id);
     let started = dead_mans_switch::start(&mut journal, command);
     if let Err(why) = started {
@@ -129,6 +149,29 @@ fn applied_steps(
         return Err(Failure::failed(format!("{why}; the changes made so far were undone")));
     }
     Ok((journal, fates))
+}
+
+/// A treatment's journal.
+fn journal_of(shelf: &Shelf, id: &str) -> Result<TreatmentJournal, Failure> {
+    let told = |why| shelf.unread(id).as_ref().map_or(why, what_to_do);
+    shelf.journal(id).map_err(|why| Failure::failed(told(why)))
+}
+
+/// What can be done about a journal that can't be read.
+fn what_to_do(unread: &UnreadJournal) -> String {
+    let UnreadJournal { id, why, place, is_taken_back, .. } = unread;
+    let place = place.display();
+    match dead_mans_switch::running(id) {
+        _ if *is_taken_back => format!("{why}; {id} was taken back already: {place} can be removed"),
+        Some(pid) => format!(
+            "{why}; the switch of {id} (process {pid}) still knows the changes and undoes them when the time is over: \
+             wait until it has ended"
+        ),
+        None => format!(
+            "{why}; the changes of {id} can't be undone any more: look whether the settings are right, or restart \
+             the host; then remove {place}"
+        ),
+    }
 }
 
 fn switch_command(shelf: &Shelf, id: &str) -> Command {
@@ -150,7 +193,7 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
     needs_root()?;
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
     let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
-    let mut journal = shelf.journal(id).map_err(Failure::failed)?;
+    let mut journal = journal_of(&shelf, id)?;
     let refused = |why: String| Err(Failure::failed(format!("{id} can't be confirmed: {why}")));
     match journal.standing() {
         TreatmentStanding::Unconfirmed => {}
@@ -167,7 +210,10 @@ pub fn confirm(wanted: &TreatmentArgs, id: &str) -> Result<Code, Failure> {
         return refused("this is the login that made it, which proves nothing: log in anew".into());
     }
     journal.note(TreatmentEvent::Confirmed).map_err(Failure::failed)?;
-    say!("{id} is confirmed: it holds until the host restarts; linerate doctor --undo {id} takes it back");
+    say!(
+        "{id} is confirmed: it holds until the host restarts; {} takes it back",
+        wanted.command("--undo", id)
+    );
     Ok(Code::Done)
 }
 
@@ -180,13 +226,16 @@ pub fn persist(wanted: &TreatmentArgs, id: &str) -> Result<PersistReport, Failur
     }
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
     let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
-    let mut journal = shelf.journal(id).map_err(Failure::failed)?;
+    let mut journal = journal_of(&shelf, id)?;
     if journal.standing() != TreatmentStanding::Confirmed {
         return Err(Failure::failed(format!(
-            "{id} isn't confirmed: linerate doctor --confirm {id} comes first"
+            "{id} isn't confirmed: {} comes first",
+            wanted.command("--confirm", id)
         )));
     }
-    let keeping = System::below(&wanted.system).keep(&shelf, &mut journal).map_err(Failure::failed)?;
+    let ports = PresentPorts::of(&journal, &mut LiveControls);
+    let keeping =
+        System::below(&wanted.system).keep(&shelf, &mut journal, &ports).map_err(Failure::failed)?;
     let setting = |step: &usize| journal.head.steps[*step].setting.to_string();
     let left = |(step, why): &(usize, String)| LeftOut {
         check: journal.head.steps[*step].checks.join(", "),
@@ -209,7 +258,7 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     needs_root()?;
     let shelf = Shelf::having(&wanted.state, id).map_err(Failure::failed)?;
     let _lock = shelf.lock(PATIENCE).map_err(|why| Failure(why, Code::Busy))?;
-    let mut journal = shelf.journal(id).map_err(Failure::failed)?;
+    let mut journal = journal_of(&shelf, id)?;
     tell_damage(&journal);
     System::below(&wanted.system).forget(&shelf, &mut journal).map_err(Failure::failed)?;
     if journal.is_of_earlier_start() && journal.ever_kept().is_empty() {
@@ -232,8 +281,11 @@ pub fn undo(wanted: &TreatmentArgs, id: &str) -> Result<UndoReport, Failure> {
     Ok(undo_report(&journal, ends))
 }
 
+/// Says that a journal is damaged, unless nothing depends on it any more.
 fn tell_damage(journal: &TreatmentJournal) {
-    if journal.is_damaged() {
+    let is_past =
+        journal.standing() == TreatmentStanding::TakenBack && course::outstanding(journal).is_empty();
+    if journal.is_damaged() && !is_past {
         tell!(
             "linerate: the journal of {} is damaged; what it has lost is taken from the plan in its first line",
             journal.id
@@ -250,9 +302,13 @@ fn undo_report(journal: &TreatmentJournal, ends: Vec<(usize, WayBack)>) -> UndoR
         restored: Vec::new(),
         left: Vec::new(),
     };
+    let ports = PresentPorts::of(journal, &mut LiveControls);
+    for (was, is) in ports.renamed().filter(|_| !ends.is_empty()) {
+        tell!("linerate: the port {was} is named {is} now");
+    }
     for (step, end) in ends {
         let step = &journal.head.steps[step];
-        let setting = step.setting.to_string();
+        let setting = ports.setting(&step.setting).unwrap_or_else(|_| step.setting.clone()).to_string();
         match end {
             WayBack::Restored => report.restored.push(setting),
             WayBack::Left(why) => report.left.push(LeftOut { check: step.checks.join(", "), setting, why }),
@@ -264,9 +320,9 @@ fn undo_report(journal: &TreatmentJournal, ends: Vec<(usize, WayBack)>) -> UndoR
 /// All treatments of this host.
 pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
     needs_root()?;
-    sweep(&wanted.state);
+    let swept = sweep(&wanted.state);
     let (journals, unread) = Shelf::existing(&wanted.state).map(|shelf| shelf.all()).unwrap_or_default();
-    journals.iter().for_each(tell_damage);
+    journals.iter().filter(|journal| !swept.contains(&journal.id)).for_each(tell_damage);
     let names = |journal: &TreatmentJournal, steps: &[usize]| {
         let steps = steps.iter().filter_map(|step| journal.head.steps.get(*step));
         steps.map(|step| step.setting.to_string()).collect()
@@ -282,8 +338,22 @@ pub fn applied(wanted: &TreatmentArgs) -> Result<AppliedReport, Failure> {
             _ => Vec::new(),
         },
     };
-    let treatments = journals.iter().map(one).collect();
+    let (past, unread): (Vec<_>, Vec<_>) = unread.into_iter().partition(|unread| unread.is_taken_back);
+    let treatments = past.iter().map(past_treatment).chain(journals.iter().map(one)).collect();
+    let unread = unread.iter().map(what_to_do).collect();
     Ok(AppliedReport { r#type: "doctor-applied".into(), schema: 1, host: HERE.into(), treatments, unread })
+}
+
+/// A treatment that was undone, of which nothing else is known.
+fn past_treatment(unread: &UnreadJournal) -> AppliedTreatment {
+    AppliedTreatment {
+        id: unread.id.clone(),
+        begun: unread.begun,
+        standing: TreatmentStanding::TakenBack,
+        changed: Vec::new(),
+        kept: Vec::new(),
+        left: Vec::new(),
+    }
 }
 
 fn changed(journal: &TreatmentJournal, step: usize) -> Option<StepReport> {
@@ -293,19 +363,20 @@ fn changed(journal: &TreatmentJournal, step: usize) -> Option<StepReport> {
     Some(StepReport { step, holds: Some(holds.into()), refused: None })
 }
 
-/// Undoes treatments that nobody confirmed in time, if the process that should have done so is gone.
-pub fn sweep(state: &Path) {
-    let Some(shelf) = Shelf::existing(state) else { return };
+/// Undoes treatments that nobody confirmed in time, if the process that should have done so is gone. Returns these.
+pub fn sweep(state: &Path) -> Vec<String> {
+    let Some(shelf) = Shelf::existing(state) else { return Vec::new() };
     let is_due = |journal: &TreatmentJournal| {
         journal.is_open()
             && (journal.is_of_earlier_start() || is_here(journal) && uptime() > journal.deadline() + GRACE)
     };
     let due: Vec<String> = shelf.all().0.into_iter().filter(is_due).map(|journal| journal.id).collect();
-    for id in due {
-        if let Err(why) = sweep_one(&shelf, &id) {
+    for id in &due {
+        if let Err(why) = sweep_one(&shelf, id) {
             tell!("linerate: {id} wasn't confirmed, and can't be taken back: {why}");
         }
     }
+    due
 }
 
 fn sweep_one(shelf: &Shelf, id: &str) -> Result<(), String> {

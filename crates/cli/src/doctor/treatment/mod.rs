@@ -12,20 +12,18 @@ use linerate_doctor::{Finding, Severity};
 use linerate_treat::journal::{PlannedStep, Shelf, TreatmentStanding, USUAL};
 use linerate_treat::plan::{LeftOut, TreatmentPlan};
 use linerate_treat::{LiveControls, dead_mans_switch};
-use linerate_wire::path::printable;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::DoctorArgs;
+use super::explain::no_check;
 use crate::common::failure::Failure;
+use crate::common::reach::{Reach, shell_word};
 use crate::exit::Code;
 use crate::facts::HERE;
 use crate::say::json;
-
-pub use here::sweep;
 
 /// The least and the most seconds for a confirmation.
 const LEAST: u64 = 1;
@@ -202,6 +200,13 @@ impl PlanReport {
 }
 
 impl TreatmentArgs {
+    /// A command about a treatment, for the host itself.
+    fn command(&self, verb: &str, id: &str) -> String {
+        let is_usual = self.state == Path::new(USUAL);
+        let state = (!is_usual).then(|| format!(" --state {}", shell_word(self.state.as_os_str())));
+        format!("linerate doctor {verb} {id}{}", state.unwrap_or_default())
+    }
+
     /// True if the arguments ask for more than an examination.
     pub fn is_wanted(&self) -> bool {
         self.apply || self.applied || self.confirm.is_some() || self.persist.is_some() || self.undo.is_some()
@@ -209,7 +214,7 @@ impl TreatmentArgs {
 }
 
 /// The command to run, if a program can make some of the changes; notes don't count.
-pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString]) -> Option<String> {
+pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString], reach: &Reach) -> Option<String> {
     let remedies = findings.iter().filter(|finding| finding.severity > Severity::Note);
     let settings: BTreeSet<_> = remedies
         .flat_map(|finding| &finding.remedies)
@@ -217,15 +222,21 @@ pub fn hint(findings: &[Finding], hosts: &[OsString], path: &[OsString]) -> Opti
         .collect();
     let is_ours = path.is_empty() || path.iter().any(|end| end == HERE);
     let of_path = if path.is_empty() { "" } else { " --path" };
-    let names = hosts.iter().chain(path).map(|host| format!(" {}", printable(host.as_bytes())));
+    let reach = if hosts.iter().chain(path).any(|host| host != HERE) { reach.told() } else { String::new() };
+    let names = hosts.iter().chain(path).map(|host| format!(" {}", shell_word(host)));
     let count = show::counted(settings.len(), "setting");
     let hint = || {
         format!(
-            "linerate can change {count}: linerate doctor --apply --plan{of_path}{}; commands above last until a restart",
+            "linerate can change {count}: linerate doctor --apply --plan{of_path}{}{reach}; commands above last until a restart",
             names.collect::<String>()
         )
     };
     (is_ours && !settings.is_empty()).then(hint)
+}
+
+/// Undoes treatments of this host that nobody confirmed in time.
+pub fn sweep(state: &Path) {
+    here::sweep(state);
 }
 
 /// Carries out the request on each host, one after the other.
@@ -271,7 +282,9 @@ fn on(args: &DoctorArgs, host: &OsStr) -> Result<Code, Failure> {
     }
     if wanted.applied {
         let report = if is_here { here::applied(wanted) } else { far::applied(args, host) }?;
-        report.unread.iter().for_each(|why| tell!("linerate: {why}"));
+        if is_here {
+            report.unread.iter().for_each(|why| tell!("linerate: {why}"));
+        }
         print(args, &report, show::applied);
         return Ok(if report.unread.is_empty() { Code::Done } else { Code::Some });
     }
@@ -295,9 +308,22 @@ fn apply(args: &DoctorArgs, host: &OsStr, plan: PlanReport) -> Result<Code, Fail
     let shown = plan.steps.clone();
     let report = if host == HERE { here::apply(wanted, plan) } else { far::apply(args, host, &plan) }?;
     let dropped = dropped(&shown, &report);
-    print(args, &report, |report| show::treatment(report, &dropped));
-    let is_whole = dropped.is_empty() && report.steps.iter().all(|step| step.holds.is_some());
+    print(args, &report, |report| show::treatment(report, &dropped, &confirming(args, report)));
+    // All steps of a file were asked for.
+    let is_left = wanted.from_plan.is_some() && !report.left.is_empty();
+    let is_whole = dropped.is_empty() && !is_left && report.steps.iter().all(|step| step.holds.is_some());
     Ok(if is_whole { Code::Done } else { Code::Some })
+}
+
+/// The command that confirms a treatment.
+fn confirming(args: &DoctorArgs, report: &TreatmentReport) -> String {
+    command(args, "--confirm", report.id.as_deref().unwrap_or_default(), &report.host)
+}
+
+/// A command about a treatment of a host, with the options that led to the host.
+fn command(args: &DoctorArgs, verb: &str, id: &str, host: &str) -> String {
+    let own = args.treatment.command(verb, id);
+    if host == HERE { own } else { format!("{own}{} {}", args.reach.told(), shell_word(OsStr::new(host))) }
 }
 
 /// The steps that were shown, and that the host left out before it began.
@@ -335,5 +361,5 @@ pub fn known_check(name: &str) -> Result<String, String> {
     if CHECKS.iter().any(|check| check.name == name) {
         return Ok(name.to_owned());
     }
-    Err(format!("there is no check {name:?}: linerate doctor --list has their names"))
+    Err(no_check(name))
 }

@@ -9,7 +9,6 @@ use std::io::{self, IsTerminal};
 use super::{AppliedReport, PersistReport, PlanReport, StepReport, TreatmentReport, UndoReport};
 use crate::common::failure::Failure;
 use crate::doctor::brief::{FEW, kind};
-use crate::facts::HERE;
 
 /// The changes that would be made, and those that wouldn't.
 pub fn plan(plan: &PlanReport) -> String {
@@ -67,7 +66,7 @@ fn show_rest(out: &mut String, step: &PlannedStep, undo: &str) {
 }
 
 /// The changes that were applied, those that the host dropped, and the next step.
-pub fn treatment(report: &TreatmentReport, dropped: &[LeftOut]) -> String {
+pub fn treatment(report: &TreatmentReport, dropped: &[LeftOut], confirming: &str) -> String {
     let mut out = String::new();
     report.steps.iter().for_each(|step| line(&mut out, &fate(step)));
     dropped.iter().for_each(|left| line(&mut out, &format!("{} is not changed: {}", left.setting, left.why)));
@@ -78,12 +77,11 @@ pub fn treatment(report: &TreatmentReport, dropped: &[LeftOut]) -> String {
     };
     let all = counted(report.steps.len() + dropped.len(), "change");
     line(&mut out, &format!("\n{}: made {made} of {all}, as {id}", report.host));
-    let host = if report.host == HERE { String::new() } else { format!(" {}", report.host) };
     line(
         &mut out,
         &format!("All changes are undone in {} s, unless you run this from a new login:", report.within),
     );
-    line(&mut out, &format!("  linerate doctor --confirm {id}{host}"));
+    line(&mut out, &format!("  {confirming}"));
     out.trim_end().to_owned()
 }
 
