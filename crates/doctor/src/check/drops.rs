@@ -1,8 +1,9 @@
-//! Lost packets by cause, each with its remedy.
+//! Lost packets by cause, each with its remedy. Those that found the receive ring full are in rx-ring.
 
 use linerate_host::Fact;
-use linerate_host::facts::{Port, PortCounters};
+use linerate_host::facts::Port;
 
+use super::lost::{self, Lost, Place};
 use super::{Check, CheckRun};
 use crate::formula::percent;
 use crate::source::{RED_HAT, STATISTICS};
@@ -27,37 +28,30 @@ pub(super) const CHECK: Check = Check {
     run: CheckRun::Host(run),
 };
 
-/// A counter, what happened to its packets, and the remedy.
+/// A kind of loss, by the name of the kernel's counter, what happened to its packets, and the remedy.
 struct Cause {
     name: &'static str,
-    of: fn(&PortCounters) -> &Fact<u64>,
+    of: fn(&Port) -> Option<Lost>,
     says: &'static str,
     fix: &'static str,
 }
 
-const CAUSES: [Cause; 6] = [
-    Cause {
-        name: "rx_missed",
-        of: |c| &c.rx_missed,
-        says: "found the receive ring full: the host emptied it too late",
-        fix: "use larger rings, more queues, or interrupts on more processors: \
-            see rx-ring, queues-vs-cores, irq-one-cpu",
-    },
+const CAUSES: [Cause; 5] = [
     Cause {
         name: "rx_fifo",
-        of: |c| &c.rx_fifo,
+        of: |port| lost::at(port, Place::Card),
         says: "found the card's buffer full: the slot or the ring was too slow",
         fix: "see pcie-width and rx-ring",
     },
     Cause {
         name: "rx_crc",
-        of: |c| &c.rx_crc,
+        of: |port| counted("rx_crc", &port.counters.rx_crc),
         says: "arrived damaged: look for a bad cable, a bad transceiver, or dirty fibre",
         fix: "clean or replace the cable and the transceiver; ethtool -m PORT shows the optical power",
     },
     Cause {
         name: "rx_dropped",
-        of: |c| &c.rx_dropped,
+        of: |port| counted("rx_dropped", &Fact::Known(lost::others(port))),
         says: "were dropped by the kernel or its driver: \
             no memory, or no program receives them, such as announcements of neighbours",
         fix: "perf trace -e skb:kfree_skb or dropwatch shows where; \
@@ -65,52 +59,71 @@ const CAUSES: [Cause; 6] = [
     },
     Cause {
         name: "tx_dropped",
-        of: |c| &c.tx_dropped,
+        of: |port| counted("tx_dropped", &port.counters.tx_dropped),
         says: "were dropped before sending",
         fix: "tc -s qdisc shows which queue was full",
     },
     Cause {
         name: "tx_errors",
-        of: |c| &c.tx_errors,
+        of: |port| counted("tx_errors", &port.counters.tx_errors),
         says: "could not be sent, because of the carrier or the card",
         fix: "check the cable, the port at the other end, and the kernel's log",
     },
 ];
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let each =
-        |port| CAUSES.iter().filter_map(move |cause| of(port, cause, &host.since())).chain(flaps(port));
-    host.devices().flat_map(each).collect()
+    let since = host.since();
+    let causes = |port| CAUSES.iter().filter_map(move |cause| Some((port, cause, (cause.of)(port)?)));
+    let losses = host.devices().flat_map(causes);
+    let found = losses.filter_map(|(port, cause, lost)| of(port, cause, &lost, &since));
+    found.chain(host.devices().filter_map(flaps)).collect()
 }
 
-fn of(port: &Port, cause: &Cause, since: &str) -> Option<Finding> {
-    let lost = (cause.of)(&port.counters).get().filter(|lost| *lost > 0)?;
+fn counted(counter: &'static str, count: &Fact<u64>) -> Option<Lost> {
+    count.get().filter(|lost| *lost > 0).map(|packets| Lost { counter, packets })
+}
+
+fn of(port: &Port, cause: &Cause, lost: &Lost, since: &str) -> Option<Finding> {
     let counters = &port.counters;
     let whole = if cause.name.starts_with("rx") { &counters.rx_packets } else { &counters.tx_packets };
-    let packets = whole.get().unwrap_or(0).saturating_add(lost);
-    let share = lost as f64 / packets as f64;
-    if share < NONE {
-        return None;
-    }
-    let severity = match share {
-        // It also counts packets that nobody receives (LLDP, STP, unknown VLANs): any number of them is no loss.
-        _ if cause.name == "rx_dropped" => Severity::Note,
-        // A few are lost while a link comes up.
-        _ if lost < SOME && packets < MANY => Severity::Note,
-        share if share >= MAJOR => Severity::Major,
-        share if share >= MINOR => Severity::Minor,
-        _ => Severity::Note,
-    };
-    let finding = Finding::new(severity, format!("{lost} packets of {} {}", port.name, cause.says))
+    let (packets, whole) = (lost.packets, whole.get());
+    // It also counts packets that nobody receives (LLDP, STP, unknown VLANs): any number of them is no loss.
+    let most = if cause.name == "rx_dropped" { Severity::Note } else { Severity::Critical };
+    let severity = severity(packets, whole)?.min(most);
+    let finding = Finding::new(severity, format!("{packets} packets of {} {}", port.name, cause.says))
         .at(format!("{} {}", port.name, cause.name))
-        .evidence(format!("{}: {lost} {since}, {} of the packets", cause.name, percent_of(share)))
+        .evidence(format!("{}: {packets} {since}{}", lost.counter, share(packets, whole)))
         .fix(cause.fix.replace("PORT", &port.name));
-    // Losses that were counted during a measurement are new.
-    let is_old = since.ends_with("boot");
-    Some(if is_old {
+    Some(old(finding, since))
+}
+
+/// The finding with a caution, unless its losses were counted during a measurement, and so are new.
+pub(super) fn old(finding: Finding, since: &str) -> Finding {
+    if since.ends_with("boot") {
         finding.evidence("the counters cover a long time: check whether they still grow during a transfer")
     } else {
         finding
+    }
+}
+
+/// How bad the loss of `lost` packets is beside `others` that weren't lost; `None` if they are too few to matter.
+pub(super) fn severity(lost: u64, others: Option<u64>) -> Option<Severity> {
+    let Some(others) = others else { return Some(Severity::Minor) };
+    let packets = others.saturating_add(lost);
+    match lost as f64 / packets.max(1) as f64 {
+        share if share < NONE => None,
+        // A few are lost while a link comes up.
+        _ if lost < SOME && packets < MANY => Some(Severity::Note),
+        share if share >= MAJOR => Some(Severity::Major),
+        share if share >= MINOR => Some(Severity::Minor),
+        _ => Some(Severity::Note),
+    }
+}
+
+/// The share of lost packets, as the end of a text; nothing if the others weren't counted.
+pub(super) fn share(lost: u64, others: Option<u64>) -> String {
+    others.map_or_else(String::new, |others| {
+        format!(", {} of the packets", percent_of(lost as f64 / others.saturating_add(lost).max(1) as f64))
     })
 }
 
@@ -131,6 +144,8 @@ fn flaps(port: &Port) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use linerate_host::facts::PortCounters;
+
     use super::*;
     use crate::testing::{edited, fixture, found, lines};
 
@@ -147,7 +162,6 @@ mod tests {
     fn each_cause_is_found() {
         let found =
             |name: &str, severity: &str| vec![format!("drops-by-cause ens1f0np0 {name} {severity} -")];
-        assert_eq!(with(|c| c.rx_missed = Fact::Known(5000)), found("rx_missed", "major"));
         assert_eq!(with(|c| c.rx_fifo = Fact::Known(50)), found("rx_fifo", "minor"));
         assert_eq!(with(|c| c.rx_crc = Fact::Known(3)), found("rx_crc", "minor"));
         assert_eq!(with(|c| c.rx_dropped = Fact::Known(9)), found("rx_dropped", "note"));
@@ -158,11 +172,51 @@ mod tests {
         );
         assert_eq!(with(|c| c.tx_dropped = Fact::Known(1)), found("tx_dropped", "note"));
         let hardly_used = |c: &mut PortCounters| {
-            (c.rx_packets, c.rx_missed) = (Fact::Known(20_000), Fact::Known(30));
+            (c.rx_packets, c.rx_fifo) = (Fact::Known(20_000), Fact::Known(30));
         };
-        assert_eq!(with(hardly_used), found("rx_missed", "note"));
+        assert_eq!(with(hardly_used), found("rx_fifo", "note"));
         assert_eq!(with(|c| c.tx_errors = Fact::Known(9)), found("tx_errors", "minor"));
         assert_eq!(with(|c| c.carrier_changes = Fact::Known(50)), found("carrier", "minor"));
+    }
+
+    fn with_own(
+        driver: &str,
+        counter: &str,
+        lost: u64,
+        change: impl FnOnce(&mut PortCounters),
+    ) -> Vec<String> {
+        let host = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
+            port.driver = Fact::Known(driver.into());
+            port.statistics = Fact::Known([(counter.to_owned(), lost)].into());
+            port.counters.rx_packets = Fact::Known(1_000_000);
+            change(&mut port.counters);
+        });
+        lines(&found(&CHECK, &host))
+    }
+
+    #[test]
+    fn the_cards_buffer_is_found_by_the_drivers_counter() {
+        let found =
+            |name: &str, severity: &str| vec![format!("drops-by-cause ens1f0np0 {name} {severity} -")];
+        let dropped = |c: &mut PortCounters| c.rx_dropped = Fact::Known(5000);
+        assert_eq!(with_own("mlx5_core", "rx_discards_phy", 5000, dropped), found("rx_fifo", "major"));
+        assert_eq!(with_own("qede", "brb_discards", 50, |_| ()), found("rx_fifo", "minor"));
+    }
+
+    /// What rx-ring finds isn't here too, whatever counts it.
+    #[test]
+    fn the_rings_losses_are_left_to_its_own_check() {
+        let dropped = |c: &mut PortCounters| c.rx_dropped = Fact::Known(5000);
+        let nothing: [&str; 0] = [];
+        assert_eq!(with_own("i40e", "port.rx_dropped", 5000, dropped), nothing);
+        assert_eq!(with_own("ena", "x", 0, dropped), nothing, "it has no other counter");
+        let both = |c: &mut PortCounters| (c.rx_missed, c.rx_fifo) = (Fact::Known(5), Fact::Known(6));
+        assert_eq!(with_own("igb", "rx_queue_0_drops", 1, both), nothing, "rx_fifo is igb's sum");
+        assert_eq!(with(|c| c.rx_missed = Fact::Known(5000)), nothing);
+        assert_eq!(lines(&found(crate::check::named("rx-ring").unwrap(), &fixture("stock-10g"))), [
+            "rx-ring eno1 minor -"
+        ]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 
     /// 223 damaged packets of 1.6 million million are fewer than the line's standard allows.

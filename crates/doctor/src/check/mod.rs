@@ -4,6 +4,7 @@
 //! guess.
 
 mod group;
+mod lost;
 mod work;
 
 use crate::{Citation, Finding, Host, Path};

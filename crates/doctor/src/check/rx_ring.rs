@@ -2,17 +2,15 @@
 
 use linerate_host::facts::{Port, Rings};
 
-use super::{Check, CheckRun, work};
+use super::lost::{self, Lost, Place};
+use super::{Check, CheckRun, drops, work};
 use crate::formula::goodput::Segments;
-use crate::formula::percent;
 use crate::remedy::{Remedy, RingWay, Setting};
-use crate::source::{ESNET_NIC, RED_HAT, STACK};
+use crate::source::{ESNET_NIC, RED_HAT, STACK, STATISTICS};
 use crate::{Finding, Host, Severity};
 
 /// Seconds that a ring should last at the needed rate: about a tick of the scheduler.
 const LASTS: f64 = 0.001;
-/// Share of lost packets above which connections slow down.
-const FELT: f64 = 1e-3;
 
 /// Drivers that count buffers, mostly of 64 KiB, each of which holds several packets (cxgb4's sge.c): 64 of them are 4 MiB.
 const IN_BUFFERS: [&str; 2] = ["cxgb4", "cxgb4vf"];
@@ -23,39 +21,92 @@ const SOME_BUFFERS: u32 = 1024;
 pub(super) const CHECK: Check = Check {
     name: "rx-ring",
     about: "receive rings that were full, or that fill within a millisecond",
-    sources: &[RED_HAT, ESNET_NIC, STACK],
+    sources: &[RED_HAT, STATISTICS, ESNET_NIC, STACK],
     run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.devices().filter_map(|port| of(port, host.rate_of(port)?, &host.since())).collect()
+    host.devices().filter_map(|port| of(host, port, &host.since())).collect()
 }
 
-fn of(port: &Port, need: f64, since: &str) -> Option<Finding> {
-    let rings = port.rings.known().filter(|rings| rings.rx > 0 && rings.rx < rings.max_rx)?;
-    let in_buffers = port.driver.known().is_some_and(|driver| IN_BUFFERS.contains(&driver.as_str()));
-    let lasts = f64::from(rings.rx) / Segments::usual(port.mtu.get()?).packets(need);
-    let (lost, share) = lost(port);
-    let severity = match (lost, share) {
-        (0, _) if lasts >= LASTS || in_buffers => return None,
-        (0, _) => Severity::Note,
-        (_, share) if share >= FELT => Severity::Major,
-        _ => Severity::Minor,
+fn of(host: &Host<'_>, port: &Port, since: &str) -> Option<Finding> {
+    match (felt(port), extensible(port)) {
+        (None, None) => None,
+        (Some((lost, severity)), None) => Some(full(port, &lost, severity, since)),
+        (felt, Some(rings)) => short(host, port, rings, felt.map(|(_, severity)| severity)),
+    }
+}
+
+/// The rings of a port, if they can be larger.
+fn extensible(port: &Port) -> Option<&Rings> {
+    port.rings.known().filter(|rings| rings.rx > 0 && rings.rx < rings.max_rx)
+}
+
+/// Packets that found the ring full, and how bad that is; `None` if they are too few to matter.
+fn felt(port: &Port) -> Option<(Lost, Severity)> {
+    let lost = lost::at(port, Place::Ring)?;
+    let severity = drops::severity(lost.packets, port.counters.rx_packets.get())?;
+    Some((lost, severity))
+}
+
+/// Rings that were full, and that have their largest size or no known size.
+fn full(port: &Port, lost: &Lost, severity: Severity, since: &str) -> Finding {
+    let rings = match port.rings.known().filter(|rings| rings.rx > 0) {
+        Some(rings) => format!("its rings hold {}, the most that they can", rings.rx),
+        None => "the size of its rings isn't known".into(),
     };
+    let title = format!(
+        "{} packets of {} found the receive ring full: the host emptied it too late",
+        lost.packets, port.name
+    );
+    let finding =
+        Finding::new(severity, title).at(&port.name).evidence(losses(port, since)).evidence(rings).fix(
+            "use more queues, or interrupts on more processors: see queues-vs-cores, irq-one-cpu; \
+             where ethtool -g shows a larger maximum, larger rings",
+        );
+    drops::old(finding, since)
+}
+
+/// Rings that could be larger, and that were full or will soon be.
+fn short(host: &Host<'_>, port: &Port, rings: &Rings, felt: Option<Severity>) -> Option<Finding> {
+    let in_buffers = port.driver.known().is_some_and(|driver| IN_BUFFERS.contains(&driver.as_str()));
+    let packets = || Some(Segments::usual(port.mtu.get()?).packets(host.rate_of(port)?));
+    let lasts = packets().filter(|_| !in_buffers).map(|packets| f64::from(rings.rx) / packets);
+    let severity = felt.or_else(|| lasts.filter(|lasts| *lasts < LASTS).map(|_| Severity::Note))?;
     let unit = if in_buffers { "buffers" } else { "packets" };
     let title = format!("{}'s receive rings hold {} of {} {unit}", port.name, rings.rx, rings.max_rx);
     let finding = Finding::new(severity, title).at(&port.name);
-    let finding = match in_buffers {
-        true => finding.evidence("each buffer holds several packets"),
-        false => finding.evidence(format!("at the needed rate, one ring lasts {:.2} ms", lasts * 1e3)),
-    };
-    let finding = match lost {
-        0 => finding.evidence("no packets were lost so far"),
-        lost => {
-            finding.evidence(format!("{lost} packets found the ring full {since}, {} of all", percent(share)))
+    let finding = match (in_buffers, lasts) {
+        (true, _) => finding.evidence("each buffer holds several packets"),
+        (false, Some(lasts)) => {
+            finding.evidence(format!("at the needed rate, one ring lasts {:.2} ms", lasts * 1e3))
         }
+        (false, None) => finding.evidence("the port's MTU or its speed isn't known"),
     };
+    let finding = finding.evidence(losses(port, &host.since()));
     Some(if in_buffers { words(finding, port, rings) } else { remedy(finding, port, rings) })
+}
+
+/// What the counters say about the ring. Only counters that are known and 0 say that nothing was lost.
+fn losses(port: &Port, since: &str) -> String {
+    let is_counted = port.counters.rx_missed.get().is_some() || port.statistics.known().is_some();
+    if let Some(lost) = lost::at(port, Place::Ring) {
+        let share = drops::share(lost.packets, port.counters.rx_packets.get());
+        return format!("{} packets found the ring full {since} ({}){share}", lost.packets, lost.counter);
+    }
+    if let Some(lost) = lost::at(port, Place::Card) {
+        return format!(
+            "no packets are counted at the ring, but {} found the card's own buffer full ({}): see drops-by-cause",
+            lost.packets, lost.counter
+        );
+    }
+    match lost::unknown(port) {
+        Some((counter, count)) => format!(
+            "{counter} counts {count} packets that were dropped {since} for a reason that it doesn't tell: the ring may have been full"
+        ),
+        None if is_counted => "no packets were lost so far".into(),
+        None => "whether packets were lost isn't known".into(),
+    }
 }
 
 /// These drivers refuse the command (EBUSY) once a port of the card has been up, and their largest ring takes a gibibyte.
@@ -79,31 +130,6 @@ fn remedy(finding: Finding, port: &Port, rings: &Rings) -> Finding {
          rings larger than the processor's cache cost time at 100 Gbit/s (Cai et al.); \
          the command resets the port",
     )
-}
-
-/// Packets that found the ring full, and their share: by the kernel's counters or the driver's, whichever
-/// are higher.
-fn lost(port: &Port) -> (u64, f64) {
-    let kernels = port.counters.rx_missed.get().unwrap_or(0).max(port.counters.rx_fifo.get().unwrap_or(0));
-    let drivers = port.statistics.known().into_iter().flatten().filter(|(name, _)| is_full(name));
-    let lost = kernels.max(drivers.map(|(_, count)| *count).max().unwrap_or(0));
-    let received = port.counters.rx_packets.get().unwrap_or(0).saturating_add(lost).max(1);
-    (lost, lost as f64 / received as f64)
-}
-
-/// Drivers' counters of full rings.
-fn is_full(name: &str) -> bool {
-    let names = [
-        "ring full",
-        "rx_no_dma_resources",
-        "rx_out_of_buffer",
-        "rx_no_buffer_count",
-        "pkts rx OOB",
-        "port_rx_nodesc_drops",
-        "rx_discards",
-    ];
-    // bnxt_en has one for each queue: `[3]: rx_discards`.
-    names.contains(&name) || name.strip_prefix('[').is_some_and(|queue| queue.ends_with("]: rx_discards"))
 }
 
 #[cfg(test)]
@@ -142,6 +168,63 @@ mod tests {
         // cxgb4_main.c's set_sge_param() refuses it while the port is up.
         assert!(full.remedies.is_empty() && full.undo.is_none(), "{full:?}");
         assert!(full.fix.unwrap().contains("ethtool -G eno1 rx 1024;"));
+    }
+
+    /// The rings' losses of drivers that don't count them in rx_missed.
+    #[test]
+    fn each_drivers_own_counter_is_read() {
+        let with = |driver: &str, counter: &str, lost: u64, dropped: u64| {
+            let host = edited("stock-10g", "eno1", |port| {
+                port.driver = linerate_host::Fact::Known(driver.into());
+                (port.counters.rx_missed, port.counters.rx_dropped) =
+                    (linerate_host::Fact::Known(0), linerate_host::Fact::Known(dropped));
+                port.statistics = linerate_host::Fact::Known([(counter.to_owned(), lost)].into());
+            });
+            found(&CHECK, &host).remove(0)
+        };
+        let severity = |driver, counter, lost| with(driver, counter, lost, 0).severity;
+        assert_eq!(severity("i40e", "port.rx_dropped", 900_000), Severity::Major);
+        assert_eq!(severity("qede", "no_buff_discards", 900), Severity::Minor);
+        assert_eq!(severity("atlantic", "InDroppedDma", 9), Severity::Note);
+        let says = |finding: Finding| finding.evidence[1].clone();
+        assert!(
+            says(with("enic", "rx_no_bufs", 900, 0)).contains("900 packets found the ring full since boot")
+        );
+        let card = says(with("mlx5_core", "rx_discards_phy", 900, 900));
+        assert!(card.contains("900 found the card's own buffer full (rx_discards_phy)"), "{card}");
+        // Neither the ring's nor the card's.
+        let unknown = says(with("ixgbe", "rx_crc_errors", 900, 900));
+        assert!(unknown.starts_with("rx_dropped counts 900 packets"), "{unknown}");
+        assert!(says(with("mvneta", "rx_discard", 900, 0)).starts_with("rx_discard counts 900 packets"));
+        assert_eq!(says(with("ixgbe", "rx_crc_errors", 900, 0)), "no packets were lost so far");
+    }
+
+    #[test]
+    fn losses_in_rings_of_the_largest_size_are_found_too() {
+        let with = |rings: linerate_host::Fact<Rings>, lost| {
+            let host = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
+                let (counters, known) = (&mut port.counters, linerate_host::Fact::Known);
+                (counters.rx_packets, counters.rx_missed) = (known(1_000_000), known(lost));
+                port.rings = rings;
+            });
+            found(&CHECK, &host).pop()
+        };
+        let largest = || linerate_host::Fact::Known(Rings { rx: 8192, max_rx: 8192, tx: 8192, max_tx: 8192 });
+        let full = with(largest(), 5000).unwrap();
+        assert_eq!(full.line(), "rx-ring ens1f0np0 major -");
+        assert!(full.evidence[1].starts_with("its rings hold 8192, the most"), "{full:?}");
+        assert!(full.remedies.is_empty());
+        let unknown = with(linerate_host::Fact::Unreadable("x".into()), 50).unwrap();
+        assert_eq!(unknown.line(), "rx-ring ens1f0np0 minor -");
+        assert!(with(largest(), 0).is_none());
+    }
+
+    #[test]
+    fn nothing_is_said_of_counters_that_are_not_known() {
+        let host = edited("stock-10g", "eno1", |port| {
+            (port.counters, port.statistics) = Default::default();
+        });
+        assert_eq!(found(&CHECK, &host)[0].evidence[1], "whether packets were lost isn't known");
     }
 
     #[test]

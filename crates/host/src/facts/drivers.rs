@@ -175,8 +175,7 @@ impl Drivers {
             by_queue: text.clone().map(|text| by_queue(&text)),
             all: text.map(|text| {
                 let all = text.lines().filter_map(pair);
-                all.filter(|(name, value)| *value > 0 && (tells_of_loss(name) || !is_of_queue(name)))
-                    .collect()
+                added(all.filter(|(name, value)| *value > 0 && (tells_of_loss(name) || !is_of_queue(name))))
             }),
         }
     }
@@ -209,6 +208,15 @@ impl Drivers {
             None => Err(io::Error::other("no socket for requests to drivers")),
         })
     }
+}
+
+/// Counts by name. vmxnet3 gives the same names to the counters of each queue: they are added up.
+fn added(all: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
+    all.fold(BTreeMap::new(), |mut sums, (name, value)| {
+        let sum = sums.entry(name).or_insert(0_u64);
+        *sum = sum.saturating_add(value);
+        sums
+    })
 }
 
 /// Numbers by name; a missing number is 0.
@@ -288,6 +296,13 @@ mod tests {
         assert!(
             tells_of_loss("rx0_drops") && tells_of_loss("rx_out_of_buffer") && !tells_of_loss("rx0_packets")
         );
+    }
+
+    #[test]
+    fn counters_of_one_name_are_added_up() {
+        let counters = [("pkts rx OOB", 3), ("pkts rx err", 1), ("pkts rx OOB", 4)];
+        let sums = added(counters.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        assert_eq!(sums, BTreeMap::from([("pkts rx OOB".to_owned(), 7), ("pkts rx err".to_owned(), 1)]));
     }
 
     #[test]
