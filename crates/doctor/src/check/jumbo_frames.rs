@@ -40,14 +40,26 @@ pub(super) const CHECK: Check = Check {
             url: "https://docs.openstack.org/neutron/latest/admin/config-mtu.html",
         },
     ],
-    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(run),
 };
 
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    for found in host.devices().filter_map(|port| of(host, port)) {
+        // The members of a bond have one finding.
+        if !all.iter().any(|other| other.place == found.place) {
+            all.push(found);
+        }
+    }
+    all
+}
+
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    if is_infiniband(port) || is_member(host, port) {
+    if is_infiniband(port) {
         return None;
     }
-    let (mtu, need) = (port.mtu.get()?, host.rate_of(port)?);
+    let owner = Owner::of(host, port)?;
+    let (mtu, need) = (owner.port.mtu.get()?, host.rate_of(port)?);
     let (jumbo, enough) = sizes(host, port)?;
     if mtu >= enough || cpu::receiving(mtu, false).low >= need {
         return None;
@@ -61,7 +73,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         format!("headers leave {} of {} for payload", percent(now.share()), gbit(need)),
     )
     .at_most(if is_guess { Severity::Note } else { Severity::Minor })
-    .at(&port.name)
+    .at(&owner.port.name)
     .evidence(format!(
         "MTU {mtu}: {:.0} packets a second, payload {}",
         now.packets(need),
@@ -76,16 +88,35 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         "ESnet advises 9000 everywhere; the internet takes 1500, Azure 3900 or 9000 within a virtual network, by the card, and else 1500, Google Cloud 8896 (it advises 4082); \
          with segmentation offload and GRO, the processor gains little",
     );
-    Some(fix(finding, host, port, (mtu, jumbo)))
+    Some(fix(finding, host, &owner, (mtu, jumbo)))
 }
 
 /// In a cloud the network comes first: it drops packets that are larger than it takes, whatever the guest's port is set to.
-fn fix(finding: Finding, host: &Host<'_>, port: &Port, (mtu, jumbo): (u32, u32)) -> Finding {
+fn fix(finding: Finding, host: &Host<'_>, owner: &Owner<'_>, (mtu, jumbo): (u32, u32)) -> Finding {
+    let port = owner.port;
     if is_open_stacks(host) {
         return finding.fix(
             "leave the port as it is: its network gives the MTU by DHCP; the network's owner may raise it \
              (openstack network set --mtu) if the network below takes more",
         );
+    }
+    match owner.master {
+        Master::None => {}
+        Master::Bridge(name) => {
+            return finding.fix(format!(
+                "only all together: MTU {jumbo} on every port of {name}, in its guests and containers, and on every switch and host \
+                 of the path; a bridge takes the lowest MTU of its ports, so {} alone changes nothing for this host, and its guests \
+                 lose larger packets",
+                port.name
+            ));
+        }
+        Master::Unknown(name) => {
+            return finding.fix(format!(
+                "MTU {jumbo} at {name}, to which {} belongs, and not at this port alone; only if every switch and host on the path \
+                 allows it",
+                port.name
+            ));
+        }
     }
     let finding = finding.remedied(Remedy::of(Setting::Mtu { port: port.name.clone() }, mtu, jumbo));
     if host.cloud(port) == Some(Cloud::Google) {
@@ -140,9 +171,50 @@ fn is_open_stacks(host: &Host<'_>) -> bool {
     begins(&machine.vendor, "OpenStack") || begins(&machine.product, "OpenStack")
 }
 
-/// True for a port with another one as its master, whose MTU it has: Hyper-V's virtual function has that of the synthetic port.
-fn is_member(host: &Host<'_>, port: &Port) -> bool {
-    port.master.known().is_some_and(|master| host.devices().any(|other| other.name == *master))
+/// The port whose MTU decides.
+struct Owner<'a> {
+    port: &'a Port,
+    master: Master<'a>,
+}
+
+/// What a port belongs to.
+enum Master<'a> {
+    None,
+    /// A bridge takes the lowest MTU of its ports (br_mtu_auto_adjust() in net/bridge/br_if.c).
+    Bridge(&'a str),
+    /// A port of which nothing is known.
+    Unknown(&'a str),
+}
+
+impl<'a> Owner<'a> {
+    /// A bond or a team gives its MTU to its members (bond_change_mtu(); team_change_mtu(), and a team's members refuse another).
+    /// `None` below a device, which is Hyper-V's port with its function.
+    fn of(host: &Host<'a>, mut port: &'a Port) -> Option<Self> {
+        // A bond in a bridge is the usual most; the bound is for snapshots.
+        for _ in 0..4 {
+            let Some(name) = port.master.known() else { return Some(Self { port, master: Master::None }) };
+            let Some(above) = host.facts.port(name) else {
+                return Some(Self { port, master: Master::Unknown(name) });
+            };
+            if is(above, &["bonding", "bond", "team"]) {
+                port = above;
+            } else if is(above, &["vrf"]) {
+                // Only a table of routes.
+                return Some(Self { port, master: Master::None });
+            } else if host.devices().any(|device| device.name == above.name) {
+                return None;
+            } else {
+                return Some(Self { port, master: Master::Bridge(name) });
+            }
+        }
+        None
+    }
+}
+
+/// True for a port with one of these drivers, or of one of these kinds.
+fn is(port: &Port, names: &[&str]) -> bool {
+    let kind = port.layer.known().and_then(|layer| layer.kind.as_deref());
+    port.driver.known().map(String::as_str).into_iter().chain(kind).any(|name| names.contains(&name))
 }
 
 /// True for IP over InfiniBand (`ib_ipoib`, `mlx5_core[ib_ipoib]`): the fabric gives its MTU, at most 4092 bytes, or 65520 if the port
@@ -202,6 +274,43 @@ mod tests {
     fn googles_port_gets_googles_size() {
         let found = found(&CHECK, &fixture("gve"));
         assert!(found[0].fix.as_ref().is_some_and(|fix| fix.contains("mtu 4082")), "{found:?}");
+    }
+
+    /// The bond's driver gives its MTU to both of its ports.
+    #[test]
+    fn a_bonds_members_are_changed_with_the_bond() {
+        let bond = |change: &dyn Fn(&mut linerate_host::Facts)| {
+            crate::testing::changed("bond-layer2", |facts| {
+                for name in ["bond0", "eth0", "eth1"] {
+                    crate::testing::port_of(facts, name).mtu = Fact::Known(1500);
+                }
+                change(facts);
+            })
+        };
+        let alone = found(&CHECK, &bond(&|_| ()));
+        assert_eq!(lines(&alone), ["jumbo-frames bond0 minor 9.41 Gbit/s"]);
+        assert!(alone[0].fix.as_ref().unwrap().starts_with("ip link set bond0 mtu 9000;"), "{alone:?}");
+        let team = |facts: &mut linerate_host::Facts| {
+            crate::testing::port_of(facts, "bond0").driver = Fact::Known("team".into());
+        };
+        assert_eq!(lines(&found(&CHECK, &bond(&team))), lines(&alone));
+        let bridge = |facts: &mut linerate_host::Facts| {
+            crate::testing::port_of(facts, "bond0").master = Fact::Known("br0".into());
+            let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+            ports.push(Port { name: "br0".into(), driver: Fact::Known("bridge".into()), ..Port::default() });
+        };
+        let below = found(&CHECK, &bond(&bridge));
+        assert_eq!(lines(&below), ["jumbo-frames bond0 minor 9.41 Gbit/s"]);
+        assert!(below[0].remedies.is_empty() && below[0].fix.as_ref().unwrap().contains("every port of br0"));
+        let unknown = |facts: &mut linerate_host::Facts| {
+            crate::testing::port_of(facts, "bond0").master = Fact::Known("br0".into());
+        };
+        let unknown = found(&CHECK, &bond(&unknown)).remove(0);
+        assert!(unknown.remedies.is_empty() && unknown.fix.unwrap().starts_with("MTU 9000 at br0"));
+        let routes = |facts: &mut linerate_host::Facts| {
+            crate::testing::port_of(facts, "bond0").driver = Fact::Known("vrf".into());
+        };
+        assert_eq!(lines(&found(&CHECK, &bond(&routes))).len(), 2, "a VRF has no MTU for its ports");
     }
 
     /// A cloud gives its guests several kinds of ports.
