@@ -17,6 +17,9 @@ const OWN_MODES: [&str; 6] = ["igb", "e1000", "e1000e", "igc", "ixgbe", "ixgbevf
 /// Drivers with a mode in which the card adapts the delay between two bounds. They report the longer bound (hw_atl_b0.c): 112
 /// microseconds at 10 Gbit/s, 448 at 2.5. They refuse adaptive-rx, and setting any number turns this mode off.
 const LONGEST: [&str; 1] = ["atlantic"];
+/// Drivers that tell their delay, but have no function to set it (nicvf_ethtool_ops in Linux 6.1). This one also interrupts after a
+/// number of packets that it doesn't tell. Virtual functions of bnx2x are alike, but always tell 50 microseconds.
+const READ_ONLY: [&str; 1] = ["thunder-nicvf"];
 /// Microseconds for a driver that can't adapt the delay: guides for bulk data advise 50 to 100.
 const USUAL: u32 = 50;
 /// Below this rate one core can handle an interrupt for each packet.
@@ -36,6 +39,10 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 fn of(port: &Port, need: f64) -> Option<Finding> {
     let set = port.coalescing.known().filter(|set| !set.adaptive_rx)?;
     if set.rx_usecs <= 3 && OWN_MODES.contains(&port.driver.known()?.as_str()) {
+        return None;
+    }
+    let is_fixed = |driver: &String| READ_ONLY.contains(&driver.as_str());
+    if port.driver.known().is_some_and(is_fixed) {
         return None;
     }
     let is_longest = port.driver.known().is_some_and(|driver| LONGEST.contains(&driver.as_str()));
@@ -128,6 +135,13 @@ mod tests {
         let adapts = with(1000, &["rx-usecs", "adaptive-rx"]).unwrap();
         assert_eq!(adapts.fix.as_deref(), Some("ethtool -C ens1f0np0 adaptive-rx on"));
         assert!(with(0, &["rx-frames"]).is_none(), "the driver has no such number");
+    }
+
+    #[test]
+    fn a_delay_that_nobody_can_set_is_not_found() {
+        let nothing: [&str; 0] = [];
+        assert_eq!((with("thunder-nicvf", 3), with("thunder-nicvf", 1000)), (nothing.map(String::from).to_vec(), vec![]));
+        assert_eq!(with("octeontx2", 3).len(), 1);
     }
 
     #[test]

@@ -38,7 +38,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))
         .evidence(format!("{} at 0.2 ms needs {} in flight", gbit(need), bytes(bdp::bytes(need, trip::NEAR))))
         .evidence("programs that leave the window to the kernel, as linerate does, aren't affected")
-        .remedied(changes.into_iter().flatten())
+        .remedied_or(
+            changes.into_iter().flatten(),
+            "let programs leave the window to the kernel: this host's memory, or its tcp_mem, allows no larger buffer",
+        )
         .conflict(
             "tuned sets 16 MiB, ESnet 64 MiB to 2 GiB by the port's rate; \
              large fixed windows cause queues in the network",

@@ -43,7 +43,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let value = |most: u64| format!("{least} {usual} {most}");
     let larger = buffer::proposed(host.facts, most as f64, most);
     let change = Remedy::sysctl("net.ipv4.tcp_rmem", value(most), value(larger));
-    Some(finding.remedied_or(change, "make the program read faster: no larger buffer is possible here"))
+    Some(finding.remedied_or(change, "make the program read faster: this host's memory, or its tcp_mem, allows no larger buffer"))
 }
 
 #[cfg(test)]
@@ -67,6 +67,10 @@ mod tests {
             counters.insert("PruneCalled".into(), 5_000);
         });
         assert!(found(&CHECK, &reclaimed).is_empty(), "nothing was dropped");
+        let mut small = full.clone();
+        (small.tcp.rmem, small.tcp.mem) =
+            (Fact::Known([4096, 131_072, 1_120_256]), Fact::Known([1641, 2188, 3282]));
+        assert!(found(&CHECK, &small)[0].undo.is_none(), "an eighth of tcp_mem");
         let mut most = full.clone();
         most.tcp.rmem = Fact::Known([4096, 131072, i32::MAX as u64]);
         assert!(found(&CHECK, &most)[0].undo.is_none(), "the kernel takes no more");

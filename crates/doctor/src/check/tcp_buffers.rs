@@ -27,8 +27,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let reach = window * 8.0 / need;
     let title = format!("TCP's buffers limit one connection to {} at 10 ms", gbit(one));
+    let changes = changes(host, need);
+    // Without a change nothing is to be done: several connections reach the rate.
+    let is_note = changes.is_empty() || is_advised(need, receive.min(send));
     let finding = Finding::leaves(one, need, title)
-        .at_most(if is_advised(need, receive.min(send)) { Severity::Note } else { Severity::Minor })
+        .at_most(if is_note { Severity::Note } else { Severity::Minor })
         .evidence(format!(
             "tcp_rmem may grow to {}, tcp_wmem to {}",
             bytes(receive as f64),
@@ -46,14 +49,15 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             "tuned sets 16 MiB, ESnet 32 MiB at 10 Gbit/s and 64 MiB at 40, for several connections; \
              the fix is computed from the need of one",
         );
-    Some(with_commands(finding, host, need))
+    let words = "use several streams, as linerate does: this host's memory, or its tcp_mem, allows no larger buffer";
+    Some(finding.remedied_or(changes, words))
 }
 
 fn is_advised(need: f64, size: u64) -> bool {
     ADVISED.iter().find(|(rate, _)| need <= *rate).is_some_and(|(_, advised)| size >= *advised)
 }
 
-fn with_commands(finding: Finding, host: &Host<'_>, need: f64) -> Finding {
+fn changes(host: &Host<'_>, need: f64) -> Vec<Remedy> {
     let tcp = &host.facts.tcp;
     let size = |now| buffer::proposed(host.facts, bdp::bytes(need, trip::REGION), now);
     let (receive, send) = (tcp.rmem.get().unwrap_or_default(), tcp.wmem.get().unwrap_or_default());
@@ -61,8 +65,7 @@ fn with_commands(finding: Finding, host: &Host<'_>, need: f64) -> Finding {
         let value = |most| format!("{least} {first} {most}");
         Remedy::sysctl(&format!("net.ipv4.{name}"), value(most), value(size(most)))
     };
-    let changes = [change("tcp_rmem", receive), change("tcp_wmem", send)];
-    finding.remedied_or(changes.into_iter().flatten(), "use more streams: no larger buffer is possible here")
+    [change("tcp_rmem", receive), change("tcp_wmem", send)].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -93,6 +96,24 @@ mod tests {
         assert_eq!(with(40_000, 32 << 20), ["tcp-buffers - minor 13.4 Gbit/s"]);
         assert_eq!(with(100_000, 64 << 20), ["tcp-buffers - minor 26.8 Gbit/s"]);
         assert!(with(10_000, 32 << 20).is_empty());
+    }
+
+    /// A guest of 173 MiB, with the kernel's own values.
+    #[test]
+    fn small_hosts_are_told_no_more_than_their_memory_for_connections() {
+        let small = |rmem: u64| {
+            let host = changed("stock-10g", |facts| {
+                (facts.memory.total, facts.tcp.mem) =
+                    (Fact::Known(182_000_000), Fact::Known([1641, 2188, 3282]));
+                (facts.tcp.rmem, facts.tcp.wmem) =
+                    (Fact::Known([4096, 131_072, rmem]), Fact::Known([4096, 16_384, rmem]));
+            });
+            found(&CHECK, &host).remove(0)
+        };
+        let as_large = small(1_120_256);
+        assert!(as_large.remedies.is_empty() && as_large.severity == Severity::Note, "{as_large:?}");
+        assert!(as_large.fix.unwrap().starts_with("use several streams"));
+        assert!(small(262_144).fix.unwrap().contains("tcp_rmem='4096 131072 1120256'"), "2188 pages / 8");
     }
 
     #[test]

@@ -14,6 +14,11 @@ use crate::Path;
 
 use super::{bdp, bounds};
 
+/// The part of the memory of all connections that one buffer may have.
+const OF_ALL: u64 = 8;
+/// The share of a larger buffer from which the present one is nearly as good.
+const NEARLY: f64 = 0.9;
+
 /// Mean share of a full send buffer that is payload in flight.
 const PAYLOAD: f64 = 0.98 * 5.0 / 6.0;
 /// The value of `tcp_adv_win_scale` that means a half.
@@ -58,11 +63,21 @@ pub fn is_learned(facts: &Facts) -> bool {
     facts.kernel.known().and_then(|release| version(release)).is_some_and(|version| version >= WITHOUT_SCALE)
 }
 
-/// The buffer for `flight` bytes in flight: not less than `now`; otherwise not more than the kernel takes and the memory allows.
+/// The buffer for `flight` bytes in flight: not less than `now`; otherwise not more than the kernel takes, the memory allows, and the
+/// memory of all connections has room for. A little more than `now` isn't worth a change.
 pub fn proposed(facts: &Facts, flight: f64, now: u64) -> u64 {
     let wanted = (2.0 * flight).ceil() as u64;
     let wanted = wanted.checked_next_power_of_two().unwrap_or(wanted);
-    wanted.min(bounds::most(facts, 1)).max(now)
+    let possible = wanted.min(bounds::most(facts, 1)).min(share(facts));
+    if possible as f64 * NEARLY <= now as f64 { now } else { possible }
+}
+
+/// One buffer's share of the memory of all connections, in bytes: from tcp_mem's middle value on, the kernel doesn't let buffers
+/// grow. The kernel's own defaults have this share, too (tcp_init() in net/ipv4/tcp.c).
+fn share(facts: &Facts) -> u64 {
+    let pages = facts.tcp.mem.get().map(|[_, pressure, _]| pressure);
+    let bytes = pages.zip(facts.memory.page.get()).map(|(pages, page)| pages.saturating_mul(page));
+    bytes.map_or(u64::MAX, |bytes| bytes / OF_ALL)
 }
 
 fn scale(facts: &Facts) -> i32 {
@@ -86,6 +101,8 @@ mod tests {
             facts.kernel = Fact::Known(kernel.into());
             facts.tcp.adv_win_scale = Fact::Known(scale);
             facts.memory.total = Fact::Known(memory);
+            // As the kernel computes it: a sixteenth, in pages of 4 KiB.
+            facts.tcp.mem = Fact::Known([3, 4, 6].map(|part| memory / 16 / 4096 / 4 * part));
         })
     }
 
@@ -102,7 +119,11 @@ mod tests {
         assert_eq!(proposed(&large, 12.5e6, 4 << 20), 32 << 20);
         assert_eq!(proposed(&large, 12.5e6, 128 << 20), 128 << 20);
         assert_eq!(proposed(&large, 1e12, 4 << 20), i32::MAX as u64);
-        assert_eq!(proposed(&small, 1e12, 4 << 20), 128 << 20);
+        let mut no_limit = small.clone();
+        no_limit.tcp.mem = Fact::NotApplicable;
+        assert_eq!(proposed(&no_limit, 1e12, 4 << 20), 128 << 20);
+        assert_eq!(proposed(&small, 1e12, 4 << 20), 8 << 20, "an eighth of tcp_mem's 64 MiB");
+        assert_eq!(proposed(&small, 1e12, 7_900_000), 7_900_000, "8 MiB is nearly the same");
         assert_eq!(proposed(&large, f64::INFINITY, i32::MAX as u64), i32::MAX as u64);
     }
 }
