@@ -94,7 +94,27 @@ pub(crate) enum Cloud {
     Google,
 }
 
+/// A signature of KVM (CPUID leaf 0x4000_0000).
+const KVM: &str = "KVMKVMKVM";
+
 impl<'a> Host<'a> {
+    /// The program that runs this guest, if its user can't change the guest's virtual devices: WSL2 and Docker Desktop by their kernels'
+    /// names, and Firecracker, which alone of KVM's usual monitors gives its guests no DMI.
+    pub(crate) fn fixed_by(&self) -> Option<&'static str> {
+        let (machine, kernel) = (&self.facts.machine, self.facts.kernel.known());
+        let is_named = |name: &str| kernel.is_some_and(|release| release.contains(name));
+        let has_no_dmi = [&machine.vendor, &machine.product, &machine.bios_vendor]
+            .iter()
+            .all(|text| **text == Fact::NotApplicable);
+        if is_named("microsoft") && is_named("WSL2") {
+            Some("WSL2")
+        } else if is_named("linuxkit") {
+            Some("Docker Desktop")
+        } else {
+            (begins(&machine.signature, KVM) && has_no_dmi).then_some("a monitor such as Firecracker")
+        }
+    }
+
     /// The cloud whose guest this host is, by its machine, or by a port's driver: a cloud gives its guests several kinds of ports.
     pub(crate) fn cloud(&self, port: &Port) -> Option<Cloud> {
         let machine = &self.facts.machine;
@@ -237,6 +257,16 @@ pub(crate) fn begins(fact: &Fact<String>, name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::testing::{changed, edited, fixture, port_of};
+
+    #[test]
+    fn guests_whose_devices_are_fixed_are_known() {
+        let by = |facts: &Facts| Host { name: "h", facts, need: Need::OfPorts }.fixed_by();
+        let kernel = |name: &str| changed("hv-netvsc", |facts| facts.kernel = Fact::Known(name.into()));
+        assert_eq!(by(&kernel("5.15.167.4-microsoft-standard-WSL2")), Some("WSL2"));
+        assert_eq!(by(&kernel("6.10.14-linuxkit")), Some("Docker Desktop"));
+        assert_eq!((by(&kernel("6.8.0-1017-azure")), by(&fixture("virtio-one-queue"))), (None, None));
+        assert_eq!(by(&fixture("firecracker")), Some("a monitor such as Firecracker"));
+    }
 
     #[test]
     fn the_speed_of_a_card_that_others_use_too_is_no_need() {

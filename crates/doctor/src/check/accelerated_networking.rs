@@ -27,6 +27,10 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             || other.driver.known().is_some_and(|driver| FUNCTIONS.contains(&driver.as_str()))
     };
     let ports = host.facts.ports.known()?;
+    // A guest of WSL2 has Hyper-V's port, but nobody can give it a function.
+    if host.fixed_by().is_some() {
+        return None;
+    }
     if port.driver.known()? != "hv_netvsc" || ports.iter().any(is_function) {
         return None;
     }
@@ -72,5 +76,7 @@ mod tests {
         let member = Port { master: Fact::Known("eth0".into()), ..Port::default() };
         assert!(found(&CHECK, &beside(member)).is_empty());
         assert!(found(&CHECK, &fixture("ena")).is_empty());
+        let kernel = Fact::Known("5.15.167.4-microsoft-standard-WSL2".into());
+        assert!(found(&CHECK, &changed("hv-netvsc", |facts| facts.kernel = kernel)).is_empty());
     }
 }

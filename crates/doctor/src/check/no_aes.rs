@@ -27,15 +27,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     };
     let model = cpu.model.known().map_or("the processor", String::as_str);
     let finding = finding.evidence(format!("{model} has no 'aes' flag"));
-    Some(match host.facts.machine.guest.get() {
-        Some(true) => finding
+    let is_changeable = host.facts.machine.guest.get() == Some(true) && host.fixed_by().is_none();
+    Some(match is_changeable {
+        true => finding
             .fix(
                 "give the guest the host's processor model: \
                  libvirt <cpu mode='host-passthrough'/>, QEMU -cpu host",
             )
             .undo("the previous processor model")
             .conflict("a guest with the host's processor model can only migrate to similar hosts"),
-        _ => finding.fix(
+        false => finding.fix(
             "turn AES-NI on in the firmware, if the processor has it; \
              otherwise ssh -c chacha20-poly1305@openssh.com, \
              or linerate cp --no-encrypt in a trusted network",

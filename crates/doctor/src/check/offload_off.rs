@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let each =
-        |port| [receiving(host, port), sending(host, port), checksum(port, "rx"), checksum(port, "tx")];
+        |port| [receiving(host, port), sending(host, port), checksum(host, port, "rx"), checksum(host, port, "tx")];
     host.devices().flat_map(each).flatten().collect()
 }
 
@@ -53,6 +53,7 @@ fn segmented_by_kernel(host: &Host<'_>, port: &Port) -> Option<Finding> {
     is_felt.then(|| {
         remedy(
             finding.at(format!("{} tx-tcp-segmentation", port.name)).evidence("tx-tcp-segmentation off"),
+            host,
             port,
             "tx-tcp-segmentation",
         )
@@ -72,10 +73,10 @@ fn costs(host: &Host<'_>, port: &Port, feature: &str, what: &str) -> Option<Find
         .at(format!("{} {feature}", port.name))
         .evidence(format!("{feature} off; packets of {mtu} bytes"))
         .evidence(format!("a connection on one core then reaches {} to {}", gbit(band.low), gbit(band.high)));
-    Some(remedy(finding, port, feature))
+    Some(remedy(finding, host, port, feature))
 }
 
-fn checksum(port: &Port, way: &str) -> Option<Finding> {
+fn checksum(host: &Host<'_>, port: &Port, way: &str) -> Option<Finding> {
     let features: &[&str] =
         if way == "rx" { &["rx-checksum"] } else { &["tx-checksum-ip-generic", "tx-checksum-ipv4"] };
     // A driver has one of these features, and the kernel lists all: an unknown one may be the one that is on.
@@ -87,19 +88,20 @@ fn checksum(port: &Port, way: &str) -> Option<Finding> {
             .evidence(format!(
                 "{first} off; without checksums of sent packets, the card can't segment either"
             ));
-    Some(remedy(finding, port, first))
+    Some(remedy(finding, host, port, first))
 }
 
-fn remedy(finding: Finding, port: &Port, feature: &str) -> Finding {
+fn remedy(finding: Finding, host: &Host<'_>, port: &Port, feature: &str) -> Finding {
     match (port.has_fixed(feature), port.kind.get()) {
         (false, _) => {
             let setting = Setting::Feature { port: port.name.clone(), feature: feature.into() };
             finding.remedied(Remedy::of(setting, "off", "on"))
         }
-        (true, Some(PortKind::Paravirtual)) => finding.fix(
+        (true, Some(PortKind::Paravirtual)) if host.fixed_by().is_none() => finding.fix(
             "the hypervisor must offer it: \
                 QEMU needs a tap with vnet_hdr and virtio-net-pci,csum=on,host_tso4=on,guest_tso4=on",
         ),
+        // Of a monitor that nobody can change, too.
         (true, _) => finding.fix("the device can't do it: use another model, or a larger MTU"),
     }
 }

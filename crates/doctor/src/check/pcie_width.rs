@@ -1,6 +1,6 @@
 //! The lanes of a card's slot and their speed, compared with the port's rate.
 
-use linerate_host::facts::Port;
+use linerate_host::facts::{PciLink, Port};
 
 use super::{Check, CheckRun};
 use crate::formula::{gbit, pcie};
@@ -73,7 +73,11 @@ fn shared(host: &Host<'_>, bond: &Port) -> Option<Finding> {
             link(gigatransfers, width)
         ))
         .evidence(format!("needed: {}", gbit(need)));
-    Some(finding.fix("use a wider slot for the card, or bond ports of two cards"))
+    let way = match short_of(&pci.link) {
+        Some(Short::Nothing) => "bond ports of two cards: the card itself can't do more",
+        _ => "use a wider slot for the card, or bond ports of two cards",
+    };
+    Some(finding.fix(way))
 }
 
 fn uses_several(mode: &str) -> bool {
@@ -91,19 +95,48 @@ fn link(speed: f64, width: u32) -> String {
     format!("Gen{generation} x{width} ({speed} GT/s)")
 }
 
+/// What a card's link lacks of what the card can do.
+enum Short {
+    Nothing,
+    Lanes,
+    Speed,
+    Both,
+}
+
+/// `None` if the link or the card's maximum isn't known.
+fn short_of(link: &PciLink) -> Option<Short> {
+    let is_slower = link.speed.get()? < link.max_speed.get()?;
+    Some(match (link.width.get()? < link.max_width.get()?, is_slower) {
+        (false, false) => Short::Nothing,
+        (true, false) => Short::Lanes,
+        (false, true) => Short::Speed,
+        (true, true) => Short::Both,
+    })
+}
+
 fn remedy(finding: Finding, port: &Port) -> Finding {
     let Some(pci) = port.pci.known() else { return finding };
     let best = pci.link.max_speed.get().zip(pci.link.max_width.get());
-    match best {
-        Some((speed, width)) => finding
-            .evidence(format!("the card supports {}", link(speed, width)))
-            .fix(format!(
-                "put the card into a slot with {width} lanes; lspci -vv -s {} shows LnkCap and LnkSta",
-                pci.address
-            ))
-            .conflict("an idle link may run below its speed: check again during a transfer"),
-        None => finding.fix("put the card into a wider or faster slot"),
-    }
+    let Some(((speed, width), short)) = best.zip(short_of(&pci.link)) else {
+        return finding.fix("put the card into a wider or faster slot");
+    };
+    let generation =
+        pcie::generation(speed).map_or_else(|| format!("{speed} GT/s"), |number| format!("generation {number}"));
+    let slot = match short {
+        Short::Nothing => {
+            return finding
+                .evidence("this is the most that the card supports: no slot makes it faster")
+                .fix("use a card with more lanes or of a later generation: this one can't carry the rate of its port");
+        }
+        Short::Lanes => format!("with {width} lanes"),
+        Short::Speed => format!("of {generation}, or allow it in the firmware"),
+        Short::Both => format!("with {width} lanes of {generation}"),
+    };
+    let shows = format!("lspci -vv -s {} shows LnkCap and LnkSta", pci.address);
+    finding
+        .evidence(format!("the card supports {}", link(speed, width)))
+        .fix(format!("put the card into a slot {slot}; {shows}"))
+        .conflict("an idle link may run below its speed: check again during a transfer")
 }
 
 #[cfg(test)]
@@ -135,6 +168,27 @@ mod tests {
         };
         assert_eq!(with(4), (vec!["pcie-width bond0 major 13.1 Gbit/s".into()], vec![]));
         assert_eq!(with(8), (vec![], vec![]));
+    }
+
+    /// A card of 100 Gbit/s with eight lanes of the third generation.
+    #[test]
+    fn a_slot_is_blamed_only_for_what_it_lacks() {
+        let fix = |speed: f64, width: u32| {
+            let host = edited("bare-gen1-x4", "eth2", |port| {
+                let linerate_host::Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+                let link = &mut pci.link;
+                (link.speed, link.width) =
+                    (linerate_host::Fact::Known(speed), linerate_host::Fact::Known(width));
+                (link.max_speed, link.max_width) =
+                    (linerate_host::Fact::Known(8.0), linerate_host::Fact::Known(8));
+                port.speed_mbps = linerate_host::Fact::Known(100_000);
+            });
+            found(&CHECK, &host).remove(0).fix.unwrap()
+        };
+        assert!(fix(8.0, 8).starts_with("use a card with more lanes or of a later generation"));
+        assert!(fix(8.0, 4).starts_with("put the card into a slot with 8 lanes;"));
+        assert!(fix(2.5, 8).starts_with("put the card into a slot of generation 3, or"));
+        assert!(fix(2.5, 4).starts_with("put the card into a slot with 8 lanes of generation 3;"));
     }
 
     #[test]

@@ -28,14 +28,17 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
     let cores = host.facts.cpu.threads().get()?;
     Some(
-        match possible {
-            0 | 1 => finding
+        match (possible, host.fixed_by()) {
+            (0 | 1, Some(monitor)) => finding.fix(format!(
+                "{monitor} gives a port one queue: spread the packets in software (see rps-off-one-queue)"
+            )),
+            (0 | 1, None) => finding
                 .fix(format!(
                     "on the hypervisor: libvirt <driver name='vhost' queues='{cores}'/>; \
                      QEMU -netdev tap,...,vhost=on,queues={cores} -device virtio-net-pci,mq=on,vectors={}",
                     2 * cores + 2
                 ))
-                .undo("the same without queues=; Firecracker supports one queue only"),
+                .undo("the same without queues="),
             _ => {
                 let channels = Setting::Channels { port: port.name.clone(), queues: Queues::Combined };
                 finding.remedied(Remedy::of(channels, 1, possible.min(cores)))
@@ -100,6 +103,17 @@ mod tests {
         let found = found(&CHECK, &fixture("virtio-one-queue"));
         assert_eq!(lines(&found), ["virtio-one-queue eth0 major 6.15 Gbit/s"]);
         assert!(found[0].fix.as_ref().unwrap().contains("queues='2'"));
+    }
+
+    #[test]
+    fn no_queues_are_asked_of_a_monitor_that_has_one() {
+        let desktop = crate::testing::changed("virtio-one-queue", |facts| {
+            facts.kernel = linerate_host::Fact::Known("6.10.14-linuxkit".into());
+        });
+        for (facts, monitor) in [(fixture("firecracker"), "a monitor such as Firecracker"), (desktop, "Docker Desktop")] {
+            let fix = found(&CHECK, &facts).remove(0).fix.unwrap();
+            assert!(fix.starts_with(&format!("{monitor} gives a port one queue")), "{fix}");
+        }
     }
 
     #[test]
