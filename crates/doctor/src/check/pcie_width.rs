@@ -28,7 +28,11 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     if band.low >= need {
         return None;
     }
-    let title = format!("the slot of {} carries {} to {}", port.name, gbit(band.low), gbit(band.high));
+    let what = match short_of(&pci.link) {
+        Some(Short::Nothing) => "PCI Express link",
+        _ => "slot",
+    };
+    let title = format!("the {what} of {} carries {} to {}", port.name, gbit(band.low), gbit(band.high));
     let finding = Finding::leaves(band.low, need, title)
         .at(&port.name)
         .evidence(format!("PCI device {}: link {}", pci.address, link(speed, width)))

@@ -27,29 +27,29 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let finding = one_queue(host, port, "virtio_net")?;
     let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
     let cores = host.facts.cpu.threads().get()?;
-    Some(
-        match (possible, host.fixed_by()) {
-            (0 | 1, Some(monitor)) => finding.fix(format!(
+    let finding = match (possible, host.fixed_by()) {
+        (0 | 1, Some(monitor)) => {
+            return Some(finding.fix(format!(
                 "{monitor} gives a port one queue: spread the packets in software (see rps-off-one-queue)"
-            )),
-            (0 | 1, None) => finding
-                .fix(format!(
-                    "on the hypervisor: libvirt <driver name='vhost' queues='{cores}'/>; \
-                     QEMU -netdev tap,...,vhost=on,queues={cores} -device virtio-net-pci,mq=on,vectors={}",
-                    2 * cores + 2
-                ))
-                .undo("the same without queues="),
-            _ => {
-                let channels = Setting::Channels { port: port.name.clone(), queues: Queues::Combined };
-                finding.remedied(Remedy::of(channels, 1, possible.min(cores)))
-            }
+            )));
         }
-        .conflict(format!(
-            "with few connections, several queues can be slower than one; \
-             if the hypervisor supports only one, set RPS instead; {}",
-            work::kept_table(port)
-        )),
-    )
+        (0 | 1, None) => finding
+            .fix(format!(
+                "on the hypervisor: libvirt <driver name='vhost' queues='{cores}'/>; \
+                 QEMU -netdev tap,...,vhost=on,queues={cores} -device virtio-net-pci,mq=on,vectors={}",
+                2 * cores + 2
+            ))
+            .undo("the same without queues="),
+        _ => {
+            let channels = Setting::Channels { port: port.name.clone(), queues: Queues::Combined };
+            finding.remedied(Remedy::of(channels, 1, possible.min(cores)))
+        }
+    };
+    Some(finding.conflict(format!(
+        "with few connections, several queues can be slower than one; \
+         if the hypervisor supports only one, set RPS instead; {}",
+        work::kept_table(port)
+    )))
 }
 
 /// The finding for a port of this driver with one receive queue, in a guest with several processors.
