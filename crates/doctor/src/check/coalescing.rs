@@ -140,7 +140,10 @@ mod tests {
     #[test]
     fn a_delay_that_nobody_can_set_is_not_found() {
         let nothing: [&str; 0] = [];
-        assert_eq!((with("thunder-nicvf", 3), with("thunder-nicvf", 1000)), (nothing.map(String::from).to_vec(), vec![]));
+        assert_eq!(
+            (with("thunder-nicvf", 3), with("thunder-nicvf", 1000)),
+            (nothing.map(String::from).to_vec(), vec![])
+        );
         assert_eq!(with("octeontx2", 3).len(), 1);
     }
 

@@ -213,9 +213,10 @@ mod tests {
         let both = |c: &mut PortCounters| (c.rx_missed, c.rx_fifo) = (Fact::Known(5), Fact::Known(6));
         assert_eq!(with_own("igb", "rx_queue_0_drops", 1, both), nothing, "rx_fifo is igb's sum");
         assert_eq!(with(|c| c.rx_missed = Fact::Known(5000)), nothing);
-        assert_eq!(lines(&found(crate::check::named("rx-ring").unwrap(), &fixture("stock-10g"))), [
-            "rx-ring eno1 minor -"
-        ]);
+        assert_eq!(
+            lines(&found(crate::check::named("rx-ring").unwrap(), &fixture("stock-10g"))),
+            ["rx-ring eno1 minor -"]
+        );
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 

@@ -16,8 +16,9 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let each =
-        |port| [receiving(host, port), sending(host, port), checksum(host, port, "rx"), checksum(host, port, "tx")];
+    let each = |port| {
+        [receiving(host, port), sending(host, port), checksum(host, port, "rx"), checksum(host, port, "tx")]
+    };
     host.devices().flat_map(each).flatten().collect()
 }
 

@@ -124,8 +124,8 @@ fn remedy(finding: Finding, port: &Port) -> Finding {
     let Some(((speed, width), short)) = best.zip(short_of(&pci.link)) else {
         return finding.fix("put the card into a wider or faster slot");
     };
-    let generation =
-        pcie::generation(speed).map_or_else(|| format!("{speed} GT/s"), |number| format!("generation {number}"));
+    let generation = pcie::generation(speed)
+        .map_or_else(|| format!("{speed} GT/s"), |number| format!("generation {number}"));
     let slot = match short {
         Short::Nothing => {
             return finding

@@ -43,7 +43,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let value = |most: u64| format!("{least} {usual} {most}");
     let larger = buffer::proposed(host.facts, most as f64, most);
     let change = Remedy::sysctl("net.ipv4.tcp_rmem", value(most), value(larger));
-    Some(finding.remedied_or(change, "make the program read faster: this host's memory, or its tcp_mem, allows no larger buffer"))
+    Some(finding.remedied_or(
+        change,
+        "make the program read faster: this host's memory, or its tcp_mem, allows no larger buffer",
+    ))
 }
 
 #[cfg(test)]

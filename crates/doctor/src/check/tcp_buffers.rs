@@ -49,7 +49,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             "tuned sets 16 MiB, ESnet 32 MiB at 10 Gbit/s and 64 MiB at 40, for several connections; \
              the fix is computed from the need of one",
         );
-    let words = "use several streams, as linerate does: this host's memory, or its tcp_mem, allows no larger buffer";
+    let words =
+        "use several streams, as linerate does: this host's memory, or its tcp_mem, allows no larger buffer";
     Some(finding.remedied_or(changes, words))
 }
 

@@ -110,7 +110,9 @@ mod tests {
         let desktop = crate::testing::changed("virtio-one-queue", |facts| {
             facts.kernel = linerate_host::Fact::Known("6.10.14-linuxkit".into());
         });
-        for (facts, monitor) in [(fixture("firecracker"), "a monitor such as Firecracker"), (desktop, "Docker Desktop")] {
+        for (facts, monitor) in
+            [(fixture("firecracker"), "a monitor such as Firecracker"), (desktop, "Docker Desktop")]
+        {
             let fix = found(&CHECK, &facts).remove(0).fix.unwrap();
             assert!(fix.starts_with(&format!("{monitor} gives a port one queue")), "{fix}");
         }

@@ -49,7 +49,10 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .filter_map(|host| Some(Remedy::sysctl("net.ipv4.tcp_window_scaling", 0, 1)?.on(host.name)));
     let buffers = buffers(path)?;
     let changes = scaled.chain(buffers.iter().filter_map(|end| end.remedy(flight)));
-    Some(finding.remedied_or(changes, "use more streams: the memory of these hosts, or their tcp_mem, allows no larger buffer"))
+    Some(finding.remedied_or(
+        changes,
+        "use more streams: the memory of these hosts, or their tcp_mem, allows no larger buffer",
+    ))
 }
 
 /// A text about the window from which the ceiling was computed.
