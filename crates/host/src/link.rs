@@ -4,15 +4,20 @@ use std::net::IpAddr;
 
 use linerate_sys::ethtool::Ethtool;
 
-use crate::facts::has_rate_of_its_own;
+use crate::facts::{has_rate_of_its_own, shaper_of};
 
-/// Bits a second of the port that has this address in the calling thread's network namespace. `None` if its driver
-/// reports no rate or only a nominal one, as the kernel's own ports and ports made for guests do.
+/// Bits a second that the port with this address may send, in the calling thread's network namespace: its driver's rate, or the
+/// limit of its root queueing discipline if that is lower. `None` if there is no such limit, and the driver reports no rate or only
+/// a nominal one, as the kernel's own ports and ports made for guests do.
 pub fn link_rate(address: IpAddr) -> Option<u64> {
     let port = port_with(address.to_canonical())?;
+    driver_rate(&port).into_iter().chain(shaper_of(&port)).min()
+}
+
+fn driver_rate(port: &str) -> Option<u64> {
     let mut drivers = Ethtool::open().ok()?;
-    let driver = drivers.driver(&port).ok()?;
-    let mbps = drivers.link(&port).ok()?.mbps.filter(|_| has_rate_of_its_own(&driver.name))?;
+    let driver = drivers.driver(port).ok()?;
+    let mbps = drivers.link(port).ok()?.mbps.filter(|_| has_rate_of_its_own(&driver.name))?;
     Some(u64::from(mbps) * 1_000_000)
 }
 

@@ -82,7 +82,8 @@ pub struct Stages {
     pub quota_stops: u64,
     /// Nanoseconds for which the group was throttled, summed over processors.
     pub quota_stopped: u64,
-    /// Sender: the rate of the port that its streams use, in bits a second; 0 if it is unknown or only nominal.
+    /// Sender: the rate of the port that its streams use, in bits a second, or that of its shaper if that is lower; 0 if neither is
+    /// known, or the port's is only nominal.
     pub link: u64,
 }
 

@@ -31,6 +31,12 @@ others() {
     done
 }
 
+# The port by which host a reaches b sends at most 60 Mbit/s, with room for a long queue before it.
+shape() {
+    port=$(ip -o route get "$LINERATE_LAB_ADDRESS_B" | sed 's/.* dev \([^ ]*\).*/\1/')
+    tc qdisc replace dev "$port" root tbf rate 60mbit burst 32k latency 400ms
+}
+
 # Host b drops what it receives above 100 Mbit/s.
 police() {
     $FAR nft 'add table inet t; add chain inet t c { type filter hook input priority 0; };

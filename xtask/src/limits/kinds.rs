@@ -247,6 +247,18 @@ pub const KINDS: &[LimitKind] = &[
         script: "others; $CP $WORK/few b:$WORK/out",
     },
     LimitKind {
+        made: "own-shaper",
+        expected: "network",
+        lab: "--link 200mbit --rtt 20ms",
+        script: "shape; $CP $WORK/little b:$WORK/out",
+    },
+    LimitKind {
+        made: "measure-own-shaper",
+        expected: "network",
+        lab: "--link 200mbit --rtt 20ms",
+        script: "shape; $MEASURE -- $SCP $WORK/little b:$WORK/out",
+    },
+    LimitKind {
         made: "host-slow-source",
         expected: "source-read",
         lab: "",

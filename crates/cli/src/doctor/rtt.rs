@@ -152,8 +152,8 @@ fn full_packets(mut stream: TcpStream) -> Option<PacketFate> {
 }
 
 /// True once full packets have arrived, false once they count as lost: sent several times, and not
-/// acknowledged at their first size. A kernel that probes for the MTU (tcp_mtu_probing) makes them smaller in
-/// the end, and then they arrive.
+/// acknowledged at their first size; or never sent, since this host's own rules discard them. A kernel that probes for the MTU
+/// (tcp_mtu_probing) makes them smaller in the end, and then they arrive.
 fn judged(before: &TcpInfo, now: &TcpInfo, elapsed: Duration) -> Option<bool> {
     let arrived = now.acknowledged.saturating_sub(before.acknowledged);
     let (again, is_smaller) =
@@ -165,7 +165,9 @@ fn judged(before: &TcpInfo, now: &TcpInfo, elapsed: Duration) -> Option<bool> {
         return Some(true);
     }
     let is_long = is_smaller || elapsed >= SHORTEST;
-    (is_long && again >= AGAIN).then_some(false)
+    // With an open window, TCP asks the peer for one only if no segment leaves this host.
+    let stays_here = now.repeats && now.in_flight == 0 && now.unsent > 0 && now.peer_window > 0;
+    (is_long && (again >= AGAIN || stays_here && arrived == 0)).then_some(false)
 }
 
 /// A packet of ssh's protocol with a message to be ignored, before any encryption (RFC 4253, 6).
@@ -242,6 +244,13 @@ mod tests {
         assert_eq!(judged(&before, &info(19, 5, 1448), late), Some(false));
         assert_eq!(judged(&before, &info(19, 1, 1448), late), None, "one loss");
         assert_eq!(judged(&before, &info(1043, 5, 1024), late), Some(false), "only smaller ones arrive");
+        let own = TcpInfo { repeats: true, unsent: 18_000, peer_window: 65_535, ..info(19, 0, 1448) };
+        assert_eq!(judged(&before, &own, late), Some(false), "this host's own firewall");
+        assert_eq!(
+            judged(&before, &TcpInfo { peer_window: 0, ..own }, late),
+            None,
+            "a server that reads nothing"
+        );
     }
 
     #[test]

@@ -94,6 +94,22 @@ fn a_black_hole_is_named_in_time_in_either_direction() {
     }
 }
 
+/// Neither TCP nor ssh gives up then, and no segment counts as sent again.
+#[test]
+fn full_packets_that_this_hosts_own_firewall_drops_are_named_in_time() {
+    if !has("ethtool") || !has("nft") {
+        return;
+    }
+    let Some(case) = case_with_link("1gbit") else { return };
+    case.bed.on(End::A, &["ethtool", "-K", &port(&case, End::A), "tso", "off", "gso", "off"]);
+    let rule = "add table ip t; add chain ip t o { type filter hook output priority 0; }; add rule ip t o ip length gt 1400 drop";
+    case.bed.on(End::A, &["nft", rule]);
+    let begun = Instant::now();
+    let all = found(&case, &["--path", "local", "b", "--target", "1gbit"]);
+    assert!(begun.elapsed() < DEADLINE, "{:?}", begun.elapsed());
+    assert_eq!(finding(&all, "mtu-black-hole")["severity"], "critical");
+}
+
 #[test]
 fn an_overlay_is_named_with_its_mtu() {
     let Some(case) = case_with_link("1gbit") else { return };

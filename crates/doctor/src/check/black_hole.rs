@@ -23,7 +23,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let (from, to) = (path.from.name, path.to.name);
     let finding = Finding::leaves(0.0, path.rate(), format!("packets of {bytes} bytes vanish between {from} and {to}: an MTU black hole"))
         .evidence("a connection to the ssh server is made and small packets are acknowledged, but full packets are never acknowledged, or never arrive")
-        .evidence("a device on the path takes only smaller packets; its ICMP message about that isn't sent, or is filtered")
+        .evidence("a device on the path takes only smaller packets, and its ICMP message about that isn't sent, or is filtered; or a firewall's rule at one of the ends drops full packets")
         .evidence(format!("the doctor didn't log in to {to} for its facts: ssh would wait for the keys for ever"));
     Some(
         finding

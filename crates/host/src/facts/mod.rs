@@ -58,6 +58,7 @@ pub use memory::{MemoryFacts, available_memory};
 pub use module::{CableKind, Limits, Module, ModuleReach, Monitor};
 pub use pci::{Bridge, Pci, PciLink};
 pub use port::{Port, PortCounters, Vlan, VlanAbove};
+pub(crate) use qdisc::shaper_of;
 pub use qdisc::{Policers, Qdisc};
 pub use route::{BesidePort, TakenRoute};
 pub use softnet::{SoftnetCpu, SoftnetFacts};

@@ -72,6 +72,17 @@ pub(super) fn read(root: &Root) -> Fact<Vec<(String, Qdisc)>> {
     root.answer("live/qdiscs", netlink::qdiscs).map(|text| text.lines().filter_map(line).collect())
 }
 
+/// Bits a second to which the root discipline of a port of this host limits it.
+pub fn shaper_of(port: &str) -> Option<u64> {
+    let text = netlink::qdiscs().ok()?;
+    root_rate(&text, port)
+}
+
+fn root_rate(text: &str, port: &str) -> Option<u64> {
+    let mut all = text.lines().filter_map(line);
+    all.find(|(name, qdisc)| name == port && qdisc.root).and_then(|(_, qdisc)| qdisc.rate)
+}
+
 /// Parses `eth0 root fq drops 0 requeues 3 overlimits 0`.
 fn line(line: &str) -> Option<(String, Qdisc)> {
     let mut words = line.split_whitespace();
@@ -90,4 +101,15 @@ fn line(line: &str) -> Option<(String, Qdisc)> {
         }
     }
     Some((port, qdisc))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ports_limit_is_that_of_its_root() {
+        let text = "eth0 root mq drops 0\neth0 leaf tbf drops 0 rate 1000\neth1 root tbf drops 0 overlimits 7 rate 60000000\n";
+        assert_eq!((root_rate(text, "eth0"), root_rate(text, "eth1")), (None, Some(60_000_000)));
+    }
 }

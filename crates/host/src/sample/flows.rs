@@ -109,7 +109,8 @@ pub struct Flow {
     /// Share of the samples in which received bytes waited for the program to read them.
     #[serde(default)]
     pub unread: f64,
-    /// Bits a second of the port with the local address; 0 if the rate isn't known, or is only nominal.
+    /// Bits a second that the port with the local address, or its shaper, may send; 0 if neither rate is known, or the port's is
+    /// only nominal.
     #[serde(default)]
     pub link: u64,
     /// Segments with data, sent and received during the recording; 0 if their number isn't known.
