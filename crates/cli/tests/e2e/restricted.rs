@@ -365,5 +365,5 @@ fn the_lines_of_the_guide_do_what_its_page_says() {
 
 /// Whether a line of the page is one for a shell.
 fn is_command(line: &str) -> bool {
-    line.starts_with("install ") || (line.starts_with("linerate ") && line.contains("@vault:"))
+    line.starts_with("install -") || (line.starts_with("linerate ") && line.contains("@vault:"))
 }
