@@ -159,10 +159,10 @@ fn a_tuned_host_is_told_nothing() {
 #[test]
 fn the_same_of_two_hosts_is_told_once() {
     let directory = support::directory("linerate-doctor-");
-    for host in ["a", "b"] {
-        fs::copy(fixture("stock-10g.txt"), directory.path().join(host)).unwrap();
+    for name in ["a", "b"] {
+        fs::copy(fixture("stock-10g.txt"), directory.path().join(name)).unwrap();
     }
-    // By a short name: long ones take more rows, and then minor findings get shorter.
+    // By short names: long ones take more rows, and then minor findings get shorter.
     let told = |arguments: &[&str]| doctor_in(directory.path(), arguments).exits(0);
     let (one, two) = (told(&["--root", "a"]), told(&["--root", "a", "--root", "b"]));
     assert_eq!(
@@ -170,6 +170,7 @@ fn the_same_of_two_hosts_is_told_once() {
         one.out.lines().count() + 1,
         "another line with what is needed: {two}"
     );
+    assert_eq!(told(&["--root", "a", "--root", "a"]).out, one.out, "one host");
 }
 
 /// A directory of the data is looked at, and not only where the system is.
