@@ -10,7 +10,7 @@ pub const FATAL: u8 = 255;
 /// The codes and their meanings, for the help and the guide.
 pub const MEANINGS: [(u8, &str); 4] = [
     (0, "everything is there, whole and on stable storage"),
-    (FAILED, "an option or path is wrong or refused, or something failed; the others are there"),
+    (FAILED, "an option or path is wrong or refused, or some entries failed; all other entries are there"),
     (130, "interrupted"),
     (FATAL, "the far end or the connection failed, or a source of this host isn't there"),
 ];
