@@ -181,8 +181,21 @@ impl System {
             ports.join(" ")
         );
         self.put(SYSCTLS, OWN_SYSCTLS, &sysctls)?;
-        self.put(UNITS, UNIT, if commands.is_empty() { "" } else { &unit })?;
-        self.enable(!commands.is_empty())
+        self.put_unit(if commands.is_empty() { "" } else { &unit })
+    }
+
+    /// Writes the unit and its link, or removes both if it would be empty. The link goes before the unit, and comes after it: if this
+    /// is cut off, the next run finds both by the unit.
+    fn put_unit(&self, unit: &str) -> Result<(), String> {
+        if unit.is_empty() {
+            self.enable(false)?;
+        }
+        self.put(UNITS, UNIT, unit)?;
+        if !unit.is_empty() {
+            self.enable(true)?;
+        }
+        self.reload();
+        Ok(())
     }
 
     /// Writes a file as a whole, or removes it if it would be empty.
@@ -202,13 +215,15 @@ impl System {
             }),
             false => removed(&link),
         };
-        done.map_err(|error| format!("writing {}: {error}", link.display()))?;
+        done.map_err(|error| format!("writing {}: {error}", link.display()))
+    }
+
+    /// Lets systemd read the unit again, which it otherwise does at the next start.
+    fn reload(&self) {
         if self.0 == Path::new("/") && Path::new("/run/systemd/system").is_dir() {
-            // systemd reads it at the next start anyway.
             let mut reload = Command::new("systemctl");
             let _ = reload.arg("daemon-reload").stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
-        Ok(())
     }
 }
 
@@ -321,6 +336,14 @@ mod tests {
         assert!(!other.join(own).exists() && root.join(own).exists());
         usual.forget(&shelf, &mut second).unwrap();
         assert!(!root.join(own).exists());
+        // A run that was cut off behind the removal of the link leaves the unit, by which the rest is found.
+        let (mut cut, _) =
+            confirmed(&shelf, vec![step(Setting::Rps { port: "eth0".into(), queue: 0 }, "0", "f")]);
+        system.keep(&shelf, &mut cut, &PresentPorts::default()).unwrap();
+        system.enable(false).unwrap();
+        cut.note(TreatmentEvent::Forgotten).unwrap();
+        system.forget(&shelf, &mut cut).unwrap();
+        assert!(!root.join(unit).exists() && !root.join(WANTS).join(UNIT).is_symlink());
         // Somebody else's file is never touched.
         fs::write(root.join(own), "mine\n").unwrap();
         let (mut third, _) = confirmed(&shelf, vec![step(ecn(), "0", "2")]);

@@ -28,7 +28,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     Some(
         finding
             .fix(format!(
-                "let ICMP (type 3 code 4; ICMPv6 type 2) through the firewalls, or give both ends the MTU of the path: \
+                "nft list ruleset and iptables-save at both ends show whether a rule there drops them; else let ICMP (type 3 code 4; ICMPv6 type 2) through the firewalls, or give both ends the MTU of the path: \
                  tracepath -n {to} shows where it falls; until then: sysctl -w net.ipv4.tcp_mtu_probing=1 at both ends"
             ))
             .undo("sysctl -w net.ipv4.tcp_mtu_probing with the previous value")

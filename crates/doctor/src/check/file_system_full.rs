@@ -37,7 +37,12 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     if total <= 0.0 || (free / total >= LITTLE && seconds >= SOON) {
         return None;
     }
-    let severity = if free < 1.0 { Severity::Critical } else { Severity::Minor };
+    // Whoever writes for so long at this rate knows how much it is.
+    let severity = match free / total {
+        _ if free < 1.0 => Severity::Critical,
+        share if share < LITTLE => Severity::Minor,
+        _ => Severity::Note,
+    };
     let finding =
         Finding::new(severity, format!("{} is full after {seconds:.0} s at {}", fs.path, gbit(host.rate())))
             .at(&fs.path)
@@ -69,5 +74,9 @@ mod tests {
         let none = with("stock-10g", |fs| fs.free = Fact::Known(0));
         assert_eq!(lines(&found(&CHECK, &none)), ["file-system-full / critical -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        let half = with("stock-10g", |fs| {
+            (fs.total, fs.free) = (Fact::Known(20_000_000_000), Fact::Known(10_000_000_000));
+        });
+        assert_eq!(lines(&found(&CHECK, &half)), ["file-system-full / note -"], "8 s at 10 Gbit/s");
     }
 }

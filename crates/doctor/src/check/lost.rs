@@ -31,7 +31,7 @@ pub struct Lost {
 type Known = (&'static [&'static str], Place, &'static [&'static str]);
 
 const KNOWN: &[Known] = &[
-    (&[], Ring, &["rx_no_dma_resources", "rx_out_of_buffer", "rx_no_buffer_count", "rx_discards"]),
+    (&[], Ring, &["rx_no_dma_resources", "rx_out_of_buffer", "rx_discards"]),
     (&["vmxnet3"], Ring, &["pkts rx OOB"]),
     (&["mlx5_core"], Card, &["rx_discards_phy", "outbound_pci_buffer_overflow", "rx_prio#_discards"]),
     (&["mlx5_core"], Card, &["rx_prio#_buf_discard"]),
@@ -105,8 +105,10 @@ const IN_DROPPED: [&str; 15] = [
 const IN_BOTH: [&str; 1] = ["ice"];
 /// Parts of names of other counters of lost packets.
 const SIGNS: [&str; 7] = ["drop", "discard", "no_buf", "nobuf", "overrun", "overflow", "missed"];
-/// Parts of names of counters that have such a sign, but tell of something else.
-const OTHERS: [&str; 7] = ["xdp", "tx", "csum", "bytes", "out", "loopback", "events"];
+/// Parts of names of counters that have such a sign, but tell of something else: Intel's rx_no_buffer_count also has packets that
+/// waited in the card until there was a buffer, and rx_steer_missed packets that are for nobody here.
+const OTHERS: [&str; 9] =
+    ["xdp", "tx", "csum", "bytes", "out", "loopback", "events", "no_buffer_count", "steer_missed"];
 
 /// The most packets that a counter of this place tells of: counters of one place tell mostly of the same packets.
 pub fn at(port: &Port, place: Place) -> Option<Lost> {

@@ -129,6 +129,10 @@ fn stopped(evidence: &Evidence) -> Option<Verdict> {
 /// Stable storage, if most of the time passed after the last byte.
 fn settling(evidence: &Evidence, receiver: &EndTimes) -> Option<Verdict> {
     let Evidence { sender, seconds, .. } = evidence;
+    // From memory to memory, the path's queues empty in this time.
+    if evidence.receiver.write == 0 {
+        return None;
+    }
     let settled = 1.0 - ratio(sender.span as f64 * 1e-9, *seconds);
     if sender.span == 0 || *seconds <= 0.0 || settled < SETTLING {
         return None;

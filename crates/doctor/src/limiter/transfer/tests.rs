@@ -212,6 +212,9 @@ fn a_long_wait_for_storage_is_the_destinations() {
         Evidence { sender: idle_sender(), receiver: idle_receiver(), seconds: 10.0, ..Evidence::default() };
     let verdict = name(&evidence);
     assert_eq!((verdict.limiter, verdict.share), (Limiter::DestinationWrite, 0.9));
+    let memory = Stages { write: 0, ..idle_receiver() };
+    let drains = name(&Evidence { receiver: memory, ..evidence });
+    assert_ne!(drains.limiter, Limiter::DestinationWrite, "nothing is written");
     // Streams that came later make no such wait.
     let late = Stages { workers: 8, span: 10 * SECOND, ..idle_sender() };
     assert_eq!(name(&Evidence { sender: late, ..evidence }).limiter, Limiter::NotExplained);
