@@ -93,7 +93,7 @@ fn the_switch_finds_a_port_with_another_name_and_leaves_one_that_is_gone() {
     assert_eq!(state_of(&host, "v0"), namesake);
 }
 
-/// What is kept goes by the name at each start.
+/// A kept setting goes by the name of its port at each start.
 #[test]
 fn a_port_with_another_name_is_not_kept() {
     let Some(host) = Ill::host() else { return };

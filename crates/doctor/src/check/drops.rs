@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(with_own("qede", "brb_discards", 50, |_| ()), found("rx_fifo", "minor"));
     }
 
-    /// What rx-ring finds isn't here too, whatever counts it.
+    /// A loss that rx-ring finds isn't found here too, whatever counts it.
     #[test]
     fn the_rings_losses_are_left_to_its_own_check() {
         let dropped = |c: &mut PortCounters| c.rx_dropped = Fact::Known(5000);

@@ -144,7 +144,7 @@ fn sizes(host: &Host<'_>, port: &Port) -> Option<(u32, u32)> {
     Some((jumbo.min(most), enough.min(most)))
 }
 
-/// What Azure takes, by the function of a card that its guests have as a member of Hyper-V's port; `None` without such a function.
+/// The MTU that Azure takes, and the one from which nothing is proposed, by the function of a card that its guests have as a member of Hyper-V's port; `None` without such a function.
 fn azures(host: &Host<'_>) -> Option<(u32, u32)> {
     match (has_driver(host, "mlx"), has_driver(host, "mana")) {
         (true, _) => Some((AZURES, AZURES)),
@@ -177,7 +177,7 @@ struct Owner<'a> {
     master: Master<'a>,
 }
 
-/// What a port belongs to.
+/// The device that a port is a part of.
 enum Master<'a> {
     None,
     /// A bridge takes the lowest MTU of its ports (br_mtu_auto_adjust() in net/bridge/br_if.c).

@@ -99,7 +99,7 @@ fn link(speed: f64, width: u32) -> String {
     format!("Gen{generation} x{width} ({speed} GT/s)")
 }
 
-/// What a card's link lacks of what the card can do.
+/// The lanes or the generation that a card's link lacks of the card's own.
 enum Short {
     Nothing,
     Lanes,

@@ -87,7 +87,7 @@ fn short(host: &Host<'_>, port: &Port, rings: &Rings, felt: Option<Severity>) ->
     Some(if in_buffers { words(finding, port, rings) } else { remedy(finding, port, rings) })
 }
 
-/// What the counters say about the ring. Only counters that are known and 0 say that nothing was lost.
+/// The losses in the ring, by the counters. Only counters that are known and 0 say that nothing was lost.
 fn losses(port: &Port, since: &str) -> String {
     let is_counted = port.counters.rx_missed.get().is_some() || port.statistics.known().is_some();
     if let Some(lost) = lost::at(port, Place::Ring) {

@@ -16,9 +16,12 @@ impl WorkerLinks {
         lock(&self.0).clear();
     }
 
-    /// Adds a worker on this link.
-    pub fn add(&self, link: Option<IpAddr>) {
-        *lock(&self.0).entry(link).or_default() += 1;
+    /// Adds a worker on this link; true if it is the first one there.
+    pub fn add(&self, link: Option<IpAddr>) -> bool {
+        let mut links = lock(&self.0);
+        let workers = links.entry(link).or_default();
+        *workers += 1;
+        *workers == 1
     }
 
     /// Removes a worker from a link, unless it is the last one there; true if it may leave.
@@ -38,7 +41,7 @@ mod tests {
     #[test]
     fn the_last_one_on_a_link_stays() {
         let (links, a, b) = (WorkerLinks::default(), Some([10, 0, 0, 1].into()), Some([10, 0, 1, 1].into()));
-        [a, a, b].into_iter().for_each(|link| links.add(link));
+        assert_eq!([a, a, b].map(|link| links.add(link)), [true, false, true]);
         assert!(!links.take(b) && links.take(a) && !links.take(a));
         links.clear();
         assert!(!links.take(None));

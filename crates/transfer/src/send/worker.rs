@@ -66,9 +66,11 @@ impl<'a> SendWorker<'a> {
     /// A worker that sends the units of `work` on `stream`.
     pub fn new(shared: &'a Transmission<'a>, stream: Stream, work: &'a Work) -> Self {
         shared.working.fetch_add(1, Ordering::AcqRel);
-        shared.counters.leaves_by(stream.link_rate());
         let link = stream.local_address();
-        shared.links.add(link);
+        // The kernel is asked for the rate of a link once, and not for each of its streams.
+        if shared.links.add(link) {
+            shared.counters.leaves_by(stream.link_rate());
+        }
         Self {
             shared,
             link,

@@ -157,7 +157,7 @@ fn journal_of(shelf: &Shelf, id: &str) -> Result<TreatmentJournal, Failure> {
     shelf.journal(id).map_err(|why| Failure::failed(told(why)))
 }
 
-/// What can be done about a journal that can't be read.
+/// A sentence about a journal that can't be read, with what the user can do.
 fn what_to_do(unread: &UnreadJournal) -> String {
     let UnreadJournal { id, why, place, is_taken_back, .. } = unread;
     let place = place.display();
