@@ -151,7 +151,12 @@ fn commands(path: &[&str]) -> Vec<String> {
     let text = help(path);
     let listed =
         text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    // A description that takes two lines goes on further to the right.
+    let names: Vec<&str> = listed
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
     let mut found = Vec::new();
     // Above a list of commands, a usage without one is a command of its own.
     if !path.is_empty() && !text.contains(&format!("Usage: linerate {} <COMMAND>", path.join(" "))) {

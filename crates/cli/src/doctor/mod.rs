@@ -125,7 +125,7 @@ pub struct DoctorArgs {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 enum DoctorVerb {
-    /// Explain a check: its facts, formula and sources, when it is wrong, and how to look by hand
+    /// Explain a check: its facts, formula, sources and errors, and how to look by hand
     Explain(ExplainArgs),
 }
 

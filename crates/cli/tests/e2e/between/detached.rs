@@ -76,7 +76,7 @@ fn a_copy_goes_on_without_its_client_and_is_found_again() {
     large_tree(&trio);
     says(&trio, "dst", &["no detached jobs"]);
     trio.run("attach", args!["dst"]).exits(2).says(&["linerate: dst: there are no detached jobs here"]);
-    let run = left(&trio, &["--bwlimit", "16m"], "to").exits(0);
+    let run = left(&trio, &["--bwlimit", "4m"], "to").exits(0);
     let id = job(&run);
     run.says(&["continues between src and dst", &format!("linerate attach dst:{id}")]);
     // Each host has the one process that does the work, and nobody's login.
@@ -134,7 +134,7 @@ fn a_copy_goes_on_without_its_client_and_is_found_again() {
 fn a_copy_outlives_its_servers() {
     let Some(trio) = trio() else { return };
     large_tree(&trio);
-    left(&trio, &["--bwlimit", "16m"], "to").exits(0);
+    left(&trio, &["--bwlimit", "8m"], "to").exits(0);
     trio.stop_servers();
     let (tree, to) = trio.trees();
     let all = || HOSTS.iter().all(|(name, _)| trio.processes(name).is_empty());
@@ -236,7 +236,7 @@ fn several_jobs_are_told_apart() {
     let Some(trio) = trio() else { return };
     large_tree(&trio);
     let one = job(&left(&trio, &["--bwlimit", "8m"], "to").exits(0));
-    let other = job(&left(&trio, &["--bwlimit", "16m"], "other").exits(0));
+    let other = job(&left(&trio, &["--bwlimit", "8m"], "other").exits(0));
     let jobs = status(&trio, "dst");
     assert!(jobs.len() == 2 && jobs.iter().all(|job| job["state"] == "running"), "{jobs:?}");
     trio.run("attach", args!["dst"]).exits(2).says(&["several jobs", &one, &other]);
