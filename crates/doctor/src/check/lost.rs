@@ -80,9 +80,13 @@ const KNOWN: &[Known] = &[
 
 /// Drivers whose rx_fifo is the ring; of others it is the card's buffer, or 0.
 const FIFO_OF_RING: [&str; 4] = ["igb", "igc", "bnx2x", "qede"];
-/// Drivers whose rx_dropped is the ring: packets for which the device had no buffer (DPDK's driver of the same device counts them as
-/// imissed).
-const DROPPED_OF_RING: [&str; 1] = ["ena"];
+/// Drivers whose rx_dropped is the ring: packets for which the device had no buffer (DPDK's drivers of the same devices count them as
+/// imissed). Those of Octeon are named with hyphens by ethtool, and with underscores by /sys.
+const DROPPED_OF_RING: [&str; 7] =
+    ["ena", "rvu-nicpf", "rvu-nicvf", "rvu_nicpf", "rvu_nicvf", "octeontx2-nicpf", "octeontx2-nicvf"];
+/// Counters of packets that an XDP program decided to drop, of drivers that have these packets in rx_dropped, too (err_xdp in
+/// virtio_net.c).
+const DECIDED: &[(&[&str], &[&str])] = &[(&["virtio_net"], &["rx#_xdp_drops"])];
 /// Drivers whose rx_dropped has packets that their own counters tell of, too; without these the rest isn't known.
 const IN_DROPPED: [&str; 15] = [
     "mlx5_core",
@@ -106,9 +110,27 @@ const IN_BOTH: [&str; 1] = ["ice"];
 /// Parts of names of other counters of lost packets.
 const SIGNS: [&str; 7] = ["drop", "discard", "no_buf", "nobuf", "overrun", "overflow", "missed"];
 /// Parts of names of counters that have such a sign, but tell of something else: Intel's rx_no_buffer_count also has packets that
-/// waited in the card until there was a buffer, and rx_steer_missed packets that are for nobody here.
-const OTHERS: [&str; 9] =
-    ["xdp", "tx", "csum", "bytes", "out", "loopback", "events", "no_buffer_count", "steer_missed"];
+/// waited in the card until there was a buffer, rx_steer_missed packets that are for nobody here, and i40e's veb those that the
+/// switch in the card didn't hand to its other functions. Packets beyond the port's MTU are none of TCP's, nor are damaged ones a lack
+/// of buffers. gve's rx_queue_drop_cnt is the sum of its other counters.
+const OTHERS: [&str; 16] = [
+    "xdp",
+    "tx",
+    "csum",
+    "checksum",
+    "bytes",
+    "out",
+    "loopback",
+    "events",
+    "no_buffer_count",
+    "steer_missed",
+    "veb.",
+    "over_mru",
+    "oversize",
+    "drops_mtu",
+    "fcoe",
+    "queue_drop_cnt",
+];
 
 /// The most packets that a counter of this place tells of: counters of one place tell mostly of the same packets.
 pub fn at(port: &Port, place: Place) -> Option<Lost> {
@@ -120,9 +142,10 @@ pub fn at(port: &Port, place: Place) -> Option<Lost> {
     all.reduce(|most, lost| if lost.packets > most.packets { lost } else { most })
 }
 
-/// Packets in rx_dropped that aren't counted as those of a ring or of the card as well; 0 if that isn't known.
+/// Packets in rx_dropped that aren't counted as those of a ring or of the card as well, and that no program decided to drop; 0 if that
+/// isn't known.
 pub fn others(port: &Port) -> u64 {
-    let dropped = port.counters.rx_dropped.get().unwrap_or(0);
+    let dropped = port.counters.rx_dropped.get().unwrap_or(0).saturating_sub(decided(port));
     if is_of(port, &DROPPED_OF_RING) {
         return 0;
     }
@@ -133,6 +156,12 @@ pub fn others(port: &Port) -> u64 {
     let is_elsewhere = |place| kernels(port, place).iter().any(|lost| lost.packets > 0);
     let places = [Ring, Card].into_iter().filter(|place| is_of(port, &IN_BOTH) || !is_elsewhere(*place));
     places.filter_map(|place| at(port, place)).fold(dropped, |rest, lost| rest.saturating_sub(lost.packets))
+}
+
+/// Packets in rx_dropped that an XDP program decided to drop.
+fn decided(port: &Port) -> u64 {
+    let known = DECIDED.iter().filter(|(drivers, _)| is_of(port, drivers));
+    known.flat_map(|(_, names)| *names).fold(0, |all, name| all.saturating_add(sum(port, name)))
 }
 
 /// A counter of received packets that were lost for an unknown reason, and their number.
@@ -275,6 +304,31 @@ mod tests {
         assert_eq!(dropped("mlx5_core", &[("rx_discards_phy", 100)], 7), (7, 0));
         assert_eq!(dropped("ena", &[], 0), (100, 0));
         assert_eq!(dropped("ixgbe", &[], 7), (7, 100));
+        assert_eq!(dropped("rvu-nicpf", &[("rx_drops", 100)], 0), (100, 0));
+        // vmxnet3's rx_dropped is the driver's own: damaged packets, and those without memory.
+        assert_eq!(dropped("vmxnet3", &[("pkts rx OOB", 40), ("drv dropped rx total", 100)], 0), (40, 100));
+    }
+
+    /// What a program, a switch within the card or a sender's MTU decides is no lack of the host's.
+    #[test]
+    fn packets_that_were_dropped_on_purpose_are_no_loss() {
+        let mut virtio =
+            port("virtio_net", &[("rx0_xdp_drops", 60), ("rx1_xdp_drops", 30), ("rx0_drops", 70)]);
+        virtio.counters.rx_dropped = Fact::Known(97);
+        assert_eq!((others(&virtio), unknown(&virtio)), (7, Some(("rx_dropped".into(), 7))));
+        for (driver, counter) in [
+            ("i40e", "veb.rx_discards"),
+            ("gve", "rx_drops_packet_over_mru[0]"),
+            ("gve", "rx_drops_invalid_checksum[0]"),
+            ("gve", "rx_queue_drop_cnt[0]"),
+            ("gve", "rx_xdp_drop[0]"),
+            ("mlx5_core", "rx_oversize_pkts_sw_drop"),
+            ("be2net", "rx_drops_mtu"),
+            ("ixgbe", "rx_fcoe_dropped"),
+        ] {
+            assert_eq!(unknown(&port(driver, &[(counter, 5)])), None, "{driver} {counter}");
+        }
+        assert_eq!(unknown(&port("gve", &[("rx_dropped_pkt[0]", 5)])).map(|(_, lost)| lost), Some(5));
     }
 
     #[test]

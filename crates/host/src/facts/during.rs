@@ -79,11 +79,15 @@ fn cpu_since(now: &mut SoftnetCpu, before: &[SoftnetCpu]) {
     now.flow_limit = grown(now.flow_limit, before.flow_limit);
 }
 
-/// Subtracts named counters. The difference is meaningless for a driver's statistic that isn't a counter, such as a level;
-/// no check uses such a statistic.
+/// Statistics of drivers that are settings: `ena_srd_mode` holds the switches of ENA Express.
+const SETTINGS: [&str; 1] = ["ena_srd_mode"];
+
+/// Subtracts named counters, but no settings. The difference is meaningless for a driver's statistic that isn't a counter, such as a
+/// level; no check uses such a statistic.
 fn map_since(now: &mut Fact<BTreeMap<String, u64>>, before: &Fact<BTreeMap<String, u64>>) {
     if let (Fact::Known(now), Fact::Known(before)) = (now, before) {
         now.iter_mut()
+            .filter(|(name, _)| !SETTINGS.contains(&name.as_str()))
             .for_each(|(name, count)| *count = grown(*count, before.get(name).copied().unwrap_or(0)));
     }
 }
@@ -116,6 +120,20 @@ mod tests {
             (now.tcp.counters.known().unwrap()["OutSegs"], now.counted_seconds),
             (3000, Fact::Known(2.0))
         );
+    }
+
+    #[test]
+    fn a_setting_among_the_statistics_is_no_count() {
+        let with = |packets| {
+            let mut facts = facts(0, 0, 0);
+            let Fact::Known(ports) = &mut facts.ports else { panic!("none") };
+            let all = [("ena_srd_mode".to_owned(), 1), ("ena_srd_tx_pkts".to_owned(), packets)];
+            ports[0].statistics = Fact::Known(all.into());
+            facts
+        };
+        let now = with(30).since(&with(10), 2.0);
+        let all = now.port("eth0").unwrap().statistics.known().unwrap();
+        assert_eq!((all["ena_srd_mode"], all["ena_srd_tx_pkts"]), (1, 20));
     }
 
     #[test]
