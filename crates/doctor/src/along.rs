@@ -107,14 +107,18 @@ fn is_below(other: &Port, port: &Port) -> bool {
     let stands = port.vlan.known().is_some_and(|vlan| vlan.lower == other.name)
         || layer.is_some_and(|layer| !layer.is_elsewhere && layer.below.as_ref() == Some(&other.name));
     // Within a VRF the route names the port itself.
-    let leads_in = other.driver.known().is_some_and(|driver| INWARDS.contains(&driver.as_str()));
-    let is_part = other.master.known() == Some(&port.name) && !is_of(port, "vrf") && !leads_in;
+    let is_part = other.master.known() == Some(&port.name) && !is_of(port, "vrf") && !leads_in(other);
     let lends = port
         .physical_function
         .known()
         .is_some_and(|function| other.pci.known().is_some_and(|pci| pci.address == *function));
     let is_detour = is_detour(other) && detours(port).any(|name| *name == other.name);
     stands || is_part || lends || is_detour
+}
+
+/// True for a port that leads to a guest or a container.
+pub(crate) fn leads_in(port: &Port) -> bool {
+    port.driver.known().is_some_and(|driver| INWARDS.contains(&driver.as_str()))
 }
 
 /// A device, or a port whose other end is in another namespace: below it nothing can be seen from here.

@@ -32,8 +32,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if all >= host.rate() {
         return None;
     }
-    let has_aes = host.facts.cpu.has("aes").get() == Some(true);
-    let more = if has_aes { "more or faster cores" } else { "a processor with AES instructions" };
+    // POWER has such instructions, but no list of them.
+    let lacks_aes = host.facts.cpu.has("aes").get() == Some(false);
+    let more = if lacks_aes { "a processor with AES instructions" } else { "more or faster cores" };
     let finding =
         Finding::leaves(all, host.rate(), format!("all cores together encrypt and hash {}", gbit(all)))
             .evidence(format!(
@@ -55,7 +56,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::Need;
-    use crate::testing::{fixture, found, found_for, lines};
+    use crate::testing::{changed, fixture, found, found_for, lines};
 
     #[test]
     fn few_cores_are_too_few_for_much() {
@@ -72,6 +73,11 @@ mod tests {
         };
         assert!(fix("fpu aes").ends_with("or more or faster cores"));
         assert!(fix("fpu").ends_with("or a processor with AES instructions"));
+        let power = changed("bare-gen1-x4", |facts| {
+            facts.cpu.features = linerate_host::Fact::NotApplicable;
+            facts.cpu.aes_128_gcm = linerate_host::Fact::Known(1e8);
+        });
+        assert!(found(&CHECK, &power)[0].fix.as_ref().unwrap().ends_with("or more or faster cores"));
     }
 
     #[test]

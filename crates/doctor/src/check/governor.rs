@@ -45,12 +45,19 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = finding
         .evidence(format!("{counts}; driver {}", driver.unwrap_or("unknown")))
         .remedied(Remedy::of(Setting::Governor, name, "performance"))
-        .conflict(
-            "tuned's network profiles and ESnet set performance; \
-             by the kernel's guide, intel_pstate's powersave follows the load, \
-             and so slows only the first milliseconds of a burst",
-        );
+        .conflict(format!("tuned's network profiles and ESnet set performance; {}", slows(name, follows)));
     Some(if governors.len() > 1 { noting(finding) } else { finding })
+}
+
+/// What the governor slows, by the kernel's guide.
+fn slows(name: &str, follows: bool) -> &'static str {
+    match name {
+        "powersave" if follows => {
+            "this driver's powersave follows the load, and so slows only the first milliseconds of a burst"
+        }
+        "powersave" => "with this driver, powersave keeps the lowest frequency whatever the load",
+        _ => "this governor follows the load, and so slows only the first milliseconds of a burst",
+    }
 }
 
 /// The facts count governors, and don't say which processor has which: so the fix notes them first.
@@ -99,6 +106,15 @@ mod tests {
         };
         assert_eq!(preferring("balance_power"), ["governor - minor -"]);
         assert!(preferring("balance_performance").is_empty());
+        let says = |governor: &str, driver: &str| {
+            let mut host = fixture("stock-10g");
+            host.cpu.governors = Fact::Known(BTreeMap::from([(governor.into(), 8)]));
+            host.cpu.frequency_driver = Fact::Known(driver.into());
+            found(&CHECK, &host).remove(0).conflict.unwrap()
+        };
+        assert!(says("powersave", "cppc_cpufreq").contains("the lowest frequency"));
+        assert!(says("ondemand", "cppc_cpufreq").contains("follows the load"));
+        assert!(!says("powersave", "cppc_cpufreq").contains("intel"));
         assert!(with("performance", "acpi-cpufreq").is_empty() && with("schedutil", "x").is_empty());
     }
 

@@ -44,7 +44,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .at(first)
         .evidence("iommu_group/type is DMA: the kernel unmaps each buffer, and waits until that is done, before it uses the buffer again")
         .evidence("drivers that recycle their pages pay less; the cost wasn't measured")
-        .fix("start the kernel with iommu.strict=0: the kernel then removes mappings later, many at a time; or with iommu.passthrough=1 (iommu=pt)")
+        .fix("start the kernel with iommu.strict=0: the kernel then removes mappings later, many at a time; or with iommu.passthrough=1 (on x86 also iommu=pt)")
         .conflict(
             "strict mappings keep a broken or hostile device away from freed memory; passthrough opens all memory to it",
         );

@@ -3,6 +3,7 @@
 use linerate_host::facts::{Facts, Port};
 
 use super::{Check, CheckRun};
+use crate::along::leads_in;
 use crate::formula::goodput::Segments;
 use crate::source::{BRIDGE, ESNET_MTU};
 use crate::{Finding, Host, Severity};
@@ -40,7 +41,9 @@ fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
         "{} sends packets of {above} bytes, but {} below it takes only {below}",
         upper.name, lower.name
     );
-    let finding = Finding::new(Severity::Major, title)
+    // A larger packet to one guest or container is lost, and none of the host's own.
+    let severity = if leads_in(lower) { Severity::Minor } else { Severity::Major };
+    let finding = Finding::new(severity, title)
         .at(&port.name)
         .evidence(format!("MTU of {}: {above}; of {}: {below}", upper.name, lower.name))
         .evidence("small segments pass, full ones are dropped or cut: connections are made, and then hang");
@@ -94,6 +97,12 @@ mod tests {
     fn a_member_that_takes_less_is_worse() {
         let small = edited("bond-layer2", "eth1", |port| port.mtu = Fact::Known(1500));
         assert_eq!(lines(&found(&CHECK, &small)), ["mtu-mismatch eth1 major -"]);
+    }
+
+    #[test]
+    fn a_guest_that_takes_less_costs_the_host_nothing() {
+        let small = edited("kvm-host-no-vhost", "tap0", |port| port.mtu = Fact::Known(1400));
+        assert_eq!(lines(&found(&CHECK, &small)), ["mtu-mismatch tap0 minor -"]);
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     };
     Some(finding.conflict(
         "the FedEx study turns SMT on for eight streams; \
-         if guests or users aren't trusted, the kernel's guide turns it off against L1TF and MDS",
+         if guests or users aren't trusted, the kernel's guide turns it off against L1TF and MDS of Intel's processors",
     ))
 }
 

@@ -20,7 +20,9 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     }
     let iommu = match host.facts.machine.iommu.get() {
         Some(true) => "an IOMMU is in use",
-        Some(false) => "no IOMMU is in use: turn it on first (firmware; intel_iommu=on iommu=pt)",
+        Some(false) => {
+            "no IOMMU is in use: turn it on first, in the firmware (with Intel's processors also intel_iommu=on on the kernel's command line)"
+        }
         None => "use of an IOMMU is unknown",
     };
     let finding =

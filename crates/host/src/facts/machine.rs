@@ -53,6 +53,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// True on Arm: there alone /proc/cpuinfo lists the processor's features, but not whether this is a guest.
+    pub fn is_arm(&self) -> bool {
+        self.guest == Fact::NotApplicable
+    }
+
     /// True if this host is a guest.
     pub fn is_guest_here() -> Fact<bool> {
         Root::dir(Path::new("/")).needed("proc/cpuinfo").and_then(|text| is_guest(&text))
